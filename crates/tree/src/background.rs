@@ -12,6 +12,7 @@ mod drains;
 mod failure; // retried, set aside or poisoned
 mod hiding;
 mod reclaim;
+mod repack;
 mod rest;
 mod set_aside;
 mod sweep;
@@ -60,6 +61,8 @@ pub(crate) enum Task {
     Reclaim { keyspace: u32 },
     /// The device is asked to begin writing values, so that sealing waits less.
     WriteBackValues,
+    /// Tables that lie in shared files, most of which is dead, are copied to a new one.
+    Repack { tables: Vec<repack::Moving> },
     /// Value segments that take nothing more are sealed.
     SealValues,
     /// What the buffer of a keyspace hides is brought to light: its memtable is frozen, or all is drained through there.
@@ -331,6 +334,7 @@ impl Database {
             }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::Reclaim { keyspace } => self.reclaim(*keyspace),
+            Task::Repack { tables } => self.repack(tables),
             Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
             Task::SealValues => self.seal_values(SEALED_AT_ONCE_MAX),
             Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
@@ -416,6 +420,11 @@ impl Database {
             }) {
                 return Some(Task::Merge { keyspace: id, runs });
             }
+        }
+        if busy.may_write(now)
+            && let Some(task) = self.choose_repack(busy, &version, now)
+        {
+            return Some(task);
         }
         let spare = self.choose_spare_compaction(busy, &version);
         spare.or_else(|| self.choose_write_back(busy)).or_else(|| self.choose_to_give_up())

@@ -122,7 +122,7 @@ impl Database {
             memory_bytes_max: self.settings.memory_bytes,
             buffer_bytes,
             log_bytes: version.segments.segments().iter().map(|segment| segment.file_bytes()).sum(),
-            table_bytes: version.table_bytes(),
+            table_bytes: version.table_bytes() + self.graveyard.shared.dead_bytes(),
             table_count: tables().count() as u64,
             spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),

@@ -180,7 +180,7 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
         ("log_bytes", Gauge, stats.log_bytes, "Live log segments, as they take room on disk."),
-        ("table_bytes", Gauge, stats.table_bytes, "Live tables."),
+        ("table_bytes", Gauge, stats.table_bytes, "Live tables, and what is dead in files that they share."),
         ("tables", Gauge, stats.table_count, "Live tables, counted."),
         ("debt_bytes", Gauge, stats.debt_bytes, "Background work that is left."),
         ("snapshots", Gauge, stats.snapshot_count, "Snapshots that live."),

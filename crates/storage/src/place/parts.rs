@@ -35,11 +35,10 @@ pub(super) fn part_of(
 ) -> Result<Arc<dyn ReadFile>> {
     let name = Part { file, offset, bytes }.to_string();
     match offset.checked_add(bytes) {
-        Some(end) if end <= whole.len() => {
-            Ok(Arc::new(PartOfFile { name, whole, offset, bytes }))
-        }
+        Some(end) if end <= whole.len() => Ok(Arc::new(PartOfFile { name, whole, offset, bytes })),
         _ => {
-            let told = format!("expected a table of {bytes} bytes here, but the file ends at {}", whole.len());
+            let told =
+                format!("expected a table of {bytes} bytes here, but the file ends at {}", whole.len());
             Err(Error::corrupt(&name, 0, told))
         }
     }
@@ -260,7 +259,11 @@ impl WriteFile for PartBeingWritten {
         let at = self.start + offset;
         let mut written = lock(&self.written);
         if written.newest != self.name {
-            return Err(Error::new(ErrorKind::Invalid, &self.name, "another part begins where this one ended"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                &self.name,
+                "another part begins where this one ended",
+            ));
         }
         self.file.write_at(at, bytes)?;
         written.end = written.end.max(at + bytes.len() as u64);

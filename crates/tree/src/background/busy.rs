@@ -27,6 +27,7 @@ pub(crate) struct Busy {
     /// Keyspaces of which somebody finds out which tables are hidden.
     pub(super) reclaiming: BTreeSet<u32>,
     pub(super) compacting: usize,
+    pub(super) is_repacking: bool,
     /// Those of them whose jobs nobody was given yet, by one of their inputs; and whether they take runs out of level 0.
     unbegun: BTreeMap<String, bool>,
     pub(super) is_sealing: bool,
@@ -109,6 +110,10 @@ impl Busy {
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
+            Task::Repack { tables } => {
+                self.is_repacking = true;
+                self.tables.extend(tables.iter().map(|(.., table)| table.meta().file.clone()));
+            }
             Task::WriteBackValues => self.is_writing_back = true,
             Task::SealValues => self.is_sealing = true,
             Task::Sweep => self.is_sweeping = true,
@@ -149,6 +154,12 @@ impl Busy {
                 }
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
+            Task::Repack { tables } => {
+                self.is_repacking = false;
+                for (.., table) in tables {
+                    self.tables.remove(&table.meta().file);
+                }
+            }
             Task::WriteBackValues => self.is_writing_back = false,
             Task::SealValues => self.is_sealing = false,
             Task::Sweep => self.is_sweeping = false,

@@ -21,7 +21,7 @@ impl Database {
             // Those that failed are drained alone: others are not to fail with them.
             let sound = idle().filter(|keyspace| !busy.has_failed((Work::Drain, keyspace.id())));
             let drains = pick_small(sound, &busy.runs, pressure, through, &self.settings);
-            if drains.len() > 1 {
+            if !drains.is_empty() {
                 return Some(Task::DrainSmall { drains });
             }
         }

@@ -65,6 +65,8 @@ pub(crate) enum Work {
     /// Those of several keyspaces at once, for all of them.
     DrainSmall,
     Compact,
+    /// Of all keyspaces whose tables lie in the files.
+    Repack,
     Reclaim,
     Expose,
     /// Of no keyspace: sealing and collecting values, groups, the log's length, and what is done about files.
@@ -82,6 +84,7 @@ impl Work {
             Self::Drain
             | Self::DrainSmall
             | Self::Compact
+            | Self::Repack
             | Self::Expose
             | Self::Values
             | Self::Collect
@@ -103,6 +106,7 @@ impl Task {
             Self::Compact { keyspace, .. } => (Work::Compact, *keyspace),
             Self::Reclaim { keyspace } => (Work::Reclaim, *keyspace),
             Self::Expose { keyspace, .. } => (Work::Expose, *keyspace),
+            Self::Repack { .. } => (Work::Repack, 0),
             Self::SealValues => (Work::Values, 0),
             Self::Collect { .. } => (Work::Collect, 0),
             Self::Regroup => (Work::Groups, 0),
@@ -148,7 +152,9 @@ impl Busy {
     /// What makes room in the buffer may be tried at once.
     pub(super) fn forget_drains(&mut self) {
         self.refused = None;
-        self.resting.retain(|(work, _), _| !matches!(work, Work::Drain | Work::DrainSmall | Work::Freeze | Work::Merge));
+        self.resting.retain(|(work, _), _| {
+            !matches!(work, Work::Drain | Work::DrainSmall | Work::Freeze | Work::Merge)
+        });
     }
 }
 
@@ -164,6 +170,7 @@ impl Schedule {
         let busy = self.lock();
         let is_live = |(work, keyspace): &(Work, u32)| match work {
             Work::DrainSmall
+            | Work::Repack
             | Work::Values
             | Work::Collect
             | Work::Groups

@@ -151,6 +151,14 @@ impl Database {
                 }
                 true
             }
+            // The others are copied without it.
+            Task::Repack { tables } => {
+                let mut inputs = tables.iter().map(|(.., table)| table.meta().file.as_str());
+                match inputs.find(|file| Some(*file) == named) {
+                    Some(file) => self.set_tables_aside([file], error, Cause::Damaged),
+                    None => false,
+                }
+            }
             // One that range tombstones hide; what dies with it cannot be read.
             Task::Reclaim { keyspace } => {
                 let version = self.version.load_full();

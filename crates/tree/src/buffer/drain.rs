@@ -9,8 +9,8 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
 use firn_format::{Kind, Position, Sequence};
-use firn_storage::Storage;
 use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, caught, compact_source};
+use firn_storage::Storage;
 
 use super::Run;
 use super::freeze::runs_of;

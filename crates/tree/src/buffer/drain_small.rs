@@ -18,25 +18,13 @@ use super::Run;
 use super::drain::Written;
 use super::freeze::runs_of;
 use super::met::meet;
+use crate::background::{Answer, answer_to};
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::log::segment::Graveyard;
 use crate::stats::count;
 use crate::version::Version;
 use crate::version::commit::{Edit, Supersedes};
-
-/// Holds the file that is being written until edits have named it or none will.
-struct HeldFile<'d> {
-    graveyard: &'d Graveyard,
-    name: String,
-    stays: bool,
-}
-
-impl Drop for HeldFile<'_> {
-    fn drop(&mut self) {
-        self.graveyard.let_shared_go(&self.name, !self.stays);
-    }
-}
+use crate::version::shared_files::BeingWritten;
 
 impl Database {
     /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.
@@ -55,40 +43,36 @@ impl Database {
         let mut stems = self.stems.hold();
         let stem = stems.draw();
         let file = PartsWriter::create(&*self.storage, &stem).map_err(from_storage)?;
-        let mut held = HeldFile { graveyard: &self.graveyard, name: file.name().to_owned(), stays: false };
-        self.graveyard.hold_shared(file.name());
+        let held = BeingWritten::new(self, file.name());
         let mut edits = Vec::new();
-        let mut written = Ok(());
         for (index, (keyspace, starts)) in drains.iter().enumerate() {
-            match self.write_small(&version, (*keyspace, starts), &format!("{stem}-{index}"), &file) {
-                Ok(edit) => edits.extend(edit),
-                Err(error) => {
-                    written = Err(error);
-                    break;
-                }
-            }
+            edits.extend(self.write_small(
+                &version,
+                (*keyspace, starts),
+                &format!("{stem}-{index}"),
+                &file,
+            )?);
         }
         drop(version);
-        let made = written.and_then(|()| file.sync().map_err(from_storage));
-        if let Err(error) = made {
-            // At once: what is removed later has a full disk tried again.
-            held.stays = true;
-            self.remove_output(file.name());
-            return Err(error);
-        }
+        file.sync().map_err(from_storage)?;
         let bytes = file.len();
         // Those that say something of values seal segments, and are committed one by one.
         let is_plain = |edit: &Edit| edit.going.is_empty() && edit.outlived.is_empty();
         let (plain, others): (Vec<Edit>, Vec<Edit>) = edits.into_iter().partition(is_plain);
-        let committed = self.commit_drains(&plain);
-        let committed = others.into_iter().try_fold((), |(), edit| self.commit(edit).map(drop)).and(committed);
-        if let Err(error) = committed {
-            // An edit may name it, now or after the next opening. If none does, a sweep removes it.
-            held.stays = true;
-            self.jobs.leave_something();
-            return Err(error);
+        let mut is_named = !plain.is_empty();
+        let committed = self.commit_together(&plain).inspect_err(|_| is_named = false);
+        let committed = committed.and_then(|()| {
+            others.into_iter().try_for_each(|edit| {
+                is_named |= self.commit(edit)?;
+                Ok(())
+            })
+        });
+        if committed.as_ref().is_err_and(|error| answer_to(error) == Answer::Poisoned) {
+            held.may_be_named();
+        } else if is_named {
+            held.is_named(bytes);
         }
-        drop(held);
+        committed?;
         count(&self.counters.drain_write_bytes, bytes);
         count(&self.counters.drain_count, 1);
         let freed = self.version.load().log_needed_from().0.saturating_sub(needed_from.0);
@@ -127,9 +111,8 @@ impl Database {
         for table in &mut written.tables {
             table.file = file.part_name(&table.file).map_err(from_storage)?;
         }
-        let hidden = |table: &firn_format::manifest::TableMeta| {
-            met.hidden_within(&table.smallest, &table.largest)
-        };
+        let hidden =
+            |table: &firn_format::manifest::TableMeta| met.hidden_within(&table.smallest, &table.largest);
         let supersedes =
             Supersedes { share: met.share(), bytes: written.tables.iter().map(hidden).collect() };
         let run = self.next_run.fetch_add(1, Ordering::Relaxed);

@@ -149,7 +149,7 @@ pub(crate) fn pick_range(
             && end.is_none_or(|end| table.meta().smallest.as_slice() < end)
     };
     let mut chosen: BTreeMap<String, (u32, u64, Arc<Table>)> = BTreeMap::new();
-    let all: Vec<_> = placed(levels).collect();
+    let all: Vec<_> = levels.placed().map(|(level, run, table)| (level, run, Arc::clone(table))).collect();
     for (level, run, table) in all.iter().filter(|(_, _, table)| touches(table)) {
         chosen.insert(table.meta().file.clone(), (*level, *run, Arc::clone(table)));
     }
@@ -206,18 +206,6 @@ pub(crate) fn pick_for_deletes(
 pub(super) fn newest_first(a: &(u32, u64, Arc<Table>), b: &(u32, u64, Arc<Table>)) -> std::cmp::Ordering {
     let of = |item: &(u32, u64, Arc<Table>)| (item.0, u64::MAX - item.1);
     of(a).cmp(&of(b)).then_with(|| a.2.meta().smallest.cmp(&b.2.meta().smallest))
-}
-
-/// (level, sorted run, table) of every table.
-fn placed(levels: &Levels) -> impl Iterator<Item = (u32, u64, Arc<Table>)> + '_ {
-    let level0 = levels
-        .level0
-        .iter()
-        .flat_map(|run| run.tables.iter().map(|table| (0, run.number, Arc::clone(table))));
-    let deeper = (1..)
-        .zip(&levels.deeper)
-        .flat_map(|(level, run)| run.tables.iter().map(move |table| (level, 0, Arc::clone(table))));
-    level0.chain(deeper)
 }
 
 /// The level that level 0 is compacted into: the last one, or higher up once that is large.
@@ -406,7 +394,8 @@ pub(crate) fn deepest(levels: &Levels, rules: &PickRules) -> usize {
 
 /// The groups of level 0 with what they overlap in the base level, by key.
 pub(super) fn groups(levels: &Levels, base: u32) -> Vec<Group> {
-    let mut tables: Vec<_> = placed(levels).filter(|(level, ..)| *level == 0 || *level == base).collect();
+    let placed = levels.placed().filter(|(level, ..)| *level == 0 || *level == base);
+    let mut tables: Vec<_> = placed.map(|(level, run, table)| (level, run, Arc::clone(table))).collect();
     tables.sort_by(|a, b| a.2.meta().smallest.cmp(&b.2.meta().smallest));
     let mut groups: Vec<Group> = Vec::new();
     let mut largest: Vec<u8> = Vec::new();

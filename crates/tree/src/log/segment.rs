@@ -1,10 +1,10 @@
 //! One log segment: an arena in memory and a file with the same bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use firn_format::{Position, file_name};
+use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_pmem::Region;
 use firn_storage::WriteFile;
@@ -13,6 +13,7 @@ use firn_storage::file::value::ValueSegment;
 use firn_storage::place::PAGE_BYTES;
 
 use super::MemtableSet;
+use crate::version::shared_files::SharedFiles;
 
 /// A segment of the log. Database by the log, by versions, and by whatever reads records in it.
 ///
@@ -192,19 +193,10 @@ pub(crate) struct Graveyard {
     names: Mutex<Dead>,
     /// Names of tables and sealed value segments that have holders; `None` where nobody asks for them.
     held: Option<Mutex<BTreeSet<String>>>,
-    /// Files with tables of several keyspaces, of which some have holders.
-    shared: Mutex<BTreeMap<String, Shared>>,
+    /// Files that several tables share.
+    pub(crate) shared: SharedFiles,
     live_bytes: AtomicU64,
     retired_values: Retired,
-}
-
-/// A file of which tables are parts.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Tables of it that somebody has, and others who need it.
-    holders: usize,
-    /// One of them let go of it without a word of its being obsolete: it stays.
-    stays: bool,
 }
 
 /// Files that no version from now on knows, and somebody has.
@@ -260,9 +252,6 @@ impl Graveyard {
 
     /// The file `name` of a table or a sealed value segment has a holder from now on.
     pub(crate) fn hold(&self, name: &str) {
-        if let Some(part) = file_name::part(name) {
-            return self.hold_shared(part.file);
-        }
         if let Some(held) = &self.held {
             held.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         }
@@ -275,33 +264,10 @@ impl Graveyard {
         }
     }
 
-    /// The file `name`, which tables are or will be parts of, has one holder more.
-    pub(crate) fn hold_shared(&self, name: &str) {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.entry(name.to_owned()).or_default().holders += 1;
-    }
-
-    /// One holder less of that file, which goes with the last one if all said that they are `obsolete`.
-    pub(crate) fn let_shared_go(&self, name: &str, obsolete: bool) {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(file) = shared.get_mut(name) else { return };
-        file.holders -= 1;
-        file.stays |= !obsolete;
-        if file.holders > 0 {
-            return;
-        }
-        let stays = file.stays;
-        // What waits for its removal is told before it is held no more.
-        if !stays {
-            self.bury(name.to_owned());
-        }
-        shared.remove(name);
-    }
-
     /// Files that have holders, and those that wait for their removal; `None` where that is not kept.
     pub(crate) fn held(&self) -> Option<BTreeSet<String>> {
         let mut held = self.held.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        held.extend(self.shared.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned());
+        held.extend(self.shared.names());
         let dead = self.lock();
         held.extend(dead.buried.iter().chain(&dead.put_off).cloned());
         held.extend(dead.offered_files.iter().map(|file| file.name.clone()));

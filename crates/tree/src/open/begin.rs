@@ -146,7 +146,7 @@ fn change(
     values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
     keep_cuts(&**storage, recovered)?;
     begin_generation(options, manifest, generation, recovered, values)?;
-    let leftovers = remove_leftovers(storage, manifest, recovered, &found.stale)?;
+    let leftovers = remove_leftovers(storage, manifest, recovered, &found.stale, graveyard)?;
     Ok((sealed_map(&**storage, manifest.state(), graveyard)?, leftovers))
 }
 
@@ -212,6 +212,7 @@ fn remove_leftovers(
     manifest: &mut Manifest,
     recovered: &RecoveredLog,
     stale_values: &[String],
+    graveyard: &Graveyard,
 ) -> Result<Leftovers> {
     use firn_format::file_name::{FileName, parse};
     let files = storage.list().map_err(from_storage)?;
@@ -226,7 +227,8 @@ fn remove_leftovers(
     // One that an opening before left behind may have been made again since it was found.
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
     let shared = state.shared_files();
-    for (name, _) in &files {
+    for (name, bytes) in &files {
+        graveyard.shared.set_length(name, *bytes);
         let leftover = match parse(name) {
             Some(FileName::Table { .. }) => !state.tables.contains_key(name),
             Some(FileName::Tables { .. }) => !shared.contains(name.as_str()),

@@ -56,7 +56,8 @@ impl Verifier<'_> {
             names.extend(self.parts_alone(&name));
         }
         for name in names {
-            let bytes = part(&name).map_or_else(|| self.files.get(&name).copied().unwrap_or(0), |part| part.bytes);
+            let bytes =
+                part(&name).map_or_else(|| self.files.get(&name).copied().unwrap_or(0), |part| part.bytes);
             let opened = open_table(&*self.storage, &name, bytes)
                 .and_then(|file| TableReader::open_file(&name, file, &cache, ReaderOptions::default()));
             match opened {
@@ -83,7 +84,11 @@ impl Verifier<'_> {
             let mut dead = 0;
             for (start, part_end, name) in &parts {
                 if *start < end {
-                    self.damage(name, Some(0), format!("expected a part behind offset {end} of {file}, found {start}"));
+                    self.damage(
+                        name,
+                        Some(0),
+                        format!("expected a part behind offset {end} of {file}, found {start}"),
+                    );
                 }
                 dead += start.saturating_sub(end);
                 end = end.max(*part_end);

@@ -8,6 +8,7 @@ use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
 
 use super::{Keyspace, Table};
+use crate::background::{Answer, answer_to};
 use crate::buffer::freeze::retire_below;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -51,6 +52,9 @@ pub(crate) struct Edit {
     pub(crate) outlived: ReferenceSet,
 }
 
+/// Tables that come, open: level, sorted run, table.
+pub(super) type Added = Vec<(u32, u64, Arc<Table>)>;
+
 impl Edit {
     /// Whether the values that go are as many as its tables refer to, by what those say of themselves.
     ///
@@ -65,7 +69,7 @@ impl Edit {
     }
 
     /// Makes `keyspace` what it is from now on; `added` are the tables that come, open.
-    pub(super) fn apply(&self, added: &[(u32, u64, Arc<Table>)], keyspace: &mut Keyspace) {
+    pub(super) fn apply(&self, added: &Added, keyspace: &mut Keyspace) {
         let levels = Arc::make_mut(&mut keyspace.levels);
         self.removed.iter().for_each(|table| drop(levels.remove(&table.meta().file)));
         for (table, level, run) in &self.moved {
@@ -115,8 +119,20 @@ impl Database {
     /// # Errors
     /// `Retry` when nothing was changed: the disk is full, or the edit turns out not to have been published. Any other
     /// failure leaves the outcome unknown and is final.
-    pub(crate) fn commit(&self, mut edit: Edit) -> Result<bool> {
+    pub(crate) fn commit(&self, edit: Edit) -> Result<bool> {
         let added = self.open_added(&edit)?;
+        let committed = self.commit_opened(edit, &added);
+        let is_known = match &committed {
+            Ok(is_committed) => !is_committed,
+            Err(error) => answer_to(error) != Answer::Poisoned,
+        };
+        if is_known {
+            added.iter().for_each(|(_, _, table)| table.is_refused());
+        }
+        committed
+    }
+
+    fn commit_opened(&self, mut edit: Edit, added: &Added) -> Result<bool> {
         edit.check_going()?;
         // Before anything is locked that others want: this may take as long as sending the log.
         if let Some((_, end)) = &edit.drained {
@@ -164,7 +180,7 @@ impl Database {
             if let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) {
                 let keyspace = Arc::make_mut(keyspace);
                 keyspace.stale_count = stale_count;
-                edit.apply(&added, keyspace);
+                edit.apply(added, keyspace);
             }
             // Whoever sees the runs gone sees the memory of their records gone.
             if edit.drained.is_some() {
@@ -178,20 +194,24 @@ impl Database {
     }
 
     /// The tables that come, open.
-    pub(super) fn open_added(&self, edit: &Edit) -> Result<Vec<(u32, u64, Arc<Table>)>> {
+    pub(super) fn open_added(&self, edit: &Edit) -> Result<Added> {
         // Of a job nobody says here whether this process did it; what others wrote need not be ours to write over.
         let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
         let leaves_file = is_own && !self.jobs.may_map_after_end;
         let opened = open_tables(&self.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.cache);
-        let added = edit.added.iter().enumerate().zip(opened).map(|((index, (level, run, meta)), reader)| {
+        let mut added = Added::new();
+        for ((index, (level, run, meta)), reader) in edit.added.iter().enumerate().zip(opened) {
             let supersedes = (edit.supersedes.share, edit.supersedes.bytes_of(index));
-            let table = Table::new(meta.clone(), reader?, supersedes, Arc::clone(&self.graveyard));
+            let reader = reader.inspect_err(|_| {
+                added.iter().for_each(|(_, _, table): &(_, _, Arc<Table>)| table.is_refused())
+            })?;
+            let table = Table::new(meta.clone(), reader, supersedes, Arc::clone(&self.graveyard));
             if leaves_file {
                 table.may_leave_file();
             }
-            Ok((*level, *run, Arc::new(table)))
-        });
-        added.collect()
+            added.push((*level, *run, Arc::new(table)));
+        }
+        Ok(added)
     }
 
     /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the keyspaces that have

@@ -138,6 +138,15 @@ impl Levels {
         self.changes
     }
 
+    /// Every table with its level and the number of its sorted run, which is 0 in deeper levels.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (u32, u64, &Arc<Table>)> {
+        let level0 = self.level0.iter().flat_map(|run| run.tables.iter().map(|table| (0, run.number, table)));
+        let deeper = (1..)
+            .zip(&self.deeper)
+            .flat_map(|(level, run)| run.tables.iter().map(move |table| (level, 0, table)));
+        level0.chain(deeper)
+    }
+
     /// Every table with its level.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (u32, &Arc<Table>)> {
         let level0 = self.level0.iter().flat_map(|run| run.tables.iter().map(|table| (0, table)));

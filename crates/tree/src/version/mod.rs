@@ -11,7 +11,8 @@ pub(crate) mod manifest;
 pub(crate) mod snapshots;
 pub(crate) mod set;
 pub(crate) mod commit;
-mod commit_drains; // of several keyspaces at once
+mod commit_together; // of several keyspaces
+pub(crate) mod shared_files;
 
 pub(crate) use levels::{Levels, SortedRun};
 pub(crate) use set::{Definition, Frozen, Keyspace, Version};

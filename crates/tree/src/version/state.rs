@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firn_engine::{Error, Result};
-use firn_format::{Position, file_name};
 use firn_format::manifest::{Change, KeyspaceText, TableMeta};
+use firn_format::{Position, file_name};
 
 use super::values_state::ValuesState;
 

@@ -32,7 +32,10 @@ impl Table {
         graveyard: Arc<Graveyard>,
     ) -> Self {
         graveyard.count(reader.memory_bytes() as u64);
-        graveyard.hold(&meta.file);
+        match file_name::part(&meta.file) {
+            Some(part) => graveyard.shared.hold(&part),
+            None => graveyard.hold(&meta.file),
+        }
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { meta, reader, supersedes, retired, leaves_file, graveyard }
     }
@@ -72,7 +75,19 @@ impl Table {
 
     /// No version that is installed from now on holds the table.
     pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
+        if !self.retired.swap(true, Ordering::AcqRel)
+            && let Some(part) = file_name::part(&self.meta.file)
+        {
+            self.graveyard.shared.retire(&part);
+        }
+    }
+
+    /// No edit names the table, nor ever will: of a file that it shares, its bytes are dead. One of its own is removed by whatever
+    /// wrote it.
+    pub(crate) fn is_refused(&self) {
+        if file_name::part(&self.meta.file).is_some() {
+            self.retire();
+        }
     }
 
     /// Whether the table's bounds touch `smallest..=largest`.
@@ -86,7 +101,9 @@ impl Drop for Table {
         self.graveyard.discount(self.reader.memory_bytes() as u64);
         let is_retired = self.retired.load(Ordering::Acquire);
         if let Some(part) = file_name::part(&self.meta.file) {
-            return self.graveyard.let_shared_go(part.file, is_retired);
+            let gone = || self.graveyard.bury(part.file.to_owned());
+            self.graveyard.shared.let_go(part.file, is_retired, gone);
+            return;
         }
         if is_retired {
             let name = self.meta.file.clone();

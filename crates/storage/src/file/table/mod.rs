@@ -23,12 +23,14 @@ mod point;
 mod prefetch;
 mod cursor;
 mod verify;
+mod copy;
 mod references;
 
 #[cfg(test)]
 mod tests;
 
 pub use builder::{TableBuilder, Unsynced};
+pub use copy::copy_table;
 pub use cursor::{CursorOptions, TableCursor};
 pub use point::{Hit, Lookup, ReadMode};
 pub use reader::{ReaderOptions, TableReader};

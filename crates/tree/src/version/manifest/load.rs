@@ -167,7 +167,10 @@ fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
         )));
     }
     let data = files.iter().find(|(name, _)| {
-        matches!(file_name::parse(name), Some(FileName::LogSegment(_) | FileName::Table { .. } | FileName::Tables { .. }))
+        matches!(
+            file_name::parse(name),
+            Some(FileName::LogSegment(_) | FileName::Table { .. } | FileName::Tables { .. })
+        )
     });
     let Some((name, _)) = data else { return Ok(None) };
     let place = Place { file: file_name::manifest_edit(1), offset: None };

@@ -16,3 +16,5 @@ mod merges;
 mod compression; // as the database's settings say
 mod panicking;
 mod updates;
+mod shared_files; // of many keyspaces
+mod shared_crash;

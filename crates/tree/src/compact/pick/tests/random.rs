@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::{Choice, PickRules, pick, pick_range, placed};
+use super::super::{Choice, PickRules, pick, pick_range};
 use super::{names, table};
 use crate::compact::seeks::{Seeks, pick_for_reads};
 use crate::version::{Levels, Table};
@@ -101,7 +101,7 @@ impl World {
             output => level > output,
         };
         for (level, run, input) in &choice.inputs {
-            for (other_level, other_run, other) in placed(&self.levels) {
+            for (other_level, other_run, other) in self.levels.placed() {
                 let older = other_level > *level || (other_level == 0 && *level == 0 && other_run < *run);
                 let meta = input.meta();
                 if older && !below(other_level, other_run) && other.overlaps(&meta.smallest, &meta.largest) {

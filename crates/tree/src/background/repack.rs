@@ -1,0 +1,128 @@
+//! Space in files that tables of several keyspaces share: what lives in one that is mostly dead goes to a new one, byte for byte.
+//!
+//! ```text
+//!   dropped keyspaces, compactions ─► less than half of a file lives ─► its live tables are copied,
+//!                                     with those of others like it        one file, one sync, one edit
+//! ```
+//! For each byte that is copied at least one comes free, so all copying together writes no more than what dies. Tables
+//! that are being compacted are left: they die by that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_engine::{Error, ErrorKind, Place, Result};
+use firn_format::file_name::{self, part};
+use firn_format::manifest::TableMeta;
+use firn_format::table::ReferenceSet;
+use firn_storage::Storage;
+use firn_storage::file::table::copy_table;
+use firn_storage::place::{PartsWriter, open_table};
+
+use super::busy::Busy;
+use super::{Answer, Task, Work, answer_to};
+use crate::database::Database;
+use crate::error::from_storage;
+use crate::stats::count;
+use crate::version::commit::{Edit, Supersedes};
+use crate::version::shared_files::BeingWritten;
+use crate::version::{Table, Version};
+
+/// A table that moves to another file: keyspace, level, sorted run, table.
+pub(crate) type Moving = (u32, u32, u64, Arc<Table>);
+
+/// Bytes that are copied together, about.
+const REPACK_BYTES: u64 = 16 << 20;
+
+impl Database {
+    /// Copying what lives in shared files that are mostly dead, the oldest first.
+    pub(super) fn choose_repack(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
+        if busy.held > 0 || busy.is_repacking || !busy.may_try((Work::Repack, 0), now) {
+            return None;
+        }
+        let sparse = self.graveyard.shared.sparse();
+        if sparse.is_empty() {
+            return None;
+        }
+        let taken = busy.tables_not_to_choose();
+        let mut found: BTreeMap<&str, Vec<Moving>> =
+            sparse.iter().map(|name| (name.as_str(), Vec::new())).collect();
+        for keyspace in version.live() {
+            for (level, run, table) in keyspace.levels.placed() {
+                let file = part(&table.meta().file).map(|part| part.file);
+                let Some(moving) = file.and_then(|file| found.get_mut(file)) else { continue };
+                if !taken.contains(&table.meta().file) {
+                    moving.push((keyspace.id(), level, run, Arc::clone(table)));
+                }
+            }
+        }
+        let mut tables = Vec::new();
+        let mut bytes = 0;
+        for moving in found.into_values() {
+            if bytes >= REPACK_BYTES {
+                break;
+            }
+            bytes += moving.iter().map(|(.., table)| table.meta().bytes).sum::<u64>();
+            tables.extend(moving);
+        }
+        (!tables.is_empty()).then_some(Task::Repack { tables })
+    }
+
+    /// Copies `tables`, of which each is part of a file, to a new one.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: nothing changed. `Corrupt` with the table that is not what was written.
+    pub(super) fn repack(&self, tables: &[Moving]) -> Result<()> {
+        let mut stems = self.stems.hold();
+        let stem = stems.draw();
+        let file = PartsWriter::create(&*self.storage, &stem).map_err(from_storage)?;
+        let held = BeingWritten::new(self, file.name());
+        let copies = tables.iter().enumerate().map(|(index, moving)| {
+            if self.schedule.is_stopping() {
+                return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
+            }
+            self.copy_part(moving, &file_name::table(&stem, index as u32), &file)
+        });
+        let edits: Vec<Edit> = copies.collect::<Result<_>>()?;
+        file.sync().map_err(from_storage)?;
+        let bytes = file.len();
+        let committed = self.commit_together(&edits);
+        match &committed {
+            Ok(()) => held.is_named(bytes),
+            Err(error) if answer_to(error) == Answer::Poisoned => held.may_be_named(),
+            Err(_) => {}
+        }
+        committed?;
+        count(&self.counters.compaction_write_bytes, bytes);
+        count(&self.counters.compaction_read_bytes, bytes);
+        Ok(())
+    }
+
+    /// Copies one table to the part `name` of `file`; what makes it the one that lives.
+    fn copy_part(&self, moving: &Moving, name: &str, file: &PartsWriter<'_>) -> Result<Edit> {
+        let (keyspace, level, run, table) = moving;
+        let meta = table.meta();
+        let from = open_table(&*self.storage, &meta.file, meta.bytes).map_err(from_storage)?;
+        let to = file.create(name).map_err(from_storage)?;
+        let found = copy_table(&*from, &*to).map_err(from_storage)?;
+        if found != meta.file_checksum {
+            let expected = meta.file_checksum;
+            let message = format!("expected a table with checksum {expected:#018x}, found {found:#018x}");
+            let place = Place { file: meta.file.clone(), offset: Some(0) };
+            return Err(Error::new(ErrorKind::Corrupt, message).at(place));
+        }
+        let meta = TableMeta { file: file.part_name(name).map_err(from_storage)?, ..meta.clone() };
+        Ok(Edit {
+            keyspace: *keyspace,
+            removed: vec![Arc::clone(table)],
+            added: vec![(*level, *run, meta)],
+            supersedes: Supersedes { share: table.overwrites(), bytes: vec![table.superseded_bytes()] },
+            moved: Vec::new(),
+            left: Vec::new(),
+            drained: None,
+            // The copy refers to what the table did.
+            going: ReferenceSet::default(),
+            outlived: ReferenceSet::default(),
+        })
+    }
+}

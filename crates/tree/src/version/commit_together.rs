@@ -1,0 +1,120 @@
+//! The commit of what happens to several keyspaces at once: one edit has all of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use firn_engine::{Error, Result};
+use firn_format::Position;
+use firn_format::manifest::Change;
+
+use super::commit::{Added, Edit};
+use super::{Keyspace, Version};
+use crate::background::{Answer, answer_to};
+use crate::buffer::freeze::retire_below;
+use crate::database::Database;
+use crate::error::from_storage;
+
+impl Database {
+    /// As [`commit`](Self::commit) of each of `edits`, all durable and visible together. They say nothing of values, and their place is not
+    /// shared with other machines. Those whose keyspaces were dropped meanwhile are left out.
+    ///
+    /// New tables that lie in shared files are dead there if they are left out, or if nothing was changed.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit), for all of them.
+    pub(crate) fn commit_together(&self, edits: &[Edit]) -> Result<()> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let mut added: Vec<Added> = Vec::new();
+        let committed = edits
+            .iter()
+            .try_for_each(|edit| {
+                added.push(self.open_added(edit)?);
+                Ok(())
+            })
+            .and_then(|()| self.commit_opened_together(edits, &added));
+        if committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned) {
+            added.iter().flatten().for_each(|(_, _, table)| table.is_refused());
+        }
+        committed
+    }
+
+    fn commit_opened_together(&self, edits: &[Edit], added: &[Added]) -> Result<()> {
+        let end = edits.iter().filter_map(|edit| Some(edit.drained.as_ref()?.1)).max();
+        // The name of the file must not be lost where the edit that uses it is not.
+        self.storage.sync_dir().map_err(from_storage)?;
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.version.load_full();
+        let (live, gone): (Vec<_>, Vec<_>) =
+            edits.iter().zip(added).partition(|(edit, _)| version.keyspace(edit.keyspace).is_ok());
+        let mut drained = BTreeMap::new();
+        let mut changes: Vec<Change> = live.iter().flat_map(|(edit, _)| edit.table_changes()).collect();
+        if let Some(end) = end {
+            drained = drained_by(&version, live.iter().map(|(edit, _)| *edit), end)?;
+            // See `order_before_log`.
+            match takes_all(&version, &drained, end) {
+                true => self.log.covered_through(end),
+                false => self.log.sync_through(end)?,
+            }
+            let through = |(id, position): (&u32, &Position)| Change::DrainedThrough {
+                keyspace: *id,
+                position: *position,
+            };
+            changes.extend(drained.iter().map(through));
+            changes.push(Change::DurableThrough { position: self.log.durable_through() });
+            changes.push(Change::Tick { ms: self.now_ms() });
+        }
+        manifest.commit(&changes)?;
+        if let Some(end) = end.filter(|end| takes_all(&version, &drained, *end)) {
+            self.log.forget_below(end);
+        }
+        let watermark = self.log.watermark();
+        self.change_version(|version| {
+            for (id, position) in &drained {
+                let Some(Some(keyspace)) = version.keyspaces.get_mut(*id as usize) else { continue };
+                if keyspace.drained_through < *position {
+                    Arc::make_mut(keyspace).drained_through = *position;
+                }
+            }
+            for (edit, added) in &live {
+                let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) else {
+                    continue;
+                };
+                edit.apply(added, Arc::make_mut(keyspace));
+            }
+            // What sees the runs gone sees the memory of their records gone.
+            if end.is_some() {
+                retire_below(version, watermark);
+            }
+        });
+        drop((manifest, version));
+        live.iter().flat_map(|(edit, _)| &edit.removed).for_each(|table| table.retire());
+        gone.iter().flat_map(|(_, added)| *added).for_each(|(_, _, table)| table.is_refused());
+        self.balance_memory();
+        Ok(())
+    }
+}
+
+/// Whether nothing below `end` is needed of the log, by what is `drained`.
+fn takes_all(version: &Version, drained: &BTreeMap<u32, Position>, end: Position) -> bool {
+    drained.values().filter(|position| **position >= end).count() == version.live().count()
+}
+
+/// Positions below which everything of a keyspace is in tables once `edits` are made, at most `end`: of their keyspaces, and of others
+/// that have nothing undrained below `end`.
+fn drained_by<'e>(
+    version: &Version,
+    edits: impl Iterator<Item = &'e Edit>,
+    end: Position,
+) -> Result<BTreeMap<u32, Position>> {
+    let others = |keyspace: &&Arc<Keyspace>| keyspace.undrained_from(end) >= end;
+    let mut drained: BTreeMap<u32, Position> =
+        version.live().filter(others).map(|keyspace| (keyspace.id(), end)).collect();
+    for edit in edits {
+        let keyspace = version.keyspace(edit.keyspace)?;
+        let (starts, _) = edit.drained.as_ref().ok_or_else(|| Error::bug("no drain among drains"))?;
+        drained.insert(edit.keyspace, keyspace.undrained_without(starts, end).min(end));
+    }
+    Ok(drained)
+}

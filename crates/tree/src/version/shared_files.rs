@@ -1,0 +1,175 @@
+//! Files that tables of several keyspaces share: who has them, and how much of each is dead.
+//!
+//! ```text
+//!   a flush writes the file   ─► held by it      ─► each table that is opened holds it too, and lives
+//!   a table is retired        ─► its bytes are dead; it holds the file until the last reader is gone
+//!   most of the file is dead  ─► what lives is copied to another one (`background/repack.rs`)
+//!   nothing holds the file    ─► it is removed, unless something let go of it without being obsolete
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use firn_format::file_name::Part;
+
+use crate::database::Database;
+
+/// Every file that tables are parts of, while any has a reader or is being written.
+#[derive(Debug, Default)]
+pub(crate) struct SharedFiles {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    files: BTreeMap<String, SharedFile>,
+    /// Those of which less than half lives, and something does.
+    sparse: BTreeSet<String>,
+}
+
+/// A file of which tables are parts.
+#[derive(Debug, Default)]
+struct SharedFile {
+    /// Tables of it that are open, and one more while it is written.
+    holders: usize,
+    /// Its length; 0 = not known yet.
+    bytes: u64,
+    /// Of that, bytes of tables that are not retired.
+    live_bytes: u64,
+    /// Something let go of it that is not obsolete: the process ends, and the file stays.
+    stays: bool,
+}
+
+impl SharedFile {
+    fn is_sparse(&self) -> bool {
+        self.live_bytes > 0 && self.live_bytes < self.bytes / 2
+    }
+}
+
+/// What is to become of a file that lost a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LetGo {
+    /// Others hold it, or it is to be found again.
+    Stays,
+    /// Nothing holds it, and nothing of it lives.
+    Obsolete,
+}
+
+impl SharedFiles {
+    /// The table `part` was opened.
+    pub(crate) fn hold(&self, part: &Part<'_>) {
+        let mut known = self.lock();
+        let file = known.files.entry(part.file.to_owned()).or_default();
+        file.holders += 1;
+        file.live_bytes += part.bytes;
+        known.note(part.file);
+    }
+
+    /// The file `name` is being written.
+    pub(crate) fn hold_file(&self, name: &str) {
+        self.lock().files.entry(name.to_owned()).or_default().holders += 1;
+    }
+
+    /// The file `name` has `bytes` bytes, if any table of it is known.
+    pub(crate) fn set_length(&self, name: &str, bytes: u64) {
+        let mut known = self.lock();
+        if let Some(file) = known.files.get_mut(name) {
+            file.bytes = bytes;
+        }
+        known.note(name);
+    }
+
+    /// No version from now on has the table `part`.
+    pub(crate) fn retire(&self, part: &Part<'_>) {
+        let mut known = self.lock();
+        if let Some(file) = known.files.get_mut(part.file) {
+            file.live_bytes = file.live_bytes.saturating_sub(part.bytes);
+        }
+        known.note(part.file);
+    }
+
+    /// One holder less of the file `name`, which is `obsolete` or not; `gone` is called if it is to be removed, before the file counts
+    /// as held no more.
+    pub(crate) fn let_go(&self, name: &str, obsolete: bool, gone: impl FnOnce()) -> LetGo {
+        let mut known = self.lock();
+        let Some(file) = known.files.get_mut(name) else { return LetGo::Stays };
+        file.holders -= 1;
+        file.stays |= !obsolete;
+        if file.holders > 0 {
+            return LetGo::Stays;
+        }
+        let stays = file.stays;
+        if !stays {
+            gone();
+        }
+        known.files.remove(name);
+        known.sparse.remove(name);
+        if stays { LetGo::Stays } else { LetGo::Obsolete }
+    }
+
+    /// Files of which less than half lives, the oldest first.
+    pub(crate) fn sparse(&self) -> Vec<String> {
+        self.lock().sparse.iter().cloned().collect()
+    }
+
+    /// The names of all.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.lock().files.keys().cloned().collect()
+    }
+
+    /// Bytes that belong to no live table.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        self.lock().files.values().map(|file| file.bytes.saturating_sub(file.live_bytes)).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn note(&mut self, name: &str) {
+        let is_sparse = self.files.get(name).is_some_and(SharedFile::is_sparse);
+        match is_sparse {
+            true if !self.sparse.contains(name) => drop(self.sparse.insert(name.to_owned())),
+            true => {}
+            false => drop(self.sparse.remove(name)),
+        }
+    }
+}
+
+/// A file that is being written and holds itself: until an edit has named it, or none will.
+pub(crate) struct BeingWritten<'d> {
+    database: &'d Database,
+    name: String,
+    /// An edit may name it, which nothing here tells.
+    is_unknown: bool,
+}
+
+impl<'d> BeingWritten<'d> {
+    pub(crate) fn new(database: &'d Database, name: &str) -> Self {
+        database.graveyard.shared.hold_file(name);
+        Self { database, name: name.to_owned(), is_unknown: false }
+    }
+
+    /// An edit names it: what of its `bytes` no live table has is dead from now on.
+    pub(crate) fn is_named(self, bytes: u64) {
+        self.database.graveyard.shared.set_length(&self.name, bytes);
+    }
+
+    /// Whether an edit names it is not known: it stays, for this process and for a sweep or an opening after it.
+    pub(crate) fn may_be_named(mut self) {
+        self.is_unknown = true;
+        self.database.jobs.leave_something();
+    }
+}
+
+impl Drop for BeingWritten<'_> {
+    fn drop(&mut self) {
+        let shared = &self.database.graveyard.shared;
+        if shared.let_go(&self.name, !self.is_unknown, || {}) == LetGo::Obsolete {
+            // At once, as other outputs that no edit names: a burial counts as space that was freed.
+            self.database.remove_output(&self.name);
+        }
+    }
+}
