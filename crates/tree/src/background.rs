@@ -37,6 +37,7 @@ pub(crate) use sweep::{Orphans, Sweeps};
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::pick_merge;
 use crate::compact::pick::Choice;
+use crate::compact::small::OfKeyspace;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::values::SEALED_AT_ONCE_MAX;
@@ -57,6 +58,8 @@ pub(crate) enum Task {
     DrainPart { drain: Arc<Drain>, part: usize },
     /// Tables are rewritten or moved.
     Compact { keyspace: u32, choice: Choice },
+    /// Tables of several keyspaces that hold little are rewritten or moved, in one edit.
+    CompactSmall { choices: Vec<OfKeyspace> },
     /// Tables of a keyspace that range tombstones hide are removed.
     Reclaim { keyspace: u32 },
     /// The device is asked to begin writing values, so that sealing waits less.
@@ -242,11 +245,20 @@ impl Database {
     /// Nobody else is to choose `task`, nor anything for what it is worth to reads.
     fn claim(&self, busy: &mut Busy, task: &Task) {
         busy.claim(task);
-        if let Task::Compact { keyspace, choice } = task
-            && let Ok(state) = self.version.load().keyspace(*keyspace)
-            && !choice.moves
-        {
-            state.seeks.pay(choice.input_bytes(), self.settings.read_compaction_price);
+        let version = self.version.load();
+        let pay = |keyspace: u32, choice: &Choice| {
+            if let Ok(state) = version.keyspace(keyspace)
+                && !choice.moves
+            {
+                state.seeks.pay(choice.input_bytes(), self.settings.read_compaction_price);
+            }
+        };
+        match task {
+            Task::Compact { keyspace, choice } => pay(*keyspace, choice),
+            Task::CompactSmall { choices } => {
+                choices.iter().for_each(|(keyspace, choice)| pay(*keyspace, choice));
+            }
+            _ => {}
         }
     }
 
@@ -333,6 +345,7 @@ impl Database {
                 Ok(())
             }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
+            Task::CompactSmall { choices } => self.compact_small(choices),
             Task::Reclaim { keyspace } => self.reclaim(*keyspace),
             Task::Repack { tables } => self.repack(tables),
             Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
@@ -388,10 +401,9 @@ impl Database {
         }
         // A thread that is alone would else drain for ever where writers never rest, and level 0 grow.
         if self.settings.background_threads == 1
-            && let Some((keyspace, choice)) = self.choose_compaction(busy, &version)
-            && choice.score >= FAR_BEHIND
+            && let Some(task) = self.choose_far_behind(busy, &version)
         {
-            return Some(Task::Compact { keyspace, choice });
+            return Some(task);
         }
         if busy.may_write(now) {
             if let Some(task) = self.choose_drain(busy, &version, now) {

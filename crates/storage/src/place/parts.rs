@@ -112,6 +112,7 @@ impl SharedFiles {
 /// 1. One part is written at a time: it ends where it has been written to when the next is created.
 /// 2. Nothing is synced before [`sync`](Self::sync), whatever a part or this place is asked for.
 /// 3. What is removed stays, as bytes that belong to no table.
+/// 4. What is read is read of the other place.
 #[derive(Debug)]
 pub struct PartsWriter<'s> {
     inner: &'s dyn Storage,
@@ -197,7 +198,15 @@ impl Storage for PartsWriter<'_> {
     }
 
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        Err(only_created(name))
+        self.inner.open_read(name)
+    }
+
+    fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_read_known(name, bytes)
+    }
+
+    fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {
+        self.inner.open_part(name, offset, bytes)
     }
 
     fn publish(&self, name: &str, _bytes: &[u8]) -> Result<()> {

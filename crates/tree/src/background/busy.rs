@@ -13,6 +13,7 @@ use super::set_aside::SetAside;
 use super::{Schedule, Task};
 use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;
+use crate::compact::small::OfKeyspace;
 
 /// What tasks in progress have claimed.
 #[derive(Debug, Default)]
@@ -109,6 +110,11 @@ impl Busy {
                 self.is_collection_next = true;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
+            Task::CompactSmall { choices } => {
+                self.compacting += 1;
+                self.is_collection_next = true;
+                self.tables.extend(inputs(choices).cloned());
+            }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
             Task::Repack { tables } => {
                 self.is_repacking = true;
@@ -151,6 +157,12 @@ impl Busy {
                 self.note_begun(choice);
                 for (_, _, table) in &choice.inputs {
                     self.tables.remove(&table.meta().file);
+                }
+            }
+            Task::CompactSmall { choices } => {
+                self.compacting -= 1;
+                for file in inputs(choices) {
+                    self.tables.remove(file);
                 }
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.remove(keyspace)),
@@ -199,6 +211,7 @@ impl Busy {
         match (refused.is_some(), task) {
             // To move tables says nothing of rewriting them.
             (false, Task::Compact { choice, .. }) if choice.moves => {}
+            (false, Task::CompactSmall { choices }) if choices.iter().all(|(_, choice)| choice.moves) => {}
             (false, _) => self.note_done(task.work()),
             // Why says nothing of other units.
             (true, _) if !self.may_try(task.work(), now) => return,
@@ -224,6 +237,11 @@ impl Busy {
         *next += 1;
         Some(*next - 1).filter(|part| *part < drain.part_count())
     }
+}
+
+/// Tables that `choices` rewrite or move.
+fn inputs(choices: &[OfKeyspace]) -> impl Iterator<Item = &String> {
+    choices.iter().flat_map(|(_, choice)| &choice.inputs).map(|(_, _, table)| &table.meta().file)
 }
 
 /// What no other choice has beside `choice`.

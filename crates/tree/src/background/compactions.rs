@@ -3,8 +3,9 @@
 use super::busy::Busy;
 use super::{Task, Work};
 use crate::compact::hiding::pick_hiding;
-use crate::compact::pick::{Choice, PickRules, pick, pick_for_deletes};
+use crate::compact::pick::{PickRules, pick, pick_for_deletes};
 use crate::compact::seeks::pick_for_reads;
+use crate::compact::small::{OfKeyspace, together};
 use crate::database::Database;
 use crate::version::Version;
 
@@ -24,22 +25,54 @@ impl Database {
         is_due.then_some(Task::Compact { keyspace, choice })
     }
 
+    /// A compaction that drains have to wait for.
+    pub(super) fn choose_far_behind(&self, busy: &Busy, version: &Version) -> Option<Task> {
+        let choices = self.due_compactions(busy, version);
+        let is_far = |(_, choice): &OfKeyspace| choice.score >= FAR_BEHIND;
+        choices.iter().any(is_far).then(|| self.with_others(busy, version, choices)).flatten()
+    }
+
     /// A compaction, unless the threads are wanted for something else.
     pub(super) fn choose_spare_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
-        let (keyspace, choice) = self.choose_compaction(busy, version)?;
+        let choices = self.due_compactions(busy, version);
+        let score = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
         // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
         let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
         let is_spare = busy.compacting + 1 < self.settings.background_threads.max(2);
         let is_spare = is_spare || self.is_somebody_free(busy);
-        (is_spare || !is_filling || choice.score >= FAR_BEHIND).then_some(Task::Compact { keyspace, choice })
+        let may_begin = is_spare || !is_filling || score >= FAR_BEHIND;
+        may_begin.then(|| self.with_others(busy, version, choices)).flatten()
+    }
+
+    /// The most urgent of `choices`; with others like it where it is small.
+    fn with_others(&self, busy: &Busy, version: &Version, choices: Vec<OfKeyspace>) -> Option<Task> {
+        let most = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
+        let is_small = |(id, choice): &OfKeyspace| {
+            version.keyspace(*id).is_ok_and(|keyspace| self.is_small(keyspace, choice))
+                && !busy.has_failed((Work::Compact, *id))
+        };
+        let may_try = busy.may_try((Work::CompactSmall, 0), self.clock.now());
+        if may_try && choices.iter().any(|one| one.1.score >= most && is_small(one)) {
+            let together = together(choices.iter().filter(|one| is_small(one)).cloned().collect());
+            if !together.is_empty() {
+                return Some(Task::CompactSmall { choices: together });
+            }
+        }
+        let (keyspace, choice) = most_urgent(choices)?;
+        Some(Task::Compact { keyspace, choice })
     }
 
     /// The most urgent compaction that may begin now, with its keyspace.
-    pub(super) fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<(u32, Choice)> {
+    pub(super) fn choose_compaction(&self, busy: &Busy, version: &Version) -> Option<OfKeyspace> {
+        most_urgent(self.due_compactions(busy, version))
+    }
+
+    /// The most urgent compaction of each keyspace that may begin now.
+    fn due_compactions(&self, busy: &Busy, version: &Version) -> Vec<OfKeyspace> {
         let may_begin =
             |is_relief| self.is_thread_left(busy, is_relief) && self.is_begun_soon(busy, is_relief);
         if !busy.may_write(self.clock.now()) || busy.held > 0 || !may_begin(true) {
-            return None;
+            return Vec::new();
         }
         let rules = PickRules { relief_only: !may_begin(false), ..self.pick_rules() };
         // Processors and devices idle then.
@@ -59,8 +92,12 @@ impl Database {
                 .or_else(|| pick_for_reads(levels, &rules, &taken, &keyspace.seeks))?;
             (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
         });
-        choices.max_by(|a, b| a.1.score.total_cmp(&b.1.score))
+        choices.collect()
     }
+}
+
+fn most_urgent(choices: Vec<OfKeyspace>) -> Option<OfKeyspace> {
+    choices.into_iter().max_by(|a, b| a.1.score.total_cmp(&b.1.score))
 }
 
 /// Score of a compaction that drains have to wait for.

@@ -65,6 +65,8 @@ pub(crate) enum Work {
     /// Those of several keyspaces at once, for all of them.
     DrainSmall,
     Compact,
+    /// Those of several keyspaces at once, for all of them.
+    CompactSmall,
     /// Of all keyspaces whose tables lie in the files.
     Repack,
     Reclaim,
@@ -84,6 +86,7 @@ impl Work {
             Self::Drain
             | Self::DrainSmall
             | Self::Compact
+            | Self::CompactSmall
             | Self::Repack
             | Self::Expose
             | Self::Values
@@ -106,6 +109,7 @@ impl Task {
             Self::Compact { keyspace, .. } => (Work::Compact, *keyspace),
             Self::Reclaim { keyspace } => (Work::Reclaim, *keyspace),
             Self::Expose { keyspace, .. } => (Work::Expose, *keyspace),
+            Self::CompactSmall { .. } => (Work::CompactSmall, 0),
             Self::Repack { .. } => (Work::Repack, 0),
             Self::SealValues => (Work::Values, 0),
             Self::Collect { .. } => (Work::Collect, 0),
@@ -170,6 +174,7 @@ impl Schedule {
         let busy = self.lock();
         let is_live = |(work, keyspace): &(Work, u32)| match work {
             Work::DrainSmall
+            | Work::CompactSmall
             | Work::Repack
             | Work::Values
             | Work::Collect

@@ -6,7 +6,7 @@
 //!   runs of c ─► table ─┘
 //! ```
 //! What refers to values beside the tree, or leaves references of older tables without readers, is committed alone: those
-//! edits seal segments. If one keyspace cannot be written none is; they drain one by one then.
+//! edits seal segments. If one keyspace cannot be written none is, and that one is drained alone from then on.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use super::Run;
 use super::drain::Written;
 use super::freeze::runs_of;
 use super::met::meet;
-use crate::background::{Answer, answer_to};
+use crate::background::{Answer, Work, answer_to};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -46,12 +46,13 @@ impl Database {
         let held = BeingWritten::new(self, file.name());
         let mut edits = Vec::new();
         for (index, (keyspace, starts)) in drains.iter().enumerate() {
-            edits.extend(self.write_small(
-                &version,
-                (*keyspace, starts),
-                &format!("{stem}-{index}"),
-                &file,
-            )?);
+            let stem = format!("{stem}-{index}");
+            let edit =
+                self.write_small(&version, (*keyspace, starts), &stem, &file).inspect_err(|error| {
+                    // It is tried alone from then on, so that others do not fail with it.
+                    self.schedule.rest((Work::Drain, *keyspace), error.clone(), self.clock.now());
+                })?;
+            edits.extend(edit);
         }
         drop(version);
         file.sync().map_err(from_storage)?;

@@ -2,7 +2,7 @@
 //!
 //! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what reads have lost; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
 //! the executor and [`job_log`] tells people of, checks their results and commits them in one edit. [`values`] says where
-//! values beside the tree are that a job may need. [`plain`] does once more what failed. [`range`] does all of a key range, piece by piece. [`reclaim`] finds the tables that need no rewriting:
+//! values beside the tree are that a job may need. [`plain`] does once more what failed. [`small`] does many small ones together. [`range`] does all of a key range, piece by piece. [`reclaim`] finds the tables that need no rewriting:
 //! range tombstones hide all of them. [`stems`] are what outputs are called.
 
 pub(crate) mod pick;
@@ -16,4 +16,5 @@ pub(crate) mod job_log;
 pub(crate) mod jobs;
 pub(crate) mod run;
 mod plain;
+pub(crate) mod small;
 mod range;

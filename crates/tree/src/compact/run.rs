@@ -344,7 +344,7 @@ pub(super) fn rewritten(
 }
 
 /// The edit of a choice whose tables only change their level.
-fn moved(keyspace: u32, choice: &Choice) -> Edit {
+pub(super) fn moved(keyspace: u32, choice: &Choice) -> Edit {
     let moved =
         choice.inputs.iter().map(|(_, _, table)| (Arc::clone(table), choice.output_level, 0)).collect();
     Edit {

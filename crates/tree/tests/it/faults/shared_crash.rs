@@ -7,8 +7,8 @@ use std::time::Duration;
 use firn_engine::{Engine, ErrorKind, KeyspaceId};
 use firn_format::file_name::{Part, manifest_edit, part};
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
+use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
-use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Background, Tree, VerifyReport};
 
 use super::shared_files::{Many, assert_holds, assert_sound, shared};
@@ -70,6 +70,20 @@ fn t5_a_machine_that_goes_at_any_step_of_copying_loses_nothing() {
     };
     let act = |tree: &Tree| while tree.step().unwrap_or(false) {};
     cut_everywhere(prepare, act, 1, 8);
+}
+
+#[test]
+fn t5_a_machine_that_goes_at_any_step_of_compactions_done_together_loses_nothing() {
+    let prepare = || {
+        let mut many = Many::flushed(6);
+        for round in 1..6 {
+            many.write(round..round + 8, round);
+            many.tree.flush().unwrap();
+        }
+        many
+    };
+    let act = |tree: &Tree| while tree.step().unwrap_or(false) {};
+    cut_everywhere(prepare, act, 3, 8);
 }
 
 /// Where something must wait for room.

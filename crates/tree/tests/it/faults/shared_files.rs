@@ -183,6 +183,32 @@ fn t5_keyspaces_in_one_file_are_read_reopened_and_compacted() {
 }
 
 #[test]
+fn t5_compactions_of_many_keyspaces_go_into_one_file_by_one_edit() {
+    let mut many = Many::flushed(12);
+    for round in 1..8 {
+        many.write(round * 2..round * 2 + 12, round);
+        many.tree.flush().unwrap();
+        many.assert_all(&format!("round {round}"));
+    }
+    let edits =
+        many.world.storage_names("").iter().filter(|name| name.starts_with("manifest-")).max().cloned();
+    settle(&many.tree);
+    many.assert_all("compacted");
+    many.assert_small("compacted");
+    let stats = many.tree.stats();
+    assert!(stats.compaction_count >= 12, "{}", stats.compaction_count);
+    assert_eq!(many.world.storage_names(".table"), [""; 0]);
+    let number = |name: &str| u64::from_str_radix(name.rsplit('-').next().unwrap(), 16).unwrap();
+    let last = many.world.storage_names("").into_iter().filter(|name| name.starts_with("manifest-")).max();
+    let written = number(&last.unwrap()) - number(&edits.unwrap());
+    assert!(written < 12, "{written} edits");
+    many.reopen();
+    many.assert_all("reopened");
+    many.tree.close().unwrap();
+    assert_sound(Arc::new(many.world.storage.clone()), "closed");
+}
+
+#[test]
 fn t5_a_file_goes_with_the_last_keyspace_that_a_reader_has_of_it() {
     let mut many = Many::flushed(8);
     let snapshot = many.tree.snapshot().unwrap();
@@ -230,7 +256,9 @@ fn t5_disk_stays_flat_while_keyspaces_come_and_go() {
     let mut many = Many::new(World::new(tiny()));
     let mut most = 0;
     for round in 0..12 {
-        (0..20).for_each(|number| drop(many.create(round * 20 + number)));
+        for number in 0..20 {
+            many.create(round * 20 + number);
+        }
         many.write(0..10, round);
         many.tree.flush().unwrap();
         many.drop_most(10);
@@ -267,7 +295,9 @@ fn t5_few_keyspaces_and_large_ones_have_files_of_their_own() {
     assert_eq!((few.shared().len(), few.world.storage_names(".table").len()), (0, 3));
     let mut many = Many::new(World::new(tiny()));
     let large = many.create(0);
-    (1..8).for_each(|number| drop(many.create(number)));
+    for number in 1..8 {
+        many.create(number);
+    }
     many.write(0..5, 0);
     let mut writer = session(&many.tree);
     for key in 0..600_u32 {
@@ -334,9 +364,11 @@ fn random(seed: u64, steps: u32) {
         let ids: Vec<u32> = many.model.keys().copied().collect();
         let one = ids.get(random.usize(..ids.len().max(1))).copied();
         match (random.u32(..12), one) {
-            (0..=2, _) | (_, None) => (0..random.u32(1..10)).for_each(|number| {
-                many.create(step * 10 + number);
-            }),
+            (0..=2, _) | (_, None) => {
+                for number in 0..random.u32(1..10) {
+                    many.create(step * 10 + number);
+                }
+            }
             (3..=5, _) => {
                 let first = random.u32(..40);
                 many.write(first..first + random.u32(1..20), step);
