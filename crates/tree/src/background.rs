@@ -46,8 +46,8 @@ use crate::version::Version;
 /// One unit of background work.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// The oldest frozen memtable of a keyspace becomes a run.
-    Freeze { keyspace: u32 },
+    /// The oldest frozen memtable of each of these becomes a run; at least one.
+    Freeze { keyspaces: Vec<u32> },
     /// Runs of a keyspace, adjacent in age, become one; by the starts of their spans, newest first.
     Merge { keyspace: u32, runs: Vec<Position> },
     /// The oldest runs of a keyspace become tables; newest first.
@@ -336,7 +336,7 @@ impl Database {
 
     fn work_on(&self, task: &Task) -> Result<()> {
         match task {
-            Task::Freeze { keyspace } => self.freeze(*keyspace),
+            Task::Freeze { keyspaces } => self.freeze(keyspaces),
             Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
             Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
             Task::DrainSmall { drains } => self.drain_small(drains),
@@ -380,12 +380,8 @@ impl Database {
         let now = self.clock.now();
         // Nobody else moves it over the end of a segment that no writer follows.
         let watermark = self.log.advance().ok()?;
-        for keyspace in version.live() {
-            let id = keyspace.id();
-            let ready = keyspace.frozen.last().is_some_and(|frozen| frozen.span.end <= watermark);
-            if ready && !busy.freezing.contains(&id) && busy.may_try((Work::Freeze, id), now) {
-                return Some(Task::Freeze { keyspace: id });
-            }
+        if let Some(task) = self.choose_freeze(busy, &version, watermark, now) {
+            return Some(task);
         }
         if let Some(task) = self.choose_for_files(busy) {
             return Some(task);
@@ -442,6 +438,32 @@ impl Database {
         spare.or_else(|| self.choose_write_back(busy)).or_else(|| self.choose_to_give_up())
     }
 
+    /// Memtables that are to become runs: one, or many that hold little.
+    fn choose_freeze(
+        &self,
+        busy: &Busy,
+        version: &Version,
+        watermark: Position,
+        now: Duration,
+    ) -> Option<Task> {
+        let (mut keyspaces, mut bytes) = (Vec::new(), 0);
+        for keyspace in version.live() {
+            let id = keyspace.id();
+            let Some(frozen) = keyspace.frozen.last().filter(|frozen| frozen.span.end <= watermark) else {
+                continue;
+            };
+            if busy.freezing.contains(&id) || !busy.may_try((Work::Freeze, id), now) {
+                continue;
+            }
+            bytes += frozen.memtable.record_bytes();
+            if !keyspaces.is_empty() && bytes > FREEZE_BYTES {
+                break;
+            }
+            keyspaces.push(id);
+        }
+        (!keyspaces.is_empty()).then_some(Task::Freeze { keyspaces })
+    }
+
     /// A flush, or a freeze, for what the buffer hides.
     fn choose_for_hidden(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
         let through = |keyspace| busy.drained_through(keyspace);
@@ -477,6 +499,9 @@ impl Database {
             .then_some(Task::WriteBackValues)
     }
 }
+
+/// Bytes of records of memtables that become runs together, at most: others freeze the rest meanwhile.
+const FREEZE_BYTES: usize = 1 << 20;
 
 /// How long a thread sleeps at most before it looks again.
 const POLL: Duration = Duration::from_millis(100);

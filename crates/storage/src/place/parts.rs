@@ -254,6 +254,9 @@ fn only_created(name: &str) -> Error {
     Error::new(ErrorKind::Invalid, name, "parts of a file can be created here, and nothing else")
 }
 
+/// The device is asked to begin with so many bytes of a part at least.
+const WRITE_BACK_BYTES_MIN: u64 = 256 << 10;
+
 /// The newest part of a file; see [`PartsWriter`].
 #[derive(Debug)]
 struct PartBeingWritten {
@@ -292,6 +295,10 @@ impl WriteFile for PartBeingWritten {
     }
 
     fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        // What is less waits for the sync: to ask for each of many small parts costs more than it saves.
+        if bytes < WRITE_BACK_BYTES_MIN {
+            return Ok(());
+        }
         self.file.write_back(self.start + offset, bytes)
     }
 

@@ -93,7 +93,7 @@ impl Busy {
         self.running += 1;
         self.has_written_back = matches!(task, Task::WriteBackValues);
         match task {
-            Task::Freeze { keyspace } => drop(self.freezing.insert(*keyspace)),
+            Task::Freeze { keyspaces } => self.freezing.extend(keyspaces),
             Task::Merge { keyspace, runs } => self.runs.extend(runs.iter().map(|run| (*keyspace, *run))),
             Task::Drain { keyspace, runs } => {
                 self.draining.insert(*keyspace);
@@ -136,7 +136,7 @@ impl Busy {
 
     pub(super) fn release(&mut self, task: &Task) {
         match task {
-            Task::Freeze { keyspace } => drop(self.freezing.remove(keyspace)),
+            Task::Freeze { keyspaces } => keyspaces.iter().for_each(|id| drop(self.freezing.remove(id))),
             Task::Merge { keyspace, runs } => {
                 self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
             }

@@ -102,7 +102,8 @@ impl Task {
     /// What kind of work it is, and of which keyspace; 0 where it is of none.
     pub(super) fn work(&self) -> (Work, u32) {
         match self {
-            Self::Freeze { keyspace } => (Work::Freeze, *keyspace),
+            // It fails with the first of them alone.
+            Self::Freeze { keyspaces } => (Work::Freeze, keyspaces.first().copied().unwrap_or_default()),
             Self::Merge { keyspace, .. } => (Work::Merge, *keyspace),
             Self::Drain { keyspace, .. } => (Work::Drain, *keyspace),
             Self::DrainSmall { .. } => (Work::DrainSmall, 0),

@@ -9,6 +9,7 @@ use super::met::meet;
 use super::{Filtering, FrozenEntries, MergeTask, Progress, Run};
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::memtable::Memtable;
 use crate::stats::count;
 use crate::version::{Keyspace, Version};
 
@@ -16,42 +17,65 @@ use crate::version::{Keyspace, Version};
 const MERGE_STEP: usize = 1 << 16;
 
 impl Database {
-    /// Turns the oldest frozen memtable of `keyspace` into its newest run.
-    pub(crate) fn freeze(&self, keyspace: u32) -> Result<()> {
+    /// Turns the oldest frozen memtable of each of `keyspaces` into its newest run, all of them visible together: what has to do with every keyspace
+    /// is done once.
+    ///
+    /// # Errors
+    /// What the first one says. From another one on that fails the rest is left to be chosen again.
+    pub(crate) fn freeze(&self, keyspaces: &[u32]) -> Result<()> {
         let version = self.version.load_full();
-        let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
-        let Some(frozen) = state.frozen.last() else { return Ok(()) };
-        let run = if frozen.memtable.is_empty() {
-            None
-        } else {
-            let sorted = frozen.memtable.freeze_entries(&*version.segments);
-            let entries = FrozenEntries {
-                common: sorted.prefix,
-                entries: sorted.entries,
-                hashes: sorted.hashes,
-                tombstones: frozen.memtable.range_deletes(firn_format::Sequence::MAX),
-                span: frozen.span.clone(),
-                live_bytes: frozen.memtable.record_bytes() as u64,
-            };
-            let mut run =
-                Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
-            let met = meet(&[&run], &version.segments, &state.runs, &state.levels);
-            run.set_superseding(met.share(), met.hidden_bytes());
-            state.overwriting.set(met.share());
-            state.probe.learn(met.hidden_bytes());
-            Some(Arc::new(run))
-        };
-        let memtable = Arc::clone(&frozen.memtable);
-        self.change_keyspace(keyspace, |state| {
-            state.frozen.retain(|frozen| !Arc::ptr_eq(&frozen.memtable, &memtable));
-            if let Some(run) = run {
-                state.runs.insert(0, run);
+        let mut made = Vec::new();
+        for keyspace in keyspaces {
+            match self.make_run(&version, *keyspace) {
+                Ok(run) => made.extend(run.map(|(memtable, run)| (*keyspace, memtable, run))),
+                Err(error) if made.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        self.change_version(|version| {
+            for (keyspace, memtable, run) in made {
+                let Some(Some(state)) = version.keyspaces.get_mut(keyspace as usize) else { continue };
+                let state = Arc::make_mut(state);
+                state.frozen.retain(|frozen| !Arc::ptr_eq(&frozen.memtable, &memtable));
+                if let Some(run) = run {
+                    state.runs.insert(0, run);
+                }
             }
         });
         self.drop_dead_segments();
         self.pace_by_debt();
         self.admission.release();
         Ok(())
+    }
+
+    /// The oldest frozen memtable of `keyspace`, and the run that it becomes if it holds anything; `None` if there is none.
+    fn make_run(
+        &self,
+        version: &Version,
+        keyspace: u32,
+    ) -> Result<Option<(Arc<Memtable>, Option<Arc<Run>>)>> {
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
+        let Some(frozen) = state.frozen.last() else { return Ok(None) };
+        let memtable = Arc::clone(&frozen.memtable);
+        if memtable.is_empty() {
+            return Ok(Some((memtable, None)));
+        }
+        let sorted = memtable.freeze_entries(&*version.segments);
+        let entries = FrozenEntries {
+            common: sorted.prefix,
+            entries: sorted.entries,
+            hashes: sorted.hashes,
+            tombstones: memtable.range_deletes(firn_format::Sequence::MAX),
+            span: frozen.span.clone(),
+            live_bytes: memtable.record_bytes() as u64,
+        };
+        let mut run =
+            Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
+        let met = meet(&[&run], &version.segments, &state.runs, &state.levels);
+        run.set_superseding(met.share(), met.hidden_bytes());
+        state.overwriting.set(met.share());
+        state.probe.learn(met.hidden_bytes());
+        Ok(Some((memtable, Some(Arc::new(run)))))
     }
 
     /// Merges runs of `keyspace`, adjacent in age, into one of the next level; commits nothing.
