@@ -136,7 +136,7 @@ impl Busy {
 
     pub(super) fn release(&mut self, task: &Task) {
         match task {
-            Task::Freeze { keyspaces } => keyspaces.iter().for_each(|id| drop(self.freezing.remove(id))),
+            Task::Freeze { keyspaces } => self.freezing.retain(|id| !keyspaces.contains(id)),
             Task::Merge { keyspace, runs } => {
                 self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
             }
