@@ -438,32 +438,6 @@ impl Database {
         spare.or_else(|| self.choose_write_back(busy)).or_else(|| self.choose_to_give_up())
     }
 
-    /// Memtables that are to become runs: one, or many that hold little.
-    fn choose_freeze(
-        &self,
-        busy: &Busy,
-        version: &Version,
-        watermark: Position,
-        now: Duration,
-    ) -> Option<Task> {
-        let (mut keyspaces, mut bytes) = (Vec::new(), 0);
-        for keyspace in version.live() {
-            let id = keyspace.id();
-            let Some(frozen) = keyspace.frozen.last().filter(|frozen| frozen.span.end <= watermark) else {
-                continue;
-            };
-            if busy.freezing.contains(&id) || !busy.may_try((Work::Freeze, id), now) {
-                continue;
-            }
-            bytes += frozen.memtable.record_bytes();
-            if !keyspaces.is_empty() && bytes > FREEZE_BYTES {
-                break;
-            }
-            keyspaces.push(id);
-        }
-        (!keyspaces.is_empty()).then_some(Task::Freeze { keyspaces })
-    }
-
     /// A flush, or a freeze, for what the buffer hides.
     fn choose_for_hidden(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
         let through = |keyspace| busy.drained_through(keyspace);
@@ -499,9 +473,6 @@ impl Database {
             .then_some(Task::WriteBackValues)
     }
 }
-
-/// Bytes of records of memtables that become runs together, at most: others freeze the rest meanwhile.
-const FREEZE_BYTES: usize = 1 << 20;
 
 /// How long a thread sleeps at most before it looks again.
 const POLL: Duration = Duration::from_millis(100);

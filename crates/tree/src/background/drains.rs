@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_format::Position;
+
 use super::busy::Busy;
 use super::{Task, Work};
 use crate::buffer::drain::Drain;
@@ -10,7 +12,36 @@ use crate::buffer::pick::{pick_drain, pick_small};
 use crate::database::Database;
 use crate::version::Version;
 
+/// Bytes of records of memtables that become runs together, at most: others freeze the rest meanwhile.
+const FREEZE_BYTES: usize = 1 << 20;
+
 impl Database {
+    /// Memtables that are to become runs: one, or many that hold little.
+    pub(super) fn choose_freeze(
+        &self,
+        busy: &Busy,
+        version: &Version,
+        watermark: Position,
+        now: Duration,
+    ) -> Option<Task> {
+        let (mut keyspaces, mut bytes) = (Vec::new(), 0);
+        for keyspace in version.live() {
+            let id = keyspace.id();
+            let Some(frozen) = keyspace.frozen.last().filter(|frozen| frozen.span.end <= watermark) else {
+                continue;
+            };
+            if busy.freezing.contains(&id) || !busy.may_try((Work::Freeze, id), now) {
+                continue;
+            }
+            bytes += frozen.memtable.record_bytes();
+            if !keyspaces.is_empty() && bytes > FREEZE_BYTES {
+                break;
+            }
+            keyspaces.push(id);
+        }
+        (!keyspaces.is_empty()).then_some(Task::Freeze { keyspaces })
+    }
+
     /// The runs that are to become tables first, of keyspaces of which none are being drained.
     pub(super) fn choose_drain(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
         let may_drain = |id| !busy.draining.contains(&id) && busy.may_try((Work::Drain, id), now);

@@ -88,7 +88,7 @@ impl Database {
         let bytes = file.len();
         let committed = self.commit_together(&edits);
         match &committed {
-            Ok(()) => held.is_named(bytes),
+            Ok(()) => held.named(bytes),
             Err(error) if answer_to(error) == Answer::Poisoned => held.may_be_named(),
             Err(_) => {}
         }

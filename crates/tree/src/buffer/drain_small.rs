@@ -71,7 +71,7 @@ impl Database {
         if committed.as_ref().is_err_and(|error| answer_to(error) == Answer::Poisoned) {
             held.may_be_named();
         } else if is_named {
-            held.is_named(bytes);
+            held.named(bytes);
         }
         committed?;
         count(&self.counters.drain_write_bytes, bytes);

@@ -16,6 +16,9 @@ use crate::version::{Keyspace, Version};
 /// Entries a merge takes before it looks whether it should end.
 const MERGE_STEP: usize = 1 << 16;
 
+/// A frozen memtable and the run that it becomes, if it holds anything.
+type Made = (Arc<Memtable>, Option<Arc<Run>>);
+
 impl Database {
     /// Turns the oldest frozen memtable of each of `keyspaces` into its newest run, all of them visible together: what has to do with every keyspace
     /// is done once.
@@ -49,11 +52,7 @@ impl Database {
     }
 
     /// The oldest frozen memtable of `keyspace`, and the run that it becomes if it holds anything; `None` if there is none.
-    fn make_run(
-        &self,
-        version: &Version,
-        keyspace: u32,
-    ) -> Result<Option<(Arc<Memtable>, Option<Arc<Run>>)>> {
+    fn make_run(&self, version: &Version, keyspace: u32) -> Result<Option<Made>> {
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let Some(frozen) = state.frozen.last() else { return Ok(None) };
         let memtable = Arc::clone(&frozen.memtable);

@@ -153,7 +153,7 @@ impl<'d> BeingWritten<'d> {
     }
 
     /// An edit names it: what of its `bytes` no live table has is dead from now on.
-    pub(crate) fn is_named(self, bytes: u64) {
+    pub(crate) fn named(self, bytes: u64) {
         self.database.graveyard.shared.set_length(&self.name, bytes);
     }
 
