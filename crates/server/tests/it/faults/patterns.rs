@@ -2,12 +2,26 @@
 //! on keys of 65 KB stood one. Neighbours: HSCAN, PUBSUB CHANNELS, pieces with `?` and sets, many patterns at once, patterns of
 //! a user's rules.
 
+use std::time::{Duration, Instant};
+
 use firn_protocol::resp::Value;
 
 use super::super::client::{Served, error, ok};
 use super::beside::{in_three, serves_others};
 
 const KEY_BYTES: usize = 65_000;
+
+/// More than any command here takes: some milliseconds, or more than ten seconds with a step for each pair of bytes.
+const TOOK_MAX: Duration = Duration::from_secs(2);
+
+/// What is complained of while `act` runs: another client waits, or the command takes as long as
+/// the product of the bytes.
+fn is_quick(served: &Served, what: &str, act: impl FnOnce()) -> Option<String> {
+    let since = Instant::now();
+    let complaint = serves_others(served, what, act);
+    let took = since.elapsed();
+    complaint.or_else(|| (took > TOOK_MAX).then(|| format!("{what} took {took:?}\n")))
+}
 
 #[test]
 fn s6_patterns_do_not_hold_others() {
@@ -34,7 +48,7 @@ fn look_for_keys() -> String {
             &["HSCAN", "h", "0", "MATCH", pattern],
         ];
         for words in calls {
-            complaints.extend(serves_others(&served, words[0], || {
+            complaints.extend(is_quick(&served, words[0], || {
                 let found = match client.call(words) {
                     Value::Array(mut step) if words[0] != "KEYS" => step.pop().expect("what is found"),
                     found => found,
@@ -62,7 +76,7 @@ fn publish() -> String {
     }
     subscriber.call(&["PSUBSCRIBE", "*a*"]);
     let channel = "a".repeat(50_000);
-    complaints.extend(serves_others(&served, "PUBLISH", || {
+    complaints.extend(is_quick(&served, "PUBLISH", || {
         assert_eq!(publisher.call(&["PUBLISH", &channel, "m"]), Value::Integer(1));
     }));
     assert!(matches!(subscriber.reply(), Some(Value::Array(message)) if message.len() == 4));
@@ -71,7 +85,7 @@ fn publish() -> String {
     let refused = error("ERR a pattern of 25002 bytes is longer than the longest, 4096 bytes");
     assert_eq!(subscriber.call(&["PSUBSCRIBE", &long]), refused);
     assert!(matches!(publisher.call(&["ACL", "SETUSER", "u", &format!("~{long}")]), Value::Error(_)));
-    complaints.extend(serves_others(&served, "PUBSUB CHANNELS", || {
+    complaints.extend(is_quick(&served, "PUBSUB CHANNELS", || {
         assert_eq!(publisher.call(&["PUBSUB", "CHANNELS", &long]), Value::Array(Vec::new()));
     }));
     complaints

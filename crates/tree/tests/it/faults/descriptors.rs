@@ -42,6 +42,7 @@ fn t6_works_with_few_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
     many_tables_are_read();
     what_finds_no_descriptor_is_tried_again();
+    what_is_held_for_later_is_closed();
     println!("all was done");
 }
 
@@ -69,6 +70,27 @@ fn many_tables_are_read() {
         assert_eq!(found.as_deref(), Some(&id.0.to_le_bytes()[..]));
     }
     tree.close().unwrap();
+}
+
+/// A file that is not read just then gives its descriptor to one that finds none.
+fn what_is_held_for_later_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();
+    let local = local.without_mappings().with_open_files_max(8);
+    let open = |name: &str| {
+        std::fs::write(directory.path().join(name), name).unwrap();
+        local.open_read(name).unwrap()
+    };
+    let (held, _) = (open("1.table"), open("2.table"));
+    std::fs::write(directory.path().join("3.table"), "3.table").unwrap();
+    let taken: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    let found = local.open_read("3.table").unwrap();
+    for (file, expected) in [(&found, b"3.table"), (&held, b"1.table"), (&found, b"3.table")] {
+        let mut bytes = [0; 7];
+        file.read_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, expected);
+    }
+    drop(taken);
 }
 
 fn what_finds_no_descriptor_is_tried_again() {

@@ -2,7 +2,7 @@
 
 mod modes; // S18
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::place::{Local, LocalOptions};
@@ -10,12 +10,16 @@ use crate::{ErrorKind, ReadFile, Storage};
 
 /// Descriptors of this process that lead to files of `directory` called `*.table`.
 fn open_tables(directory: &Path) -> usize {
+    names_of_open_tables(directory).len()
+}
+
+fn names_of_open_tables(directory: &Path) -> Vec<PathBuf> {
     let held = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let targets = held.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    let is_one = |target: &std::path::PathBuf| {
+    let is_one = |target: &PathBuf| {
         target.starts_with(directory) && target.extension().is_some_and(|ending| ending == "table")
     };
-    targets.filter(is_one).count()
+    targets.filter(is_one).collect()
 }
 
 /// A directory with `count` files, each of which holds its number; mapped or not, `max` of them open at once.
@@ -72,6 +76,12 @@ fn t6_files_that_are_in_use_stay_open() {
     for number in 4..20 {
         for wanted in [0, 1, 2, number] {
             assert_eq!(number_of(&files[wanted]), wanted as u32);
+        }
+        // Four are opened to begin with, and take the places of all that were open.
+        if number > 4 {
+            let open = names_of_open_tables(directory.path());
+            let is_open = |used: &u32| open.iter().any(|path| path.ends_with(format!("{used}.table")));
+            assert!([0, 1, 2].iter().all(is_open), "{open:?} are open after {number}");
         }
     }
     assert!(open_tables(directory.path()) <= 8);
