@@ -35,6 +35,7 @@ mod log {
 }
 #[path = "../src/version"]
 mod version {
+    pub(crate) mod shared_files;
     pub(crate) mod snapshots;
 }
 #[path = "loom_version/mod.rs"]

@@ -24,8 +24,8 @@ use super::{Answer, Task, Work, answer_to};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
+use crate::version::being_written::BeingWritten;
 use crate::version::commit::{Edit, Supersedes};
-use crate::version::shared_files::BeingWritten;
 use crate::version::{Table, Version};
 
 /// A table that moves to another file: keyspace, level, sorted run, table.

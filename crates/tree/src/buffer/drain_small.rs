@@ -23,8 +23,8 @@ use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
 use crate::version::Version;
+use crate::version::being_written::BeingWritten;
 use crate::version::commit::{Edit, Supersedes};
-use crate::version::shared_files::BeingWritten;
 
 impl Database {
     /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.

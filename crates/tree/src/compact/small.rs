@@ -20,8 +20,8 @@ use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
 use crate::version::Keyspace;
+use crate::version::being_written::BeingWritten;
 use crate::version::commit::Edit;
-use crate::version::shared_files::BeingWritten;
 
 /// A compaction of one keyspace.
 pub(crate) type OfKeyspace = (u32, Choice);

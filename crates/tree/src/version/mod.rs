@@ -13,6 +13,7 @@ pub(crate) mod set;
 pub(crate) mod commit;
 mod commit_together; // of several keyspaces
 pub(crate) mod shared_files;
+pub(crate) mod being_written;
 
 pub(crate) use levels::{Levels, SortedRun};
 pub(crate) use set::{Definition, Frozen, Keyspace, Version};

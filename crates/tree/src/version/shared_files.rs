@@ -12,8 +12,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use firn_format::file_name::Part;
 
-use crate::database::Database;
-
 /// Every file that tables are parts of, while any has a reader or is being written.
 #[derive(Debug, Default)]
 pub(crate) struct SharedFiles {
@@ -134,42 +132,6 @@ impl Known {
             true if !self.sparse.contains(name) => drop(self.sparse.insert(name.to_owned())),
             true => {}
             false => drop(self.sparse.remove(name)),
-        }
-    }
-}
-
-/// A file that is being written and holds itself: until an edit has named it, or none will.
-pub(crate) struct BeingWritten<'d> {
-    database: &'d Database,
-    name: String,
-    /// An edit may name it, which nothing here tells.
-    is_unknown: bool,
-}
-
-impl<'d> BeingWritten<'d> {
-    pub(crate) fn new(database: &'d Database, name: &str) -> Self {
-        database.graveyard.shared.hold_file(name);
-        Self { database, name: name.to_owned(), is_unknown: false }
-    }
-
-    /// An edit names it: what of its `bytes` no live table has is dead from now on.
-    pub(crate) fn named(self, bytes: u64) {
-        self.database.graveyard.shared.set_length(&self.name, bytes);
-    }
-
-    /// Whether an edit names it is not known: it stays, for this process and for a sweep or an opening after it.
-    pub(crate) fn may_be_named(mut self) {
-        self.is_unknown = true;
-        self.database.jobs.leave_something();
-    }
-}
-
-impl Drop for BeingWritten<'_> {
-    fn drop(&mut self) {
-        let shared = &self.database.graveyard.shared;
-        if shared.let_go(&self.name, !self.is_unknown, || {}) == LetGo::Obsolete {
-            // At once, as other outputs that no edit names: a burial counts as space that was freed.
-            self.database.remove_output(&self.name);
         }
     }
 }

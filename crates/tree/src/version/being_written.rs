@@ -1,0 +1,40 @@
+//! A file that tables of several keyspaces are to share, until an edit names it.
+
+use super::shared_files::LetGo;
+use crate::database::Database;
+
+/// A file that is being written and holds itself: until an edit has named it, or none will.
+pub(crate) struct BeingWritten<'d> {
+    database: &'d Database,
+    name: String,
+    /// An edit may name it, which nothing here tells.
+    is_unknown: bool,
+}
+
+impl<'d> BeingWritten<'d> {
+    pub(crate) fn new(database: &'d Database, name: &str) -> Self {
+        database.graveyard.shared.hold_file(name);
+        Self { database, name: name.to_owned(), is_unknown: false }
+    }
+
+    /// An edit names it: what of its `bytes` no live table has is dead from now on.
+    pub(crate) fn named(self, bytes: u64) {
+        self.database.graveyard.shared.set_length(&self.name, bytes);
+    }
+
+    /// Whether an edit names it is not known: it stays, for this process and for a sweep or an opening after it.
+    pub(crate) fn may_be_named(mut self) {
+        self.is_unknown = true;
+        self.database.jobs.leave_something();
+    }
+}
+
+impl Drop for BeingWritten<'_> {
+    fn drop(&mut self) {
+        let shared = &self.database.graveyard.shared;
+        if shared.let_go(&self.name, !self.is_unknown, || {}) == LetGo::Obsolete {
+            // At once, as other outputs that no edit names: a burial counts as space that was freed.
+            self.database.remove_output(&self.name);
+        }
+    }
+}
