@@ -160,7 +160,7 @@ settings! {
 
     /// Price of compactions that reads ask for: how many times what rewriting takes must reads have lost to sorted runs
     /// of level 0 before it is done for their sake alone. More means less writing beside scans, and slower scans.
-    read_compaction_price: f64 = "16.0",
+    read_compaction_price: f64 = "4.0",
         "0.01 to 1000000000.0", "choose a number in that range; 1 is as cheap as it is in time alone",
         |s| (0.01..=1e9).contains(&s.read_compaction_price);
 
@@ -253,7 +253,7 @@ impl Settings {
             space_amplification_max: 1.5,
             filter_bits_per_key: 10,
             level0_runs_max: 12,
-            read_compaction_price: 16.0,
+            read_compaction_price: 4.0,
             compression: Compression::None,
             background_threads: 2,
             fallback_bytes_per_second: 16 * MIB,

@@ -95,7 +95,7 @@ impl Default for TreeSettings {
             filter_bits_per_key: 10,
             level0_runs_max: 12,
             garbage_share_max: 0.25,
-            read_compaction_price: 16.0,
+            read_compaction_price: 4.0,
             compression: Compression::None,
             background_threads: 2,
             fallback_bytes_per_second: 16 << 20,
