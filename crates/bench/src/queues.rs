@@ -1,8 +1,9 @@
-//! Data that is removed as fast as it comes, on servers: whether a round costs the same after many others, and how long it
-//! takes beside another server.
+//! Data that is removed as fast as it comes, on servers: whether a round costs the same after many
+//! others, and how long it takes beside another server.
 //!
-//! One connection sends `depth` rounds together and reads their answers. A store that keeps removed records for a while
-//! passes them again with each look at the front, unless it remembers that they are dead.
+//! One connection sends `depth` rounds together and reads their answers. A store that keeps removed
+//! records for a while passes them again with each look at the front, unless it remembers that they
+//! are dead.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -54,8 +55,8 @@ pub struct QueueResult {
 /// Runs what `args` say, with a line for each result and a table at the end.
 ///
 /// # Errors
-/// `Invalid` where a server is not empty or there are fewer than ten times `depth` rounds; `Retry` where a server is not
-/// there; `Closed` where one answers an error, or what it cannot.
+/// `Invalid` where a server is not empty or there are fewer than ten times `depth` rounds; `Retry`
+/// where a server is not there; `Closed` where one answers an error, or what it cannot.
 pub fn run_queues(args: &QueuesArgs) -> Result<Vec<QueueResult>> {
     let depth_max = args.depths.iter().copied().max().unwrap_or(1);
     if args.rounds < 10 * depth_max {
@@ -65,11 +66,7 @@ pub fn run_queues(args: &QueuesArgs) -> Result<Vec<QueueResult>> {
             10 * depth_max
         )));
     }
-    let mut names: Vec<&str> = args.compare.iter().map(|server| server.name.as_str()).collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(Error::invalid("--compare: two servers have the same name"));
-    }
+    Contender::check_names(&args.compare)?;
     let mut results = Vec::new();
     for workload in &args.workloads {
         for depth in &args.depths {

@@ -54,7 +54,8 @@ enum Suite {
     /// A server that speaks RESP under load: throughput, latency, processor time of both sides; comparisons
     #[command(after_help = RESP_EXAMPLES)]
     Resp(RespArgs),
-    /// Queues on servers, whose elements are removed as fast as they come: whether the last rounds cost what the first did
+    /// Queues on servers, whose elements are removed as fast as they come: whether the last rounds
+    /// cost what the first did
     #[command(after_help = QUEUES_EXAMPLES)]
     Queues(QueuesArgs),
     /// Opening after kill -9 with everything in the log: seconds, GiB/s, records/s

@@ -55,8 +55,8 @@ pub(crate) struct Arguments {
     scheduler: Scheduler,
 }
 
-/// What a control plane may have open beside connections of databases and workers, if the system lets it: those by HTTP, and
-/// files as they are read.
+/// What a control plane may have open beside connections of databases and workers, if the system
+/// lets it: those by HTTP, and files as they are read.
 const DESCRIPTORS_BESIDE: u64 = 1000;
 
 fn parse_scheduler(name: &str) -> std::result::Result<Scheduler, String> {
@@ -104,8 +104,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// So many connections are let in: those that were asked for, if the system lets this process have as many descriptors. If
-/// not, that is told.
+/// So many connections are let in: those that were asked for, if the system lets this process have
+/// as many descriptors. If not, that is told.
 fn connections(arguments: &Arguments) -> usize {
     let limit = raise_descriptor_limit(u64::from(arguments.connections_max) + DESCRIPTORS_BESIDE);
     let http = if arguments.http.is_some() { HTTP_CONNECTIONS } else { 0 };

@@ -1,16 +1,18 @@
-//! Standard output and standard error. A reader that goes away, or a terminal that is closed, ends no program with a panic.
+//! Standard output and standard error. A reader that goes away, or a terminal that is closed, ends
+//! no program with a panic.
 
 use std::fmt;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use crate::ending::{Ending, Failure, Result};
 
-/// Writes a line to standard error at once. Where nobody can read it any more nothing happens.
+/// Writes a line to standard error at once. A closed standard error is no failure.
 pub(crate) fn tell(line: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// The same to standard output, of a program that runs on: whatever started it may read the line through a pipe.
+/// The same to standard output, of a program that runs on: whatever started it may read the line
+/// through a pipe.
 pub(crate) fn announce(line: impl fmt::Display) {
     let mut out = io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -26,8 +26,9 @@ pub(crate) fn twice_ends_at_once() -> io::Result<Arc<AtomicBool>> {
     Ok(said)
 }
 
-/// As [`twice_ends_at_once`], of a tool that a person watches: a terminal that is closed ends it in good order too, unless
-/// `nohup` is to prevent that. It may send more than one SIGHUP, so that those never end it where it stands.
+/// As [`twice_ends_at_once`], of a tool that a person watches: a terminal that is closed ends it in
+/// good order too, unless `nohup` is to prevent that. It may send more than one SIGHUP, so that
+/// those never end it where it stands.
 ///
 /// # Errors
 /// What the system says.
@@ -39,8 +40,9 @@ pub(crate) fn of_a_terminal() -> io::Result<Arc<AtomicBool>> {
     Ok(said)
 }
 
-/// Has SIGINT, SIGTERM and SIGHUP end the process as they do, but only after `before`. SIGHUP does not where `nohup` is to
-/// prevent that. What is answered becomes true with the signal: what fails afterwards may fail for `before`.
+/// Has SIGINT, SIGTERM and SIGHUP end the process as they do, but only after `before`. SIGHUP does
+/// not where `nohup` is to prevent that. What is answered becomes true with the signal: what fails
+/// afterwards may fail for `before`.
 ///
 /// # Errors
 /// What the system says of signals or of the thread.

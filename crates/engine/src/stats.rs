@@ -68,7 +68,8 @@ pub struct Stats {
     pub buffer_bytes: u64,
     /// Bytes that live log segments take on disk, room set aside for what comes included.
     pub log_bytes: u64,
-    /// Bytes of live tables, and of what is dead in the files that tables of several keyspaces share.
+    /// Bytes of live tables, and of what is dead in the files that tables of several keyspaces
+    /// share.
     pub table_bytes: u64,
     /// Live tables.
     pub table_count: u64,

@@ -7,7 +7,7 @@
 //! manifest-<number>             a manifest edit; number in 16 hex digits
 //! <base>.log                    a log segment; the log position of its byte 0 in 16 hex digits
 //! <stem>-<index>.table          a table; stem chosen by its writer, index in 6 decimal digits or more
-//! <stem>-<index>.tables         tables of several keyspaces, one after another; named as tables are
+//! <stem>-<index>.tables         tables of several keyspaces, one after another; named alike
 //! <number>.values               a value segment that was written to; its number in 8 hex digits
 //! <stem>-<index>.values         a value segment that a collection made, named as tables are
 //! <generation>-<number>.group   a group; generation of its log and number in 16 hex digits each
@@ -15,8 +15,9 @@
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file depends on its
 //! name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`] bytes, no leading dot.
 //!
-//! A table has a name too: that of its file, or `FILE@OFFSET+BYTES` where it is a **part** of a file with tables of
-//! several keyspaces; both numbers in decimal digits. No file is ever called so: a place is asked for FILE.
+//! A table has a name too: that of its file, or `FILE@OFFSET+BYTES` where it is a **part** of a
+//! file with tables of several keyspaces; both numbers in decimal digits. No file is ever called
+//! so: a place is asked for FILE.
 
 use std::fmt;
 
@@ -54,7 +55,7 @@ pub enum FileName {
     },
     /// The `index`th file with tables of several keyspaces that the writer called `stem` wrote.
     Tables {
-        /// Says who wrote it.
+        /// Tells the writer.
         stem: String,
         /// From 0.
         index: u32,
@@ -138,7 +139,8 @@ impl fmt::Display for Part<'_> {
     }
 }
 
-/// Takes the name of a table apart that is part of a file; `None` for every other name. Only names as written are taken.
+/// Takes the name of a table apart that is part of a file; `None` for every other name. Only names
+/// as written are taken.
 pub fn part(name: &str) -> Option<Part<'_>> {
     let (file, place) = name.split_once('@')?;
     let (offset, bytes) = place.split_once('+')?;

@@ -1,4 +1,5 @@
-//! Records that background work came upon, could not read and passed over: each is counted and told once.
+//! Records that background work came upon, could not read and passed over: each is counted and told
+//! once.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

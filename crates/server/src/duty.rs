@@ -7,8 +7,9 @@
 //! Nobody waits for it: what has expired is not found, and what is purged belongs to nobody. One task on the first worker
 //! does it, some records at a time, with everybody else's turns between them.
 //!
-//! Each work has a time of its own at which it is done next: one that fails is tried again, later and later, and holds up no
-//! other. A record that cannot be read is passed over, counted and told once.
+//! Each work has a time of its own at which it is done next: one that fails is tried again, later
+//! and later, and holds up no other. A record that cannot be read is passed over, counted and told
+//! once.
 
 mod due;
 
@@ -141,8 +142,8 @@ impl Duty {
         }
     }
 
-    /// Removes collections that have expired; whether there are more. What went before is passed over, but for the last
-    /// minute's: whoever said when it expires may have been slow to write that.
+    /// Removes collections that have expired; whether there are more. What went before is passed
+    /// over, but for the last minute's: the write of a time of expiry may come late.
     async fn expire(&mut self) -> Result<bool> {
         if self.worker.shared.is_expiry_held() {
             return Ok(false);
@@ -177,8 +178,8 @@ impl Duty {
         }
     }
 
-    /// Removes what one record says has expired. One that cannot be read stays, and so does the collection whose own record
-    /// cannot.
+    /// Removes what one record says has expired. One that cannot be read stays, and so does the
+    /// collection whose own record cannot.
     async fn expire_record(&self, record: &[u8], meaning: &[u8]) -> Result<()> {
         let expiry = match Expiry::decode(record, meaning) {
             Ok(expiry) => expiry,
@@ -342,7 +343,8 @@ impl Duty {
         Ok(batch.len())
     }
 
-    /// The keys of a collection's `parts` if those are to be deleted one by one: they are few, and can be read.
+    /// The keys of a collection's `parts` if those are to be deleted one by one: they are few, and
+    /// can be read.
     async fn few(&self, parts: u64, start: &[u8], end: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
         if parts > PARTS_ONE_BY_ONE_MAX {
             return Ok(None);

@@ -141,8 +141,8 @@ pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
     Ok(Counted { counts, age })
 }
 
-/// Counts up to `keys_max` keys of a database; whether that is all. Damaged records are passed over: what else there is
-/// is told all the same.
+/// Counts up to `keys_max` keys of a database; whether that is all. Damaged records are passed
+/// over: what else there is is told all the same.
 async fn count(
     worker: &Worker,
     transaction: &mut Transaction,

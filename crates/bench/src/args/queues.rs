@@ -10,7 +10,8 @@ use crate::queues::QueueWorkload;
 /// `bench queues`: data that is removed as fast as it comes.
 #[derive(Clone, Debug, Args)]
 pub struct QueuesArgs {
-    /// Servers: NAME=resp://host:port; the first is what the others are held against. Each must be empty, and is left empty
+    /// Servers: NAME=resp://host:port; the first is what the others are held against. Each must be
+    /// empty, and is left empty
     #[arg(long, value_name = "SERVER", num_args = 1.., required = true)]
     pub compare: Vec<Contender>,
     /// What is done, one after another

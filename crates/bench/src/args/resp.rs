@@ -88,6 +88,19 @@ pub struct Contender {
     pub pid: Option<u32>,
 }
 
+impl Contender {
+    /// # Errors
+    /// `Invalid` where two servers have one name.
+    pub(crate) fn check_names(contenders: &[Self]) -> Result<()> {
+        let mut names: Vec<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).any(|pair| pair[0] == pair[1]) {
+            true => Err(Error::invalid("--compare: two servers have the same name")),
+            false => Ok(()),
+        }
+    }
+}
+
 impl FromStr for Contender {
     type Err = Error;
 

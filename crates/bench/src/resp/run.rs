@@ -84,11 +84,7 @@ impl<'a> Run<'a> {
         } else {
             args.compare.clone()
         };
-        let mut names: Vec<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
-        names.sort_unstable();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(Error::invalid("--compare: two servers have the same name"));
-        }
+        Contender::check_names(&contenders)?;
         let values = ValuePool::new(args.value_bytes as usize, args.seed);
         Ok(Self { args, contenders, values })
     }

@@ -11,8 +11,8 @@ static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Times that one is removed in which something is still being made.
 const REMOVALS_MAX: usize = 20;
 
-/// Removes all temporary directories of this process, for one that ends without dropping them. What still works in them
-/// fails.
+/// Removes all temporary directories of this process, for one that ends without dropping them. What
+/// still works in them fails.
 pub fn remove_temporary_directories() {
     let paths = std::mem::take(&mut *TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner));
     for path in paths {

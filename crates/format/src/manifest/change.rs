@@ -462,7 +462,8 @@ pub(super) fn put_table(name: &str, out: &mut Vec<u8>) {
     put_bytes(name.as_bytes(), out);
 }
 
-/// The name of a table in the database's directory, a file's or a part's: one that could lead elsewhere is refused.
+/// The name of a table in the database's directory, a file's or a part's: one that could lead
+/// elsewhere is refused.
 pub(super) fn table(fields: &mut Reader<'_>) -> Result<String> {
     let offset = fields.offset();
     let name = fields.text()?;

@@ -113,7 +113,8 @@ impl Footer {
         Ok(footer)
     }
 
-    /// Where the table begins whose footer `bytes` end at offset `end` of a file that holds several, one after another.
+    /// Where the table begins whose footer `bytes` end at offset `end` of a file that holds
+    /// several, one after another.
     ///
     /// # Errors
     /// As [`decode`](Self::decode); a table that would begin before the file.

@@ -1,5 +1,5 @@
-//! What scripts size. What ends them otherwise stands where it does: steps of patterns and time in `stage`, instructions in
-//! crate `lua`.
+//! What scripts size. What ends them otherwise stands where it does: steps of patterns and time in
+//! `stage`, instructions in crate `lua`.
 
 /// Memory that one script may make the server hold, Lua's included.
 pub(crate) const SCRIPT_BYTES_MAX: usize = 256 << 20;
@@ -7,7 +7,8 @@ pub(crate) const SCRIPT_BYTES_MAX: usize = 256 << 20;
 /// The same of all scripts together that run at the same time.
 pub(crate) const SCRIPTS_BYTES_MAX: usize = 1 << 30;
 
-/// Stack that a script may use, of the 2 MiB that threads have: what it calls in the deepest place, a command, has the rest.
+/// Stack that a script may use, of the 2 MiB that threads have: what it calls in the deepest place,
+/// a command, has the rest.
 pub(crate) const SCRIPT_STACK_BYTES_MAX: usize = 1 << 20;
 
 /// Scripts of one server thread that run at the same time.
@@ -16,13 +17,15 @@ pub(crate) const SCRIPTS_AT_ONCE_MAX: usize = 64;
 /// Scripts of EVAL that are kept; the one that was not run for longest goes when there are more.
 pub(crate) const EVALUATED_MAX: usize = 500;
 
-/// Memory of scripts of EVAL; the same when they take more. One that takes more by itself is not kept.
+/// Memory of scripts of EVAL; the same when they take more. One that takes more by itself is not
+/// kept.
 pub(crate) const EVALUATED_BYTES_MAX: usize = 64 << 20;
 
 /// Memory of scripts of SCRIPT LOAD.
 pub(crate) const LOADED_BYTES_MAX: usize = 64 << 20;
 
-/// Values that `unpack` may answer: Lua's stack has room for 8 000 at a time. With a range two places are the range's.
+/// Values that `unpack` may answer: Lua's stack has room for 8 000 at a time. With a range two
+/// places are the range's.
 pub(crate) const UNPACKED_MAX: usize = 7_999;
 
 /// Values that one call of a library may answer.

@@ -3,8 +3,8 @@
 /// Milliseconds until the next look after one that found nothing more to do.
 const PAUSE_MS: u64 = 100;
 
-/// Milliseconds until a work that failed is tried again: after the first failure, and at most. The reason may well be the
-/// disk, so each failure doubles them.
+/// Milliseconds until a work that failed is tried again: after the first failure, and at most. The
+/// reason may well be the disk, so each failure doubles them.
 const RETRY_MS: u64 = 500;
 const RETRY_MS_MAX: u64 = 32_000;
 

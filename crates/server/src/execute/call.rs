@@ -192,8 +192,8 @@ impl<'a> Call<'a> {
         is_long && self.origin == Origin::Client && !self.transaction.is_locked()
     }
 
-    /// Refuses a reply that goes nowhere before everything is done, and is longer than may be held until then. Whatever makes
-    /// a reply of many pieces asks after each.
+    /// Refuses a reply that goes nowhere before everything is done, and is longer than may be held
+    /// until then. Whatever makes a reply of many pieces asks after each.
     pub(crate) fn check_reply(&self) -> Result<()> {
         self.check_reply_with(0)
     }

@@ -103,8 +103,8 @@ impl Worker {
         }
     }
 
-    /// Background work passes over the record at the engine's key `key`, for it cannot be read. That is counted and logged,
-    /// once for each record.
+    /// Background work passes over the record at the engine's key `key`, for it cannot be read.
+    /// That is counted and logged, once for each record.
     pub(crate) fn note_damaged(&self, keyspace: &'static str, key: &[u8], why: &dyn Display) {
         if self.shared.damaged_records.note(keyspace, key) {
             self.counters().add(Measure::DamagedRecords, 1);

@@ -63,7 +63,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
         }
     }
 
-    /// The bytes `offset..offset + bytes` of the file `name`, as a file of its own; `Corrupt` if the file ends before.
+    /// The bytes `offset..offset + bytes` of the file `name`, as a file of its own; `Corrupt` if
+    /// the file ends before.
     ///
     /// A place that is asked for many parts of one file opens it once if it can.
     fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {

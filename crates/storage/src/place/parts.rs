@@ -107,7 +107,8 @@ impl SharedFiles {
     }
 }
 
-/// A place whose new files are parts of one file of another place, in the order in which they are created.
+/// A place whose new files are parts of one file of another place, in the order in which they are
+/// created.
 ///
 /// 1. One part is written at a time: it ends where it has been written to when the next is created.
 /// 2. Nothing is synced before [`sync`](Self::sync), whatever a part or this place is asked for.
@@ -121,7 +122,8 @@ pub struct PartsWriter<'s> {
     written: Arc<Mutex<Written>>,
 }
 
-/// What was written, by the names that parts were created with: where each begins and ends; and where the last one ends.
+/// What was written, by the names that parts were created with: where each begins and ends; and
+/// where the last one ends.
 #[derive(Debug, Default)]
 struct Written {
     parts: BTreeMap<String, (u64, u64)>,
@@ -167,7 +169,8 @@ impl<'s> PartsWriter<'s> {
         Ok(Part { file: &self.name, offset: *offset, bytes: end - offset }.to_string())
     }
 
-    /// Blocks until the device has all of it. The name is durable after [`Storage::sync_dir`] of the place that it lies in.
+    /// Blocks until the device has all of it. The name is durable after [`Storage::sync_dir`] of
+    /// the place that it lies in.
     ///
     /// # Errors
     /// What syncing says; the file's content is unknown then.
@@ -295,7 +298,8 @@ impl WriteFile for PartBeingWritten {
     }
 
     fn write_back(&self, offset: u64, bytes: u64) -> Result<()> {
-        // What is less waits for the sync: to ask for each of many small parts costs more than it saves.
+        // What is less waits for the sync: to ask for each of many small parts costs more than it
+        // saves.
         if bytes < WRITE_BACK_BYTES_MIN {
             return Ok(());
         }

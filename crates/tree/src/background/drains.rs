@@ -12,7 +12,8 @@ use crate::buffer::pick::{pick_drain, pick_small};
 use crate::database::Database;
 use crate::version::Version;
 
-/// Bytes of records of memtables that become runs together, at most: others freeze the rest meanwhile.
+/// Bytes of records of memtables that become runs together, at most: others freeze the rest
+/// meanwhile.
 const FREEZE_BYTES: usize = 1 << 20;
 
 impl Database {

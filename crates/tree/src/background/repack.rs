@@ -1,11 +1,12 @@
-//! Space in files that tables of several keyspaces share: what lives in one that is mostly dead goes to a new one, byte for byte.
+//! Space in files that tables of several keyspaces share: what lives in one that is mostly dead
+//! goes to a new one, byte for byte.
 //!
 //! ```text
-//!   dropped keyspaces, compactions ─► less than half of a file lives ─► its live tables are copied,
-//!                                     with those of others like it        one file, one sync, one edit
+//!   dropped keyspaces,   ─► less than half ─► its live tables, with those of others like it,
+//!   compactions             of a file lives    are copied: one file, one sync, one edit
 //! ```
-//! For each byte that is copied at least one comes free, so all copying together writes no more than what dies. Tables
-//! that are being compacted are left: they die by that.
+//! For each byte that is copied at least one comes free, so all copying together writes no more
+//! than what dies. Tables that are being compacted are left: they die by that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use firn_storage::file::table::copy_table;
 use firn_storage::place::{PartsWriter, open_table};
 
 use super::busy::Busy;
-use super::{Answer, Task, Work, answer_to};
+use super::{Task, Work};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -71,7 +72,8 @@ impl Database {
     /// Copies `tables`, of which each is part of a file, to a new one.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: nothing changed. `Corrupt` with the table that is not what was written.
+    /// `Retry` when the disk is full: nothing changed. `Corrupt` with the table that is not what
+    /// was written.
     pub(super) fn repack(&self, tables: &[Moving]) -> Result<()> {
         let mut stems = self.stems.hold();
         let stem = stems.draw();
@@ -87,11 +89,7 @@ impl Database {
         file.sync().map_err(from_storage)?;
         let bytes = file.len();
         let committed = self.commit_together(&edits);
-        match &committed {
-            Ok(()) => held.named(bytes),
-            Err(error) if answer_to(error) == Answer::Poisoned => held.may_be_named(),
-            Err(_) => {}
-        }
+        held.after(&committed, bytes);
         committed?;
         count(&self.counters.compaction_write_bytes, bytes);
         count(&self.counters.compaction_read_bytes, bytes);

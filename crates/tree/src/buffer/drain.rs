@@ -241,7 +241,14 @@ impl Database {
             going: references,
             outlived,
         })?;
-        if committed {
+        self.after_drain(committed.then_some(bytes), needed_from);
+        Ok(())
+    }
+
+    /// Counts a drain of `bytes`, if one was committed, and tells writers what it freed of a log
+    /// that was needed from `needed_from` on.
+    pub(super) fn after_drain(&self, bytes: Option<u64>, needed_from: Position) {
+        if let Some(bytes) = bytes {
             count(&self.counters.drain_write_bytes, bytes);
             count(&self.counters.drain_count, 1);
             let freed = self.version.load().log_needed_from().0.saturating_sub(needed_from.0);
@@ -249,7 +256,6 @@ impl Database {
         }
         self.pace_by_debt();
         self.admission.release();
-        Ok(())
     }
 
     pub(super) fn plan_drain(

@@ -5,8 +5,9 @@
 //!   runs of b ─► table ─┼─► parts of one file ─► sync ─► one edit ─► one version
 //!   runs of c ─► table ─┘
 //! ```
-//! What refers to values beside the tree, or leaves references of older tables without readers, is committed alone: those
-//! edits seal segments. If one keyspace cannot be written none is, and that one is drained alone from then on.
+//! What refers to values beside the tree, or leaves references of older tables without readers, is
+//! committed alone: those edits seal segments. If one keyspace cannot be written none is, and that
+//! one is drained alone from then on.
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +22,6 @@ use super::met::meet;
 use crate::background::{Answer, Work, answer_to};
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::stats::count;
 use crate::version::Version;
 use crate::version::being_written::BeingWritten;
 use crate::version::commit::{Edit, Supersedes};
@@ -32,11 +32,12 @@ impl Database {
         self.storage.shared_part().is_none()
     }
 
-    /// Writes runs of several keyspaces (of each the oldest, by the starts of their spans, newest first) out to one file, each keyspace's as one
-    /// sorted run.
+    /// Writes runs of several keyspaces (of each the oldest, by the starts of their spans, newest
+    /// first) out to one file, each keyspace's as one sorted run.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: nothing changed, or the edits of some, and outputs of others are removed.
+    /// `Retry` when the disk is full: nothing changed, or the edits of some, and outputs of others
+    /// are removed.
     pub(crate) fn drain_small(&self, drains: &[(u32, Vec<Position>)]) -> Result<()> {
         let version = self.version.load_full();
         let needed_from = version.log_needed_from();
@@ -74,12 +75,7 @@ impl Database {
             held.named(bytes);
         }
         committed?;
-        count(&self.counters.drain_write_bytes, bytes);
-        count(&self.counters.drain_count, 1);
-        let freed = self.version.load().log_needed_from().0.saturating_sub(needed_from.0);
-        self.admission.freed(freed, self.clock.now());
-        self.pace_by_debt();
-        self.admission.release();
+        self.after_drain(Some(bytes), needed_from);
         Ok(())
     }
 

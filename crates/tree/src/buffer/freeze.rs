@@ -20,8 +20,8 @@ const MERGE_STEP: usize = 1 << 16;
 type Made = (Arc<Memtable>, Option<Arc<Run>>);
 
 impl Database {
-    /// Turns the oldest frozen memtable of each of `keyspaces` into its newest run, all of them visible together: what has to do with every keyspace
-    /// is done once.
+    /// Turns the oldest frozen memtable of each of `keyspaces` into its newest run, all of them
+    /// visible together: what has to do with every keyspace is done once.
     ///
     /// # Errors
     /// What the first one says. From another one on that fails the rest is left to be chosen again.
@@ -51,7 +51,8 @@ impl Database {
         Ok(())
     }
 
-    /// The oldest frozen memtable of `keyspace`, and the run that it becomes if it holds anything; `None` if there is none.
+    /// The oldest frozen memtable of `keyspace`, and the run that it becomes if it holds anything;
+    /// `None` if there is none.
     fn make_run(&self, version: &Version, keyspace: u32) -> Result<Option<Made>> {
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let Some(frozen) = state.frozen.last() else { return Ok(None) };

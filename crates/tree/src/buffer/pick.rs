@@ -57,7 +57,8 @@ pub(crate) fn pick_drain<'v>(
     Some((oldest.id(), chosen))
 }
 
-/// Whether the oldest run of `keyspace` is to become a table: under `pressure`, or below `through`, unless it is busy.
+/// Whether the oldest run of `keyspace` is to become a table: under `pressure`, or below `through`,
+/// unless it is busy.
 fn is_wanted(
     keyspace: &Keyspace,
     busy: &BTreeSet<(u32, Position)>,
@@ -70,16 +71,17 @@ fn is_wanted(
     })
 }
 
-/// Fewer keyspaces than that write files of their own, whose blocks later files take: where it is few, a sync and an edit each cost little.
+/// Fewer keyspaces than that write files of their own, whose blocks later files take: where it is
+/// few, a sync and an edit each cost little.
 const SMALL_COUNT_MIN: usize = 4;
 
-/// Keyspaces that hold little in runs, from the one with the oldest run on, with those runs, newest first: what they
-/// hold becomes tables of one file.
+/// Keyspaces that hold little in runs, from the one with the oldest run on, with those runs, newest
+/// first: what they hold becomes tables of one file.
 ///
-/// None if the keyspace with the oldest run holds more than [`SMALL_BYTES_MAX`]: it drains alone. All that begin
-/// before the oldest runs end are taken, since the log is freed by all of them or none; then so many that they hold what a
-/// drain takes. At most [`SMALL_COUNT_MAX`], so that others work on the rest meanwhile; none where it would be fewer than
-/// [`SMALL_COUNT_MIN`].
+/// None if the keyspace with the oldest run holds more than [`SMALL_BYTES_MAX`]: it drains alone.
+/// All that begin before the oldest runs end are taken, since the log is freed by all of them or
+/// none; then so many that they hold what a drain takes. At most [`SMALL_COUNT_MAX`], so that
+/// others work on the rest meanwhile; none where it would be fewer than [`SMALL_COUNT_MIN`].
 pub(crate) fn pick_small<'v>(
     keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
     busy: &BTreeSet<(u32, Position)>,

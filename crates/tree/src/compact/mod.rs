@@ -2,8 +2,10 @@
 //!
 //! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what reads have lost; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
 //! the executor and [`job_log`] tells people of, checks their results and commits them in one edit. [`values`] says where
-//! values beside the tree are that a job may need. [`plain`] does once more what failed. [`small`] does many small ones together. [`range`] does all of a key range, piece by piece. [`reclaim`] finds the tables that need no rewriting:
-//! range tombstones hide all of them. [`stems`] are what outputs are called.
+//! values beside the tree are that a job may need. [`plain`] does once more what failed. [`small`]
+//! does many small ones together. [`range`] does all of a key range, piece by piece. [`reclaim`]
+//! finds the tables that need no rewriting: range tombstones hide all of them. [`stems`] are what
+//! outputs are called.
 
 pub(crate) mod pick;
 pub(crate) mod seeks;

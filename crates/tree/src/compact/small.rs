@@ -5,8 +5,9 @@
 //!   tables of b ─► table ─┼─► parts of one file ─► sync ─► one edit ─► one version
 //!   a table of c ─► another level ────────────────────────────┘
 //! ```
-//! They are done on this thread, where no executor was given. If one fails none is done, and that one is tried alone from then
-//! on, as an ordinary compaction. What refers to values beside the tree is always done so.
+//! They are done on this thread, where no executor was given. If one fails none is done, and that
+//! one is tried alone from then on, as an ordinary compaction. What refers to values beside the
+//! tree is always done so.
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::table::ReferenceSet;
@@ -15,7 +16,7 @@ use firn_storage::place::PartsWriter;
 
 use super::pick::Choice;
 use super::run::{from_job, moved, rewritten};
-use crate::background::{Answer, Work, answer_to};
+use crate::background::Work;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -29,7 +30,8 @@ pub(crate) type OfKeyspace = (u32, Choice);
 /// Bytes of the inputs of a compaction that is done together with others, at most.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
 
-/// The same of all of them, about, and how many there are at most: a call that compacts a range waits for them.
+/// The same of all of them, about, and how many there are at most: a call that compacts a range
+/// waits for them.
 const TOGETHER_BYTES_MAX: u64 = 32 << 20;
 const TOGETHER_COUNT_MAX: usize = 512;
 
@@ -72,11 +74,7 @@ impl Database {
         file.sync().map_err(from_storage)?;
         let bytes = file.len();
         let committed = self.commit_together(&edits);
-        match &committed {
-            Ok(()) => held.named(bytes),
-            Err(error) if answer_to(error) == Answer::Poisoned => held.may_be_named(),
-            Err(_) => drop(held),
-        }
+        held.after(&committed, bytes);
         committed?;
         count(&self.counters.compaction_write_bytes, bytes);
         let read = rewrites.iter().map(|(_, choice)| choice.input_bytes()).sum();

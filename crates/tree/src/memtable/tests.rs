@@ -391,7 +391,7 @@ fn a_view_takes_only_what_is_published() {
     }
 }
 
-/// A log as a reader knows it who came before its last segments.
+/// A log as an older reader knows it: its last segments began later.
 struct Older {
     log: Arc<Log>,
     end: Position,
@@ -403,7 +403,8 @@ impl Records for Older {
     }
 }
 
-/// A view that a newer reader has extended holds entries of segments that an older one does not know.
+/// A view that a newer reader has extended holds entries of segments that an older one does not
+/// know.
 #[test]
 fn an_older_reader_reads_no_record_that_came_later() {
     let mut random = fastrand::Rng::with_seed(7);

@@ -1,6 +1,9 @@
 //! A file that tables of several keyspaces are to share, until an edit names it.
 
+use firn_engine::Result;
+
 use super::shared_files::LetGo;
+use crate::background::{Answer, answer_to};
 use crate::database::Database;
 
 /// A file that is being written and holds itself: until an edit has named it, or none will.
@@ -17,12 +20,22 @@ impl<'d> BeingWritten<'d> {
         Self { database, name: name.to_owned(), is_unknown: false }
     }
 
+    /// The edit that would name it, alone, was `committed` or not.
+    pub(crate) fn after(self, committed: &Result<()>, bytes: u64) {
+        match committed {
+            Ok(()) => self.named(bytes),
+            Err(error) if answer_to(error) == Answer::Poisoned => self.may_be_named(),
+            Err(_) => drop(self),
+        }
+    }
+
     /// An edit names it: what of its `bytes` no live table has is dead from now on.
     pub(crate) fn named(self, bytes: u64) {
         self.database.graveyard.shared.set_length(&self.name, bytes);
     }
 
-    /// Whether an edit names it is not known: it stays, for this process and for a sweep or an opening after it.
+    /// Whether an edit names it is not known: it stays, for this process and for a sweep or an
+    /// opening after it.
     pub(crate) fn may_be_named(mut self) {
         self.is_unknown = true;
         self.database.jobs.leave_something();
@@ -33,7 +46,8 @@ impl Drop for BeingWritten<'_> {
     fn drop(&mut self) {
         let shared = &self.database.graveyard.shared;
         if shared.let_go(&self.name, !self.is_unknown, || {}) == LetGo::Obsolete {
-            // At once, as other outputs that no edit names: a burial counts as space that was freed.
+            // At once, as other outputs that no edit names: a burial counts as space that was
+            // freed.
             self.database.remove_output(&self.name);
         }
     }

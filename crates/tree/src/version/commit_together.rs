@@ -15,10 +15,12 @@ use crate::database::Database;
 use crate::error::from_storage;
 
 impl Database {
-    /// As [`commit`](Self::commit) of each of `edits`, all durable and visible together. They say nothing of values, and their place is not
-    /// shared with other machines. Those whose keyspaces were dropped meanwhile are left out.
+    /// As [`commit`](Self::commit) of each of `edits`, all durable and visible together. They say
+    /// nothing of values, and their place is not shared with other machines. Those whose keyspaces
+    /// were dropped meanwhile are left out.
     ///
-    /// New tables that lie in shared files are dead there if they are left out, or if nothing was changed.
+    /// New tables that lie in shared files are dead there if they are left out, or if nothing was
+    /// changed.
     ///
     /// # Errors
     /// As of [`commit`](Self::commit), for all of them.
@@ -101,8 +103,8 @@ fn takes_all(version: &Version, drained: &BTreeMap<u32, Position>, end: Position
     drained.values().filter(|position| **position >= end).count() == version.live().count()
 }
 
-/// Positions below which everything of a keyspace is in tables once `edits` are made, at most `end`: of their keyspaces, and of others
-/// that have nothing undrained below `end`.
+/// Positions below which everything of a keyspace is in tables once `edits` are made, at most
+/// `end`: of their keyspaces, and of others that have nothing undrained below `end`.
 fn drained_by<'e>(
     version: &Version,
     edits: impl Iterator<Item = &'e Edit>,

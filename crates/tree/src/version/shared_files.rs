@@ -1,10 +1,10 @@
-//! Files that tables of several keyspaces share: who has them, and how much of each is dead.
+//! Files that tables of several keyspaces share: what holds each, and how much of it is dead.
 //!
 //! ```text
-//!   a flush writes the file   ─► held by it      ─► each table that is opened holds it too, and lives
-//!   a table is retired        ─► its bytes are dead; it holds the file until the last reader is gone
+//!   a flush writes the file   ─► held by it      ─► each open table holds it too, and lives
+//!   a table is retired        ─► its bytes are dead; it holds the file until its last reader goes
 //!   most of the file is dead  ─► what lives is copied to another one (`background/repack.rs`)
-//!   nothing holds the file    ─► it is removed, unless something let go of it without being obsolete
+//!   nothing holds the file    ─► it is removed, unless a holder that was not obsolete let go
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,8 +86,8 @@ impl SharedFiles {
         known.note(part.file);
     }
 
-    /// One holder less of the file `name`, which is `obsolete` or not; `gone` is called if it is to be removed, before the file counts
-    /// as held no more.
+    /// One holder less of the file `name`, which is `obsolete` or not; `gone` is called if it is to
+    /// be removed, before the file counts as held no more.
     pub(crate) fn let_go(&self, name: &str, obsolete: bool, gone: impl FnOnce()) -> LetGo {
         let mut known = self.lock();
         let Some(file) = known.files.get_mut(name) else { return LetGo::Stays };

@@ -82,8 +82,8 @@ impl Table {
         }
     }
 
-    /// No edit names the table, nor ever will: of a file that it shares, its bytes are dead. One of its own is removed by whatever
-    /// wrote it.
+    /// No edit names the table, nor ever will: of a file that it shares, its bytes are dead. One of
+    /// its own is removed by whatever wrote it.
     pub(crate) fn is_refused(&self) {
         if file_name::part(&self.meta.file).is_some() {
             self.retire();

@@ -82,8 +82,9 @@ impl Database {
     /// What a roll to a segment of `bytes` freezes; `None` if it must wait for a drain.
     ///
     /// Where the buffer is full of memtables alone, waiting would be for ever: a drain takes only what is frozen. So
-    /// then the roll happens, one segment over the limit, and freezes all of them. Where many small memtables fill what the buffer
-    /// may hold for nothing, all are frozen before that: drains and writers work at the same time then.
+    /// then the roll happens, one segment over the limit, and freezes all of them. Where many small
+    /// memtables fill what the buffer may hold for nothing, all are frozen before that: drains and
+    /// writers work at the same time then.
     pub(super) fn may_begin(&self, bytes: u64, freeze: Freeze) -> Option<Freeze> {
         if freeze != Freeze::Full || self.has_room_for(bytes) {
             self.want_room(0);

@@ -26,21 +26,30 @@ fn deepen(tree: &Tree, session: &mut Blocking, rounds: u32) {
     settle(tree);
 }
 
-/// A tree with several sorted runs in level 0 that no budget minds.
-fn deep_tree() -> (Arc<Tree>, Blocking) {
-    let settings =
-        TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, read_compaction_price: 1.0, ..tiny() };
+/// A tree with several sorted runs in level 0 that no budget minds, in which reads buy compactions
+/// at `price`.
+pub(crate) fn deep_tree_at(price: f64) -> (Arc<Tree>, Blocking) {
+    let settings = TreeSettings {
+        level0_runs_max: 12,
+        garbage_share_max: 100.0,
+        read_compaction_price: price,
+        ..tiny()
+    };
     let tree = World::new(settings).open().unwrap();
     let mut session = session(&tree);
     deepen(&tree, &mut session, 4);
     (tree, session)
 }
 
+fn deep_tree() -> (Arc<Tree>, Blocking) {
+    deep_tree_at(1.0)
+}
+
 fn all(session: &mut Blocking) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows(session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all())
 }
 
-fn scan(session: &mut Blocking, times: usize) {
+pub(crate) fn scan(session: &mut Blocking, times: usize) {
     for _ in 0..times {
         let range = ScanRange::from(&100u32.to_be_bytes());
         let mut scan = session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, range).unwrap();

@@ -245,7 +245,8 @@ impl Clients {
             for (known, number) in self.known.iter().zip(0..) {
                 scope.spawn(move || {
                     let mut connection = reach(address);
-                    // Without a time limit the system goes on by itself after a signal: what is written must not be asked again.
+                    // Without a time limit the system goes on by itself after a signal: what is
+                    // written must not be asked again.
                     connection.set_read_timeout(None).expect("an option");
                     known.history.replay(number, known.late_ms, &known.counted, &mut connection);
                 });

@@ -1,4 +1,5 @@
-//! A connection for questions that may be asked twice: a signal that interrupts one says nothing about the server.
+//! A connection for questions that may be asked twice: a signal that interrupts one says nothing
+//! about the server.
 
 use redis::{ConnectionLike, RedisError, RedisResult, Value};
 

@@ -1,6 +1,7 @@
-//! S21: one record of `expiry` or `purges` that cannot be read ended expiry and purges for good, without a word.
-//! Neighbours: more of them than one round reads, the record of the key that has expired, that of a key which a command found
-//! expired, parts that cannot be read, a block of `expiry` that cannot; counts of keys.
+//! S21: one record of `expiry` or `purges` that cannot be read ended expiry and purges for good,
+//! without a word. Neighbours: more of them than one round reads, the record of the key that has
+//! expired, that of a key which a command found expired, parts that cannot be read, a block of
+//! `expiry` that cannot; counts of keys.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -102,7 +103,8 @@ fn s21_damaged_purges_are_passed_over() {
     is_counted(client, 100);
 }
 
-/// A table in the folder that holds `bytes`, and where: other files hold them too, but not at the front of a key.
+/// A table in the folder that holds `bytes`, and where: other files hold them too, but not at the
+/// front of a key.
 fn damage(dir: &Path, bytes: &[u8]) {
     let mut damaged = 0;
     for entry in fs::read_dir(dir).expect("a folder") {

@@ -11,7 +11,8 @@ use super::beside::{in_three, serves_others};
 
 const KEY_BYTES: usize = 65_000;
 
-/// More than any command here takes: some milliseconds, or more than ten seconds with a step for each pair of bytes.
+/// More than any command here takes: some milliseconds, or more than ten seconds with a step for
+/// each pair of bytes.
 const TOOK_MAX: Duration = Duration::from_secs(2);
 
 /// What is complained of while `act` runs: another client waits, or the command takes as long as

@@ -1,5 +1,6 @@
-//! S5, S2, S20: what a script sizes, each at its bound and one beyond it, as crates/server/src/bounds lists them. The budgets of
-//! memory are in `script_memory`, nesting that is counted together in `script_holes`, memory of kept scripts beside their cache.
+//! S5, S2, S20: what a script sizes, each at its bound and one beyond it, as
+//! crates/server/src/bounds lists them. The budgets of memory are in `script_memory`, nesting that
+//! is counted together in `script_holes`, memory of kept scripts beside their cache.
 
 use std::io::{Read, Write};
 

@@ -1,7 +1,7 @@
 //! S5: one script makes the server hold gigabytes outside of Lua: a command's argument 3 000 times, `cmsgpack.unpack` of 60 MB,
 //! `struct.pack` of 2 000 long strings, 3 000 messages. Neighbours: what it writes, replies of commands, `gsub`, `rep`, `cjson`,
-//! several scripts at the same time, EXEC. The reply of one command is bounded while it is made: of each kind of collection and
-//! walk, one that removes what it answers, too.
+//! several scripts at the same time, EXEC. The reply of one command is bounded while it is made: of
+//! each kind of collection and walk, one that removes what it answers, too.
 
 use std::time::Duration;
 
@@ -203,7 +203,8 @@ fn s5_a_script_has_one_budget_long() {
     let grown = peak_bytes().saturating_sub(before);
     // Others' tests may run in this process: a script by itself had taken gigabytes.
     assert!(grown < 1500 << 20, "{} MiB more", grown >> 20);
-    // As in Redis, what was written before the error stays, and nothing of the command that had no room.
+    // As in Redis, what was written before the error stays, and nothing of the command that had no
+    // room.
     assert_eq!(client.say("EXISTS k1 l k256"), Value::Integer(2));
 }
 

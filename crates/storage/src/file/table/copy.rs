@@ -7,7 +7,8 @@ use crate::{ReadFile, Result, WriteFile};
 /// Bytes read at once.
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// Writes what `from` holds to the beginning of `to`; the checksum of it, as the manifest has it of tables. Syncs nothing.
+/// Writes what `from` holds to the beginning of `to`; the checksum of it, as the manifest has it of
+/// tables. Syncs nothing.
 ///
 /// # Errors
 /// What reading and writing say.

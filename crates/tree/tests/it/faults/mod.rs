@@ -18,3 +18,4 @@ mod panicking;
 mod updates;
 mod shared_files; // of many keyspaces
 mod shared_crash;
+mod price; // of compactions for reads

@@ -1,5 +1,6 @@
-//! T5, cut short: a flush of many keyspaces into one file, and the copying of what lives in one, at every step; a disk that is full at
-//! each of their steps; and what `verify` says of parts that lie wrong.
+//! T5, cut short: a flush of many keyspaces into one file, and the copying of what lives in one, at
+//! every step; a disk that is full at each of their steps; and what `verify` says of parts that lie
+//! wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,8 @@ use crate::world::{World, settle};
 
 const CRASHES: [Crash; 3] = [Crash::Kill, Crash::PowerLoss { seed: 3 }, Crash::PowerLoss { seed: 4 }];
 
-/// Ends the machine at each step of what `act` does to what `prepare` makes; all is there afterwards, and nothing is left over.
+/// Ends the machine at each step of what `act` does to what `prepare` makes; all is there
+/// afterwards, and nothing is left over.
 fn cut_everywhere(prepare: impl Fn() -> Many, act: impl Fn(&Tree), files_max: usize, cuts_min: u64) {
     for crash in CRASHES {
         let mut cuts = 0;

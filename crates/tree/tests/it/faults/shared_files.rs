@@ -1,8 +1,9 @@
-//! T5: 1 000 keyspaces under a small memory budget wrote a table, a sync and an edit each for some kilobytes. What many of them hold
-//! is flushed into one file.
+//! T5: 1 000 keyspaces under a small memory budget wrote a table, a sync and an edit each for some
+//! kilobytes. What many of them hold is flushed into one file.
 //!
-//! Neighbours: such a file is read, scanned, compacted, copied, verified, reopened; keyspaces of it are dropped; what is dead in it is
-//! given back; one keyspace that cannot be written; few keyspaces, and large ones, which have files of their own.
+//! Neighbours: such a file is read, scanned, compacted, copied, verified, reopened; keyspaces of it
+//! are dropped; what is dead in it is given back; one keyspace that cannot be written; few
+//! keyspaces, and large ones, which have files of their own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -353,7 +354,8 @@ fn t5_a_keyspace_that_cannot_be_flushed_holds_up_no_other() {
     assert_eq!(get_in(&mut writer, broken, b"key").as_deref(), Some(&b"0+"[..]));
 }
 
-/// Keyspaces are written, dropped, compacted, copied and reopened in random order, with background threads.
+/// Keyspaces are written, dropped, compacted, copied and reopened in random order, with background
+/// threads.
 fn random(seed: u64, steps: u32) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut many = Many::new(World::new(TreeSettings { level0_runs_max: 2, ..tiny() }));
