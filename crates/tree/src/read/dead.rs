@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   ── live ── dead dead dead dead ─────[ gap ]───── dead ── live ──►
-//!              └── a row: 4, so it        └ sought    └ a row of one is passed again
-//!                  becomes a gap            past
+//!              └── a row: it becomes      └ sought    └ a row beside a gap: the gap
+//!                  a gap                    past        becomes longer
 //! ```
 //! A row of dead keys ends at a live key, at a gap, at the range's end, or where the walk has passed so much that others
-//! must have a turn. From [`ROW_MIN`] keys on it becomes a gap, and one between two gaps always does, since then they
-//! become one. So a record in a long row of dead ones is passed by at most [`ROW_MIN`] walks, and of shorter rows a walk
-//! passes fewer than [`ROW_MIN`] keys for each live one. What gaps are, and why they hold: `memtable/gaps.rs`.
+//! must have a turn. From [`ROW_MIN`] records on it becomes a gap, and one beside a gap always does, since that gap then
+//! only becomes longer. So between two live keys a walk passes fewer than [`ROW_MIN`] records that a walk has passed
+//! before, or seeks past one gap. What gaps are, and why they hold: `memtable/gaps.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -22,8 +22,8 @@ use crate::database::Database;
 use crate::memtable::{Gap, GapList, KeyRange, Passed};
 use crate::version::{Keyspace, Version};
 
-/// Dead keys in a row from which on they become a gap: fewer are passed sooner than a seek takes.
-const ROW_MIN: u32 = 4;
+/// Dead records in a row from which on they become a gap: fewer are passed sooner than a seek takes.
+const ROW_MIN: u64 = 8;
 
 /// Records that one batch passes without giving them, at most: a few milliseconds.
 pub(super) const PASSED_MAX: u64 = 4096;
@@ -52,8 +52,9 @@ pub(super) struct DeadRows {
     /// The next one that is of use, in the direction of the walk.
     next: Option<Arc<Gap>>,
     from: From,
-    /// The row: dead keys, the first one, and when those had expired that did.
+    /// The row: dead keys, their records, the first key, and when those had expired that did.
     keys: u32,
+    records: u64,
     first: Vec<u8>,
     as_of_ms: u64,
     /// Records passed since the batch began.
@@ -95,6 +96,7 @@ impl DeadRows {
             next: None,
             from: From::Start,
             keys: 0,
+            records: 0,
             first: Vec::new(),
             as_of_ms: 0,
             passed: 0,
@@ -178,6 +180,7 @@ impl DeadRows {
             self.as_of_ms = 0;
         }
         self.keys = self.keys.saturating_add(1);
+        self.records += records;
         self.as_of_ms = self.as_of_ms.max(expired_ms);
         self.passed += records;
     }
@@ -200,9 +203,9 @@ impl DeadRows {
     /// Ends the row; answers what was passed if that is worth to be learnt, of a walk over keys from `start` to before
     /// `end`.
     pub(super) fn end_row(&mut self, at: RowEnd<'_>, (start, end): (&[u8], Option<&[u8]>)) -> Option<Passed> {
-        let keys = std::mem::take(&mut self.keys);
-        let (is_from_gap, is_to_gap) = (matches!(self.from, From::Gap(_)), matches!(at, RowEnd::Gap(_)));
-        let is_worth_it = keys >= ROW_MIN || keys > 0 && is_from_gap && is_to_gap;
+        let (keys, records) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.records));
+        let is_beside_gap = matches!(self.from, From::Gap(_)) || matches!(at, RowEnd::Gap(_));
+        let is_worth_it = records >= ROW_MIN || keys > 0 && is_beside_gap;
         let passed = is_worth_it.then(|| {
             let (start, end) = match self.direction {
                 Direction::Forward => (self.near(start), far_forward(at, end)),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_format::key::Sequence;
 
 use super::Passed;
+use crate::buffer::prefix_word;
 
 /// Gaps of a keyspace at most.
 const GAPS_MAX: usize = 1024;
@@ -72,6 +73,17 @@ impl Gap {
 
     fn bytes(&self) -> usize {
         self.passed.start.len() + self.end().map_or(0, <[u8]>::len) + GAP_BYTES
+    }
+
+    /// About how many of its keys lie before `key`, which is inside: as if keys were spread evenly, but at least an eighth
+    /// on each side, since they may not be.
+    fn keys_below(&self, key: &[u8]) -> u32 {
+        let Some(end) = self.end() else { return self.passed.keys / 2 };
+        let common = self.start().iter().zip(end).take_while(|(a, b)| a == b).count();
+        let word = |key: &[u8]| u128::from(prefix_word(key, &end[..common]));
+        let (start, end, key) = (word(self.start()), word(end), word(key));
+        let eighths = (8 * (key - start) / (end - start).max(1)).clamp(1, 7);
+        (u64::from(self.passed.keys) * eighths as u64 / 8) as u32
     }
 
     /// What is left of it from `start` to before `end`, over about `keys` keys; nothing if that is little.
@@ -156,17 +168,20 @@ impl List {
         let place = self.place(key);
         let Some(gap) = self.gap_at(place).filter(|gap| gap.holds(key)).map(Arc::clone) else { return };
         self.remove(place);
-        // Nothing says how many keys lie on which side.
-        let keys = gap.passed.keys / 2;
-        let lower = gap.part(gap.passed.start.clone(), Some(key.to_vec()), keys);
-        let upper = gap.part([key, &[0]].concat(), gap.passed.end.clone(), keys);
-        // What is one gap too many is given up rather than another gap that a scan may be using.
-        let parts = lower.into_iter().chain(upper).rev();
-        parts.for_each(|part| {
-            if self.gap_count < GAPS_MAX && self.bytes + part.bytes() <= BYTES_MAX {
+        let below = gap.keys_below(key);
+        let lower = gap.part(gap.passed.start.clone(), Some(key.to_vec()), below);
+        let upper = gap.part([key, &[0]].concat(), gap.passed.end.clone(), gap.passed.keys - below);
+        for part in lower.into_iter().chain(upper).rev() {
+            // A gap that scans use more than those that are there is not given up for one of them.
+            let used = part.used.load(Ordering::Relaxed);
+            if self.has_room(&part) || self.evict(Some(used)) && self.has_room(&part) {
                 self.insert(part);
             }
-        });
+        }
+    }
+
+    fn has_room(&self, gap: &Gap) -> bool {
+        self.gap_count < GAPS_MAX && self.bytes + gap.bytes() <= BYTES_MAX
     }
 
     pub(super) fn add_candidate(&mut self, candidate: Arc<Gap>) {
@@ -198,8 +213,8 @@ impl List {
         if gap.bytes() > BYTES_MAX / 4 {
             return;
         }
-        while self.gap_count >= GAPS_MAX || self.bytes + gap.bytes() > BYTES_MAX {
-            self.evict();
+        while !self.has_room(&gap) {
+            self.evict(None);
         }
         self.insert(Arc::new(gap));
     }
@@ -211,19 +226,20 @@ impl List {
         })
     }
 
-    /// Gives up that one of some gaps that was not used for the longest time. All take turns to be among the some.
-    fn evict(&mut self) {
+    /// Gives up that one of some gaps that was not used for the longest time, if that is longer than since `used`; whether
+    /// it did. All take turns to be among the some.
+    fn evict(&mut self, used: Option<u64>) -> bool {
         let chunks = self.chunks.len();
         let first = (self.time % chunks.max(1) as u64) as usize;
         let places = (first..first + chunks).flat_map(|chunk| {
             let chunk = chunk % chunks;
             (0..self.chunks.get(chunk).map_or(0, |gaps| gaps.len())).map(move |gap| (chunk, gap))
         });
-        let used = |place: &Place| self.gap_at(*place).map(|gap| gap.used.load(Ordering::Relaxed));
-        if let Some(place) = places.take(SAMPLE).min_by_key(used) {
-            self.remove(place);
-        }
+        let used_at = |place: &Place| self.gap_at(*place).map(|gap| gap.used.load(Ordering::Relaxed));
+        let least = places.take(SAMPLE).min_by_key(used_at);
+        let least = least.filter(|place| used.is_none_or(|used| used_at(place) < Some(used)));
         self.time += 1;
+        least.is_some_and(|place| self.remove(place).is_some())
     }
 
     /// The first gap that ends after `key`.

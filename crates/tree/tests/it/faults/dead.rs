@@ -11,6 +11,7 @@ use firn_engine::{
     BatchLimit, Direction, Engine, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanBatch, ScanRange, Snapshot,
     WriteOptions,
 };
+use firn_format::datatype::slot::crc16;
 use firn_storage::Clock;
 use firn_tree::Tree;
 
@@ -106,6 +107,62 @@ fn p2_a_steady_queue_stays_flat() {
     let (first, second) = (before, passed(&tree) - before);
     assert!(second <= first + first / 10, "{first} passed, then {second}");
     assert!(passed(&tree) <= PASSES * 2 * u64::from(rounds), "{} passed", passed(&tree));
+}
+
+/// A key in a slot, as the server has them: names that differ little lie in a few regions.
+fn scattered(number: u32) -> Vec<u8> {
+    let name = format!("key:{number}");
+    let slot = crc16(name.as_bytes());
+    [b"queue:", &(slot % 16_384).to_be_bytes()[..], name.as_bytes()].concat()
+}
+
+/// Looks at the first keys, as a step of `SCAN` does: 32 of them.
+fn look_at_first(session: &mut Blocking) {
+    let mut scan =
+        session.session().scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::with_prefix(b"queue:")).unwrap();
+    let (mut batch, mut found) = (ScanBatch::new(), 0);
+    while found < 32 {
+        let limit = BatchLimit { records: 32 - found, bytes: 1 << 20 };
+        session.next_batch(&mut *scan, limit, &mut batch).unwrap();
+        found += batch.len();
+        assert!(!batch.is_finished(), "there are more");
+    }
+}
+
+/// Learns of 1100 gaps, more than are kept.
+fn learn_elsewhere(session: &mut Blocking) {
+    for number in 0..5 * 1100_u32 {
+        let key = [b"other:", &number.to_be_bytes()[..]].concat();
+        put(session, &key, b"v");
+        if number % 5 > 0 {
+            delete(session, &key);
+        }
+    }
+    let found = rows(session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::with_prefix(b"other:"));
+    assert_eq!(found.len(), 1100);
+}
+
+/// Each new key comes amid dead ones, of which some are looked at seldom.
+#[test]
+fn p2_keys_that_come_and_go_in_any_order() {
+    for is_full in [false, true] {
+        let tree = World::new(tiny()).open().unwrap();
+        let mut session = session(&tree);
+        if is_full {
+            learn_elsewhere(&mut session);
+        }
+        let (live, rounds, elsewhere) = (50, 25_000, passed(&tree));
+        (0..live).for_each(|number| {
+            put(&mut session, &scattered(number), b"v");
+        });
+        for round in 0..rounds {
+            put(&mut session, &scattered(live + round), b"v");
+            delete(&mut session, &scattered(round));
+            look_at_first(&mut session);
+        }
+        let (passed, dead) = (passed(&tree) - elsewhere, 2 * u64::from(rounds));
+        assert!(passed <= 2 * dead, "{passed} passed of {dead} dead records, {is_full}");
+    }
 }
 
 #[test]
