@@ -167,6 +167,7 @@ fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, Se
         idle_s_max: options.idle_s_max.unwrap_or(defaults.idle_s_max),
         keepalive_s: options.keepalive_s.unwrap_or(defaults.keepalive_s),
         script_in_place_ms_max: options.script_in_place_ms_max.unwrap_or(defaults.script_in_place_ms_max),
+        turn_us: defaults.turn_us,
         threads: options.threads.unwrap_or(defaults.threads),
         pins_workers: options.pin_workers.unwrap_or(defaults.pins_workers),
         network: options.network.unwrap_or(defaults.network),

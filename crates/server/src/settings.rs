@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::bounds::TURN_US;
 use crate::log::{LogFormat, LogLevel};
 
 /// Settings of a server, apart from its database's.
@@ -43,6 +44,9 @@ pub struct ServeSettings {
     /// Milliseconds after which a script ends with an error that runs where it cannot be suspended: in a callback of
     /// `table.sort` or `string.gsub`, or in a metamethod. Nobody else of its worker is served meanwhile. Default 5000.
     pub script_in_place_ms_max: u64,
+    /// Microseconds of one command's work after which others of its worker have a turn; 0 = each time that the clock is
+    /// looked at, about 32 KiB of work apart, as tests want it. Default 2000.
+    pub turn_us: u64,
     /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
     pub keepalive_s: u32,
     /// Whether connections from other machines are refused while the default user has no password. Default yes.
@@ -99,6 +103,7 @@ impl Default for ServeSettings {
             output_bytes_max: 32 << 20,
             idle_s_max: 0,
             script_in_place_ms_max: 5000,
+            turn_us: TURN_US,
             keepalive_s: 300,
             is_protected: true,
             http: None,

@@ -3,7 +3,7 @@
 //! A message goes from the publisher's worker to each worker that has subscribers, once, and is written to their
 //! outputs there. Messages of one connection arrive in the order they were published.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -77,13 +77,19 @@ impl Published {
 /// Bytes of patterns and names that are compared under the lock, after which others may have it.
 const COMPARED_BYTES_MAX: usize = 64 << 10;
 
+/// What a name costs beside its bytes, in bytes compared.
+const NAME_COST_BYTES: usize = 128;
+
 type Subscribers = Vec<ClientAddress>;
+
+/// In an order, so that who goes over all of them can let go of the lock and find its place again.
+type ByName = BTreeMap<Arc<[u8]>, Subscribers>;
 
 #[derive(Debug, Default)]
 struct State {
-    channels: HashMap<Vec<u8>, Subscribers>,
-    shards: HashMap<Vec<u8>, Subscribers>,
-    patterns: BTreeMap<Arc<[u8]>, Subscribers>,
+    channels: ByName,
+    shards: ByName,
+    patterns: ByName,
 }
 
 /// The subscriptions of a server's clients.
@@ -104,32 +110,26 @@ impl Subscriptions {
     /// `client`, which is not yet, is subscribed.
     pub(crate) fn add(&self, topic: Topic, name: &[u8], client: ClientAddress) {
         let mut state = self.write();
-        match topic {
-            Topic::Channel => state.channels.entry(name.to_vec()).or_default().push(client),
-            Topic::Shard => state.shards.entry(name.to_vec()).or_default().push(client),
-            Topic::Pattern => state.patterns.entry(name.into()).or_default().push(client),
-        }
+        let of_kind = match topic {
+            Topic::Channel => &mut state.channels,
+            Topic::Shard => &mut state.shards,
+            Topic::Pattern => &mut state.patterns,
+        };
+        of_kind.entry(name.into()).or_default().push(client);
     }
 
     /// `client` is subscribed no more.
     pub(crate) fn remove(&self, topic: Topic, name: &[u8], client: ClientAddress) {
         let mut state = self.write();
-        let State { channels, shards, patterns } = &mut *state;
-        let without = |subscribers: &mut Subscribers| {
-            subscribers.retain(|subscriber| *subscriber != client);
-            subscribers.is_empty()
+        let of_kind = match topic {
+            Topic::Channel => &mut state.channels,
+            Topic::Shard => &mut state.shards,
+            Topic::Pattern => &mut state.patterns,
         };
-        match topic {
-            Topic::Channel | Topic::Shard => {
-                let of_kind = if topic == Topic::Channel { channels } else { shards };
-                if of_kind.get_mut(name).is_some_and(without) {
-                    of_kind.remove(name);
-                }
-            }
-            Topic::Pattern => {
-                if patterns.get_mut(name).is_some_and(without) {
-                    patterns.remove(name);
-                }
+        if let Some(subscribers) = of_kind.get_mut(name) {
+            subscribers.retain(|subscriber| *subscriber != client);
+            if subscribers.is_empty() {
+                of_kind.remove(name);
             }
         }
     }
@@ -164,12 +164,29 @@ impl Subscriptions {
         None
     }
 
-    /// Names that match `pattern` and have subscribers.
-    pub(crate) fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
+    /// Adds the names with subscribers that come after `after` and match `pattern`; the last name looked at, or `None` if that was
+    /// all. Looks at so many that whoever waits for the lock does not wait long.
+    pub(crate) fn names(
+        &self,
+        topic: Topic,
+        pattern: Option<&[u8]>,
+        after: Option<&Arc<[u8]>>,
+        found: &mut Vec<Arc<[u8]>>,
+    ) -> Option<Arc<[u8]>> {
         let state = self.read();
         let of_kind = if topic == Topic::Shard { &state.shards } else { &state.channels };
-        let is_meant = |name: &&Vec<u8>| pattern.is_none_or(|pattern| glob::matches(pattern, name));
-        of_kind.keys().filter(is_meant).cloned().collect()
+        let rest = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let mut compared_bytes = 0;
+        for (name, _) in of_kind.range::<Arc<[u8]>, _>(rest) {
+            if pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
+                found.push(Arc::clone(name));
+            }
+            compared_bytes += NAME_COST_BYTES + pattern.map_or(0, <[u8]>::len) + name.len();
+            if compared_bytes > COMPARED_BYTES_MAX {
+                return Some(Arc::clone(name));
+            }
+        }
+        None
     }
 
     /// How many clients are subscribed to a channel, by its name alone.
@@ -220,7 +237,30 @@ mod tests {
         subscriptions.remove(Topic::Pattern, b"n*", client(1));
         subscriptions.remove(Topic::Channel, b"news", client(1));
         assert_eq!(numbers(Topic::Channel, b"news"), [(2, true)]);
-        assert_eq!(subscriptions.names(Topic::Channel, None), Vec::<Vec<u8>>::new());
-        assert_eq!(subscriptions.names(Topic::Shard, Some(b"n?ws")), [b"news".to_vec()]);
+        assert_eq!(all_names(&subscriptions, Topic::Channel, None), Vec::<Vec<u8>>::new());
+        assert_eq!(all_names(&subscriptions, Topic::Shard, Some(b"n?ws")), [b"news".to_vec()]);
+    }
+
+    fn all_names(subscriptions: &Subscriptions, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let (mut found, mut last) = (Vec::new(), None);
+        loop {
+            last = subscriptions.names(topic, pattern, last.as_ref(), &mut found);
+            if last.is_none() {
+                return found.iter().map(|name| name.to_vec()).collect();
+            }
+        }
+    }
+
+    #[test]
+    fn many_names_are_found_in_pieces_each_once() {
+        let subscriptions = Subscriptions::default();
+        let names: Vec<Vec<u8>> = (0..2000).map(|number| format!("c{number:04}").into_bytes()).collect();
+        names.iter().for_each(|name| subscriptions.add(Topic::Channel, name, client(1)));
+        let mut found = Vec::new();
+        assert!(subscriptions.names(Topic::Channel, None, None, &mut found).is_some(), "a piece");
+        assert!(found.len() < names.len());
+        assert_eq!(all_names(&subscriptions, Topic::Channel, None), names);
+        let expected: Vec<Vec<u8>> = names.into_iter().filter(|name| name.ends_with(b"7")).collect();
+        assert_eq!(all_names(&subscriptions, Topic::Channel, Some(b"*7")), expected);
     }
 }

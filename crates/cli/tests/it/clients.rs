@@ -62,7 +62,7 @@ fn the_suite_of_redis_py_passes() {
 #[test]
 #[ignore = "installs ioredis"]
 fn the_suite_of_ioredis_passes() {
-    pass("node", 5, |folder, host, port| {
+    pass("node", 12, |folder, host, port| {
         succeed(Command::new("npm").args(["install", "--no-audit", "--no-fund"]).current_dir(folder));
         let mut command = Command::new("node");
         command.args(["suite.js", host, port]);

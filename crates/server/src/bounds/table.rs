@@ -145,7 +145,7 @@ fn bounds() -> Vec<Bound> {
         ),
         bound(
             "work of a command that goes over its arguments, members or bytes, without a turn of others",
-            (TURN_NS / 1000) as usize,
+            TURN_US as usize,
             Unit::Microseconds,
             "others have a turn",
         ),

@@ -38,11 +38,24 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
     let (worker, client) = (request.worker, request.client);
     worker.check_names(client, request.arguments.from(1))?;
     let mut line = Line { worker, client, keys: BTreeSet::new(), has_waited: false, is_told: false };
+    let done = run_in_line(request, command, out, &mut line).await;
+    line.end().await;
+    done
+}
+
+/// Tries until it has something, or waits no more.
+async fn run_in_line(
+    request: &Request<'_>,
+    command: &'static Command,
+    out: &mut Vec<u8>,
+    line: &mut Line<'_>,
+) -> Result<()> {
+    let (worker, client) = (request.worker, request.client);
     client.is_unblocked.set(None);
     let mut until_ms = None;
     let mut handed = None;
     loop {
-        let wait = match attempt(request, command, out, &mut line, handed.take()).await? {
+        let wait = match attempt(request, command, out, line, handed.take()).await? {
             Tried::Done => return Ok(()),
             Tried::Waiting(wait) => wait,
         };
@@ -90,7 +103,7 @@ async fn attempt(
     let (wait, leaves_some, lacks_cover) = (call.wait.take(), call.leaves_some, call.lacks_cover);
     let (taken, tried) = match wait {
         None => {
-            line.leave();
+            line.leave().await;
             (Taken::Some(transaction.commit_ready().await?), Tried::Done)
         }
         Some(wait) if lacks_cover => (Taken::Uncovered, Tried::Waiting(wait)),
@@ -124,7 +137,7 @@ async fn attempt_alone(
     let (wait, leaves_some) = (call.wait.take(), call.leaves_some);
     let (taken, tried) = match wait {
         None => {
-            line.leave();
+            line.leave().await;
             let ready = transaction.commit_ready().await?;
             hand_over(request.worker, ready, locks, || names.cover()).await;
             (Taken::Some(Vec::new()), Tried::Done)
@@ -136,7 +149,7 @@ async fn attempt_alone(
                 request.client.is_told_to_look.set(true);
             }
             if leaves_some && line.is_told {
-                line.pass_on();
+                line.pass_on().await;
             }
             line.is_told = false;
             (if leaves_some { Taken::Passed } else { Taken::Nothing }, Tried::Waiting(wait))
@@ -182,11 +195,13 @@ impl Line<'_> {
     }
 
     /// Lets who stands behind the client look: it keeps its place, but cannot use what is there.
-    fn pass_on(&self) {
+    async fn pass_on(&self) {
+        let mut turns = Turns::new(self.worker);
         for key in &self.keys {
             if let Some(next) = self.worker.shared.observers.behind(key, self.waiter()) {
                 self.worker.shared.look(next);
             }
+            turns.step(key.len()).await;
         }
     }
 
@@ -197,27 +212,47 @@ impl Line<'_> {
         drop(hands);
     }
 
-    /// Gives up the places; who is the first at each of them now.
-    fn leave(&mut self) -> Vec<ClientAddress> {
+    /// Gives up the places; who is the first at each of them now. Others have their turns meanwhile.
+    async fn leave(&mut self) -> Vec<ClientAddress> {
+        let (mut next, mut turns) = (Vec::new(), Turns::new(self.worker));
+        self.wait_no_more();
+        while let Some(key) = self.keys.pop_first() {
+            next.extend(self.worker.shared.observers.leave(&key, self.waiter()));
+            turns.step(key.len()).await;
+        }
+        next
+    }
+
+    /// Whoever counts those who wait counts it no more, and nothing more is handed to it.
+    fn wait_no_more(&self) {
         self.take_no_hands();
         self.client.waiting_bytes.set(0);
-        let keys = std::mem::take(&mut self.keys);
-        if !keys.is_empty() {
+        if !self.keys.is_empty() {
             self.worker.shared.waiting_count.fetch_sub(1, Ordering::AcqRel);
         }
-        let waiter = self.waiter();
-        keys.iter().filter_map(|key| self.worker.shared.observers.leave(key, waiter)).collect()
+    }
+
+    /// Gives up the places. Others have their turns meanwhile.
+    async fn end(mut self) {
+        let next = self.leave().await;
+        self.tell(next);
+    }
+
+    /// Lets `next` look if the client was told to: it has not, or could not take what was there.
+    fn tell(&self, next: Vec<ClientAddress>) {
+        if self.client.is_told_to_look.replace(false) || self.is_told {
+            next.into_iter().for_each(|next| self.worker.shared.look(next));
+        }
     }
 }
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
-        let is_told = self.client.is_told_to_look.replace(false) || self.is_told;
-        let next = self.leave();
-        if is_told {
-            // It has not looked, or could not take what was there.
-            next.into_iter().for_each(|next| self.worker.shared.look(next));
-        }
+        // A server that ends drops the task where it stands; otherwise all were given up.
+        self.wait_no_more();
+        let (keys, waiter) = (std::mem::take(&mut self.keys), self.waiter());
+        let next = keys.iter().filter_map(|key| self.worker.shared.observers.leave(key, waiter)).collect();
+        self.tell(next);
     }
 }
 
@@ -248,13 +283,18 @@ pub(super) async fn first_collection(
 }
 
 /// Nothing was found: the command waits for the keys that are the arguments `keys`, or answers that there was nothing.
-pub(super) fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_ms: Option<u64>) -> Result<()> {
+pub(super) async fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_ms: Option<u64>) -> Result<()> {
     if call.origin == Origin::Unit {
         call.reply(|reply| reply.null_array());
         return Ok(());
     }
-    let keys: Result<Vec<_>> = keys.map(|index| call.key(index)).collect();
-    call.wait = Some(Wait { keys: keys?, timeout_ms, destination: None });
+    let (mut named, mut turns) = (Vec::with_capacity(keys.len()), Turns::new(call.worker));
+    for index in keys {
+        let key = call.key(index)?;
+        turns.step(key.bytes().len()).await;
+        named.push(key);
+    }
+    call.wait = Some(Wait { keys: named, timeout_ms, destination: None });
     Ok(())
 }
 

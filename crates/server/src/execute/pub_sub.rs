@@ -158,8 +158,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         SUNSUBSCRIBE => unsubscribe(call, Topic::Shard, b"sunsubscribe").await,
         PUBLISH => publish(call, Topic::Channel).await?,
         SPUBLISH => publish(call, Topic::Shard).await?,
-        PUBSUB_CHANNELS => channels(call, Topic::Channel)?,
-        PUBSUB_SHARDCHANNELS => channels(call, Topic::Shard)?,
+        PUBSUB_CHANNELS => channels(call, Topic::Channel).await?,
+        PUBSUB_SHARDCHANNELS => channels(call, Topic::Shard).await?,
         PUBSUB_NUMSUB => counts(call, Topic::Channel).await,
         PUBSUB_SHARDNUMSUB => counts(call, Topic::Shard).await,
         PUBSUB_NUMPAT => {
@@ -269,18 +269,27 @@ async fn publish(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     Ok(())
 }
 
-/// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`
-fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
+/// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`. Others have their turns meanwhile: of what they subscribe to and
+/// leave by then any part may be told.
+async fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     if call.arguments.len() > 3 {
         return Err(call.unknown_form());
     }
     let pattern = call.arguments.get(2);
     check_pattern(pattern.unwrap_or_default())?;
-    let names = call.worker.shared.subscriptions.names(topic, pattern);
-    call.reply(|reply| {
-        reply.array(names.len());
-        names.iter().for_each(|name| reply.bulk(name));
-    });
+    let subscriptions = &call.worker.shared.subscriptions;
+    let mut names = Vec::new();
+    let mut last = subscriptions.names(topic, pattern, None, &mut names);
+    while let Some(name) = last {
+        call.worker.breathe().await;
+        last = subscriptions.names(topic, pattern, Some(&name), &mut names);
+    }
+    call.reply(|reply| reply.array(names.len()));
+    let mut turns = Turns::new(call.worker);
+    for name in names {
+        call.reply(|reply| reply.bulk(&name));
+        turns.step(name.len()).await;
+    }
     Ok(())
 }
 

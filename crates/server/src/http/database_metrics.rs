@@ -105,6 +105,7 @@ fn traffic(sums: &Sums, text: &mut Exposition) {
             Measure::EvictedScripts,
             "Scripts of EVAL that made room for later ones.",
         ),
+        ("firn_turns_total", Measure::Turns, "Turns that other clients have had amid long commands."),
         (
             "firn_damaged_records_total",
             Measure::DamagedRecords,

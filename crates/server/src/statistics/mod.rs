@@ -47,6 +47,8 @@ pub(crate) enum Measure {
     /// Records that background work could not read and passed over, each once.
     DamagedRecords,
     ErrorReplies,
+    /// Turns that others have had amid long work.
+    Turns,
     /// Records written for commands.
     Changes,
 }

@@ -4,7 +4,6 @@
 //! nobody looks at the clock.
 
 use super::Worker;
-use crate::bounds::TURN_NS;
 
 /// What a step costs beside its bytes, in bytes copied.
 const STEP_BYTES: usize = 128;
@@ -40,7 +39,7 @@ impl<'w> Turns<'w> {
         self.unseen_bytes = 0;
         let now_ns = self.worker.monotonic_ns();
         let since_ns = *self.since_ns.get_or_insert(now_ns);
-        if now_ns - since_ns >= TURN_NS {
+        if now_ns - since_ns >= self.worker.shared.settings.turn_us * 1000 {
             self.worker.breathe().await;
             self.since_ns = Some(self.worker.monotonic_ns());
         }

@@ -81,6 +81,7 @@ impl Worker {
     pub(crate) async fn breathe(&self) {
         if !self.is_in_place.get() {
             self.pause().await;
+            self.counters().add(Measure::Turns, 1);
         }
     }
 

@@ -96,7 +96,7 @@ pub(super) async fn wait_for_some(call: &mut Call<'_>) -> Result<()> {
     let asked = MultiPop::of(call, 2, End::of)?;
     match first_collection(call, asked.keys.clone(), Tag::List).await? {
         Some(found) => take_with_key(call, found, &asked).await,
-        None => wait(call, asked.keys, timeout_ms),
+        None => wait(call, asked.keys, timeout_ms).await,
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn wait_for_one(call: &mut Call<'_>, end: End) -> Result<()> {
     let last = call.arguments.len() - 1;
     let timeout_ms = timeout_ms(call.argument(last))?;
     let Some((index, mut list)) = first_collection(call, 1..last, Tag::List).await? else {
-        return wait(call, 1..last, timeout_ms);
+        return wait(call, 1..last, timeout_ms).await;
     };
     let element = pop(call.transaction, &mut list, end).await?;
     call.transaction.save(&mut list);

@@ -57,7 +57,7 @@ async fn transfer_or_wait(call: &mut Call<'_>, from: End, to: End, timeout_ms: O
         }
         found => {
             call.lacks_cover = found.is_some();
-            wait(call, 1..2, timeout_ms)?;
+            wait(call, 1..2, timeout_ms).await?;
             let destination = call.key(2)?;
             if let Some(wait) = &mut call.wait {
                 wait.destination = Some(destination);

@@ -113,7 +113,7 @@ pub(super) async fn wait_for_some(call: &mut Call<'_>) -> Result<()> {
     let asked = MultiPop::of(call, 2, order_of)?;
     match first_collection(call, asked.keys.clone(), Tag::SortedSet).await? {
         Some(found) => take_with_key(call, found, &asked).await,
-        None => wait(call, asked.keys, timeout_ms),
+        None => wait(call, asked.keys, timeout_ms).await,
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn wait_for_one(call: &mut Call<'_>, order: Order) -> Result<()
     let last = call.arguments.len() - 1;
     let timeout_ms = timeout_ms(call.argument(last))?;
     let Some((index, mut set)) = first_collection(call, 1..last, Tag::SortedSet).await? else {
-        return wait(call, 1..last, timeout_ms);
+        return wait(call, 1..last, timeout_ms).await;
     };
     let key = call.argument(index);
     call.reply(|reply| {

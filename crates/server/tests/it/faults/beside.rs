@@ -1,5 +1,6 @@
 //! What others feel while one client's command runs.
 
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -60,8 +61,28 @@ pub(super) fn in_three(mut complaints: impl FnMut() -> String) {
     panic!("{last}");
 }
 
-/// The most memory beyond what there was that the process has while `act` runs: what other tests do counts, too.
+/// Says to a process that it runs one test alone.
+const IS_ALONE: &str = "FIRN_TEST_ALONE";
+
+/// Runs the test `name` of this file's neighbours, whose body is `act`, in a process of its own: of a process's memory nothing
+/// tells which test has it.
+pub(super) fn in_a_process_of_its_own(name: &str, act: impl FnOnce()) {
+    if std::env::var_os(IS_ALONE).is_some() {
+        return act();
+    }
+    let test = format!("epoll::faults::{name}");
+    let mut other = Command::new(std::env::current_exe().expect("it runs"));
+    let output =
+        other.args(["--exact", &test, "--nocapture"]).env(IS_ALONE, "1").output().expect("it starts");
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// The most memory beyond what there was that the process has while `act` runs. Whoever asks is
+/// [`in_a_process_of_its_own`].
 pub(super) fn memory_beside(act: impl FnOnce()) -> usize {
+    assert!(std::env::var_os(IS_ALONE).is_some(), "other tests' memory would count");
     let resident = || {
         let statm = std::fs::read_to_string("/proc/self/statm").expect("it is told");
         let pages: usize = statm.split(' ').nth(1).expect("a number").parse().expect("a number");

@@ -8,10 +8,14 @@ use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
 use super::super::client::{Served, bulk, ok, request};
-use super::beside::memory_beside;
+use super::beside::{in_a_process_of_its_own, memory_beside};
 
 #[test]
 fn s8_large_values_are_read_as_they_are_sent() {
+    in_a_process_of_its_own("large_values::s8_large_values_are_read_as_they_are_sent", read_as_sent);
+}
+
+fn read_as_sent() {
     let served = Served::start(1);
     let (client, other) = (&mut served.connect(), &mut served.connect());
     let value = "x".repeat(8 << 20);
@@ -48,6 +52,13 @@ fn s8_large_values_are_read_as_they_are_sent() {
 
 #[test]
 fn s14_a_message_beyond_the_limit_is_copied_for_nobody() {
+    in_a_process_of_its_own(
+        "large_values::s14_a_message_beyond_the_limit_is_copied_for_nobody",
+        copied_for_nobody,
+    );
+}
+
+fn copied_for_nobody() {
     let settings = ServeSettings { threads: 2, output_bytes_max: 1 << 20, ..ServeSettings::default() };
     let served = Served::with(settings);
     let mut subscribers: Vec<_> = (0..30).map(|_| served.connect()).collect();

@@ -1,4 +1,4 @@
-use super::{Template, compare, same, seed};
+use super::{Template, compare, moment, same, seed};
 
 /// Offsets around 524 288 are where a string outgrows its record, those around 8 388 608 where a second block begins.
 const BITMAPS: &[Template] = &[
@@ -52,7 +52,7 @@ const BITMAPS: &[Template] = &[
     same("BITFIELD_RO K OVERFLOW FAIL GET u8 0"),
     same("SADD K M"),
     same("GET K"),
-    same("EXPIRETIME K"),
+    moment("EXPIRETIME K"),
 ];
 
 #[test]

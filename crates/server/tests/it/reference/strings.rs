@@ -1,4 +1,4 @@
-use super::{Template, compare, same, seed};
+use super::{Template, compare, moment, same, seed};
 
 const STRINGS: &[Template] = &[
     same("SET K V"),
@@ -36,7 +36,7 @@ const STRINGS: &[Template] = &[
     same("INCRBYFLOAT K F"),
     same("INCRBYFLOAT K D"),
     same("SUBSTR K I I"),
-    same("EXPIRETIME K"),
+    moment("EXPIRETIME K"),
     same("SET K"),
     same("GET K K"),
 ];

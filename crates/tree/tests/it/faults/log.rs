@@ -60,6 +60,31 @@ fn t3_dropped_keyspaces_leave_no_log() {
     assert!(left <= 8 * MIB, "{left} bytes of disk are left");
 }
 
+/// All that the last segments hold is of keyspaces that are gone, so that no flush ever says that it is not needed.
+#[test]
+fn t3_what_dropped_keyspaces_wrote_last_leaves_no_log() {
+    for mib_count in [14, 40] {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::new(TreeSettings::default());
+        let tree = open_at(&world, dir.path());
+        let mut writer = session(&tree);
+        let id = tree.create_keyspace("temporary", KeyspaceSettings::default()).unwrap();
+        for key in 0..mib_count {
+            writer.put(id, &[key], &[key; MIB as usize], WriteOptions::default()).unwrap();
+        }
+        settle(&tree);
+        tree.drop_keyspace(id).unwrap();
+        rest(&world, &tree, 20);
+        let (used, told) = (disk_bytes(dir.path()), tree.stats().log_bytes);
+        assert!(told <= 4 * MIB, "{told} bytes of log are told of {mib_count} MiB in a dropped keyspace");
+        assert!(used <= 8 * MIB, "{used} bytes of disk are left of them");
+        put(&mut writer, b"key", b"value");
+        tree.close().unwrap();
+        let tree = open_at(&world, dir.path());
+        assert_eq!(get(&mut session(&tree), b"key").as_deref(), Some(&b"value"[..]));
+    }
+}
+
 #[test]
 fn t3_keyspaces_of_one_record_share_what_the_log_may_have() {
     let dir = tempfile::tempdir().unwrap();

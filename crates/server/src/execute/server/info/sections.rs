@@ -178,6 +178,7 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     of("keyspace_hits", Measure::Hits);
     of("keyspace_misses", Measure::Misses);
     of("total_error_replies", Measure::ErrorReplies);
+    of("turns_given", Measure::Turns);
     of("total_reads_processed", Measure::Reads);
     of("total_writes_processed", Measure::Writes);
     lines.line("total_commands_processed", sums.calls());
