@@ -1,21 +1,22 @@
 //! Whether a request may run: asked once, before anything else is done with it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
 use firn_protocol::resp::Arguments;
 
-use super::{Context, Denied, Entry, Reason};
+use super::{Context, Denied, Entry, Reason, User};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
-use crate::worker::Worker;
+use crate::worker::{Turns, Worker};
 
-/// Whether the client may run the command now.
+/// Whether the client may run the command now. Others have their turns while very many keys are looked at.
 ///
 /// # Errors
 /// `NOAUTH` of who must say who they are first, `NOPERM` of who may not; that is noted in the log.
 #[inline]
-pub(crate) fn permit(
+pub(crate) async fn permit(
     worker: &Worker,
     client: &Rc<Client>,
     command: &'static Command,
@@ -23,24 +24,31 @@ pub(crate) fn permit(
 ) -> Result<()> {
     match client.login.is_unlimited(&worker.shared.store.users) {
         true => Ok(()),
-        false => {
-            let context = match client.queue.borrow().is_some() {
-                true => Context::Transaction,
-                false => Context::Alone,
-            };
-            check(worker, client, command, arguments, context).map_err(|denied| match denied {
-                None => Failure::new("NOAUTH Authentication required."),
-                Some(denied) => Failure::of(line(denied, command)),
-            })
-        }
+        false => Box::pin(permit_limited(worker, client, command, arguments)).await,
     }
+}
+
+async fn permit_limited(
+    worker: &Worker,
+    client: &Rc<Client>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<()> {
+    let context = match client.queue.borrow().is_some() {
+        true => Context::Transaction,
+        false => Context::Alone,
+    };
+    check(worker, client, command, arguments, context).await.map_err(|denied| match denied {
+        None => Failure::new("NOAUTH Authentication required."),
+        Some(denied) => Failure::of(line(denied, command)),
+    })
 }
 
 /// Whether what was queued may still run.
 ///
 /// # Errors
 /// `NOPERM`, if the user's rules have changed since.
-pub(crate) fn permit_queued(
+pub(crate) async fn permit_queued(
     worker: &Worker,
     client: &Rc<Client>,
     command: &'static Command,
@@ -49,7 +57,7 @@ pub(crate) fn permit_queued(
     if client.login.is_unlimited(&worker.shared.store.users) {
         return Ok(());
     }
-    check(worker, client, command, arguments, Context::Transaction).map_err(|denied| {
+    check(worker, client, command, arguments, Context::Transaction).await.map_err(|denied| {
         let reason = match denied {
             Some(Denied::Command) => "no permission to execute the command or subcommand",
             Some(Denied::Channel(_)) => {
@@ -78,7 +86,7 @@ pub(crate) fn permit_in_script(
     if client.login.is_unlimited(&worker.shared.store.users) {
         return Ok(());
     }
-    check(worker, client, command, arguments, Context::Script).map_err(|denied| {
+    check_at_once(worker, client, command, arguments, Context::Script).map_err(|denied| {
         Failure::new(match denied {
             Some(Denied::Key(_) | Denied::UnknownKeys) => {
                 "ERR The user executing the script can't access at least one of the keys mentioned in the command \
@@ -104,34 +112,81 @@ pub(crate) fn is_permitted(
         || client.login.user(users).is_some_and(|user| user.check(command, arguments).is_ok())
 }
 
-/// The error is `None` for who is not known.
-fn check(
+/// Who asks, and may thus do only some things; `None` for who may do this though nobody knows who it is.
+///
+/// # Errors
+/// `None` for who is not known.
+fn limited(
+    worker: &Worker,
+    client: &Rc<Client>,
+    command: &'static Command,
+) -> std::result::Result<Option<Arc<User>>, Option<Denied>> {
+    let users = &worker.shared.store.users;
+    let otherwise = if command.flags.has(Flag::NoAuth) { Ok(None) } else { Err(None) };
+    if client.login.is_unknown(users) {
+        return otherwise;
+    }
+    match client.login.user(users) {
+        Some(user) => Ok(Some(user)),
+        None => {
+            // The user was removed: what is left of the connection is its end.
+            client.is_closing.set(true);
+            otherwise
+        }
+    }
+}
+
+/// The error is `None` for who is not known. Others have their turns meanwhile: what is asked for is what the user might do when
+/// it began.
+async fn check(
     worker: &Worker,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
     context: Context,
 ) -> std::result::Result<(), Option<Denied>> {
-    let users = &worker.shared.store.users;
-    let is_for_anybody = command.flags.has(Flag::NoAuth);
-    if client.login.is_unknown(users) {
-        return if is_for_anybody { Ok(()) } else { Err(None) };
-    }
-    let Some(user) = client.login.user(users) else {
-        // The user was removed: what is left of the connection is its end.
-        client.is_closing.set(true);
-        return if is_for_anybody { Ok(()) } else { Err(None) };
+    let Some(user) = limited(worker, client, command)? else { return Ok(()) };
+    let done = async {
+        let named = user.check_command(command, arguments)?;
+        let mut turns = Turns::new(worker);
+        for name in &named.names {
+            user.check_name(arguments, name)?;
+            turns.step(user.compared_bytes(arguments.get(name.index()).unwrap_or_default().len())).await;
+        }
+        named.rest
     };
-    user.check(command, arguments).map_err(|denied| {
-        let (reason, object) = match denied {
-            Denied::Command => (Reason::Command, command.to_string().into_bytes()),
-            Denied::Key(index) => (Reason::Key, arguments.get(index).unwrap_or_default().to_vec()),
-            Denied::Channel(index) => (Reason::Channel, arguments.get(index).unwrap_or_default().to_vec()),
-            Denied::UnknownKeys | Denied::SortOption(_) => (Reason::Key, command.to_string().into_bytes()),
-        };
-        note(worker, client, reason, context, object, client.user_name());
-        Some(denied)
-    })
+    done.await.map_err(|denied| refused(worker, client, (command, arguments), context, denied))
+}
+
+/// The same without turns.
+fn check_at_once(
+    worker: &Worker,
+    client: &Rc<Client>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    context: Context,
+) -> std::result::Result<(), Option<Denied>> {
+    let Some(user) = limited(worker, client, command)? else { return Ok(()) };
+    user.check(command, arguments)
+        .map_err(|denied| refused(worker, client, (command, arguments), context, denied))
+}
+
+/// Notes what was refused, and answers it.
+fn refused(
+    worker: &Worker,
+    client: &Rc<Client>,
+    (command, arguments): (&'static Command, Arguments<'_>),
+    context: Context,
+    denied: Denied,
+) -> Option<Denied> {
+    let (reason, object) = match denied {
+        Denied::Command => (Reason::Command, command.to_string().into_bytes()),
+        Denied::Key(index) => (Reason::Key, arguments.get(index).unwrap_or_default().to_vec()),
+        Denied::Channel(index) => (Reason::Channel, arguments.get(index).unwrap_or_default().to_vec()),
+        Denied::UnknownKeys | Denied::SortOption(_) => (Reason::Key, command.to_string().into_bytes()),
+    };
+    note(worker, client, reason, context, object, client.user_name());
+    Some(denied)
 }
 
 /// Notes in the log that `user` was refused `object`.

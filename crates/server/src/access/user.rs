@@ -1,5 +1,7 @@
 //! A user: passwords, commands, keys and channels.
 
+use std::ops::Range;
+
 use firn_format::datatype::key::USER_KEY_BYTES_MAX;
 use firn_protocol::command::{self, Command, CommandId, Flag, KeysError, id_of};
 use firn_protocol::glob;
@@ -47,6 +49,31 @@ pub(crate) enum Denied {
     /// Reading keys that only data names, by this option of SORT.
     SortOption(&'static str),
 }
+
+/// What is named by a request that a user may do only with some names.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) names: Vec<Name>,
+    /// What is told if all of these are allowed.
+    pub(super) rest: Result<(), Denied>,
+}
+
+/// A key or a channel, by its position.
+#[derive(Debug)]
+pub(super) enum Name {
+    Key { index: usize, reads: bool, writes: bool },
+    Channel { index: usize, is_pattern: bool },
+}
+
+impl Name {
+    pub(super) fn index(&self) -> usize {
+        match *self {
+            Self::Key { index, .. } | Self::Channel { index, .. } => index,
+        }
+    }
+}
+
+const PSUBSCRIBE: CommandId = id_of("psubscribe");
 
 impl User {
     /// A user who may do nothing, not even log in.
@@ -111,48 +138,76 @@ impl User {
 
     /// Whether the request may run.
     pub(crate) fn check(&self, command: &'static Command, arguments: Arguments<'_>) -> Result<(), Denied> {
+        let named = self.check_command(command, arguments)?;
+        named.names.iter().try_for_each(|name| self.check_name(arguments, name))?;
+        named.rest
+    }
+
+    /// The first part of that, which takes as long as its words are many: whether the command may run at all, and what of its
+    /// names is then to be asked for one by one, in their order.
+    pub(super) fn check_command(
+        &self,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+    ) -> Result<Named, Denied> {
         if !self.commands.is_all()
             && !command.flags.has(Flag::NoAuth)
             && !self.commands.allow(command, arguments)
         {
             return Err(Denied::Command);
         }
+        let mut named = Named { names: Vec::new(), rest: Ok(()) };
         if !self.has_all_keys {
-            self.check_keys(command, arguments)?;
+            self.name_keys(command, arguments, &mut named);
         }
         if !self.has_all_channels {
-            self.check_channels(command, arguments)?;
+            let is_pattern = command.id() == PSUBSCRIBE;
+            named.names.extend(channels(command, arguments).map(|index| Name::Channel { index, is_pattern }));
         }
-        Ok(())
+        Ok(named)
     }
 
-    fn check_keys(&self, command: &'static Command, arguments: Arguments<'_>) -> Result<(), Denied> {
+    fn name_keys(&self, command: &'static Command, arguments: Arguments<'_>, named: &mut Named) {
         const SORT: CommandId = id_of("sort");
         const SORT_RO: CommandId = id_of("sort_ro");
         let words: Vec<&[u8]> = arguments.iter().collect();
-        let mut denied = None;
         let visited = command::visit_keys(command, &words, |key| {
-            let bytes = words.get(key.index).copied().unwrap_or_default();
-            if denied.is_none() && !self.allows_key(bytes, key.flags.reads(), key.flags.writes()) {
-                denied = Some(Denied::Key(key.index));
-            }
+            let (reads, writes) = (key.flags.reads(), key.flags.writes());
+            named.names.push(Name::Key { index: key.index, reads, writes });
         });
-        match (visited, denied) {
-            (_, Some(denied)) => return Err(denied),
-            (Ok(()) | Err(KeysError::NoKeys), None) => {}
-            (Err(_), None) => return Err(Denied::UnknownKeys),
-        }
-        if matches!(command.id(), SORT | SORT_RO) && !self.allows_every_read() {
-            for option in ["by", "get"] {
-                let reads = |pair: &[&[u8]]| {
+        if !matches!(visited, Ok(()) | Err(KeysError::NoKeys)) {
+            named.rest = Err(Denied::UnknownKeys);
+        } else if matches!(command.id(), SORT | SORT_RO) && !self.allows_every_read() {
+            let reads = |option: &&str| {
+                let is_read = |pair: &[&[u8]]| {
                     pair[0].eq_ignore_ascii_case(option.as_bytes()) && pair[1].contains(&b'*')
                 };
-                if words.get(2..).is_some_and(|options| options.windows(2).any(reads)) {
-                    return Err(Denied::SortOption(if option == "by" { "BY" } else { "GET" }));
-                }
+                words.get(2..).is_some_and(|options| options.windows(2).any(is_read))
+            };
+            let denied = ["BY", "GET"].into_iter().find(reads);
+            named.rest = denied.map_or(Ok(()), |option| Err(Denied::SortOption(option)));
+        }
+    }
+
+    /// Whether the request may do what it does with one of its names.
+    pub(super) fn check_name(&self, arguments: Arguments<'_>, name: &Name) -> Result<(), Denied> {
+        match *name {
+            Name::Key { index, reads, writes } => {
+                let key = arguments.get(index).unwrap_or_default();
+                self.allows_key(key, reads, writes).then_some(()).ok_or(Denied::Key(index))
+            }
+            Name::Channel { index, is_pattern } => {
+                let channel = arguments.get(index).unwrap_or_default();
+                self.allows_channel(is_pattern, channel).then_some(()).ok_or(Denied::Channel(index))
             }
         }
-        Ok(())
+    }
+
+    /// Bytes that a name of so many is compared with at most, its own included.
+    pub(super) fn compared_bytes(&self, name_len: usize) -> usize {
+        let patterns = self.keys.iter().map(|pattern| pattern.bytes.len());
+        let channels = self.channels.iter().map(Vec::len);
+        patterns.chain(channels).map(|len| len + name_len).sum()
     }
 
     /// Whether one pattern allows all that is done with the key.
@@ -167,25 +222,18 @@ impl User {
     fn allows_every_read(&self) -> bool {
         self.has_all_keys || self.keys.iter().any(|pattern| pattern.reads && pattern.bytes == b"*")
     }
+}
 
-    fn check_channels(&self, command: &'static Command, arguments: Arguments<'_>) -> Result<(), Denied> {
-        const PSUBSCRIBE: CommandId = id_of("psubscribe");
-        const PUBLISH: CommandId = id_of("publish");
-        const SPUBLISH: CommandId = id_of("spublish");
-        const SSUBSCRIBE: CommandId = id_of("ssubscribe");
-        const SUBSCRIBE: CommandId = id_of("subscribe");
-        let end = match command.id() {
-            PUBLISH | SPUBLISH => 2,
-            SUBSCRIBE | SSUBSCRIBE | PSUBSCRIBE => arguments.len(),
-            _ => return Ok(()),
-        };
-        for index in 1..end {
-            let channel = arguments.get(index).unwrap_or_default();
-            if !self.allows_channel(command.id() == PSUBSCRIBE, channel) {
-                return Err(Denied::Channel(index));
-            }
-        }
-        Ok(())
+/// The positions of a request's channels.
+fn channels(command: &'static Command, arguments: Arguments<'_>) -> Range<usize> {
+    const PUBLISH: CommandId = id_of("publish");
+    const SPUBLISH: CommandId = id_of("spublish");
+    const SSUBSCRIBE: CommandId = id_of("ssubscribe");
+    const SUBSCRIBE: CommandId = id_of("subscribe");
+    match command.id() {
+        PUBLISH | SPUBLISH => 1..2,
+        SUBSCRIBE | SSUBSCRIBE | PSUBSCRIBE => 1..arguments.len(),
+        _ => 0..0,
     }
 }
 

@@ -80,7 +80,7 @@ async fn run_in_line(
             (None, Told::Handed(given)) => handed = Some(given),
         }
         // Rights may have changed while it waited: what is there is for who stands behind it then.
-        permit(worker, client, command, request.arguments)?;
+        permit(worker, client, command, request.arguments).await?;
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     };
     let (worker, client) = (request.worker, request.client);
     client.description.last_command.set(Some(command));
-    if let Err(failure) = permit(worker, client, command, request.arguments) {
+    if let Err(failure) = permit(worker, client, command, request.arguments).await {
         run.finish(worker, client).await;
         return Box::pin(transactions::deny(&request, command, &failure)).await;
     }
@@ -96,7 +96,7 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
             return;
         }
         // Rights may have changed while it waited.
-        if let Err(failure) = permit(worker, client, command, request.arguments) {
+        if let Err(failure) = permit(worker, client, command, request.arguments).await {
             return Box::pin(transactions::deny(&request, command, &failure)).await;
         }
     }

@@ -254,7 +254,7 @@ async fn run_queued(
         let mut call = Call::new(request.worker, client, command, arguments.get(), transaction, out);
         call.origin = Origin::Unit;
         let savepoint = call.transaction.savepoint();
-        let failure = match permit_queued(request.worker, client, command, arguments.get()) {
+        let failure = match permit_queued(request.worker, client, command, arguments.get()).await {
             Ok(()) => dispatch_command(&mut call).await.err(),
             Err(failure) => Some(failure),
         };

@@ -129,6 +129,32 @@ fn queue_and_leave(served: &Served, count: usize, told: Told<'_>) {
     });
 }
 
+/// What a user may do is asked for each key, here with forty patterns: of a command of its own, and of one that was queued.
+fn look_at_rights(served: &Served, count: usize, told: Told<'_>) {
+    let (mut admin, mut client) = (served.connect(), served.connect());
+    let patterns: Vec<String> = (0..40).map(|number| format!("~{number}:*")).collect();
+    let words = ["ACL", "SETUSER", "limited", "on", "nopass", "+@all", "~k*"].into_iter();
+    let rules: Vec<&str> = words.chain(patterns.iter().map(String::as_str)).collect();
+    assert_eq!(admin.call(&rules), ok());
+    assert_eq!(client.say("AUTH limited x"), ok());
+    let mut words = with_numbers(&["EXISTS"], &["k#"], count);
+    told(served, "rights", 5 + LOOKS_OF_RIGHTS, &mut || {
+        assert_eq!(client.call(&words), Value::Integer(0));
+    });
+    assert_eq!(client.say("MULTI"), ok());
+    told(served, "rights to queue", LOOKS_OF_RIGHTS, &mut || {
+        assert_eq!(client.call(&words), Value::Simple("QUEUED".into()));
+    });
+    told(served, "rights of what was queued", 5 + LOOKS_OF_RIGHTS, &mut || {
+        assert_eq!(client.say("EXEC"), Value::Array(vec![Value::Integer(0)]));
+    });
+    words.push("other".to_owned());
+    assert!(matches!(client.call(&words), Value::Error(line) if line.starts_with("NOPERM")));
+}
+
+/// Of forty patterns of some bytes, each compared with a thousand keys of some bytes.
+const LOOKS_OF_RIGHTS: u64 = 10;
+
 /// Strings of so many bytes, gone over as a whole. What only writes is done by a thread beside the workers, without turns.
 fn go_over_bytes(served: &Served, bytes: usize, told: Told<'_>) {
     let mut client = served.connect();
@@ -160,6 +186,11 @@ fn s13_many_requests_and_names_leave_others_their_turns() {
 }
 
 #[test]
+fn s13_rights_to_many_keys_leave_others_their_turns() {
+    count_turns(COUNT / 1000, |served, told| look_at_rights(served, COUNT, told));
+}
+
+#[test]
 fn s13_long_strings_leave_others_their_turns() {
     count_turns(BYTES >> 21, |served, told| go_over_bytes(served, BYTES, told));
 }
@@ -176,5 +207,6 @@ fn s13_everything_of_the_report_leaves_others_their_turns_long() {
     run_all(&served, &CALLS, 500_000, &mut told);
     run_all(&Served::start(1), &OF_LISTS, 300_000, &mut told);
     queue_and_leave(&served, 500_000, &mut told);
+    look_at_rights(&served, 500_000, &mut told);
     go_over_bytes(&served, 536_870_903, &mut told);
 }
