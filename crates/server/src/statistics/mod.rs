@@ -47,7 +47,7 @@ pub(crate) enum Measure {
     /// Records that background work could not read and passed over, each once.
     DamagedRecords,
     ErrorReplies,
-    /// Turns that others have had amid long work.
+    /// Turns that others have had amid long commands.
     Turns,
     /// Records written for commands.
     Changes,

@@ -9,7 +9,7 @@ use firn_engine::{
     Ticket, Values, WriteOptions,
 };
 
-use super::Worker;
+use super::{COUNTING, Worker};
 use crate::bounds::{BATCH_BYTES_MAX, BATCH_OPS_MAX, READ_TOGETHER_BYTES_MAX};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -81,7 +81,9 @@ impl Worker {
     pub(crate) async fn breathe(&self) {
         if !self.is_in_place.get() {
             self.pause().await;
-            self.counters().add(Measure::Turns, 1);
+            if self.tasks.current() > COUNTING {
+                self.counters().add(Measure::Turns, 1);
+            }
         }
     }
 
