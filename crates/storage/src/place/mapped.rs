@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 
@@ -13,6 +14,8 @@ use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: Mmap,
+    /// Told before: each of very many tables in one file says it.
+    expects_random: AtomicBool,
 }
 
 impl Mapping {
@@ -24,12 +27,16 @@ impl Mapping {
         // SAFETY: invariant 1 of the safety model: a file that is mapped is not changed or cut while its directory
         // is locked, so the slice made of these pages never changes and never loses its backing.
         let map = unsafe { MmapOptions::new().len(bytes).map(file) }?;
-        Ok(Self { map })
+        Ok(Self { map, expects_random: AtomicBool::new(false) })
     }
 
     /// Tells the kernel that reads will jump about, so that it reads no pages ahead.
     pub(crate) fn expect_random(&self) -> io::Result<()> {
-        self.map.advise(Advice::Random)
+        // No ordering: advice, which may be given twice.
+        match self.expects_random.swap(true, Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.map.advise(Advice::Random),
+        }
     }
 
     /// Tells the kernel to begin reading `range`; does not wait.

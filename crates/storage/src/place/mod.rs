@@ -353,8 +353,15 @@ impl FileBytes {
     /// As [`will_need`](Self::will_need), unless the system seems to have `range` in memory, by a few of its pages: to be asked for what is there it
     /// looks at each.
     pub fn will_need_unless_there(&self, range: Range<usize>) {
-        let step = (range.len() / PAGES_ASKED).max(1);
-        if !range.clone().step_by(step).all(|at| self.is_resident(at..at + 1)) {
+        let is_short = range.len() <= PAGES_ASKED * PAGE_BYTES as usize;
+        let is_there = match is_short {
+            true => self.is_resident(range.clone()),
+            false => {
+                let mut asked = range.clone().step_by(range.len() / PAGES_ASKED);
+                asked.all(|at| self.is_resident(at..at + 1))
+            }
+        };
+        if !is_there {
             self.will_need(range);
         }
     }
@@ -376,7 +383,8 @@ impl FileBytes {
         }
     }
 
-    /// Says that reads will jump about, so that touching a page reads no others with it.
+    /// Says that reads of the whole file will jump about, so that touching a page reads no others with it.
+    /// One system call for a mapped file, the first time.
     pub fn expect_random(&self) {
         if let Owner::Mapped(mapping) = &self.owner {
             // Advice only, as above.
