@@ -14,6 +14,7 @@ use crate::place::{PAGE_BYTES, UnfinishedUpload, check_range, name, zeros_after}
 use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::content::Content;
+use self::crash::NamesLeft;
 use self::world::{Cut, Inode, State, World};
 
 pub use self::crash::Crash;
@@ -58,7 +59,18 @@ impl Memory {
     /// The same directory as found after `crash`: a machine of its own, unlocked, its operations numbered anew,
     /// never cut. This one stays as it is, cut or not. Costs a few words for each 4 KiB; pages are shared.
     pub fn crash(&self, crash: Crash) -> Self {
-        Self { world: Arc::new(crash::restart(&self.world, crash)), path: self.path.clone() }
+        let world = crash::restart(&self.world, crash, NamesLeft::First);
+        Self { world: Arc::new(world), path: self.path.clone() }
+    }
+
+    /// As [`crash`](Self::crash) by a loss of power, on a file system that promises less: of what was done to the
+    /// names of a directory since its last sync, each operation is there or not, for itself.
+    ///
+    /// So a published file may be there without one that was created before it, unless the directory was synced
+    /// between.
+    pub fn crash_without_order(&self, seed: u64) -> Self {
+        let world = crash::restart(&self.world, Crash::PowerLoss { seed }, NamesLeft::Any);
+        Self { world: Arc::new(world), path: self.path.clone() }
     }
 
     /// How many operations that change something were done on this machine: the number of the next one.

@@ -48,6 +48,11 @@ impl World {
         Self { storage: self.storage.crash(crash), ..self.clone() }
     }
 
+    /// The same, as found after a loss of power, on a file system that keeps the names of files in no order.
+    pub(crate) fn crash_without_order(&self, seed: u64) -> Self {
+        Self { storage: self.storage.crash_without_order(seed), ..self.clone() }
+    }
+
     /// Names of its files that end so.
     pub(crate) fn storage_names(&self, ending: &str) -> Vec<String> {
         let names = self.storage.list().unwrap().into_iter().map(|(name, _)| name);

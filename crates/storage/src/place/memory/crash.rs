@@ -20,8 +20,17 @@ pub enum Crash {
     },
 }
 
+/// Which operations on the names of a directory that were not synced a loss of power leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NamesLeft {
+    /// The first ones, so many.
+    First,
+    /// Each of them, or not, for itself.
+    Any,
+}
+
 /// A machine of its own, as it starts again after `crash`; `old` is not changed.
-pub(super) fn restart(old: &World, crash: Crash) -> World {
+pub(super) fn restart(old: &World, crash: Crash, names_left: NamesLeft) -> World {
     let state = old.state_even_if_gone();
     let mut inodes = Inodes { crash, new: BTreeMap::new() };
     let mut directories = BTreeMap::new();
@@ -36,7 +45,7 @@ pub(super) fn restart(old: &World, crash: Crash) -> World {
                 ..Directory::default()
             },
             Crash::PowerLoss { seed } => {
-                let names = names_after_power_loss(directory, &mut rng(seed, !(index as u64)));
+                let names = names_after_power_loss(directory, names_left, &mut rng(seed, !(index as u64)));
                 let names = inodes.names(&names);
                 Directory { names_synced: names.clone(), names, uploads, ..Directory::default() }
             }
@@ -50,12 +59,17 @@ pub(super) fn restart(old: &World, crash: Crash) -> World {
     World::new(State { directories, next_inode: state.next_inode, boot_id, ..State::default() })
 }
 
-/// The names as of some moment since the last sync of the directory.
-fn names_after_power_loss(directory: &Directory, rng: &mut Rng) -> Names {
+/// The names as of some moment since the last sync of the directory, or with any of what was done since.
+fn names_after_power_loss(directory: &Directory, left: NamesLeft, rng: &mut Rng) -> Names {
     let mut names = directory.names_synced.clone();
-    let count = Bias::draw(rng).moment(directory.unsynced.len(), rng);
+    let count = match left {
+        NamesLeft::First => Bias::draw(rng).moment(directory.unsynced.len(), rng),
+        NamesLeft::Any => directory.unsynced.len(),
+    };
     for change in directory.unsynced.iter().take(count) {
-        apply(&mut names, change);
+        if left == NamesLeft::First || rng.bool() {
+            apply(&mut names, change);
+        }
     }
     names
 }

@@ -1,5 +1,6 @@
 //! What a crash may leave, and what it must.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -194,6 +195,28 @@ fn names_are_as_of_some_moment_since_the_directory_was_synced() {
     assert_eq!(left(&after, names).len(), 1, "what power loss left is durable");
     place.publish("1.manifest", b"edit").unwrap();
     assert_eq!(left(&place, names), [["1.manifest", "c"]], "publishing syncs the directory");
+}
+
+#[test]
+fn names_without_order_are_there_each_for_itself_until_the_directory_is_synced() {
+    let place = Memory::new();
+    synced(&place, "old", b"o");
+    place.cut_at(place.operations() + 2);
+    place.create("first").unwrap();
+    assert!(place.publish("second", b"2").is_err(), "the machine goes before the directory is synced");
+    let mut seen = BTreeSet::new();
+    for seed in 0..100 {
+        let names = place.crash_without_order(seed).list().unwrap().into_iter().map(|(name, _)| name);
+        seen.insert(names.collect::<Vec<_>>().join(" "));
+    }
+    let all = ["first old", "first old second", "old", "old second"].map(str::to_owned);
+    assert_eq!(seen, BTreeSet::from(all));
+    let place = Memory::new();
+    synced(&place, "first", b"1");
+    place.publish("second", b"2").unwrap();
+    for seed in 0..20 {
+        assert_eq!(place.crash_without_order(seed).list().unwrap().len(), 2, "both were promised");
+    }
 }
 
 #[test]

@@ -18,12 +18,26 @@ use crate::verify_edits::{edits, tables_of};
 use crate::verify_sample::{Files, directory, read_files};
 use crate::world::{World, settle};
 
-const CRASHES: [Crash; 3] = [Crash::Kill, Crash::PowerLoss { seed: 3 }, Crash::PowerLoss { seed: 4 }];
+/// What a machine that goes leaves.
+type Left = fn(&World) -> World;
+
+const CRASHES: [(&str, Left); 3] = [
+    ("kill", |world| world.crash(Crash::Kill)),
+    ("power 3", |world| world.crash(Crash::PowerLoss { seed: 3 })),
+    ("power 4", |world| world.crash(Crash::PowerLoss { seed: 4 })),
+];
+
+/// Names of files are there in no order: that of an edit without that of the file that it names.
+const UNORDERED: [(&str, Left); 3] = [
+    ("power 5, unordered", |world| world.crash_without_order(5)),
+    ("power 6, unordered", |world| world.crash_without_order(6)),
+    ("power 7, unordered", |world| world.crash_without_order(7)),
+];
 
 /// Ends the machine at each step of what `act` does to what `prepare` makes; all is there
 /// afterwards, and nothing is left over.
 fn cut_everywhere(prepare: impl Fn() -> Many, act: impl Fn(&Tree), files_max: usize, cuts_min: u64) {
-    for crash in CRASHES {
+    for (crash, left) in CRASHES.into_iter().chain(UNORDERED) {
         let mut cuts = 0;
         for step in 0.. {
             let many = prepare();
@@ -31,9 +45,9 @@ fn cut_everywhere(prepare: impl Fn() -> Many, act: impl Fn(&Tree), files_max: us
             many.world.storage.cut_write_at(first + step, (step as usize * 4001) % 9000);
             act(&many.tree);
             let Some(operation) = many.world.storage.cut_operation() else { break };
-            let what = format!("{crash:?} at step {step}, `{operation}`");
+            let what = format!("{crash} at step {step}, `{operation}`");
             cuts += 1;
-            let left = many.world.crash(crash);
+            let left = left(&many.world);
             drop(many.tree);
             let tree = left.open().unwrap();
             assert_holds(&tree, &many.model, &what);
