@@ -250,7 +250,7 @@ impl Database {
             if let Ok(state) = version.keyspace(keyspace)
                 && !choice.moves
             {
-                state.seeks.pay(choice.input_bytes(), self.settings.read_compaction_price);
+                state.observed.seeks.pay(choice.input_bytes(), self.settings.read_compaction_price);
             }
         };
         match task {

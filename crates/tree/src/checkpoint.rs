@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Checkpoint, Error, Position, Result};
 use firn_format::file_name;
-use firn_format::manifest::ManifestEdit;
+use firn_format::manifest::EditEncoder;
 use firn_storage::Storage;
 use firn_storage::place::copy;
 
@@ -66,7 +66,9 @@ impl Database {
         state.cut = log_end;
         // All of the copy lies in one place.
         (state.log_home, state.groups) = (0, None);
-        let edit = ManifestEdit { number: 1, base: true, epoch: state.generation, changes: state.restated() };
+        let mut edit = EditEncoder::default();
+        state.restate(&mut |change| edit.push(&change));
+        let edit = edit.finish(1, true, state.generation);
         // Tables and sealed segments stay for as long as somebody has them; what is in memory need not stay with them.
         let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
         let kept = (tables.map(|(_, table)| Arc::clone(table)).collect::<Vec<_>>(), self.values.map());
@@ -83,16 +85,11 @@ impl Database {
     ///
     /// # Errors
     /// What reading and writing say; then all of it was removed, `near` too, or the message says that it was not.
-    fn complete(
-        &self,
-        place: &dyn Storage,
-        (near, far): (&[String], &[String]),
-        edit: &ManifestEdit,
-    ) -> Result<()> {
+    fn complete(&self, place: &dyn Storage, (near, far): (&[String], &[String]), edit: &[u8]) -> Result<()> {
         let manifest = file_name::manifest_edit(1);
         let copied = far.iter().try_for_each(|name| copy((&*self.storage, name), (place, name)));
         let made = copied.and_then(|()| place.sync_dir());
-        let made = made.and_then(|()| place.publish(&manifest, &edit.encode()));
+        let made = made.and_then(|()| place.publish(&manifest, edit));
         made.map_err(|error| {
             let error = from_storage(error);
             // Without a manifest it is no database, whatever else cannot be removed.

@@ -336,19 +336,17 @@ fn tables_version(
             let opened = Table::new(table.meta.clone(), reader, supersedes, Arc::clone(graveyard));
             levels.add(table.level, table.run, Arc::new(opened));
         }
+        let has_none = levels.tables().next().is_none();
         let keyspace = Keyspace {
             definition,
             memtable: Arc::new(Memtable::with_part_of(buffer_bytes, keyspace_count)),
             memtable_start: Position::default(),
             frozen: Vec::new(),
             runs: Vec::new(),
-            levels: Arc::new(levels),
+            levels: if has_none { Levels::none() } else { Arc::new(levels) },
             stale_count: state.values.stale_count(*id),
             drained_through: keyspace.drained_through,
-            seeks: Arc::default(),
-            overwriting: Arc::default(),
-            probe: Arc::default(),
-            looks: Arc::default(),
+            observed: Arc::default(),
         };
         let index = *id as usize;
         if version.keyspaces.len() <= index {
@@ -367,7 +365,7 @@ fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceState) -> Resul
     Definition::new(
         id,
         &keyspace.name,
-        from_text(&keyspace.settings)?,
+        from_text(&keyspace.settings())?,
         (options.settings.compression, &options.semantics),
     )
 }

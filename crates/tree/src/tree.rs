@@ -139,13 +139,10 @@ impl Engine for Tree {
                 memtable_start: start,
                 frozen: Vec::new(),
                 runs: Vec::new(),
-                levels: Arc::new(Levels::default()),
+                levels: Levels::none(),
                 stale_count: 0,
                 drained_through: start,
-                seeks: Arc::default(),
-                overwriting: Arc::default(),
-                probe: Arc::default(),
-                looks: Arc::default(),
+                observed: Arc::default(),
             };
             let index = id as usize;
             if version.keyspaces.len() <= index {

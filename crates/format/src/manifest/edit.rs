@@ -44,6 +44,37 @@ pub struct ManifestEdit {
     pub changes: Vec<Change>,
 }
 
+/// The file of an edit, put together change by change: one that restates very much is never in
+/// memory as changes.
+#[derive(Debug, Default)]
+pub struct EditEncoder {
+    changes: Vec<u8>,
+}
+
+impl EditEncoder {
+    /// Adds the next change.
+    pub fn push(&mut self, change: &Change) {
+        change.encode(&mut self.changes);
+    }
+
+    /// The bytes of the file; the fields are those of [`ManifestEdit`].
+    pub fn finish(self, number: u64, base: bool, epoch: u64) -> Vec<u8> {
+        let changes = self.changes;
+        let mut out = Vec::with_capacity(EDIT_HEADER_BYTES + changes.len());
+        out.extend_from_slice(&EDIT_MAGIC);
+        out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
+        out.extend_from_slice(&(if base { FLAG_BASE } else { 0 }).to_le_bytes());
+        out.extend_from_slice(&number.to_le_bytes());
+        out.extend_from_slice(&epoch.to_le_bytes());
+        out.extend_from_slice(&(changes.len() as u64).to_le_bytes());
+        debug_assert_eq!(out.len(), SIGNED_BYTES);
+        let checksum = checksum::xxh3_of_two(&out, &changes);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out.extend_from_slice(&changes);
+        out
+    }
+}
+
 /// The fields of an edit's header after its checksum has matched.
 pub(crate) struct EditHeader {
     pub(crate) number: u64,
@@ -54,22 +85,9 @@ pub(crate) struct EditHeader {
 impl ManifestEdit {
     /// The bytes of the edit's file.
     pub fn encode(&self) -> Vec<u8> {
-        let mut changes = Vec::new();
-        for change in &self.changes {
-            change.encode(&mut changes);
-        }
-        let mut out = Vec::with_capacity(EDIT_HEADER_BYTES + changes.len());
-        out.extend_from_slice(&EDIT_MAGIC);
-        out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
-        out.extend_from_slice(&(if self.base { FLAG_BASE } else { 0 }).to_le_bytes());
-        out.extend_from_slice(&self.number.to_le_bytes());
-        out.extend_from_slice(&self.epoch.to_le_bytes());
-        out.extend_from_slice(&(changes.len() as u64).to_le_bytes());
-        debug_assert_eq!(out.len(), SIGNED_BYTES);
-        let checksum = checksum::xxh3_of_two(&out, &changes);
-        out.extend_from_slice(&checksum.to_le_bytes());
-        out.extend_from_slice(&changes);
-        out
+        let mut encoder = EditEncoder::default();
+        self.changes.iter().for_each(|change| encoder.push(change));
+        encoder.finish(self.number, self.base, self.epoch)
     }
 
     /// The edit that is all of `bytes`. Allocates in proportion to `bytes`.

@@ -13,7 +13,7 @@ pub mod values;
 pub mod bytes;
 
 pub use change::Change;
-pub use edit::{EDIT_HEADER_BYTES, EDIT_MAGIC, ManifestEdit};
+pub use edit::{EDIT_HEADER_BYTES, EDIT_MAGIC, EditEncoder, ManifestEdit};
 pub use keyspace::KeyspaceText;
 pub use table::TableMeta;
 pub use values::{RedirectPlace, ValueSegmentMeta};

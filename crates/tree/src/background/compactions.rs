@@ -88,8 +88,8 @@ impl Database {
             let rules = PickRules { share_max, ..rules };
             let choice = pick(levels, &rules, &taken)
                 .or_else(|| pick_hiding(levels, &rules, &taken))
-                .or_else(|| pick_for_deletes(levels, &rules, &taken, &keyspace.looks.partly()))
-                .or_else(|| pick_for_reads(levels, &rules, &taken, &keyspace.seeks))?;
+                .or_else(|| pick_for_deletes(levels, &rules, &taken, &keyspace.observed.looks.partly()))
+                .or_else(|| pick_for_reads(levels, &rules, &taken, &keyspace.observed.seeks))?;
             (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
         });
         choices.collect()

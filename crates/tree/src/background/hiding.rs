@@ -129,7 +129,7 @@ impl Database {
     /// Bytes that the memtable of `keyspace` hides in tables, about. Looks at a sample if it has grown since that was done.
     fn probe(&self, version: &Version, keyspace: &Keyspace, is_at_rest: bool) -> u64 {
         let len = keyspace.memtable.len();
-        let mut probed = keyspace.probe.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut probed = keyspace.observed.probe.0.lock().unwrap_or_else(PoisonError::into_inner);
         if probed.of != keyspace.memtable_start {
             *probed = Probed { of: keyspace.memtable_start, excess: probed.excess, ..Probed::default() };
         }

@@ -41,7 +41,7 @@ impl Database {
         let is_due = |keyspace: &&Arc<Keyspace>| {
             !busy.reclaiming.contains(&keyspace.id())
                 && busy.may_try((Work::Reclaim, keyspace.id()), now)
-                && keyspace.looks.is_due(keyspace, now, || self.snapshots.sequences())
+                && keyspace.observed.looks.is_due(keyspace, now, || self.snapshots.sequences())
         };
         version.live().find(is_due).map(|keyspace| keyspace.id())
     }
@@ -54,16 +54,16 @@ impl Database {
     pub(super) fn reclaim(&self, keyspace: u32) -> Result<()> {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
-        state.looks.begin(state, self.clock.now());
+        state.observed.looks.begin(state, self.clock.now());
         // Snapshots after the version: one that is taken later sees every range tombstone of this version's tables.
         let found = look(state, &self.snapshots.sequences(), self.settings.table_bytes);
         let mut done = self.remove_tables(keyspace, &found.tables);
         if found.is_drain_due {
             done = done.and_then(|all| Ok(self.drain_soon(state)? && all));
         }
-        state.looks.end(found.kept_for, found.partly);
+        state.observed.looks.end(found.kept_for, found.partly);
         if !matches!(done, Ok(true)) {
-            state.looks.repeat(self.clock.now());
+            state.observed.looks.repeat(self.clock.now());
         }
         done.map(drop)
     }

@@ -73,8 +73,8 @@ impl Database {
             Run::build(entries, &self.filtering(state), &*version.segments).map_err(from_storage)?;
         let met = meet(&[&run], &version.segments, &state.runs, &state.levels);
         run.set_superseding(met.share(), met.hidden_bytes());
-        state.overwriting.set(met.share());
-        state.probe.learn(met.hidden_bytes());
+        state.observed.overwriting.set(met.share());
+        state.observed.probe.learn(met.hidden_bytes());
         Ok(Some((memtable, Some(Arc::new(run)))))
     }
 

@@ -60,7 +60,7 @@ pub(crate) struct Gaps {
 
 impl Gaps {
     pub(super) fn new() -> Self {
-        Self { count: AtomicUsize::new(0), list: ArcSwap::default(), changing: Mutex::new(()) }
+        Self { count: AtomicUsize::new(0), list: ArcSwap::new(List::none()), changing: Mutex::new(()) }
     }
 
     /// A record of `key` that can be live was inserted, and is not published yet. One load if there are no gaps; waits for

@@ -31,6 +31,8 @@ mod unsorted;
 mod table;
 
 pub(crate) use cursor::MemtableCursor;
+#[cfg(test)]
+pub(crate) use gaps::Gaps;
 pub(crate) use gaps::{Gap, List as GapList, Passed};
 pub(crate) use table::Memtable;
 pub(crate) use tombstones::RangeDeletes;

@@ -158,7 +158,7 @@ pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) 
     let is_newer = |table: &Arc<Table>| found.newest().is_none_or(|it| table.meta().sequence_min > it);
     let runs = keyspace.levels.level0.iter();
     let asked = runs.filter(|run| run.spanning(lookup.key).any(is_newer)).count();
-    keyspace.seeks.add_point_read(asked);
+    keyspace.observed.seeks.add_point_read(asked);
 }
 
 /// Takes a memtable's or a run's versions of the key, newest first: `newest`, and if that does not

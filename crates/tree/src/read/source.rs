@@ -120,7 +120,7 @@ fn add_tables(
             sources.push(Source::Tables(RunCursor::new(RunTables { held, place, tables }, options)));
         }
     }
-    keyspace.seeks.add(level0_seeks, !first_reads.is_empty());
+    keyspace.observed.seeks.add(level0_seeks, !first_reads.is_empty());
 }
 
 /// Asks every table that holds the walk's first key for what it will read there.

@@ -77,7 +77,7 @@ impl Hidden {
         let overwriting: f64 = keyspace.runs.iter().map(|run| run.overwrites() * run.len() as f64).sum();
         Self {
             worth,
-            memtable_bytes: keyspace.overwriting.get() * records as f64 * worth,
+            memtable_bytes: keyspace.observed.overwriting.get() * records as f64 * worth,
             run_bytes: overwriting * worth + dropped as f64 * mean_bytes,
             table_bytes: unfound * mean_bytes,
             found_share: if superseding > 0.0 { 1.0 - unfound / superseding } else { 1.0 },

@@ -171,7 +171,7 @@ impl Verifier<'_> {
                 );
                 self.damage(file, None, message);
             }
-            if let Err(error) = from_text(&keyspace.settings) {
+            if let Err(error) = from_text(&keyspace.settings()) {
                 self.damage(file, None, format!("keyspace {:?}: {}", keyspace.name, error.message()));
             }
         }

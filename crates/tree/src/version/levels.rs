@@ -1,7 +1,7 @@
 //! Tables by age: level 0 in sorted runs, deeper levels one sorted run each.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use firn_format::key::key_prefix;
 
@@ -110,6 +110,12 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
+    /// No tables. All that have none share it.
+    pub(crate) fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<Levels>> = LazyLock::new(Arc::default);
+        Arc::clone(&NONE)
+    }
+
     /// Every sorted run, newest first.
     pub(crate) fn sorted_runs(&self) -> impl Iterator<Item = &SortedRun> {
         self.level0.iter().chain(&self.deeper)

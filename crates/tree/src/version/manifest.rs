@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::file_name;
-use firn_format::manifest::{Change, ManifestEdit};
+use firn_format::manifest::{Change, EditEncoder, ManifestEdit};
 use firn_storage::{Clock, Storage};
 
 use self::load::{Base, Loaded, Written, read_all};
+use super::before::Before;
 use super::state::State;
 use crate::error::from_storage;
 
@@ -38,6 +39,9 @@ pub(crate) struct Manifest {
     written: Written,
     /// Why no further edit is believed, once one failed.
     failed: Option<Error>,
+    /// The state has changes of an edit of which it is not known yet whether it was published. Only a panic
+    /// leaves it so.
+    is_amid_edit: bool,
     /// Whether that is because somebody else has written an edit.
     is_taken_over: bool,
     /// Number of an edit that is known to be there, whatever a list says.
@@ -156,6 +160,7 @@ impl Manifest {
             edits_max,
             written,
             failed: None,
+            is_amid_edit: false,
             is_taken_over: false,
             reached: 0,
             is_fenced,
@@ -230,7 +235,7 @@ impl Manifest {
             let bytes = ManifestEdit { number, base: false, epoch: self.state.generation, changes }.encode();
             let name = file_name::manifest_edit(number);
             match publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
-                Ok(()) if number == first => return self.believe(&name, &bytes, self.state.clone(), false),
+                Ok(()) if number == first => return self.believe(&name, &bytes, false),
                 Ok(()) => {
                     self.reached = number;
                     break;
@@ -309,7 +314,7 @@ impl Manifest {
     /// Makes `changes` durable as one edit; on `Ok` they are part of every later recovery.
     ///
     /// Blocks for a publication (two device syncs). Every `edits_max` edits the edit restates the whole state
-    /// and older ones are removed.
+    /// and older ones are removed; any other costs what it names, however much there is.
     ///
     /// # Errors
     /// `Retry` when the disk is full, or the place could not say whether the edit was published and it turns out that it
@@ -319,15 +324,32 @@ impl Manifest {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        let mut state = self.state.clone();
-        for change in changes {
-            state.apply(change)?;
+        if self.is_amid_edit {
+            return Err(Error::bug("a panic left the manifest in the midst of an edit"));
         }
+        let before = Before::of(&self.state, changes);
+        self.is_amid_edit = true;
+        let committed = self.apply_and_publish(changes);
+        self.is_amid_edit = false;
+        match committed {
+            Ok(()) => self.remove_older(self.base.number),
+            // It is not part of what the next edit says.
+            Err(_) => before.restore(&mut self.state),
+        }
+        committed
+    }
+
+    /// Applies `changes` and writes them as the next edit. After an error the state is to be what it was.
+    fn apply_and_publish(&mut self, changes: &[Change]) -> Result<()> {
+        changes.iter().try_for_each(|change| self.state.apply(change))?;
         // The first edit restates (nothing), so that reading finds a base.
         let base = self.next - self.base.number >= self.edits_max || self.next == 1;
-        let changes = if base { state.restated() } else { changes.to_vec() };
-        let edit = ManifestEdit { number: self.next, base, epoch: state.generation, changes };
-        let bytes = edit.encode();
+        let mut encoder = EditEncoder::default();
+        match base {
+            true => self.state.restate(&mut |change| encoder.push(&change)),
+            false => changes.iter().for_each(|change| encoder.push(change)),
+        }
+        let bytes = encoder.finish(self.next, base, self.state.generation);
         let name = file_name::manifest_edit(self.next);
         if let Err(error) = publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
             match self.look(&name, &bytes, error.kind) {
@@ -348,20 +370,17 @@ impl Manifest {
                 }
             }
         }
-        self.believe(&name, &bytes, state, base)?;
-        self.remove_older(self.base.number);
-        Ok(())
+        self.believe(&name, &bytes, base)
     }
 
-    /// The next edit, `name`, was written, with which the state is `state`: goes on behind it if it counts.
-    fn believe(&mut self, name: &str, bytes: &[u8], state: State, base: bool) -> Result<()> {
+    /// The next edit, `name`, was written: goes on behind it if it counts.
+    fn believe(&mut self, name: &str, bytes: &[u8], base: bool) -> Result<()> {
         if let Err(failed) = self.check_follows_on(name) {
             self.failed = Some(failed.clone());
             return Err(failed);
         }
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.written = Written::of(bytes);
-        self.state = state;
         if base {
             self.base = Base { number: self.next, bytes: bytes.len() as u64 };
         }

@@ -7,6 +7,7 @@ pub(crate) mod table;
 pub(crate) mod levels;
 pub(crate) mod state;
 pub(crate) mod values_state;
+mod before; // what an edit changes, as it was
 pub(crate) mod manifest;
 pub(crate) mod snapshots;
 pub(crate) mod set;

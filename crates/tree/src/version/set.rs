@@ -82,13 +82,16 @@ pub(crate) struct Keyspace {
     /// Records below are in tables.
     pub(crate) drained_through: Position,
     /// Shared by all versions.
-    pub(crate) seeks: Arc<Seeks>,
-    /// Shared by all versions.
-    pub(crate) looks: Arc<Looks>,
-    /// Shared by all versions.
-    pub(crate) overwriting: Arc<Overwriting>,
-    /// Shared by all versions.
-    pub(crate) probe: Arc<Probe>,
+    pub(crate) observed: Arc<Observed>,
+}
+
+/// What reads, flushes and compactions of a keyspace have observed, for those that come after.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) seeks: Seeks,
+    pub(crate) looks: Looks,
+    pub(crate) overwriting: Overwriting,
+    pub(crate) probe: Probe,
 }
 
 /// A memtable that takes no more records and is about to become a run.
@@ -238,4 +241,34 @@ pub(crate) fn from_text(text: &KeyspaceText) -> Result<KeyspaceSettings> {
         compaction_filter: text.compaction_filter.clone(),
         prefix_extractor: text.prefix_extractor.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memtable::Gaps;
+    use crate::version::state::KeyspaceState;
+
+    /// What an allocator adds, and the counts of an `Arc`.
+    const BESIDE_BYTES: usize = 32;
+
+    #[test]
+    fn an_empty_keyspace_takes_at_most_a_kibibyte() {
+        let own = [
+            size_of::<Keyspace>(),
+            size_of::<Definition>(),
+            size_of::<Memtable>(),
+            size_of::<Gaps>(),
+            size_of::<Observed>(),
+        ];
+        let own: usize = own.iter().map(|bytes| bytes + BESIDE_BYTES).sum();
+        // Nodes of the state's map are half full where ids only grow.
+        let in_state = 2 * (size_of::<u32>() + size_of::<KeyspaceState>());
+        // A name of 16 bytes, twice; a pointer in the version; at most two places in the segment.
+        let beside = 2 * (16 + BESIDE_BYTES) + 8 + 32;
+        let bytes = own + in_state + beside;
+        assert!(bytes <= 1024, "{bytes} bytes");
+        // No tables and no gaps are the same ones for all.
+        assert!(Arc::ptr_eq(&Levels::none(), &Levels::none()));
+    }
 }

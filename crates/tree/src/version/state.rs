@@ -1,6 +1,7 @@
 //! The part of a version that outlives the process, as the manifest's edits add up to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use firn_engine::{Error, Result};
 use firn_format::manifest::{Change, KeyspaceText, TableMeta};
@@ -43,11 +44,24 @@ pub(crate) struct NamedGroups {
     pub(crate) cut: Position,
 }
 
+/// Cheap to clone, and small: there may be tens of thousands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KeyspaceState {
-    pub(crate) name: String,
-    pub(crate) settings: KeyspaceText,
+    pub(crate) name: Arc<str>,
+    /// `None` = all are the default ones.
+    settings: Option<Arc<KeyspaceText>>,
     pub(crate) drained_through: Position,
+}
+
+impl KeyspaceState {
+    fn new(name: &str, settings: &KeyspaceText, drained_through: Position) -> Self {
+        let settings = (*settings != KeyspaceText::default()).then(|| Arc::new(settings.clone()));
+        Self { name: Arc::from(name), settings, drained_through }
+    }
+
+    pub(crate) fn settings(&self) -> KeyspaceText {
+        self.settings.as_deref().cloned().unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -73,14 +87,13 @@ impl State {
             Change::Database { id } => self.database = *id,
             Change::Keyspace { id, name, settings } => {
                 let known = self.keyspaces.get(id);
-                if let Some(known) = known.filter(|known| known.name != *name) {
+                if let Some(known) = known.filter(|known| *known.name != **name) {
                     let (old, new) = (&known.name, name);
                     let what = format!("keyspace {id}, which is called {old:?}, is created as {new:?}");
                     return Err(unfit(what));
                 }
                 let drained_through = known.map_or(Position::default(), |known| known.drained_through);
-                let (name, settings) = (name.clone(), settings.clone());
-                self.keyspaces.insert(*id, KeyspaceState { name, settings, drained_through });
+                self.keyspaces.insert(*id, KeyspaceState::new(name, settings, drained_through));
                 self.next_number = self.next_number.max(u64::from(*id) + 1);
             }
             Change::DropKeyspace { id } => {
@@ -180,43 +193,46 @@ impl State {
         Ok(())
     }
 
-    /// Changes that add up to this state from nothing.
-    pub(crate) fn restated(&self) -> Vec<Change> {
-        let mut changes = vec![
-            Change::Database { id: self.database },
-            Change::LogCut { position: self.cut, generation: self.generation },
-            Change::NextNumber(self.next_number),
-            Change::Tick { ms: self.tick_ms },
-        ];
+    /// Puts changes that add up to this state from nothing, one after another: all together take
+    /// several times the memory of a large state.
+    pub(crate) fn restate(&self, put: &mut dyn FnMut(Change)) {
+        put(Change::Database { id: self.database });
+        put(Change::LogCut { position: self.cut, generation: self.generation });
+        put(Change::NextNumber(self.next_number));
+        put(Change::Tick { ms: self.tick_ms });
         // After the generation that it is of.
-        changes.extend((self.boot != 0).then_some(Change::Boot { id: self.boot }));
+        if self.boot != 0 {
+            put(Change::Boot { id: self.boot });
+        }
         // Before what its device has.
-        changes.extend((self.log_home != 0).then_some(Change::LogHome { id: self.log_home }));
-        changes.push(Change::DurableThrough { position: self.durable_through });
-        changes.extend(self.groups.map(|NamedGroups { generation, first, cut }| Change::Groups {
-            generation,
-            first,
-            cut,
-        }));
+        if self.log_home != 0 {
+            put(Change::LogHome { id: self.log_home });
+        }
+        put(Change::DurableThrough { position: self.durable_through });
+        if let Some(NamedGroups { generation, first, cut }) = self.groups {
+            put(Change::Groups { generation, first, cut });
+        }
         for (id, keyspace) in &self.keyspaces {
-            let (name, settings) = (keyspace.name.clone(), keyspace.settings.clone());
-            changes.push(Change::Keyspace { id: *id, name, settings });
-            changes.push(Change::DrainedThrough { keyspace: *id, position: keyspace.drained_through });
+            let (name, settings) = (keyspace.name.to_string(), keyspace.settings());
+            put(Change::Keyspace { id: *id, name, settings });
+            put(Change::DrainedThrough { keyspace: *id, position: keyspace.drained_through });
         }
         for table in self.tables.values() {
-            changes.push(Change::AddTable {
+            put(Change::AddTable {
                 keyspace: table.keyspace,
                 level: table.level,
                 run: table.run,
                 table: table.meta.clone(),
             });
             let file = || table.meta.file.clone();
-            let share = table.superseded_thousandths;
-            changes.extend(share.map(|thousandths| Change::Superseded { file: file(), thousandths }));
-            changes.extend(table.hidden_bytes.map(|bytes| Change::Hides { file: file(), bytes }));
+            if let Some(thousandths) = table.superseded_thousandths {
+                put(Change::Superseded { file: file(), thousandths });
+            }
+            if let Some(bytes) = table.hidden_bytes {
+                put(Change::Hides { file: file(), bytes });
+            }
         }
-        self.values.restate(&mut changes);
-        changes
+        self.values.restate(put);
     }
 
     /// Files of which tables are parts.
@@ -295,7 +311,7 @@ mod tests {
         }
         assert!(state.apply(&share("nowhere")).is_err() && state.apply(&hides("nowhere")).is_err());
         let mut again = State::default();
-        state.restated().iter().for_each(|change| again.apply(change).unwrap());
+        state.restate(&mut |change| again.apply(&change).unwrap());
         assert_eq!(again, state);
         let known = |file: &str| (again.tables[file].superseded_thousandths, again.tables[file].hidden_bytes);
         assert_eq!((known("known"), known("unknown")), ((Some(333), Some(77)), (None, None)));

@@ -110,24 +110,23 @@ impl ValuesState {
         Ok(())
     }
 
-    /// Appends changes that add up to this from nothing.
-    pub(super) fn restate(&self, changes: &mut Vec<Change>) {
+    /// Puts changes that add up to this from nothing.
+    pub(super) fn restate(&self, put: &mut dyn FnMut(Change)) {
         if self.next > SegmentNumber(0) {
-            changes.push(Change::NextValueSegment(self.next));
+            put(Change::NextValueSegment(self.next));
         }
         for (number, segment) in &self.segments {
-            changes.push(Change::AddValueSegment { segment: (*segment.meta).clone() });
+            put(Change::AddValueSegment { segment: (*segment.meta).clone() });
             if !segment.dead.is_empty() {
-                changes.push(Change::DeadMap { number: *number, dead: (*segment.dead).clone() });
+                put(Change::DeadMap { number: *number, dead: (*segment.dead).clone() });
             }
         }
-        let redirects = self.redirects.iter();
-        changes.extend(redirects.map(|(victim, place)| Change::Redirect { victim: *victim, place: *place }));
-        let stale = self.stale.iter();
-        changes.extend(stale.map(|(keyspace, references)| Change::Stale {
-            keyspace: *keyspace,
-            references: (**references).clone(),
-        }));
+        for (victim, place) in &self.redirects {
+            put(Change::Redirect { victim: *victim, place: *place });
+        }
+        for (keyspace, references) in &self.stale {
+            put(Change::Stale { keyspace: *keyspace, references: (**references).clone() });
+        }
     }
 }
 

@@ -86,10 +86,7 @@ fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
         runs,
         levels: Arc::new(Levels::default()),
         drained_through: Position(0),
-        seeks: Arc::default(),
-        looks: Arc::default(),
-        overwriting: Arc::default(),
-        probe: Arc::default(),
+        observed: Arc::default(),
         stale_count: 0,
     })
 }

@@ -66,11 +66,8 @@ fn keyspace(levels: Levels) -> Keyspace {
         runs: Vec::new(),
         levels: Arc::new(levels),
         drained_through: Position(0),
-        seeks: Arc::default(),
-        overwriting: Arc::default(),
-        probe: Arc::default(),
+        observed: Arc::default(),
         stale_count: 0,
-        looks: Arc::default(),
     }
 }
 
@@ -184,23 +181,24 @@ fn a_look_is_due_when_something_has_changed() {
         (table(Some(("c", "f")), (10, 20), &[]), table(Some(("x", "y")), (50, 60), &[("a", "z", 30)]));
     let (second, alive) = (Duration::from_secs(1), sequences(&[15]));
     let mut state = keyspace(levels(&[(6, 0, &old)]));
-    let is_due =
-        |state: &Keyspace, now, alive: &[Sequence]| state.looks.is_due(state, now, || alive.to_vec());
+    let is_due = |state: &Keyspace, now, alive: &[Sequence]| {
+        state.observed.looks.is_due(state, now, || alive.to_vec())
+    };
     assert!(!is_due(&state, second, &alive), "no range tombstone anywhere");
     Arc::make_mut(&mut state.levels).add(0, 7, new);
     assert!(is_due(&state, second, &alive));
-    state.looks.begin(&state, second);
-    state.looks.end(look(&state, &alive, 100).kept_for, Vec::new());
+    state.observed.looks.begin(&state, second);
+    state.observed.looks.end(look(&state, &alive, 100).kept_for, Vec::new());
     assert!(!is_due(&state, second * 100, &alive));
     assert!(is_due(&state, second, &[]), "the snapshot that kept the table is gone");
     state.memtable.insert_range_delete(b"a", b"b", Sequence(70));
     assert!(is_due(&state, second, &alive));
-    state.looks.begin(&state, second);
+    state.observed.looks.begin(&state, second);
     state.memtable.insert_range_delete(b"a", b"b", Sequence(71));
     assert!(!is_due(&state, second, &alive), "not for every one");
     assert!(is_due(&state, second * 2, &alive));
-    state.looks.begin(&state, second * 2);
-    state.looks.repeat(second * 2);
+    state.observed.looks.begin(&state, second * 2);
+    state.observed.looks.repeat(second * 2);
     assert!(!is_due(&state, second * 2, &alive) && is_due(&state, second * 3, &alive));
 }
 

@@ -1,7 +1,7 @@
 //! Gaps in the order of keys: immutable, in chunks, so that a change copies little.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use firn_format::key::Sequence;
 
@@ -131,6 +131,12 @@ pub(crate) struct List {
 type Place = (usize, usize);
 
 impl List {
+    /// No gaps. All keyspaces without any share it.
+    pub(super) fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<List>> = LazyLock::new(Arc::default);
+        Arc::clone(&NONE)
+    }
+
     pub(super) fn count(&self) -> usize {
         self.gap_count + self.candidates.len()
     }

@@ -39,7 +39,7 @@ fn references_become_stale_once_and_are_not_any_more_once() {
     }
     assert_eq!([3, 4, 5].map(|keyspace| state.stale_count(keyspace)), [2, 1, 0]);
     let (mut restated, mut again) = (Vec::new(), ValuesState::default());
-    state.restate(&mut restated);
+    state.restate(&mut |change| restated.push(change));
     restated.iter().try_for_each(|change| again.apply(change)).unwrap();
     assert_eq!(again, state);
     let twice = again.apply(&stale(3, &[(1, 3)])).unwrap_err();
@@ -73,7 +73,7 @@ fn what_is_restated_adds_up_to_the_same() {
     changes.iter().try_for_each(|change| state.apply(change)).unwrap();
     assert_eq!((state.next, state.segments.len(), state.redirects.len()), (SegmentNumber(8), 2, 1));
     let mut restated = Vec::new();
-    state.restate(&mut restated);
+    state.restate(&mut |change| restated.push(change));
     let mut again = ValuesState::default();
     restated.iter().try_for_each(|change| again.apply(change)).unwrap();
     assert_eq!(again, state);
