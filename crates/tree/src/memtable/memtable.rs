@@ -285,7 +285,8 @@ impl Memtable {
 
     /// What most keys here begin with, for the next memtable of the keyspace. Any time; looks at a sample.
     pub(crate) fn common_prefix(&self) -> Vec<u8> {
-        self.index().map_or_else(|| self.words_after().to_vec(), |index| index.sample.common_prefix())
+        let known = self.words_after();
+        self.index().map_or_else(|| known.to_vec(), |index| index.sample.common_prefix(known))
     }
 
     /// Positions and filter hashes of every `step`-th record, in no order, published or not.

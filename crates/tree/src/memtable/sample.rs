@@ -11,6 +11,9 @@ const DOUBLINGS: usize = 29;
 /// One sample in this many may disagree at each end of the order: outliers are clamped, so they need not be honoured.
 const OUTLIERS: usize = 16;
 
+/// Fewer different keys tell nothing of keys to come: of one key all bytes are common, and others would not begin so.
+const DISTINCT_MIN: usize = 16;
+
 /// Some keys of a memtable, evenly spread over it to within a factor of two.
 pub(super) struct Sample {
     /// By doubling; those are there that were reached.
@@ -37,17 +40,25 @@ impl Sample {
         }
     }
 
-    /// What all sampled keys but a few outliers begin with. Sorts the sample.
-    pub(super) fn common_prefix(&self) -> Vec<u8> {
+    /// What all sampled keys but a few outliers begin with; of few different keys, no more than `known`, which keys began
+    /// with before them. Sorts the sample.
+    pub(super) fn common_prefix(&self, known: &[u8]) -> Vec<u8> {
         let sampled = self.keys.iter().filter_map(OnceLock::get).flat_map(|keys| keys.iter());
         let mut keys: Vec<&[u8]> = sampled.filter_map(|key| key.get().map(|key| &**key)).collect();
         keys.sort_unstable();
         let outliers = keys.len() / OUTLIERS;
         let kept = &keys[outliers..keys.len() - outliers];
-        let (Some(first), Some(last)) = (kept.first(), kept.last()) else { return Vec::new() };
-        let common = first.iter().zip(*last).take_while(|(a, b)| a == b).count();
+        let (Some(first), Some(last)) = (kept.first(), kept.last()) else { return known.to_vec() };
+        let mut common = common_bytes(first, last);
+        if kept.chunk_by(|a, b| a == b).count() < DISTINCT_MIN {
+            common = common.min(common_bytes(first, known));
+        }
         first[..common].to_vec()
     }
+}
+
+fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 /// Where the key of entry `index` goes, if it is sampled.
@@ -80,9 +91,8 @@ mod tests {
     #[test]
     fn outliers_do_not_hide_what_most_keys_share() {
         let sample = Sample::new();
-        assert_eq!(sample.common_prefix(), b"");
+        assert_eq!(sample.common_prefix(b"user"), b"user", "nothing is known yet");
         sample.offer(0, b"user/1");
-        assert_eq!(sample.common_prefix(), b"user/1");
         for index in 1..40_000u32 {
             match index {
                 17 => sample.offer(index, b""),
@@ -90,6 +100,17 @@ mod tests {
                 _ => sample.offer(index, format!("user/{:05}", index * 7919 % 40_000).as_bytes()),
             }
         }
-        assert_eq!(sample.common_prefix(), b"user/");
+        assert_eq!(sample.common_prefix(b""), b"user/");
+    }
+
+    #[test]
+    fn few_keys_do_not_make_others_outliers() {
+        let sample = Sample::new();
+        for index in 0..40_000_u32 {
+            sample.offer(index, format!("user/head/{}", index % 3).as_bytes());
+        }
+        assert_eq!(sample.common_prefix(b""), b"");
+        assert_eq!(sample.common_prefix(b"user/"), b"user/");
+        assert_eq!(sample.common_prefix(b"user/tail/"), b"user/", "that they do not have either");
     }
 }
