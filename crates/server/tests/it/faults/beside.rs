@@ -72,8 +72,11 @@ pub(super) fn in_a_process_of_its_own(name: &str, act: impl FnOnce()) {
     }
     let test = format!("epoll::faults::{name}");
     let mut other = Command::new(std::env::current_exe().expect("it runs"));
-    let output =
-        other.args(["--exact", &test, "--nocapture"]).env(IS_ALONE, "1").output().expect("it starts");
+    let output = other
+        .args(["--exact", &test, "--include-ignored", "--nocapture"])
+        .env(IS_ALONE, "1")
+        .output()
+        .expect("it starts");
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     assert!(output.status.success() && said.contains("1 passed"), "{said}");

@@ -9,6 +9,7 @@ use firn_format::datatype::value::FRAGMENT_BYTES;
 use firn_protocol::resp::Value;
 
 use super::super::client::{Client, Served, bulk, ok};
+use super::beside::in_a_process_of_its_own;
 
 /// The most memory that this process had, in bytes.
 fn peak_bytes() -> u64 {
@@ -184,28 +185,30 @@ fn s5_a_command_of_exec_that_fails_leaves_nothing() {
 #[test]
 #[ignore = "long form: cargo x faults"]
 fn s5_a_script_has_one_budget_long() {
-    let served = Served::start(1);
-    let client = &mut served.connect();
-    let before = peak_bytes();
-    for script in [
-        "local s = ('x'):rep(2^20) for i = 1, 3000 do redis.call('set', 'k' .. i, s) end",
-        "local s = ('x'):rep(2^20) for i = 1, 3000 do redis.pcall('rpush', 'l', s) end \
-         local r = redis.pcall('rpush', 'l', s) if r.err then error(r.err) end",
-        "local s = ('x'):rep(2^20) return s:gsub('x', ('y'):rep(1000))",
-        "local s = ('x'):rep(2^20) return s:gsub('x', function() return s end)",
-        "return ('x'):rep(2^28)",
-        "local s = ('\\1'):rep(30 * 2^20) return cjson.encode({s, s})",
-        "local t = {} for i = 1, 2000 do t[i] = ('x'):rep(2^20) .. i end",
-        "local s = ('x'):rep(30 * 2^20) local t = {} for i = 1, 60 do t[i] = s end return t",
-    ] {
-        is_refused(client, script);
-    }
-    let grown = peak_bytes().saturating_sub(before);
-    // Others' tests may run in this process: a script by itself had taken gigabytes.
-    assert!(grown < 1500 << 20, "{} MiB more", grown >> 20);
-    // As in Redis, what was written before the error stays, and nothing of the command that had no
-    // room.
-    assert_eq!(client.say("EXISTS k1 l k256"), Value::Integer(2));
+    in_a_process_of_its_own("script_memory::s5_a_script_has_one_budget_long", || {
+        let served = Served::start(1);
+        let client = &mut served.connect();
+        let before = peak_bytes();
+        for script in [
+            "local s = ('x'):rep(2^20) for i = 1, 3000 do redis.call('set', 'k' .. i, s) end",
+            "local s = ('x'):rep(2^20) for i = 1, 3000 do redis.pcall('rpush', 'l', s) end \
+             local r = redis.pcall('rpush', 'l', s) if r.err then error(r.err) end",
+            "local s = ('x'):rep(2^20) return s:gsub('x', ('y'):rep(1000))",
+            "local s = ('x'):rep(2^20) return s:gsub('x', function() return s end)",
+            "return ('x'):rep(2^28)",
+            "local s = ('\\1'):rep(30 * 2^20) return cjson.encode({s, s})",
+            "local t = {} for i = 1, 2000 do t[i] = ('x'):rep(2^20) .. i end",
+            "local s = ('x'):rep(30 * 2^20) local t = {} for i = 1, 60 do t[i] = s end return t",
+        ] {
+            is_refused(client, script);
+        }
+        let grown = peak_bytes().saturating_sub(before);
+        // A script by itself had taken gigabytes.
+        assert!(grown < 1500 << 20, "{} MiB more", grown >> 20);
+        // As in Redis, what was written before the error stays, and nothing of the command that had no
+        // room.
+        assert_eq!(client.say("EXISTS k1 l k256"), Value::Integer(2));
+    });
 }
 
 #[test]

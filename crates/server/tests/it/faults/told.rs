@@ -63,6 +63,16 @@ fn p5_info_and_dbsize_of_many_keys_long() {
         })
         .min();
     assert!(quickest < Some(Duration::from_millis(5)), "{quickest:?}");
+    let p99 = |mut waits: Vec<Duration>| {
+        waits.sort_unstable();
+        waits[waits.len() * 99 / 100]
+    };
+    let mut get = || {
+        let start = Instant::now();
+        other.say("GET key:1");
+        start.elapsed()
+    };
+    let alone = p99((0..5000).map(|_| get()).collect());
     let mut waits = Vec::new();
     for _ in 0..5 {
         use std::io::Write;
@@ -70,16 +80,14 @@ fn p5_info_and_dbsize_of_many_keys_long() {
         client.stream.set_nonblocking(true).expect("an option");
         let mut byte = [0];
         while client.stream.peek(&mut byte).is_err() {
-            let start = Instant::now();
-            other.say("GET key:1");
-            waits.push(start.elapsed());
+            waits.push(get());
         }
         client.stream.set_nonblocking(false).expect("an option");
         assert_eq!(client.reply(), Some(Value::Integer(400_000)));
     }
-    waits.sort_unstable();
-    let p99 = waits[waits.len() * 99 / 100];
-    assert!(p99 <= Duration::from_millis(2), "{p99:?} of {} requests", waits.len());
+    let beside = p99(waits);
+    // On a busy machine others wait without DBSIZE, too.
+    assert!(beside <= Duration::from_millis(2) + 2 * alone, "p99 {beside:?}, without it {alone:?}");
 }
 
 #[test]
