@@ -3,7 +3,7 @@
 //! Both come here while they hold the key's lock, and whoever changes the key tells while holding it: so nobody who
 //! has read a key misses a change that came after.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::client::ClientAddress;
 pub(crate) struct WatchFlag {
     is_raised: AtomicBool,
     /// Keys that are watched because those that the client has named went with a database that was flushed.
-    moved: Mutex<Vec<Vec<u8>>>,
+    moved: Mutex<HashSet<Vec<u8>>>,
 }
 
 impl WatchFlag {
@@ -33,7 +33,11 @@ impl WatchFlag {
     /// The engine's keys that are watched beside those that the client has named: the same keys in databases that have
     /// taken the places of theirs.
     pub(crate) fn moved(&self) -> Vec<Vec<u8>> {
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.moved_keys().iter().cloned().collect()
+    }
+
+    fn moved_keys(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -173,31 +177,38 @@ impl Observers {
         }
         for (key, flags) in moved {
             for flag in flags {
-                flag.moved.lock().unwrap_or_else(PoisonError::into_inner).push(key.clone());
+                flag.moved_keys().insert(key.clone());
                 keys.entry(key.clone()).or_default().watchers.push((flag, false));
                 self.count.fetch_add(1, Ordering::AcqRel);
             }
         }
     }
 
-    /// All keys of these databases have changed, but in those that were flushed (`is_flushed`) those where nothing stood:
-    /// everybody who waits for one should look.
+    /// All keys of these databases have changed, but in those that were flushed (`is_flushed`) those where nothing stood,
+    /// which are watched in the databases that took their places alone from now on: everybody who waits for one should look.
     pub(crate) fn databases_changed(
         &self,
         databases: &[DatabaseId],
         is_flushed: impl Fn(DatabaseId) -> bool,
     ) -> Vec<ClientAddress> {
-        let keys = self.keys();
         let mut waiters = Vec::new();
-        for (key, observed) in keys.iter() {
+        self.keys().retain(|key, observed| {
             let is_meant = |id: &&DatabaseId| key.starts_with(&id.number().to_be_bytes());
-            if let Some(id) = databases.iter().find(is_meant) {
-                let is_flushed = is_flushed(*id);
-                let changed = observed.watchers.iter().filter(|(_, is_there)| *is_there || !is_flushed);
-                changed.for_each(|(flag, _)| flag.raise());
-                waiters.extend(observed.waiters.iter().map(|waiter| waiter.address));
-            }
-        }
+            let Some(id) = databases.iter().find(is_meant) else { return true };
+            let is_flushed = is_flushed(*id);
+            let before = observed.watchers.len();
+            observed.watchers.retain(|(flag, is_there)| {
+                let is_changed = *is_there || !is_flushed;
+                match is_changed {
+                    true => flag.raise(),
+                    false => _ = flag.moved_keys().remove(key),
+                }
+                is_changed
+            });
+            self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
+            waiters.extend(observed.waiters.iter().map(|waiter| waiter.address));
+            !observed.watchers.is_empty() || !observed.waiters.is_empty()
+        });
         waiters
     }
 }
@@ -244,7 +255,15 @@ mod tests {
         observers.databases_changed(&[id(0)], |_| true);
         assert!(there.is_raised() && !missing.is_raised());
         assert_eq!(missing.moved(), [key(id(9))]);
-        observers.changed(&key(id(9)));
+        // Again and again: what a client watches does not become more.
+        for number in 9..12 {
+            observers.databases_flushed(&[(id(number), id(number + 1))]);
+            observers.databases_changed(&[id(number)], |_| true);
+        }
+        assert_eq!(missing.moved(), [key(id(12))]);
+        assert_eq!(observers.keys().len(), 2, "one of each client");
+        assert!(!missing.is_raised());
+        observers.changed(&key(id(12)));
         assert!(missing.is_raised());
         for key in missing.moved() {
             observers.unwatch(&key, &missing);
