@@ -136,8 +136,8 @@ fn limited(
     }
 }
 
-/// The error is `None` for who is not known. Others have their turns meanwhile: what is asked for is what the user might do when
-/// it began.
+/// The error is `None` for who is not known. Others have their turns meanwhile; where rights change in one of them, all is asked
+/// for again.
 async fn check(
     worker: &Worker,
     client: &Rc<Client>,
@@ -145,17 +145,24 @@ async fn check(
     arguments: Arguments<'_>,
     context: Context,
 ) -> std::result::Result<(), Option<Denied>> {
-    let Some(user) = limited(worker, client, command)? else { return Ok(()) };
-    let done = async {
-        let named = user.check_command(command, arguments)?;
-        let mut turns = Turns::new(worker);
-        for name in &named.names {
-            user.check_name(arguments, name)?;
-            turns.step(user.compared_bytes(arguments.get(name.index()).unwrap_or_default().len())).await;
+    let users = &worker.shared.store.users;
+    let mut turns = Turns::new(worker);
+    loop {
+        let version = users.version();
+        let Some(user) = limited(worker, client, command)? else { return Ok(()) };
+        let done = async {
+            let named = user.check_command(command, arguments)?;
+            for name in &named.names {
+                user.check_name(arguments, name)?;
+                turns.step(user.compared_bytes(arguments.get(name.index()).unwrap_or_default().len())).await;
+            }
+            named.rest
+        };
+        done.await.map_err(|denied| refused(worker, client, (command, arguments), context, denied))?;
+        if users.version() == version {
+            return Ok(());
         }
-        named.rest
-    };
-    done.await.map_err(|denied| refused(worker, client, (command, arguments), context, denied))
+    }
 }
 
 /// The same without turns.

@@ -204,7 +204,7 @@ impl User {
     }
 
     /// Bytes that a name of so many is compared with at most, its own included.
-    pub(super) fn compared_bytes(&self, name_len: usize) -> usize {
+    pub(crate) fn compared_bytes(&self, name_len: usize) -> usize {
         let patterns = self.keys.iter().map(|pattern| pattern.bytes.len());
         let channels = self.channels.iter().map(Vec::len);
         patterns.chain(channels).map(|len| len + name_len).sum()

@@ -96,7 +96,8 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     users.insert(name.to_vec(), Arc::new(user));
     call.worker.shared.store.users.replace(users);
     // What it is subscribed to was asked for under other rules.
-    call.worker.ask_all(Worker::close_denied).await;
+    let name = name.to_vec();
+    call.worker.ask_all(move |worker: &Worker| worker.close_denied(&name)).await;
     call.reply(|reply| reply.ok());
     Ok(())
 }

@@ -190,7 +190,31 @@ async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()>
         tell(call, word, Some(name), count);
         turns.step(name.len()).await;
     }
+    close_if_denied(call, topic).await;
     Ok(())
+}
+
+/// Closes the client if its user may not see all that it has just subscribed to: rights may have changed while others had their
+/// turns, and subscribers are looked at when rights change, not afterwards.
+async fn close_if_denied(call: &Call<'_>, topic: Topic) {
+    let users = &call.worker.shared.store.users;
+    let mut turns = Turns::new(call.worker);
+    loop {
+        let version = users.version();
+        if call.client.login.is_unlimited(users) {
+            return;
+        }
+        let Some(user) = call.client.login.user(users) else { return call.worker.close_soon(call.client) };
+        for name in call.arguments.from(1).iter() {
+            if !user.allows_channel(topic == Topic::Pattern, name) {
+                return call.worker.close_soon(call.client);
+            }
+            turns.step(user.compared_bytes(name.len())).await;
+        }
+        if users.version() == version {
+            return;
+        }
+    }
 }
 
 /// Refuses names that are longer than they may be: every message would be compared with them.

@@ -114,12 +114,12 @@ impl Worker {
         !is_over
     }
 
-    /// Closes this worker's clients that are shown or sent what their users may not see any more.
-    pub(crate) fn close_denied(&self) {
+    /// Closes this worker's clients of the user called `name` that are shown or sent what it may not see any more.
+    pub(crate) fn close_denied(&self, name: &[u8]) {
         let users = &self.shared.store.users;
         let is_denied = |client: &&Rc<Client>| {
             let is_observer = client.is_subscriber() || client.is_monitor.get();
-            if !is_observer || client.login.is_unlimited(users) {
+            if !is_observer || client.user_name() != name || client.login.is_unlimited(users) {
                 return false;
             }
             let subscriptions = client.subscriptions.borrow();

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use firn_protocol::resp::Value;
+use firn_server::ServeSettings;
 
 use super::super::client::{Client, Served, ok, request};
 use std::io::Write;
@@ -13,6 +14,28 @@ fn logged_in(served: &Served, user: &str) -> Client {
     let mut client = served.connect();
     assert_eq!(client.call(&["AUTH", user, "p"]), ok());
     client
+}
+
+/// A right that goes while others have their turns amid a SUBSCRIBE.
+#[test]
+fn s10_a_right_that_goes_amid_a_subscription_ends_it() {
+    let served = Served::with(ServeSettings { threads: 1, turn_us: 0, ..ServeSettings::default() });
+    let admin = &mut served.connect();
+    let rights = ["ACL", "SETUSER", "sub", "on", ">p", "+@all", "~*", "resetchannels", "&a*", "&b*"];
+    assert_eq!(admin.call(&rights), ok());
+    let mut client = logged_in(&served, "sub");
+    let names: Vec<String> = (0..20_000).map(|number| format!("a{number}")).collect();
+    let words = std::iter::once("SUBSCRIBE").chain(names.iter().map(String::as_str)).chain(["b1"]);
+    client.stream.write_all(&request(&words.collect::<Vec<_>>())).unwrap();
+    let is_begun = |admin: &mut Client| match admin.say("PUBSUB NUMSUB a0 b1") {
+        Value::Array(counts) => counts[1] == Value::Integer(1),
+        other => panic!("{other:?}"),
+    };
+    while !is_begun(admin) {}
+    client.stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    assert_eq!(admin.say("ACL SETUSER sub resetchannels &a*"), ok());
+    while client.reply().is_some() {}
+    assert_eq!(admin.say("PUBLISH b1 m"), Value::Integer(0));
 }
 
 #[test]
