@@ -97,6 +97,8 @@ pub struct Bucket(u32);
 impl Bucket {
     /// log2 of the buckets of one slot.
     pub const BITS_IN_SLOT: u32 = 6;
+    /// The first one.
+    pub const FIRST: Self = Self(0);
     /// How many buckets a database has.
     pub const COUNT: u32 = (SLOT_COUNT as u32) << Self::BITS_IN_SLOT;
 

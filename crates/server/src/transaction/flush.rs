@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_format::datatype::{CatalogRecord, DatabaseId, Purge};
+use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Purge};
 
 use super::Transaction;
 use crate::failure::{Failure, Result};
@@ -35,7 +35,16 @@ impl Transaction {
         self.put_catalog(&CatalogRecord::NextDatabase(next));
         self.put_catalog(&CatalogRecord::DatabaseIndex { index, database: new });
         self.put_purge(&Purge::Database(old));
+        self.delete_bucket(old);
         Ok(())
+    }
+
+    /// Deletes one record of a database that goes, before its purge deletes all of them: on a full disk the engine takes what has
+    /// removals.
+    fn delete_bucket(&mut self, database: DatabaseId) {
+        let mut key = Vec::new();
+        CatalogRecord::Bucket { database, bucket: Bucket::FIRST }.encode_key(&mut key);
+        self.delete(self.keyspaces().catalog, &key);
     }
 
     /// Lets each of two indexes mean what the other did. The catalog's lock is held.

@@ -352,7 +352,7 @@ impl Transaction {
         for (key, meant) in self.own.range(catalog, &[], None) {
             let mut found = Vec::new();
             let is_found = self.worker.get_at(ReadAt::Latest, catalog, &key, &mut found).await;
-            if is_found != Ok(true) || meant != Some(found) {
+            if is_found.map(|is_found| is_found.then_some(found)) != Ok(meant) {
                 return false;
             }
         }

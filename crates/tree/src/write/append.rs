@@ -342,7 +342,7 @@ fn removes<'o>(items: impl Iterator<Item = Item<'o>>) -> bool {
 }
 
 /// See [`removes`].
-const BROUGHT_BYTES_MAX: usize = 1 << 10;
+const BROUGHT_BYTES_MAX: usize = 4 << 10;
 
 /// Bytes of records one frame can hold.
 const BATCH_BYTES_MAX: u64 = u32::MAX as u64 - (1 << 20);

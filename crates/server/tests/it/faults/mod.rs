@@ -15,6 +15,7 @@ mod beside;
 mod bounds;
 mod damaged_records;
 mod diagnosis;
+mod full_disk;
 mod http;
 mod large_values;
 mod patterns;
