@@ -14,6 +14,9 @@ const OUTLIERS: usize = 16;
 /// Fewer different keys tell nothing of keys to come: of one key all bytes are common, and others would not begin so.
 const DISTINCT_MIN: usize = 16;
 
+/// Of a longer key its beginning is kept: what keys have in common is seldom longer.
+const SAMPLED_BYTES_MAX: usize = 256;
+
 /// Some keys of a memtable, evenly spread over it to within a factor of two.
 pub(super) struct Sample {
     /// By doubling; those are there that were reached.
@@ -36,7 +39,7 @@ impl Sample {
                 (place / SAMPLES_A_DOUBLING as usize, place % SAMPLES_A_DOUBLING as usize);
             let keys = self.keys[doubling].get_or_init(|| Box::new([const { OnceLock::new() }; _]));
             // Every index is offered once.
-            let _ = keys[place].set(key.into());
+            let _ = keys[place].set(key[..key.len().min(SAMPLED_BYTES_MAX)].into());
         }
     }
 
