@@ -152,6 +152,18 @@ fn look_at_rights(served: &Served, count: usize, told: Told<'_>) {
     assert!(matches!(client.call(&words), Value::Error(line) if line.starts_with("NOPERM")));
 }
 
+/// Sorted sets of very many names, none of which are there.
+fn combine(served: &Served, count: usize, told: Told<'_>) {
+    let mut client = served.connect();
+    let number = count.to_string();
+    for command in ["ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"] {
+        let words = with_numbers(&[command, &number], &["k#"], count);
+        told(served, command, 3, &mut || {
+            assert!(matches!(client.call(&words), Value::Array(_) | Value::Integer(0)));
+        });
+    }
+}
+
 /// Of forty patterns of some bytes, each compared with a thousand keys of some bytes.
 const LOOKS_OF_RIGHTS: u64 = 10;
 
@@ -191,6 +203,11 @@ fn s13_rights_to_many_keys_leave_others_their_turns() {
 }
 
 #[test]
+fn s13_sorted_sets_of_many_names_leave_others_their_turns() {
+    count_turns(COUNT / 1000, |served, told| combine(served, COUNT, told));
+}
+
+#[test]
 fn s13_long_strings_leave_others_their_turns() {
     count_turns(BYTES >> 21, |served, told| go_over_bytes(served, BYTES, told));
 }
@@ -209,5 +226,6 @@ fn s13_everything_of_the_report_leaves_others_their_turns_long() {
     run_all(&Served::start(1), &OF_LISTS, 300_000, &mut told);
     queue_and_leave(&served, 500_000, &mut told);
     look_at_rights(&served, 500_000, &mut told);
+    combine(&served, 500_000, &mut told);
     go_over_bytes(&served, 536_870_903, &mut told);
 }
