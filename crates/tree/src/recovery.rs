@@ -307,7 +307,7 @@ fn examine(name: String, header: SegmentHeader, bytes: FileBytes) -> Candidate {
         durable_through = durable_through.max(frame.durable_through);
     }
     let end = scan.into_end();
-    let reason = format!("{:?}", end.reason);
+    let reason = end.reason.to_string();
     let end = Position(header.base.0 + end.offset as u64);
     Candidate { name, header, bytes, end, reason, durable_through }
 }
@@ -340,7 +340,8 @@ fn chain(candidates: &mut [Candidate], start: Position, state: &State) -> (usize
 
 fn lost(candidates: &[Candidate], chained: usize, end: Position, durable: Position, why: &str) -> Error {
     let message = format!(
-        "the log ends at position {end} ({why}), but was durable through {durable}: records that were on the device are damaged or missing"
+        "the log ends at position {end} ({why}), but was durable through {durable}: records that were on the device are damaged or missing. \
+         `firn verify` lists what is damaged; put the file back from a copy, or restore a backup"
     );
     let place = chained.checked_sub(1).and_then(|last| candidates.get(last)).map_or_else(
         || Place { file: file_name::log_segment(end), offset: None },

@@ -1,5 +1,7 @@
 //! Walking the frames of a segment at recovery.
 
+use std::fmt;
+
 use crate::error::Error;
 use crate::key::Position;
 use crate::log::frame::{FRAME_HEADER_BYTES, Frame, FrameKind};
@@ -86,6 +88,16 @@ pub enum EndReason {
     Torn(Error),
     /// Nothing, or zeros too few for a frame's header.
     EndOfBytes,
+}
+
+impl fmt::Display for EndReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndReason::Zero => f.write_str("nothing was published there"),
+            EndReason::Torn(error) => write!(f, "{error}"),
+            EndReason::EndOfBytes => f.write_str("the file ends there"),
+        }
+    }
 }
 
 impl FrameScan<'_> {

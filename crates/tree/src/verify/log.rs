@@ -219,9 +219,7 @@ impl Verifier<'_> {
             .filter(|at| header.base.0 + (*at as u64) < clip.0);
         let reason = match end.reason {
             _ if found > clip => "an earlier recovery cut it there".to_owned(),
-            EndReason::Zero => "nothing was published there".to_owned(),
-            EndReason::EndOfBytes => "the file ends there".to_owned(),
-            EndReason::Torn(error) => error.to_string(),
+            reason => reason.to_string(),
         };
         let (name, end) = (name.to_owned(), found.min(clip));
         Link { name, header, end, reason, is_torn, behind, durable_through, live_records, references }

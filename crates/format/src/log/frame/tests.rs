@@ -223,6 +223,9 @@ fn a_scan_ends_at_a_torn_frame_and_names_it() {
     assert_eq!(scan.clone().count(), 1);
     let end = scan.into_end();
     assert_eq!(end.offset, 120);
+    // Shown to people, who know no types.
+    let told = end.reason.to_string();
+    assert!(told.starts_with("expected ") && !told.contains("Error"), "{told}");
     let EndReason::Torn(error) = end.reason else { panic!("{:?}", end.reason) };
     assert_eq!(error.offset, 124);
 }
