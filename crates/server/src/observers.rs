@@ -184,26 +184,31 @@ impl Observers {
         }
     }
 
-    /// All keys of these databases have changed, but in those that were flushed (`is_flushed`) those where nothing stood,
-    /// which are watched in the databases that took their places alone from now on: everybody who waits for one should look.
+    /// All keys of these databases have changed, but not those where nothing stood in a flushed one, which are watched from now
+    /// on only in the database that took its place (`successor`). Answers the clients that wait for one of the keys.
     pub(crate) fn databases_changed(
         &self,
         databases: &[DatabaseId],
-        is_flushed: impl Fn(DatabaseId) -> bool,
+        successor: impl Fn(DatabaseId) -> Option<DatabaseId>,
     ) -> Vec<ClientAddress> {
         let mut waiters = Vec::new();
         self.keys().retain(|key, observed| {
             let is_meant = |id: &&DatabaseId| key.starts_with(&id.number().to_be_bytes());
             let Some(id) = databases.iter().find(is_meant) else { return true };
-            let is_flushed = is_flushed(*id);
+            let moved_to = successor(*id).map(|new| {
+                let number = new.number().to_be_bytes();
+                [&number, &key[number.len()..]].concat()
+            });
             let before = observed.watchers.len();
             observed.watchers.retain(|(flag, is_there)| {
-                let is_changed = *is_there || !is_flushed;
-                match is_changed {
-                    true => flag.raise(),
-                    false => _ = flag.moved_keys().remove(key),
+                // What is watched since the flush began was not moved: it counts as changed.
+                let mut moved = flag.moved_keys();
+                let is_moved = !is_there && moved_to.as_ref().is_some_and(|new| moved.contains(new));
+                match is_moved {
+                    true => _ = moved.remove(key),
+                    false => flag.raise(),
                 }
-                is_changed
+                !is_moved
             });
             self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
             waiters.extend(observed.waiters.iter().map(|waiter| waiter.address));
@@ -252,13 +257,17 @@ mod tests {
         observers.watch(&key(id(0)), &missing, false);
         observers.watch(&key(id(0)), &there, true);
         observers.databases_flushed(&[(id(0), id(9))]);
-        observers.databases_changed(&[id(0)], |_| true);
+        let late = Arc::new(WatchFlag::default());
+        observers.watch(&key(id(0)), &late, false);
+        observers.databases_changed(&[id(0)], |_| Some(id(9)));
+        assert!(late.is_raised(), "it came after the flush had begun");
+        observers.unwatch(&key(id(0)), &late);
         assert!(there.is_raised() && !missing.is_raised());
         assert_eq!(missing.moved(), [key(id(9))]);
         // Again and again: what a client watches does not become more.
         for number in 9..12 {
             observers.databases_flushed(&[(id(number), id(number + 1))]);
-            observers.databases_changed(&[id(number)], |_| true);
+            observers.databases_changed(&[id(number)], |_| Some(id(number + 1)));
         }
         assert_eq!(missing.moved(), [key(id(12))]);
         assert_eq!(observers.keys().len(), 2, "one of each client");

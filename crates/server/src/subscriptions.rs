@@ -82,7 +82,7 @@ const NAME_COST_BYTES: usize = 128;
 
 type Subscribers = Vec<ClientAddress>;
 
-/// In an order, so that who goes over all of them can let go of the lock and find its place again.
+/// In an order, so that a pass over all of them can release the lock and find its place again.
 type ByName = BTreeMap<Arc<[u8]>, Subscribers>;
 
 #[derive(Debug, Default)]
@@ -141,8 +141,8 @@ impl Subscriptions {
         of_kind.get(channel).into_iter().flatten().map(|client| (*client, None)).collect()
     }
 
-    /// Adds who gets a message of `channel` by patterns that come after the pattern `after`, once for each; the last pattern looked
-    /// at, or `None` if that was all. Looks at so many that whoever waits for the lock does not wait long.
+    /// Adds the clients that get a message of `channel` by patterns that come after the pattern `after`, once each; the last pattern looked
+    /// at, or `None` if that was all. Looks at so few that the lock is held for a short time.
     pub(crate) fn pattern_addressees(
         &self,
         channel: &[u8],
@@ -165,7 +165,7 @@ impl Subscriptions {
     }
 
     /// Adds the names with subscribers that come after `after` and match `pattern`; the last name looked at, or `None` if that was
-    /// all. Looks at so many that whoever waits for the lock does not wait long.
+    /// all. Looks at so few that the lock is held for a short time.
     pub(crate) fn names(
         &self,
         topic: Topic,

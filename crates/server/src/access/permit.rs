@@ -112,10 +112,10 @@ pub(crate) fn is_permitted(
         || client.login.user(users).is_some_and(|user| user.check(command, arguments).is_ok())
 }
 
-/// Who asks, and may thus do only some things; `None` for who may do this though nobody knows who it is.
+/// The user that asks, whose rights are limited; `None` where the command needs no login.
 ///
 /// # Errors
-/// `None` for who is not known.
+/// `None` for a client that is not logged in.
 fn limited(
     worker: &Worker,
     client: &Rc<Client>,
@@ -136,8 +136,8 @@ fn limited(
     }
 }
 
-/// The error is `None` for who is not known. Others have their turns meanwhile; where rights change in one of them, all is asked
-/// for again.
+/// The error is `None` for a client that is not logged in. Other clients have their turns
+/// meanwhile; where rights change in one of them, the check begins again.
 async fn check(
     worker: &Worker,
     client: &Rc<Client>,

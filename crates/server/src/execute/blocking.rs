@@ -212,7 +212,8 @@ impl Line<'_> {
         drop(hands);
     }
 
-    /// Gives up the places; who is the first at each of them now. Others have their turns meanwhile.
+    /// Gives up the places; answers the client that is the first at each of them now. Other
+    /// clients have their turns meanwhile.
     async fn leave(&mut self) -> Vec<ClientAddress> {
         let (mut next, mut turns) = (Vec::new(), Turns::new(self.worker));
         self.wait_no_more();
@@ -223,7 +224,7 @@ impl Line<'_> {
         next
     }
 
-    /// Whoever counts those who wait counts it no more, and nothing more is handed to it.
+    /// The client is not counted among those that wait any more, and nothing more is handed to it.
     fn wait_no_more(&self) {
         self.take_no_hands();
         self.client.waiting_bytes.set(0);

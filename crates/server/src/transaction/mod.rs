@@ -368,8 +368,8 @@ impl Transaction {
         shared.observers.databases_flushed(&flushed);
         let before = shared.store.databases.swap(Arc::new(databases));
         let changed = shared.store.databases.load().changed_since(&before);
-        let is_flushed = |id| flushed.iter().any(|(old, _)| *old == id);
-        for waiter in shared.observers.databases_changed(&changed, is_flushed) {
+        let successor = |id| flushed.iter().find(|(old, _)| *old == id).map(|(_, new)| *new);
+        for waiter in shared.observers.databases_changed(&changed, successor) {
             shared.look(waiter);
         }
     }

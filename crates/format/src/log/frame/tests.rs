@@ -223,7 +223,7 @@ fn a_scan_ends_at_a_torn_frame_and_names_it() {
     assert_eq!(scan.clone().count(), 1);
     let end = scan.into_end();
     assert_eq!(end.offset, 120);
-    // Shown to people, who know no types.
+    // Messages show it, in words.
     let told = end.reason.to_string();
     assert!(told.starts_with("expected ") && !told.contains("Error"), "{told}");
     let EndReason::Torn(error) = end.reason else { panic!("{:?}", end.reason) };
