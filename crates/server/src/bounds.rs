@@ -54,7 +54,8 @@ pub(crate) const READ_TOGETHER_BYTES_MAX: usize = 1 << 20;
 /// Keys of one command or of one EXEC that are locked one by one; with more all keys are locked at once.
 pub(crate) const LOCKED_KEYS_MAX: usize = 16 << 10;
 
-/// Microseconds of one command's work after which others have a turn, unless the settings say otherwise.
+/// Microseconds of one command's work after which others have a turn, unless the settings say
+/// otherwise.
 pub(crate) const TURN_US: u64 = 2_000;
 
 /// Operations of a batch, and its bytes, above which a thread of its own writes it, one batch after the other.

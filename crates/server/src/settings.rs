@@ -44,8 +44,9 @@ pub struct ServeSettings {
     /// Milliseconds after which a script ends with an error that runs where it cannot be suspended: in a callback of
     /// `table.sort` or `string.gsub`, or in a metamethod. Nobody else of its worker is served meanwhile. Default 5000.
     pub script_in_place_ms_max: u64,
-    /// Microseconds of one command's work after which others of its worker have a turn; 0 = each time that the clock is
-    /// looked at, about 32 KiB of work apart, as tests want it. Default 2000.
+    /// Microseconds of one command's work after which others of its worker have a turn; 0 = each
+    /// time that the clock is looked at, about 32 KiB of work apart, as tests want it. Default
+    /// 2000.
     pub turn_us: u64,
     /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
     pub keepalive_s: u32,

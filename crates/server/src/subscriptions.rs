@@ -141,8 +141,9 @@ impl Subscriptions {
         of_kind.get(channel).into_iter().flatten().map(|client| (*client, None)).collect()
     }
 
-    /// Adds the clients that get a message of `channel` by patterns that come after the pattern `after`, once each; the last pattern looked
-    /// at, or `None` if that was all. Looks at so few that the lock is held for a short time.
+    /// Adds the clients that get a message of `channel` by patterns that come after the pattern
+    /// `after`, once each; the last pattern looked at, or `None` if that was all. Looks at so few
+    /// that the lock is held for a short time.
     pub(crate) fn pattern_addressees(
         &self,
         channel: &[u8],
@@ -164,8 +165,9 @@ impl Subscriptions {
         None
     }
 
-    /// Adds the names with subscribers that come after `after` and match `pattern`; the last name looked at, or `None` if that was
-    /// all. Looks at so few that the lock is held for a short time.
+    /// Adds the names with subscribers that come after `after` and match `pattern`; the last name
+    /// looked at, or `None` if that was all. Looks at so few that the lock is held for a short
+    /// time.
     pub(crate) fn names(
         &self,
         topic: Topic,

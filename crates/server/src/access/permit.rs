@@ -11,7 +11,8 @@ use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::worker::{Turns, Worker};
 
-/// Whether the client may run the command now. Others have their turns while very many keys are looked at.
+/// Whether the client may run the command now. Others have their turns while very many keys are
+/// looked at.
 ///
 /// # Errors
 /// `NOAUTH` of who must say who they are first, `NOPERM` of who may not; that is noted in the log.

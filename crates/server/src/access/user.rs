@@ -143,8 +143,8 @@ impl User {
         named.rest
     }
 
-    /// The first part of that, which takes as long as its words are many: whether the command may run at all, and what of its
-    /// names is then to be asked for one by one, in their order.
+    /// The first part of that, which takes as long as its words are many: whether the command may
+    /// run at all, and what of its names is then to be asked for one by one, in their order.
     pub(super) fn check_command(
         &self,
         command: &'static Command,

@@ -194,8 +194,9 @@ async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()>
     Ok(())
 }
 
-/// Closes the client if its user may not see all that it has just subscribed to: rights may have changed while others had their
-/// turns, and subscribers are looked at when rights change, not afterwards.
+/// Closes the client if its user may not see all that it has just subscribed to: rights may have
+/// changed while others had their turns, and subscribers are looked at when rights change, not
+/// afterwards.
 async fn close_if_denied(call: &Call<'_>, topic: Topic) {
     let users = &call.worker.shared.store.users;
     let mut turns = Turns::new(call.worker);
@@ -293,8 +294,8 @@ async fn publish(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     Ok(())
 }
 
-/// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`. Others have their turns meanwhile: of what they subscribe to and
-/// leave by then any part may be told.
+/// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`. Others have their turns
+/// meanwhile: of what they subscribe to and leave by then any part may be told.
 async fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     if call.arguments.len() > 3 {
         return Err(call.unknown_form());

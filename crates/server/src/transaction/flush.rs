@@ -39,8 +39,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes one record of a database that goes, before its purge deletes all of them: on a full disk the engine takes what has
-    /// removals.
+    /// Deletes one record of a database that goes, before its purge deletes all of them: on a full
+    /// disk the engine takes what has removals.
     fn delete_bucket(&mut self, database: DatabaseId) {
         let mut key = Vec::new();
         CatalogRecord::Bucket { database, bucket: Bucket::FIRST }.encode_key(&mut key);

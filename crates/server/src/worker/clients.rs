@@ -114,7 +114,8 @@ impl Worker {
         !is_over
     }
 
-    /// Closes this worker's clients of the user called `name` that are shown or sent what it may not see any more.
+    /// Closes this worker's clients of the user called `name` that are shown or sent what it may
+    /// not see any more.
     pub(crate) fn close_denied(&self, name: &[u8]) {
         let users = &self.shared.store.users;
         let is_denied = |client: &&Rc<Client>| {

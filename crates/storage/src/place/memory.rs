@@ -63,11 +63,12 @@ impl Memory {
         Self { world: Arc::new(world), path: self.path.clone() }
     }
 
-    /// As [`crash`](Self::crash) by a loss of power, on a file system that promises less: of what was done to the
-    /// names of a directory since its last sync, each operation is there or not, for itself.
+    /// As [`crash`](Self::crash) by a loss of power, on a file system that promises less: of what
+    /// was done to the names of a directory since its last sync, each operation is there or not,
+    /// for itself.
     ///
-    /// So a published file may be there without one that was created before it, unless the directory was synced
-    /// between.
+    /// So a published file may be there without one that was created before it, unless the
+    /// directory was synced between.
     pub fn crash_without_order(&self, seed: u64) -> Self {
         let world = crash::restart(&self.world, Crash::PowerLoss { seed }, NamesLeft::Any);
         Self { world: Arc::new(world), path: self.path.clone() }

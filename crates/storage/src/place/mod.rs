@@ -383,8 +383,8 @@ impl FileBytes {
         }
     }
 
-    /// Says that reads of the whole file will jump about, so that touching a page reads no others with it.
-    /// One system call for a mapped file, the first time.
+    /// Says that reads of the whole file will jump about, so that touching a page reads no others
+    /// with it. One system call for a mapped file, the first time.
     pub fn expect_random(&self) {
         if let Owner::Mapped(mapping) = &self.owner {
             // Advice only, as above.

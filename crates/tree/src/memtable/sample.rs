@@ -11,7 +11,8 @@ const DOUBLINGS: usize = 29;
 /// One sample in this many may disagree at each end of the order: outliers are clamped, so they need not be honoured.
 const OUTLIERS: usize = 16;
 
-/// Fewer different keys tell nothing of keys to come: of one key all bytes are common, and others would not begin so.
+/// Fewer different keys tell nothing of keys to come: of one key all bytes are common, and others
+/// would not begin so.
 const DISTINCT_MIN: usize = 16;
 
 /// Of a longer key its beginning is kept: what keys have in common is seldom longer.
@@ -43,8 +44,8 @@ impl Sample {
         }
     }
 
-    /// What all sampled keys but a few outliers begin with; of few different keys, no more than `known`, which keys began
-    /// with before them. Sorts the sample.
+    /// What all sampled keys but a few outliers begin with; of few different keys, no more than
+    /// `known`, which keys began with before them. Sorts the sample.
     pub(super) fn common_prefix(&self, known: &[u8]) -> Vec<u8> {
         let sampled = self.keys.iter().filter_map(OnceLock::get).flat_map(|keys| keys.iter());
         let mut keys: Vec<&[u8]> = sampled.filter_map(|key| key.get().map(|key| &**key)).collect();

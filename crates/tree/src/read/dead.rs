@@ -6,9 +6,10 @@
 //!                  a gap                    past        becomes longer
 //! ```
 //! A row of dead keys ends at a live key, at a gap, at the range's end, or where the walk has passed so much that others
-//! must have a turn. From [`ROW_MIN`] records on it becomes a gap, and one beside a gap always does, since that gap then
-//! only becomes longer. So between two live keys a walk passes fewer than [`ROW_MIN`] records that a walk has passed
-//! before, or seeks past one gap. What gaps are, and why they hold: `memtable/gaps.rs`.
+//! must have a turn. From [`ROW_MIN`] records on it becomes a gap, and one beside a gap always
+//! does, since that gap then only becomes longer. So between two live keys a walk passes fewer than
+//! [`ROW_MIN`] records that a walk has passed before, or seeks past one gap. What gaps are, and why
+//! they hold: `memtable/gaps.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -22,7 +23,8 @@ use crate::database::Database;
 use crate::memtable::{Gap, GapList, KeyRange, Passed};
 use crate::version::{Keyspace, Version};
 
-/// Dead records in a row from which on they become a gap: fewer are passed sooner than a seek takes.
+/// Dead records in a row from which on they become a gap: fewer are passed sooner than a seek
+/// takes.
 const ROW_MIN: u64 = 8;
 
 /// Records that one batch passes without giving them, at most: a few milliseconds.

@@ -39,8 +39,8 @@ pub(crate) struct Manifest {
     written: Written,
     /// Why no further edit is believed, once one failed.
     failed: Option<Error>,
-    /// The state has changes of an edit of which it is not known yet whether it was published. Only a panic
-    /// leaves it so.
+    /// The state has changes of an edit of which it is not known yet whether it was published. Only
+    /// a panic leaves it so.
     is_amid_edit: bool,
     /// Whether that is because somebody else has written an edit.
     is_taken_over: bool,
@@ -339,7 +339,8 @@ impl Manifest {
         committed
     }
 
-    /// Applies `changes` and writes them as the next edit. After an error the state is to be what it was.
+    /// Applies `changes` and writes them as the next edit. After an error the state is to be what
+    /// it was.
     fn apply_and_publish(&mut self, changes: &[Change]) -> Result<()> {
         changes.iter().try_for_each(|change| self.state.apply(change))?;
         // The first edit restates (nothing), so that reading finds a base.

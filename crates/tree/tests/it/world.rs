@@ -48,7 +48,8 @@ impl World {
         Self { storage: self.storage.crash(crash), ..self.clone() }
     }
 
-    /// The same, as found after a loss of power, on a file system that keeps the names of files in no order.
+    /// The same, as found after a loss of power, on a file system that keeps the names of files in
+    /// no order.
     pub(crate) fn crash_without_order(&self, seed: u64) -> Self {
         Self { storage: self.storage.crash_without_order(seed), ..self.clone() }
     }

@@ -64,8 +64,8 @@ pub(super) fn in_three(mut complaints: impl FnMut() -> String) {
 /// Says to a process that it runs one test alone.
 const IS_ALONE: &str = "FIRN_TEST_ALONE";
 
-/// Runs the test `name` of this file's neighbours, whose body is `act`, in a process of its own: of a process's memory nothing
-/// tells which test has it.
+/// Runs the test `name` of this file's neighbours, whose body is `act`, in a process of its own: of
+/// a process's memory nothing tells which test has it.
 pub(super) fn in_a_process_of_its_own(name: &str, act: impl FnOnce()) {
     if std::env::var_os(IS_ALONE).is_some() {
         return act();

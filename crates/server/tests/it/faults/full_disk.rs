@@ -1,4 +1,5 @@
-//! P8: what empties a server whose disk is full. The neighbours are T10's and P8's in the tree: deletes one by one, ranges, batches.
+//! P8: what empties a server whose disk is full. The neighbours are T10's and P8's in the tree:
+//! deletes one by one, ranges, batches.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -12,8 +12,8 @@ use super::beside::{in_three, serves_others};
 const KEY_BYTES: usize = 65_000;
 const PATTERN_BYTES: usize = 4_000;
 
-/// More than any command here takes: a tenth of a second at most, or some seconds more than this with a step for each pair of
-/// bytes.
+/// More than any command here takes: a tenth of a second at most, or some seconds more than this
+/// with a step for each pair of bytes.
 const TOOK_MAX: Duration = Duration::from_secs(2);
 
 /// What is complained of while `act` runs: another client waits, or the command takes as long as

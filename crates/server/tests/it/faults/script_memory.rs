@@ -205,8 +205,8 @@ fn s5_a_script_has_one_budget_long() {
         let grown = peak_bytes().saturating_sub(before);
         // A script by itself had taken gigabytes.
         assert!(grown < 1500 << 20, "{} MiB more", grown >> 20);
-        // As in Redis, what was written before the error stays, and nothing of the command that had no
-        // room.
+        // As in Redis, what was written before the error stays, and nothing of the command that had
+        // no room.
         assert_eq!(client.say("EXISTS k1 l k256"), Value::Integer(2));
     });
 }

@@ -19,12 +19,12 @@ fn with_numbers(words: &[&str], each: &[&str], count: usize) -> Vec<String> {
     words.chain(repeated).collect()
 }
 
-/// Lets an action run that is called so and gives others so many turns at least, for each part of what was sent; looks at others
-/// meanwhile.
+/// Lets an action run that is called so and gives others so many turns at least, for each part of
+/// what was sent; looks at others meanwhile.
 type Told<'t> = &'t mut dyn FnMut(&Served, &str, u64, &mut dyn FnMut());
 
-/// Runs actions on a server where others have a turn each time that the clock is looked at, and counts these turns: how long
-/// anything takes is another question. What is sent has so many parts.
+/// Runs actions on a server where others have a turn each time that the clock is looked at, and
+/// counts these turns: how long anything takes is another question. What is sent has so many parts.
 fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
     let served = Served::with(ServeSettings { threads: 1, turn_us: 0, ..ServeSettings::default() });
     let mut other = served.connect();
@@ -48,8 +48,8 @@ fn turns_given(client: &mut Client) -> u64 {
     line.parse().expect("a number")
 }
 
-/// A command, what follows its words many times, and how many turns of others there are for each thousand times: some four for
-/// each time that all of it is gone over.
+/// A command, what follows its words many times, and how many turns of others there are for each
+/// thousand times: some four for each time that all of it is gone over.
 type Words = (&'static [&'static str], &'static [&'static str], u64);
 
 const CALLS: [Words; 20] = [
@@ -129,7 +129,8 @@ fn queue_and_leave(served: &Served, count: usize, told: Told<'_>) {
     });
 }
 
-/// What a user may do is asked for each key, here with forty patterns: of a command of its own, and of one that was queued.
+/// What a user may do is asked for each key, here with forty patterns: of a command of its own, and
+/// of one that was queued.
 fn look_at_rights(served: &Served, count: usize, told: Told<'_>) {
     let (mut admin, mut client) = (served.connect(), served.connect());
     let patterns: Vec<String> = (0..40).map(|number| format!("~{number}:*")).collect();
@@ -167,7 +168,8 @@ fn combine(served: &Served, count: usize, told: Told<'_>) {
 /// Of forty patterns of some bytes, each compared with a thousand keys of some bytes.
 const LOOKS_OF_RIGHTS: u64 = 10;
 
-/// Strings of so many bytes, gone over as a whole. What only writes is done by a thread beside the workers, without turns.
+/// Strings of so many bytes, gone over as a whole. What only writes is done by a thread beside the
+/// workers, without turns.
 fn go_over_bytes(served: &Served, bytes: usize, told: Told<'_>) {
     let mut client = served.connect();
     let last = (bytes - 3).to_string();

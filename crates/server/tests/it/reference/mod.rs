@@ -114,7 +114,8 @@ const KEYS: &[Template] = &[
 const ROUND_COMMANDS: usize = 300;
 
 /// Draws `count` commands from `templates` and from [`KEYS`], some of them between MULTI and EXEC, and compares every reply.
-/// `FIRN_ROUNDS` asks for so many rounds instead, each shorter, on emptied servers and with a seed of its own.
+/// `FIRN_ROUNDS` asks for so many rounds instead, each shorter, on emptied servers and with a seed
+/// of its own.
 fn compare(seed: u64, templates: &[Template], count: usize) {
     let servers = (RedisServer::start(), Served::start(2));
     let rounds = rounds();

@@ -59,7 +59,8 @@ pub(super) fn restart(old: &World, crash: Crash, names_left: NamesLeft) -> World
     World::new(State { directories, next_inode: state.next_inode, boot_id, ..State::default() })
 }
 
-/// The names as of some moment since the last sync of the directory, or with any of what was done since.
+/// The names as of some moment since the last sync of the directory, or with any of what was done
+/// since.
 fn names_after_power_loss(directory: &Directory, left: NamesLeft, rng: &mut Rng) -> Names {
     let mut names = directory.names_synced.clone();
     let count = match left {

@@ -75,8 +75,8 @@ impl Gap {
         self.passed.start.len() + self.end().map_or(0, <[u8]>::len) + GAP_BYTES
     }
 
-    /// About how many of its keys lie before `key`, which is inside: as if keys were spread evenly, but at least an eighth
-    /// on each side, since they may not be.
+    /// About how many of its keys lie before `key`, which is inside: as if keys were spread evenly,
+    /// but at least an eighth on each side, since they may not be.
     fn keys_below(&self, key: &[u8]) -> u32 {
         let Some(end) = self.end() else { return self.passed.keys / 2 };
         let common = self.start().iter().zip(end).take_while(|(a, b)| a == b).count();
@@ -232,8 +232,8 @@ impl List {
         })
     }
 
-    /// Gives up that one of some gaps that was not used for the longest time, if that is longer than since `used`; whether
-    /// it did. All take turns to be among the some.
+    /// Gives up that one of some gaps that was not used for the longest time, if that is longer
+    /// than since `used`; whether it did. All take turns to be among the some.
     fn evict(&mut self, used: Option<u64>) -> bool {
         let chunks = self.chunks.len();
         let first = (self.time % chunks.max(1) as u64) as usize;

@@ -60,7 +60,8 @@ fn t3_dropped_keyspaces_leave_no_log() {
     assert!(left <= 8 * MIB, "{left} bytes of disk are left");
 }
 
-/// All that the last segments hold is of keyspaces that are gone, so that no flush ever says that it is not needed.
+/// All that the last segments hold is of keyspaces that are gone, so that no flush ever says that
+/// it is not needed.
 #[test]
 fn t3_what_dropped_keyspaces_wrote_last_leaves_no_log() {
     for mib_count in [14, 40] {

@@ -12,8 +12,8 @@ use firn_tree::Tree;
 use super::joining::{Joining, joined};
 use crate::world::{World, get_in, put, rows, session, tiny};
 
-/// Few, and sixteen times as many: what is linear takes sixteen times as long, what is quadratic 256
-/// times. Four times as long as either is left to a machine that is busy.
+/// Few, and sixteen times as many: what is linear takes sixteen times as long, what is quadratic
+/// 256 times. Four times as long as either is left to a machine that is busy.
 const FEW: u32 = 1_000;
 const MANY: u32 = 16 * FEW;
 const TIMES_MAX: f64 = 64.0;

@@ -1,5 +1,5 @@
-//! P11: scans beside few insertions, for whose sake compactions wrote 31 to 269 bytes for each byte inserted. Neighbours:
-//! point reads, which buy compactions too; a price below 1; the default.
+//! P11: scans beside few insertions, for whose sake compactions wrote 31 to 269 bytes for each byte
+//! inserted. Neighbours: point reads, which buy compactions too; a price below 1; the default.
 
 use firn_engine::Engine;
 use firn_engine::blocking::Blocking;
