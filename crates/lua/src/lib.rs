@@ -1,11 +1,14 @@
 //! Lua for scripts: what its safe interface cannot do.
 //!
-//! [`mlua`] runs Lua without `unsafe`. Three things that scripts need are not in its safe part, and are here:
+//! [`mlua`] runs Lua without `unsafe`. Five things that scripts need are not in its safe part, and
+//! are here:
 //!
 //! ```text
 //!   steered    a function of Rust that answers, raises any value, or suspends the coroutine it was called in
 //!   watch      a function of Rust that is asked again and again: go on, raise, suspend
+//!   measured   a function of Lua's own libraries whose bytes count: that is asked the sooner
 //!   line       where a coroutine stands that has failed
+//!   put_list   many values of a table at once, and `put_pairs`
 //! ```
 //! A function of C keeps the frame of who calls it, also where that is `return f()`: errors have the right line.
 //!
@@ -13,16 +16,20 @@
 //! - What scripts may do, and what they call: crate `firn-server`.
 //!
 //! # Safety model
-//! All `unsafe` is in `steered`. Its functions of C run on a state that Lua has given them, and rest on these:
+//! All `unsafe` is in `steered`. Its functions of C run on a state that Lua has given them, and
+//! rest on these:
 //! 1. **Frames without destructors.** `lua_error` and `lua_yield` leave by `longjmp`. The functions of C that call them, and
 //!    everything of Rust between them and Lua, hold nothing that would have to be dropped.
 //! 2. **Stack.** A function of C has at least `LUA_MINSTACK` (20) free slots, and uses fewer than ten, apart from the
 //!    arguments, which are there already.
-//! 3. **Own closures.** The functions of C are only ever made by this module, with the function of Rust as first upvalue.
+//! 3. **Own closures.** The functions of C are only ever made by this module, with the function
+//!    that they run as first upvalue, and the meter as last one.
 //! 4. **One state.** A pointer to a state is used only while the `Lua` that owns it is borrowed.
+//! 5. **One meter.** The meter of a `Lua` is application data of it of a type that only this module
+//!    has: it stays as long as functions can be called.
 
 #[expect(unsafe_code, reason = "the interpreter's C interface")]
 mod steered;
 
 pub use mlua;
-pub use steered::{Turn, line, steered, watch};
+pub use steered::{Measure, Meter, PUT_MAX, Turn, line, measured, put_list, put_pairs, steered, watch};

@@ -1,5 +1,8 @@
 //! Functions that steer the coroutine they are called in.
 
+mod meter;
+mod tables;
+
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -7,6 +10,9 @@ use std::rc::Rc;
 
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Thread, Value};
+
+pub use meter::{Measure, Meter, measured};
+pub use tables::{PUT_MAX, put_list, put_pairs};
 
 /// What happens after a function was called.
 #[derive(Debug)]
@@ -50,6 +56,8 @@ const LOOK_KIB: c_int = 512;
 /// What the hook looks at before it asks anybody.
 struct Probe {
     looks: Cell<c_int>,
+    /// What functions have gone over meanwhile.
+    meter: Rc<Meter>,
     /// Whether it is time to ask.
     is_due: Box<dyn Fn() -> bool>,
 }
@@ -84,18 +92,22 @@ pub fn steered(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static
         let arguments: Result<MultiValue> = (1..=count).map(|index| table.raw_get::<Value>(index)).collect();
         f(lua, arguments?)?.into_values(lua)
     })?;
+    let meter = Meter::pointer(&Meter::of(lua));
     let close = |state| {
-        // SAFETY: invariants 2 and 3: both functions are on top, and become the upvalues.
-        unsafe { ffi::lua_pushcclosure(state, steer, 2) }
+        // SAFETY: invariants 2 and 3: both functions and the meter are on top, and become the
+        // upvalues.
+        unsafe { ffi::lua_pushcclosure(state, steer, 3) }
     };
     // SAFETY: invariant 4; the closure leaves exactly the function on the stack.
-    unsafe { lua.exec_raw((stacked, packed), close) }
+    unsafe { lua.exec_raw((stacked, packed, meter), close) }
 }
 
 /// Lets `f` be asked again and again by every coroutine made from now on, whenever `is_due` says so: an answer means to go on.
 ///
 /// `is_due` is cheap, and asked after 4 096 instructions, or after fewer where there is much memory: one instruction, as that
-/// which joins two strings, may take a time that is proportional to it. It must not use the interpreter.
+/// which joins two strings, may take a time that is proportional to it. It is asked too, before the
+/// next instruction, after a call of a function of this crate with which the [`Meter`] was used up.
+/// It must not use the interpreter.
 ///
 /// # Errors
 /// What the interpreter says: no memory.
@@ -104,7 +116,7 @@ pub fn watch(
     is_due: impl Fn() -> bool + 'static,
     f: impl Fn(&Lua) -> Result<Turn> + 'static,
 ) -> Result<()> {
-    let probe = Rc::new(Probe { looks: Cell::new(0), is_due: Box::new(is_due) });
+    let probe = Rc::new(Probe { looks: Cell::new(0), meter: Meter::of(lua), is_due: Box::new(is_due) });
     let pointer = Rc::as_ptr(&probe).cast_mut().cast::<c_void>();
     let inner = lua.create_function(move |lua, ()| {
         // The function in the registry is what keeps the probe.
@@ -185,6 +197,10 @@ unsafe extern "C-unwind" fn steer(state: *mut lua_State) -> c_int {
     unsafe { ffi::lua_insert(state, 1) };
     // SAFETY: invariants 1 and 3: an error passes through nothing but this frame.
     unsafe { ffi::lua_call(state, given, ffi::LUA_MULTRET) };
+    // SAFETY: invariant 3.
+    let meter = unsafe { Meter::of_running(state, 3) };
+    // SAFETY: this is a function of C.
+    unsafe { meter.look_soon(state) };
     // SAFETY: invariant 3: the function answers at least the kind of turn.
     match unsafe { ffi::lua_tointeger(state, 1) } {
         ANSWER => {
@@ -240,8 +256,13 @@ unsafe fn is_due(state: *mut lua_State) -> bool {
     // SAFETY: `watch` has registered it, and the function beside it in the registry keeps it as long as there are hooks.
     let probe = unsafe { &*pointer };
     let looks = probe.looks.get() + 1 + kib / LOOK_KIB;
-    probe.looks.set(if looks < LOOKS { looks } else { 0 });
-    looks >= LOOKS && (probe.is_due)()
+    if looks < LOOKS && !probe.meter.is_used_up() {
+        probe.looks.set(looks);
+        return false;
+    }
+    probe.looks.set(0);
+    probe.meter.reset();
+    (probe.is_due)()
 }
 
 /// Asks the registered function when it is time.

@@ -150,3 +150,62 @@ fn the_clock_is_asked_more_often_the_more_memory_there_is() {
     assert!((20..30).contains(&little), "{little}");
     assert!(much > 10_000, "{much}");
 }
+
+#[test]
+fn the_clock_is_asked_for_the_bytes_that_functions_go_over() {
+    let asked_with = |work: &str| {
+        let lua = lua();
+        let meter = Meter::of(&lua);
+        let spend = steered(&lua, move |_, _| {
+            meter.spend(64 << 10);
+            Ok(Turn::Answer(MultiValue::new()))
+        });
+        lua.globals().set("spend", spend.unwrap()).unwrap();
+        let strings: Table = lua.globals().get("string").unwrap();
+        let measure = |name: &str, measure| {
+            let function: Function = strings.get(name).unwrap();
+            measured(&lua, &function, measure).unwrap()
+        };
+        lua.globals().set("upper", measure("upper", Measure::All)).unwrap();
+        lua.globals().set("sub", measure("sub", Measure::Answers)).unwrap();
+        let asked = Rc::new(Cell::new(0));
+        let counter = Rc::clone(&asked);
+        let is_due = move || {
+            counter.set(counter.get() + 1);
+            false
+        };
+        watch(&lua, is_due, |_| Ok(Turn::Answer(MultiValue::new()))).unwrap();
+        let text = format!("local s = ('x'):rep(100000) for i = 1, 10 do {work} end return #s");
+        let answer = resume(&lua, &thread(&lua, &text), ());
+        assert_eq!(answer[1].as_integer(), Some(100_000), "{work}: {answer:?}");
+        asked.get()
+    };
+    assert_eq!(asked_with("s:upper()"), 0);
+    assert_eq!(asked_with("upper(s)"), 10);
+    assert_eq!(asked_with("sub(s, 2)"), 10);
+    assert_eq!(asked_with("sub(s, 2, 3)"), 0);
+    assert_eq!(asked_with("spend()"), 10);
+    // What ends with a coroutine of its own is seen by the next look, wherever that is.
+    assert_eq!(asked_with("coroutine.wrap(function() return spend() end)()"), 10);
+}
+
+#[test]
+fn a_measured_function_is_the_same_but_for_that() {
+    let lua = lua();
+    let strings: Table = lua.globals().get("string").unwrap();
+    for name in ["upper", "format"] {
+        let function: Function = strings.get(name).unwrap();
+        strings.set(name, measured(&lua, &function, Measure::All).unwrap()).unwrap();
+    }
+    let text = "local ok, e = pcall(function() return (string.upper(nil)) end) return e";
+    let chunk = lua.load(text).set_name("@script");
+    let expected = "script:1: bad argument #1 to 'upper' (string expected, got nil)";
+    assert_eq!(chunk.eval::<String>().unwrap(), expected);
+    let found: (String, String) = lua.load("return ('aB'):upper(), ('%d%s'):format(1, 'x')").eval().unwrap();
+    assert_eq!(found, ("AB".to_owned(), "1x".to_owned()));
+    let of_lua: Function = lua.load("return function() end").eval().unwrap();
+    measured(&lua, &of_lua, Measure::All).unwrap_err();
+    // It keeps its text and its pattern with it.
+    let with_upvalue: Function = lua.load("return string.gmatch('a', 'a')").eval().unwrap();
+    measured(&lua, &with_upvalue, Measure::All).unwrap_err();
+}
