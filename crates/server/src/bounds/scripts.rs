@@ -1,5 +1,5 @@
-//! What scripts size. What ends them otherwise stands where it does: steps of patterns and time in
-//! `stage`, instructions in crate `lua`.
+//! What scripts size. What ends their turns otherwise stands where it does: steps of patterns and
+//! time in `stage`, what one call goes over in `work`, instructions and bytes in crate `lua`.
 
 /// Memory that one script may make the server hold, Lua's included.
 pub(crate) const SCRIPT_BYTES_MAX: usize = 256 << 20;

@@ -53,7 +53,7 @@ pub(crate) use prefetch::{PrefetchKeys, prefetch};
 pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all, unsubscribe_at_once};
 pub(crate) use request::Request;
 pub(crate) use run::Run;
-pub(crate) use script::{Interpreters, Scripts};
+pub(crate) use script::{Interpreters, Running, Scripts};
 pub(crate) use transactions::{discard, unwatch, unwatch_at_once};
 
 /// The one command that is never paused: it ends the pause.

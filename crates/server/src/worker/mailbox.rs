@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Question;
+use crate::execute::Running;
 use crate::handover::Handed;
 use crate::net::Alarm;
 use crate::subscriptions::{Addressee, Published};
@@ -17,8 +18,9 @@ pub(crate) struct Mailbox {
     pub(super) alarm: Arc<Alarm>,
     /// Connections that the worker has or will get.
     pub(crate) client_count: AtomicUsize,
-    /// A script runs where it cannot be suspended: new connections go to other workers.
-    pub(crate) is_held: AtomicBool,
+    /// The script that the worker runs right now: as long as it keeps the thread, new connections
+    /// go to other workers.
+    pub(crate) script: Running,
 }
 
 /// What a worker is told.
@@ -49,7 +51,7 @@ impl Mailbox {
             messages: Mutex::default(),
             alarm,
             client_count: AtomicUsize::new(0),
-            is_held: AtomicBool::new(false),
+            script: Running::default(),
         })
     }
 

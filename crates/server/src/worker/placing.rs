@@ -7,19 +7,24 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{Mailbox, Message, Worker};
+use crate::execute::Running;
 use crate::statistics::Measure;
 
+/// How long a script keeps its thread when no more connections are given to that: some turns.
+const KEPT_NS: u64 = 10_000_000;
+
 impl Worker {
-    /// Whether a script keeps this thread to itself from now on.
-    pub(crate) fn hold_thread(&self, is_held: bool) {
-        self.shared.mailboxes[self.index].is_held.store(is_held, Ordering::Relaxed);
+    /// The script that this thread runs, as others see it.
+    pub(crate) fn script(&self) -> &Running {
+        &self.shared.mailboxes[self.index].script
     }
 
     pub(super) fn accept(&self) -> Option<TcpStream> {
         self.sockets.borrow_mut().accept()
     }
 
-    /// Gives a new connection to the worker with the fewest.
+    /// Gives a new connection to the worker with the fewest, of those whose threads are not kept by
+    /// a script.
     pub(super) fn place(self: &Rc<Self>, stream: TcpStream) {
         if self.shared.client_count.fetch_add(1, Ordering::Relaxed) >= self.shared.parameters.clients_max() {
             self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
@@ -37,8 +42,9 @@ impl Worker {
             let _ = io::Write::write(&mut &stream, PROTECTED);
             return;
         }
+        let kept_ns = self.monotonic_ns().saturating_sub(KEPT_NS);
         let load = |mailbox: &&Mailbox| {
-            (mailbox.is_held.load(Ordering::Relaxed), mailbox.client_count.load(Ordering::Relaxed))
+            (mailbox.script.is_kept_since(kept_ns), mailbox.client_count.load(Ordering::Relaxed))
         };
         let placing = self.shared.placing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mailbox) = self.shared.mailboxes.iter().min_by_key(load) else { return };

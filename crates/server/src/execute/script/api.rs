@@ -6,16 +6,21 @@ use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use firn_lua::{Turn, steered};
 use firn_protocol::command::{self, Refusal};
 use firn_protocol::resp::{OwnedArguments, Protocol};
+use sha1::{Digest, Sha1};
 
 use super::convert::{error_line, error_table, text_of};
-use super::source::{hexadecimal, sum_of};
+use super::source::hexadecimal;
 use super::stage::Stage;
+use super::work::string_bytes;
 
 /// The release whose scripts run here unchanged.
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: i64 = 0x0007_000f;
 
 const WRONG_ARGUMENTS: &[u8] = b"ERR wrong number or type of arguments";
+
+/// Bytes of a sum that are gone over at once.
+const SUMMED_BYTES: usize = 64 << 10;
 
 type Made = fn(&Lua, MultiValue) -> mlua::Result<Turn>;
 
@@ -35,10 +40,11 @@ pub(super) fn redis(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
         "acl_check_cmd",
         steered(lua, move |lua, arguments| acl_check(lua, &of_stage, &arguments))?,
     )?;
-    let functions: [(&str, Made); 8] = [
+    let of_stage = Rc::clone(stage);
+    table.raw_set("sha1hex", steered(lua, move |lua, arguments| sha1(lua, &of_stage, &arguments))?)?;
+    let functions: [(&str, Made); 7] = [
         ("error_reply", |lua, arguments| reply(lua, "err", &arguments)),
         ("status_reply", |lua, arguments| reply(lua, "ok", &arguments)),
-        ("sha1hex", sha1),
         ("log", log),
         ("set_repl", set_replication),
         ("replicate_commands", |lua, _| answer(lua, true)),
@@ -46,7 +52,13 @@ pub(super) fn redis(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
         ("debug", |lua, _| answer(lua, ())),
     ];
     for (name, function) in functions {
-        table.raw_set(name, steered(lua, function)?)?;
+        let of_stage = Rc::clone(stage);
+        let counted = move |lua: &Lua, arguments: MultiValue| {
+            // Whether the script must end is asked soon enough after the call.
+            let _ = of_stage.work(string_bytes(&arguments));
+            function(lua, arguments)
+        };
+        table.raw_set(name, steered(lua, counted)?)?;
     }
     let numbers = [
         ("LOG_DEBUG", 0),
@@ -88,11 +100,18 @@ fn reply(lua: &Lua, field: &str, arguments: &MultiValue) -> mlua::Result<Turn> {
     answer(lua, table)
 }
 
-fn sha1(lua: &Lua, arguments: MultiValue) -> mlua::Result<Turn> {
-    match (arguments.len(), arguments.front()) {
-        (1, Some(value)) => answer(lua, hexadecimal(&sum_of(&text_of(value).unwrap_or_default()))),
-        _ => raise(lua, "ERR wrong number of arguments"),
+fn sha1(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> mlua::Result<Turn> {
+    let (1, Some(value)) = (arguments.len(), arguments.front()) else {
+        return raise(lua, "ERR wrong number of arguments");
+    };
+    let mut sum = Sha1::new();
+    for piece in text_of(value).unwrap_or_default().chunks(SUMMED_BYTES) {
+        if stage.work(piece.len()).is_err() {
+            return raise(lua, "ERR the script must end");
+        }
+        sum.update(piece);
     }
+    answer(lua, hexadecimal(&sum.finalize().into()))
 }
 
 /// `log`: there is no log that scripts write to; what is wrong about the call is said.

@@ -54,12 +54,13 @@ impl Drop for Held {
 }
 
 impl Stage {
-    /// Counts `bytes` that are about to be made outside of Lua.
+    /// Counts `bytes` that are about to be made outside of Lua, and gone over.
     ///
     /// # Errors
     /// They would be too many.
     pub(super) fn hold(self: &Rc<Self>, lua: &Lua, bytes: usize) -> Result<Held> {
         self.check_memory(lua, bytes)?;
+        self.meter.spend(bytes);
         self.held_bytes.set(self.held_bytes.get() + bytes);
         Ok(Held { stage: Rc::clone(self), bytes })
     }

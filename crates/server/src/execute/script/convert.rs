@@ -96,13 +96,13 @@ pub(super) struct Answer<'a, 'r> {
     pub(super) reply: &'a mut Reply<'r>,
     /// What the script speaks, which says what booleans are.
     pub(super) protocol: Protocol,
-    pub(super) cost: Cost,
+    pub(super) cost: Cost<'a>,
 }
 
 impl Answer<'_, '_> {
     /// Writes one value. Metatables play no part.
     pub(super) fn write(&mut self, value: &Value, depth: usize) -> Result<()> {
-        if !self.cost.add(value) {
+        if self.cost.check(value).is_err() {
             return Err(Error::runtime("the reply of the script is too long"));
         }
         if depth > ANSWER_DEPTH_MAX {

@@ -9,6 +9,11 @@ pub(super) fn general(number: f64, digits: usize) -> String {
         return if number < 0.0 { "-inf" } else { "inf" }.into();
     }
     let digits = digits.max(1);
+    // Whole numbers that have all their digits are most of what there is.
+    if number.fract() == 0.0 && number.abs() < 10_f64.powi(digits.min(15) as i32) && !is_negative_zero(number)
+    {
+        return (number as i64).to_string();
+    }
     let scientific = format!("{number:.*e}", digits - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or_default();
@@ -18,6 +23,10 @@ pub(super) fn general(number: f64, digits: usize) -> String {
     }
     let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
     without_zeros(&format!("{number:.decimals$}")).into()
+}
+
+fn is_negative_zero(number: f64) -> bool {
+    number == 0.0 && number.is_sign_negative()
 }
 
 fn without_zeros(number: &str) -> &str {

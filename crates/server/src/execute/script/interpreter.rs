@@ -9,12 +9,14 @@ use std::rc::Rc;
 
 use firn_lua::mlua::chunk::ChunkMode;
 use firn_lua::mlua::thread::ThreadStatus;
-use firn_lua::mlua::{self, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value};
-use firn_lua::{Turn, line, watch};
+use firn_lua::mlua::{
+    self, Function, IntoLuaMulti, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value,
+};
+use firn_lua::{Turn, line, steered, watch};
 
 use super::source::{Source, Sum, hexadecimal};
 use super::stage::{Actor, Stage, Suspension};
-use super::{api, bits, convert, json, msgpack, patterns, random, structs};
+use super::{api, bits, convert, json, msgpack, patterns, random, structs, work};
 use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPTS_AT_ONCE_MAX, UNPACKED_MAX};
 use crate::failure::{Failure, Result};
 use crate::statistics::Gauge;
@@ -149,7 +151,8 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         lua.set_memory_limit(SCRIPT_BYTES_MAX)?;
-        let stage = Rc::new(Stage::default());
+        work::measure(&lua)?;
+        let stage = Rc::new(Stage::new(&lua));
         let given = lua.create_table()?;
         given.raw_set("redis", api::redis(&lua, &stage)?)?;
         let options = Rc::new(json::Options::new());
@@ -162,7 +165,10 @@ impl Interpreter {
         let of_stage = Rc::clone(&stage);
         let is_suspending = lua.create_function(move |_, ()| Ok(of_stage.suspension.borrow().is_some()))?;
         let of_stage = Rc::clone(&stage);
-        let is_over = lua.create_function(move |_, ()| Ok(of_stage.over().is_some()))?;
+        // It is asked wherever an error is caught, and steered so that the turn is looked at there:
+        // the bytes that a call which failed has gone over ended with the coroutine that it was in.
+        let is_over =
+            steered(&lua, move |lua, _| Ok(Turn::Answer(of_stage.over().is_some().into_lua_multi(lua)?)))?;
         let of_stage = Rc::clone(&stage);
         let is_deep = lua.create_function(move |_, ()| Ok(of_stage.is_deep()))?;
         let patterns = patterns::library(&lua, &stage)?;
@@ -262,7 +268,6 @@ impl Interpreter {
         let mut given = MultiValue::new();
         loop {
             given.push_front(Value::Thread(thread.clone()));
-            self.stage.begin_turn();
             self.stage.mark_stack();
             let mut answer: MultiValue = match self.resume.call(std::mem::take(&mut given)) {
                 Ok(answer) => answer,
@@ -276,6 +281,7 @@ impl Interpreter {
             if thread.status() != ThreadStatus::Resumable {
                 return Ended::Value(value);
             }
+            self.stage.leave_thread(worker);
             // What it yields by itself finds nobody who would take it.
             let suspension = self.stage.suspension.take();
             match suspension {
@@ -283,7 +289,7 @@ impl Interpreter {
                     let text = "ERR attempt to yield across metamethod/C-call boundary";
                     return Ended::Failed(self.placed(source, thread, text.as_bytes().to_vec()));
                 }
-                Some(Suspension::Pause) => worker.pause().await,
+                Some(Suspension::Pause) => worker.breathe().await,
                 Some(Suspension::Command(performance, is_raising)) => {
                     worker.pause().await;
                     let (actor, reply) = performance.await;
@@ -294,11 +300,14 @@ impl Interpreter {
                         Ok(_) => self.stage.demand(Demand::InPlace),
                         Err(error) => return Ended::Failed(format!("ERR {error}").into_bytes()),
                     }
-                    if let Some(demand) = self.stage.over() {
-                        return Ended::Over(demand);
-                    }
                 }
             }
+            if self.stage.is_ended(worker)
+                && let Some(demand) = self.stage.over()
+            {
+                return Ended::Over(demand);
+            }
+            self.stage.take_thread(worker);
         }
     }
 

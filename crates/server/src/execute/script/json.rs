@@ -67,7 +67,7 @@ pub(super) fn library(lua: &Lua, stage: &Rc<Stage>, options: &Rc<Options>) -> ml
     let (of, at) = (Rc::clone(options), Rc::clone(stage));
     add(lua, &table, "encode", move |lua, arguments| match (arguments.len(), arguments.front()) {
         (1, Some(value)) => {
-            let cost = Cost::within(at.room(lua));
+            let cost = Cost::of(&at, lua);
             let mut encoder = encode::Encoder { options: &of, stage: &at, out: Vec::new(), cost };
             encoder.value(value, 0)?;
             Ok(lua.create_string(&encoder.out)?.into_lua_multi(lua)?)

@@ -4,6 +4,7 @@ use firn_lua::mlua::{self, Function, Lua, LuaString, MultiValue, Table, Value};
 use firn_lua::{Turn, steered};
 
 use super::api::number;
+use super::stage::Stage;
 
 /// What is wrong with a call, without the place.
 pub(super) struct Complaint(pub(super) String);
@@ -67,43 +68,42 @@ const SCALAR_COST: usize = 32;
 
 /// How much may still be made of a value: bytes of strings, and for everything else so many. A table that lies at many places
 /// is written at each of them, so that a small one can stand for more than there is memory, or time.
-pub(super) struct Cost(usize);
+pub(super) struct Cost<'s> {
+    left: usize,
+    stage: &'s Stage,
+}
 
-impl Cost {
-    /// So much may be made, which is copied once at its end.
-    pub(super) fn within(bytes: usize) -> Self {
-        Self(bytes / 2)
+impl<'s> Cost<'s> {
+    /// As much may be made as the script may still hold; it is copied once at its end.
+    pub(super) fn of(stage: &'s Stage, lua: &Lua) -> Self {
+        Self { left: stage.room(lua) / 2, stage }
     }
 
-    /// Counts one more value; `false` once it is too much.
-    pub(super) fn add(&mut self, value: &Value) -> bool {
+    /// Counts one more value.
+    ///
+    /// # Errors
+    /// It is too much, or the script must end.
+    pub(super) fn check(&mut self, value: &Value) -> Result<(), Complaint> {
         let cost = match value {
             Value::Table(_) => TABLE_COST,
             Value::String(text) => SCALAR_COST + text.as_bytes().len(),
             _ => SCALAR_COST,
         };
-        self.take(cost)
-    }
-
-    fn take(&mut self, cost: usize) -> bool {
-        let is_left = cost <= self.0;
-        self.0 = self.0.saturating_sub(cost);
-        is_left
+        self.spend(cost)
     }
 
     /// Counts so many more bytes.
+    ///
+    /// # Errors
+    /// They are too many, or the script must end.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<(), Complaint> {
-        self.take(bytes).then_some(()).ok_or_else(too_long)
+        let is_left = bytes <= self.left;
+        self.left = self.left.saturating_sub(bytes);
+        match is_left {
+            true => self.stage.work(bytes),
+            false => Err(Complaint("the result is too long".into())),
+        }
     }
-
-    /// The same, with a complaint.
-    pub(super) fn check(&mut self, value: &Value) -> Result<(), Complaint> {
-        self.add(value).then_some(()).ok_or_else(too_long)
-    }
-}
-
-fn too_long() -> Complaint {
-    Complaint("the result is too long".into())
 }
 
 /// What is said of the argument at `index`, counted from 1, of `function`.

@@ -13,10 +13,13 @@ mod cache;
 mod decimal;
 mod convert;
 mod stage;
+mod running;
 mod budget;
+mod work;
 mod interpreter;
 mod api;
 mod library;
+mod filling;
 mod json;
 mod msgpack;
 mod structs;
@@ -42,10 +45,12 @@ use crate::worker::Worker;
 use convert::Answer;
 use interpreter::Ended;
 use library::Cost;
+use running::Found;
 use source::{Source, hexadecimal, parse_sum};
 use stage::Actor;
 
 pub(crate) use interpreter::Interpreters;
+pub(crate) use running::Running;
 pub(crate) use source::Scripts;
 
 const EVAL: CommandId = id_of("eval");
@@ -128,13 +133,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
             call.reply(|reply| reply.ok());
             Ok(())
         }
-        SCRIPT_KILL => {
-            if !call.worker.shared.scripts.kill() {
-                return Err(Failure::new("NOTBUSY No scripts in execution right now."));
-            }
-            call.reply(|reply| reply.ok());
-            Ok(())
-        }
+        SCRIPT_KILL => kill(call).await,
         SCRIPT_HELP | FUNCTION_HELP => {
             call.reply_help();
             Ok(())
@@ -214,7 +213,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
             let start = call.out.len();
             let mut reply = Reply::new(call.out, call.protocol);
             let protocol = interpreter.stage.protocol.get();
-            let cost = Cost::within(interpreter.stage.room(&interpreter.lua));
+            let cost = Cost::of(&interpreter.stage, &interpreter.lua);
             let mut answer = Answer { reply: &mut reply, protocol, cost };
             let written = answer.write(&value, 0);
             if let Some(line) = call.out.get(start..).and_then(|reply| reply.strip_prefix(b"-")) {
@@ -241,6 +240,27 @@ async fn load(call: &mut Call<'_>) -> Result<()> {
     let sum = hexadecimal(&source.sum);
     call.reply(|reply| reply.bulk(sum.as_bytes()));
     Ok(())
+}
+
+/// `SCRIPT KILL`: all scripts that run for longer than a turn. One that began just now is waited
+/// for until it is over, or that old.
+async fn kill(call: &mut Call<'_>) -> Result<()> {
+    let (worker, shared) = (call.worker, &call.worker.shared);
+    let asked_ns = worker.monotonic_ns();
+    loop {
+        let old_ns = worker.monotonic_ns().saturating_sub(shared.settings.turn_us * 1000);
+        // First those on threads: what leaves one is among the others before.
+        let found: Vec<Found> =
+            shared.mailboxes.iter().map(|mailbox| mailbox.script.kill(old_ns, asked_ns)).collect();
+        if shared.scripts.kill() || found.contains(&Found::Old) {
+            call.reply(|reply| reply.ok());
+            return Ok(());
+        }
+        if !found.contains(&Found::Young) {
+            return Err(Failure::new("NOTBUSY No scripts in execution right now."));
+        }
+        worker.breathe().await;
+    }
 }
 
 /// `SCRIPT EXISTS sha1 [sha1 ...]`

@@ -4,8 +4,10 @@ use std::rc::Rc;
 
 use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
+use super::filling::{List, Pairs};
 use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
 use super::stage::Stage;
+use super::work::STEP_BYTES;
 use crate::bounds::{MSGPACK_READ_DEPTH_MAX, MSGPACK_WRITTEN_DEPTH_MAX, RESULTS_MAX};
 
 /// The library.
@@ -49,14 +51,14 @@ fn pack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
     if arguments.is_empty() {
         return Err(bad_argument(0, "pack", "MessagePack pack needs input."));
     }
-    let (mut out, mut cost) = (Vec::new(), Cost::within(stage.room(lua)));
+    let (mut out, mut cost) = (Vec::new(), Cost::of(stage, lua));
     for value in arguments {
         write(value, 0, &mut out, &mut cost)?;
     }
     Ok(lua.create_string(&out)?.into_lua_multi(lua)?)
 }
 
-fn write(value: &Value, depth: usize, out: &mut Vec<u8>, cost: &mut Cost) -> Result<(), Complaint> {
+fn write(value: &Value, depth: usize, out: &mut Vec<u8>, cost: &mut Cost<'_>) -> Result<(), Complaint> {
     cost.check(value)?;
     match value {
         Value::Boolean(yes) => out.push(if *yes { 0xc3 } else { 0xc2 }),
@@ -115,7 +117,7 @@ fn write_len(len: usize, tag: u8, out: &mut Vec<u8>) {
     }
 }
 
-fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>, cost: &mut Cost) -> Result<(), Complaint> {
+fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>, cost: &mut Cost<'_>) -> Result<(), Complaint> {
     let (mut count, mut highest, mut is_array) = (0, 0, true);
     for pair in table.pairs::<Value, Value>() {
         count += 1;
@@ -191,6 +193,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, Complaint> {
+        self.stage.work(STEP_BYTES)?;
         let tag = self.take(1)?[0];
         let number = |number: f64| Ok(Value::Number(number));
         match tag {
@@ -234,6 +237,7 @@ impl<'a> Reader<'a> {
     }
 
     fn string(&mut self, len: usize) -> Result<Value, Complaint> {
+        self.stage.work(len)?;
         let text = self.take(len)?;
         Ok(Value::String(self.lua.create_string(text)?))
     }
@@ -252,24 +256,24 @@ impl<'a> Reader<'a> {
 
     fn array(&mut self, len: usize, depth: usize) -> Result<Value, Complaint> {
         self.check(depth)?;
-        let table = self.lua.create_table()?;
-        for index in 1..=len {
-            table.raw_set(index, self.value(depth + 1)?)?;
+        let mut list = List::new(self.lua)?;
+        for _ in 0..len {
+            list.push(self.value(depth + 1)?)?;
         }
-        Ok(Value::Table(table))
+        Ok(list.table()?)
     }
 
     fn map(&mut self, len: usize, depth: usize) -> Result<Value, Complaint> {
         self.check(depth)?;
-        let table = self.lua.create_table()?;
+        let mut pairs = Pairs::new(self.lua)?;
         for _ in 0..len {
             let key = self.value(depth + 1)?;
             let value = self.value(depth + 1)?;
             if key.is_nil() || matches!(key, Value::Number(number) if number.is_nan()) {
                 return Err(Complaint("Bad data format in input.".into()));
             }
-            table.raw_set(key, value)?;
+            pairs.push(key, value)?;
         }
-        Ok(Value::Table(table))
+        Ok(pairs.table()?)
     }
 }

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use firn_engine::KeyspaceId;
-use firn_lua::Turn;
 use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Value};
+use firn_lua::{Meter, Turn};
 use firn_protocol::command::{self, Command, CommandId, Flag, Refusal, id_of};
 use firn_protocol::resp::{self, OwnedArguments, Protocol};
 
@@ -37,9 +37,6 @@ use crate::worker::Worker;
 
 const PUBLISH: CommandId = id_of("publish");
 const SPUBLISH: CommandId = id_of("spublish");
-
-/// How long a script runs before others have a turn.
-const TURN_NS: u64 = 2_000_000;
 
 /// The clock may stand still, in tests: after being asked so often a turn is over too.
 const ASKS_MAX: u32 = 256;
@@ -90,6 +87,10 @@ pub(super) struct Stage {
     turn_ends_ns: Cell<u64>,
     asks: Cell<u32>,
     steps: Cell<u64>,
+    /// Bytes that calls have gone over since a hook has looked.
+    pub(super) meter: Rc<Meter>,
+    /// The same since a call has looked.
+    pub(super) unseen_bytes: Cell<usize>,
     /// Memory outside of Lua that is counted.
     pub(super) held_bytes: Cell<usize>,
     /// What the unit will write and send, as it was last seen.
@@ -101,6 +102,11 @@ pub(super) struct Stage {
 }
 
 impl Stage {
+    /// The stage of the scripts that `lua` runs.
+    pub(super) fn new(lua: &Lua) -> Self {
+        Self { meter: Meter::of(lua), ..Self::default() }
+    }
+
     /// A script begins.
     pub(super) fn begin(&self, actor: Actor) {
         let coverage = actor.transaction.coverage();
@@ -109,23 +115,43 @@ impl Stage {
         self.begun_ms.set(worker.monotonic_ms());
         let until_ms = self.begun_ms.get().saturating_add(worker.shared.settings.script_in_place_ms_max);
         self.in_place_until_ms.set(until_ms);
-        worker.hold_thread(self.is_in_place.get());
-        self.worker.replace(Some(worker));
+        self.worker.replace(Some(Rc::clone(&worker)));
         self.client.replace(Some(Rc::clone(&actor.client)));
         self.actor.replace(Some(actor));
         self.suspension.replace(None);
         self.protocol.set(Protocol::Resp2);
         self.over.set(None);
         self.unwritten_bytes.set(0);
-        self.begin_turn();
+        self.take_thread(&worker);
     }
 
-    /// The script goes on: others have had their turn.
-    pub(super) fn begin_turn(&self) {
-        let now_ns = self.worker().map_or(0, |worker| worker.monotonic_ns());
-        self.turn_ends_ns.set(now_ns + TURN_NS);
+    /// The script goes on, as if others had had their turn.
+    fn begin_turn(&self, worker: &Worker, now_ns: u64) {
+        self.turn_ends_ns.set(now_ns + worker.shared.settings.turn_us * 1000);
         self.asks.set(0);
         self.steps.set(STEPS);
+    }
+
+    /// The script is suspended: it can be killed meanwhile.
+    pub(super) fn leave_thread(&self, worker: &Worker) {
+        self.long_run(worker);
+        if worker.script().end() {
+            self.demand(Demand::End);
+        }
+    }
+
+    /// The script begins, or goes on after others have had their turn.
+    pub(super) fn take_thread(&self, worker: &Worker) {
+        let now_ns = worker.monotonic_ns();
+        worker.script().begin(now_ns);
+        self.begin_turn(worker, now_ns);
+    }
+
+    /// The script runs for longer than a turn: from now on all know of it.
+    fn long_run(&self, worker: &Worker) -> Arc<LongRun> {
+        let mut long = self.long.borrow_mut();
+        let run = long.get_or_insert_with(|| worker.shared.scripts.begin_long(self.begun_ms.get()));
+        Arc::clone(run)
     }
 
     /// Whether others are to have a turn.
@@ -145,11 +171,6 @@ impl Stage {
         &self.steps
     }
 
-    /// Something took as long as so many steps.
-    pub(super) fn spend(&self, steps: u64) {
-        self.steps.set(self.steps.get().saturating_sub(steps));
-    }
-
     /// It has ended: who acted, unless that is lost with a command that did not end, and what [`over`](Self::over) says.
     ///
     /// Who killed it was told so, and it is neither written nor done again, even if it came to its end without noticing.
@@ -157,9 +178,8 @@ impl Stage {
         let (worker, long) = (self.worker.take(), self.long.take());
         let mut was_killed = false;
         if let Some(worker) = worker {
-            was_killed = long.is_some_and(|run| worker.shared.scripts.end_long(&run));
+            was_killed = long.is_some_and(|run| worker.shared.scripts.end_long(&run)) | worker.script().end();
             worker.shared.scripts.change_part(self.part_bytes.take(), 0);
-            worker.hold_thread(false);
         }
         let over = if was_killed { Some(Demand::End) } else { self.over() };
         self.client.replace(None);
@@ -221,7 +241,7 @@ impl Stage {
             performed
         });
         if is_pausing && is_in_place {
-            self.begin_turn();
+            self.begin_turn(&worker, worker.monotonic_ns());
         } else if is_pausing {
             self.suspension.replace(Some(Suspension::Command(performance, is_raising)));
             return Ok(Turn::Suspend);
@@ -352,7 +372,7 @@ impl Stage {
             return self.failed(lua, failure.line().as_bytes(), true);
         }
         if self.is_in_place.get() {
-            self.begin_turn();
+            self.begin_turn(&worker, worker.monotonic_ns());
             return Ok(Turn::Answer(MultiValue::new()));
         }
         self.suspension.replace(Some(Suspension::Pause));
@@ -361,13 +381,12 @@ impl Stage {
 
     /// Whether the script is to end: it was killed, which it can be from now on, its server ends, its time is over, or what it
     /// answers will be read by nobody.
-    fn is_ended(&self, worker: &Rc<Worker>) -> bool {
+    pub(super) fn is_ended(&self, worker: &Rc<Worker>) -> bool {
         let now_ms = worker.monotonic_ms();
-        let mut long = self.long.borrow_mut();
-        let run = long.get_or_insert_with(|| worker.shared.scripts.begin_long(self.begun_ms.get()));
+        let is_killed = self.long_run(worker).is_killed() || worker.script().is_killed();
         let is_busy = now_ms.saturating_sub(self.begun_ms.get()) > worker.shared.parameters.busy_ms();
         let is_gone = || self.client.borrow().as_ref().is_some_and(|client| worker.is_gone(client));
-        if run.is_killed() || worker.shared.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
+        if is_killed || worker.shared.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
             self.demand(Demand::End);
         } else if self.is_in_place.get() && now_ms >= self.in_place_until_ms.get() {
             self.demand(Demand::Late);

@@ -6,15 +6,18 @@ use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value}
 
 use super::library::{Answered, Complaint, add, bad_argument, number_at, string_at};
 use super::stage::Stage;
+use super::work::{STEP_BYTES, string_bytes};
 use crate::bounds::{RESULTS_MAX, STRUCT_INTEGER_BYTES_MAX};
 
 /// The library.
 pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let at = Rc::clone(stage);
-    add(lua, &table, "pack", move |lua, arguments| pack(lua, at.room(lua) / 2, arguments))?;
-    add(lua, &table, "unpack", unpack)?;
-    add(lua, &table, "size", size)?;
+    add(lua, &table, "pack", move |lua, arguments| pack(lua, &at, arguments))?;
+    let at = Rc::clone(stage);
+    add(lua, &table, "unpack", move |lua, arguments| unpack(lua, &at, arguments))?;
+    let at = Rc::clone(stage);
+    add(lua, &table, "size", move |lua, arguments| size(lua, &at, arguments))?;
     Ok(table)
 }
 
@@ -35,6 +38,7 @@ enum Field {
 
 /// Reads a format, option by option.
 struct Format<'f> {
+    stage: &'f Stage,
     text: &'f [u8],
     at: usize,
     is_little: bool,
@@ -43,14 +47,18 @@ struct Format<'f> {
 }
 
 impl<'f> Format<'f> {
-    fn new(text: &'f [u8], function: &'static str) -> Self {
-        Self { text, at: 0, is_little: true, align_max: 1, function }
+    fn new(stage: &'f Stage, text: &'f [u8], function: &'static str) -> Self {
+        Self { stage, text, at: 0, is_little: true, align_max: 1, function }
     }
 
     /// The next field, and by how much it is moved to be aligned after `total` bytes.
+    ///
+    /// # Errors
+    /// The format is wrong, or the script must end.
     fn next(&mut self, total: usize) -> Result<Option<(Field, usize)>, Complaint> {
         while let Some(option) = self.text.get(self.at).copied() {
             self.at += 1;
+            self.stage.work(STEP_BYTES)?;
             let field = match option {
                 b' ' => continue,
                 b'<' => {
@@ -122,11 +130,11 @@ impl<'f> Format<'f> {
     }
 }
 
-/// At most `bytes_max` bytes.
-fn pack(lua: &Lua, bytes_max: usize, arguments: &MultiValue) -> Answered {
+fn pack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
+    let bytes_max = stage.room(lua) / 2;
     let text = string_at(lua, arguments, 1, "pack")?;
     let text = text.as_bytes();
-    let mut format = Format::new(&text, "pack");
+    let mut format = Format::new(stage, &text, "pack");
     let (mut out, mut index) = (Vec::new(), 2);
     let check = |len: usize| match len > bytes_max {
         true => Err(Complaint("resulting string too large".into())),
@@ -181,10 +189,11 @@ fn pack(lua: &Lua, bytes_max: usize, arguments: &MultiValue) -> Answered {
         }
         index += 1;
     }
+    stage.work(out.len())?;
     Ok(lua.create_string(&out)?.into_lua_multi(lua)?)
 }
 
-fn unpack(lua: &Lua, arguments: &MultiValue) -> Answered {
+fn unpack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
     let (text, data) = (string_at(lua, arguments, 1, "unpack")?, string_at(lua, arguments, 2, "unpack")?);
     let (text, data) = (text.as_bytes(), data.as_bytes());
     let start = match arguments.get(2) {
@@ -195,7 +204,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue) -> Answered {
         return Err(bad_argument(3, "unpack", "offset must be 1 or greater"));
     }
     let mut at = start as usize - 1;
-    let mut format = Format::new(&text, "unpack");
+    let mut format = Format::new(stage, &text, "unpack");
     let mut values = MultiValue::new();
     let short = || bad_argument(2, "unpack", "data string too short");
     while let Some((field, padding)) = format.next(at)? {
@@ -246,6 +255,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue) -> Answered {
             }
         }
     }
+    stage.work(string_bytes(&values))?;
     values.push_back((at as f64 + 1.0).into_lua(lua)?);
     Ok(values)
 }
@@ -259,10 +269,10 @@ fn integer(little: &[u8], is_signed: bool) -> f64 {
     }
 }
 
-fn size(lua: &Lua, arguments: &MultiValue) -> Answered {
+fn size(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
     let text = string_at(lua, arguments, 1, "size")?;
     let text = text.as_bytes();
-    let mut format = Format::new(&text, "size");
+    let mut format = Format::new(stage, &text, "size");
     let mut total = 0;
     while let Some((field, padding)) = format.next(total)? {
         total += padding;

@@ -6,6 +6,7 @@ mod answers;
 mod parameters;
 mod told;
 mod script_bounds;
+mod script_bytes;
 mod script_ends;
 mod script_holes;
 mod script_memory;

@@ -41,7 +41,7 @@ fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
     assert!(complaints.is_empty(), "{complaints}");
 }
 
-fn turns_given(client: &mut Client) -> u64 {
+pub(super) fn turns_given(client: &mut Client) -> u64 {
     let Value::Bulk(text) = client.say("INFO stats") else { panic!("a text") };
     let text = String::from_utf8(text).expect("text");
     let line = text.lines().find_map(|line| line.strip_prefix("turns_given:")).expect("it is told");

@@ -2,8 +2,10 @@
 
 use firn_lua::mlua::{Lua, Value};
 
+use super::super::filling::{List, Pairs};
 use super::super::library::Complaint;
 use super::super::stage::Stage;
+use super::super::work::STEP_BYTES;
 use super::Options;
 
 pub(super) struct Decoder<'a> {
@@ -57,6 +59,7 @@ impl Decoder<'_> {
         if matches!(self.text, [0, ..] | [_, 0, ..]) {
             return Err(Complaint("JSON parser does not support UTF-16 or UTF-32".into()));
         }
+        self.stage.work(self.text.len())?;
         let (start, token) = self.token();
         let value = self.value(start, token, 0)?;
         match self.token() {
@@ -66,6 +69,7 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, start: usize, token: Token, depth: usize) -> Found<Value> {
+        self.stage.work(STEP_BYTES)?;
         Ok(match token {
             Token::Text(text) => Value::String(self.lua.create_string(text)?),
             Token::Number(number) => Value::Number(number),
@@ -88,32 +92,33 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    // The frame of a level is that of this or of `object`, and not of both.
+    #[inline(never)]
     fn array(&mut self, depth: usize) -> Found<Value> {
         self.check_depth(depth)?;
-        let table = self.lua.create_table()?;
+        let mut list = List::new(self.lua)?;
         let (mut start, mut token) = self.token();
         if matches!(token, Token::ArrayEnd) {
-            return Ok(Value::Table(table));
+            return Ok(list.table()?);
         }
-        let mut index = 1;
         loop {
-            table.raw_set(index, self.value(start, token, depth)?)?;
+            list.push(self.value(start, token, depth)?)?;
             match self.token() {
-                (_, Token::ArrayEnd) => return Ok(Value::Table(table)),
+                (_, Token::ArrayEnd) => return Ok(list.table()?),
                 (_, Token::Comma) => {}
                 (start, other) => return Err(wrong("comma or array end", start, &other)),
             }
             (start, token) = self.token();
-            index += 1;
         }
     }
 
+    #[inline(never)]
     fn object(&mut self, depth: usize) -> Found<Value> {
         self.check_depth(depth)?;
-        let table = self.lua.create_table()?;
+        let mut pairs = Pairs::new(self.lua)?;
         let (mut start, mut token) = self.token();
         if matches!(token, Token::ObjectEnd) {
-            return Ok(Value::Table(table));
+            return Ok(pairs.table()?);
         }
         loop {
             let key = match token {
@@ -125,9 +130,9 @@ impl Decoder<'_> {
                 (start, other) => return Err(wrong("colon", start, &other)),
             }
             (start, token) = self.token();
-            table.raw_set(key, self.value(start, token, depth)?)?;
+            pairs.push(Value::String(key), self.value(start, token, depth)?)?;
             match self.token() {
-                (_, Token::ObjectEnd) => return Ok(Value::Table(table)),
+                (_, Token::ObjectEnd) => return Ok(pairs.table()?),
                 (_, Token::Comma) => {}
                 (start, other) => return Err(wrong("comma or object end", start, &other)),
             }
@@ -214,13 +219,17 @@ impl Decoder<'_> {
     fn string(&mut self, start: usize) -> (usize, Token) {
         let mut text = Vec::new();
         loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let plain = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+            text.extend_from_slice(&rest[..plain]);
+            self.at += plain;
             let Some(byte) = self.peek() else {
                 return (self.at, Token::Unknown("unexpected end of string"));
             };
             self.at += 1;
             match byte {
                 b'"' => return (start, Token::Text(text)),
-                b'\\' => {
+                _ => {
                     let escaped = self.peek().unwrap_or_default();
                     self.at += 1;
                     match escaped {
@@ -239,7 +248,6 @@ impl Decoder<'_> {
                         _ => return (self.at - 2, Token::Unknown("invalid escape code")),
                     }
                 }
-                byte => text.push(byte),
             }
         }
     }

@@ -11,7 +11,7 @@ pub(super) struct Encoder<'a> {
     pub(super) options: &'a Options,
     pub(super) stage: &'a Stage,
     pub(super) out: Vec<u8>,
-    pub(super) cost: Cost,
+    pub(super) cost: Cost<'a>,
 }
 
 impl Encoder<'_> {
@@ -43,26 +43,32 @@ impl Encoder<'_> {
         // What is counted already is what the text has without escapes.
         self.cost.spend(text.iter().map(|byte| escaped_len(*byte) - 1).sum())?;
         self.out.push(b'"');
-        for byte in text {
-            match byte {
-                b'"' => self.out.extend_from_slice(b"\\\""),
-                b'\\' => self.out.extend_from_slice(b"\\\\"),
-                b'/' => self.out.extend_from_slice(b"\\/"),
-                b'\n' => self.out.extend_from_slice(b"\\n"),
-                b'\r' => self.out.extend_from_slice(b"\\r"),
-                b'\t' => self.out.extend_from_slice(b"\\t"),
-                8 => self.out.extend_from_slice(b"\\b"),
-                12 => self.out.extend_from_slice(b"\\f"),
-                0..32 | 127 => {
-                    let digit = |number: u8| b"0123456789abcdef"[usize::from(number & 15)];
-                    self.out.extend_from_slice(b"\\u00");
-                    self.out.extend_from_slice(&[digit(byte >> 4), digit(*byte)]);
-                }
-                byte => self.out.push(*byte),
-            }
+        let mut rest = text;
+        while let Some(at) = rest.iter().position(|byte| escaped_len(*byte) > 1) {
+            self.out.extend_from_slice(&rest[..at]);
+            self.escape(rest[at]);
+            rest = &rest[at + 1..];
         }
+        self.out.extend_from_slice(rest);
         self.out.push(b'"');
         Ok(())
+    }
+
+    fn escape(&mut self, byte: u8) {
+        let sign = match byte {
+            b'"' | b'\\' | b'/' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            8 => b'b',
+            12 => b'f',
+            _ => {
+                let digit = |number: u8| b"0123456789abcdef"[usize::from(number & 15)];
+                self.out.extend_from_slice(b"\\u00");
+                return self.out.extend_from_slice(&[digit(byte >> 4), digit(byte)]);
+            }
+        };
+        self.out.extend_from_slice(&[b'\\', sign]);
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<(), Complaint> {

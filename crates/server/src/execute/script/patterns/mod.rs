@@ -19,6 +19,7 @@ use firn_lua::mlua::{self, AnyUserData, IntoLuaMulti, Lua, MultiValue, Table, Va
 
 use super::library::{Complaint, add, add_steered, bad_argument, number_at, string_at};
 use super::stage::Stage;
+use super::work::string_bytes;
 use crate::bounds::SCRIPT_BYTES_MAX;
 use search::{Kind, Progress, Search};
 
@@ -53,7 +54,7 @@ pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
         let search = search_at(arguments)?;
         let mut search = search.borrow_mut::<Search>()?;
         loop {
-            if let Some(values) = answer(lua, &mut search, of.steps())? {
+            if let Some(values) = answer(lua, &mut search, &of)? {
                 return Ok(Turn::Answer(values));
             }
             match of.watch(lua)? {
@@ -63,13 +64,18 @@ pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
             }
         }
     })?;
-    add(lua, &table, "put", |lua, arguments| {
+    let of = Rc::clone(stage);
+    add(lua, &table, "put", move |lua, arguments| {
         let search = search_at(arguments)?;
+        of.work(string_bytes(arguments))?;
         search.borrow_mut::<Search>()?.put(lua, arguments.get(1).unwrap_or(&Value::Nil))?;
         Ok(MultiValue::new())
     })?;
-    add(lua, &table, "replaced", |lua, arguments| {
-        search_at(arguments)?.borrow_mut::<Search>()?.replaced(lua)
+    let of = Rc::clone(stage);
+    add(lua, &table, "replaced", move |lua, arguments| {
+        let values = search_at(arguments)?.borrow_mut::<Search>()?.replaced(lua)?;
+        of.work(string_bytes(&values))?;
+        Ok(values)
     })?;
     let of = Rc::clone(stage);
     add(lua, &table, "rep", move |lua, arguments| {
@@ -98,7 +104,7 @@ fn find(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steered {
         return begin(lua, stage, Search::new(stage, text, pattern, start, Kind::Find));
     }
     let (bytes, wanted) = (text.as_bytes(), pattern.as_bytes());
-    stage.spend((bytes.len() - start) as u64 / 16);
+    stage.work((bytes.len() - start) / 16)?;
     let found = memchr::memmem::find(&bytes[start..], &wanted);
     let values = match found {
         Some(at) => ((start + at + 1) as f64, (start + at + wanted.len()) as f64).into_lua_multi(lua)?,
@@ -131,7 +137,7 @@ fn replace(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steered {
 
 /// The answer if it comes soon, or the search.
 fn begin(lua: &Lua, stage: &Stage, mut search: Search) -> Steered {
-    let values = match answer(lua, &mut search, stage.steps())? {
+    let values = match answer(lua, &mut search, stage)? {
         Some(values) => values,
         None => lua.create_userdata(search)?.into_lua_multi(lua)?,
     };
@@ -139,19 +145,17 @@ fn begin(lua: &Lua, stage: &Stage, mut search: Search) -> Steered {
 }
 
 /// Goes on while there are steps; `None` if that was not enough.
-fn answer(
-    lua: &Lua,
-    search: &mut Search,
-    steps: &std::cell::Cell<u64>,
-) -> Result<Option<MultiValue>, Complaint> {
-    let mut left = steps.get();
+fn answer(lua: &Lua, search: &mut Search, stage: &Stage) -> Result<Option<MultiValue>, Complaint> {
+    let mut left = stage.steps().get();
     let progress = search.advance(lua, &mut left);
-    steps.set(left);
-    Ok(match progress? {
-        Progress::Unfinished => None,
-        Progress::Found(start, end) => Some(search.found(lua, start, end)?),
-        Progress::Ended => Some(search.ended(lua)?),
-    })
+    stage.steps().set(left);
+    let values = match progress? {
+        Progress::Unfinished => return Ok(None),
+        Progress::Found(start, end) => search.found(lua, start, end)?,
+        Progress::Ended => search.ended(lua)?,
+    };
+    stage.work(string_bytes(&values))?;
+    Ok(Some(values))
 }
 
 fn search_at(arguments: &MultiValue) -> Result<AnyUserData, Complaint> {

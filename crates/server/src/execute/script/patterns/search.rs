@@ -109,6 +109,7 @@ impl Search {
             };
             self.copy_to(start);
             self.expand(&with.as_bytes())?;
+            *steps = steps.saturating_sub(with.as_bytes().len() as u64);
             self.pass_match();
             self.held.set(lua, self.out.capacity())?;
         }
