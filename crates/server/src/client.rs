@@ -14,6 +14,7 @@ use crate::execute::ClientSubscriptions;
 use crate::handover::Handed;
 use crate::observers::WatchFlag;
 
+use crate::output::Output;
 pub(crate) use description::{Description, check_name};
 
 /// One connection. Its task reads and answers requests; others may add messages to its output.
@@ -44,11 +45,11 @@ pub(crate) struct Client {
     /// What it is subscribed to.
     pub(crate) subscriptions: RefCell<ClientSubscriptions>,
     /// Messages that wait until a reply, of which a part is sent, is whole.
-    pub(crate) held: RefCell<Vec<u8>>,
+    pub(crate) held: RefCell<Output>,
     /// A part of a reply is sent, and the rest follows.
     pub(crate) is_replying: Cell<bool>,
     /// What it has not been sent yet.
-    pub(crate) output: RefCell<Vec<u8>>,
+    pub(crate) output: RefCell<Output>,
     /// Output is waiting to be sent at the end of this round.
     pub(crate) is_dirty: Cell<bool>,
     /// Some of the output did not go: the socket says when more does.
@@ -234,7 +235,7 @@ impl Client {
             return write(&mut Reply::new(&mut Vec::new(), self.protocol.get()));
         }
         let mut output = self.output.borrow_mut();
-        write(&mut Reply::new(&mut output, self.protocol.get()))
+        write(&mut Reply::new(output.own(), self.protocol.get()))
     }
 
     /// Appends replies that are written already.
@@ -242,12 +243,7 @@ impl Client {
         if self.is_silent() {
             return replies.clear();
         }
-        let mut output = self.output.borrow_mut();
-        if output.is_empty() {
-            std::mem::swap(&mut *output, replies);
-        } else {
-            output.extend_from_slice(replies);
-        }
+        self.output.borrow_mut().append_own(replies);
     }
 
     /// Whether what is answered now is kept from it.
@@ -274,7 +270,7 @@ impl Client {
     }
 
     /// Appends a message that answers no request: at once, or once the reply that is being sent is whole.
-    pub(crate) fn append_message(&self, write: impl FnOnce(Protocol, &mut Vec<u8>)) {
+    pub(crate) fn append_message(&self, write: impl FnOnce(Protocol, &mut Output)) {
         if self.is_cut_off.get() {
             return;
         }

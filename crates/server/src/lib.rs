@@ -43,6 +43,7 @@ mod net;
 mod task;
 mod access;
 mod pause;
+mod output;
 mod client;
 mod observers;
 mod parameters;

@@ -11,6 +11,7 @@ use firn_protocol::glob;
 use firn_protocol::resp::{Protocol, Reply};
 
 use crate::client::ClientAddress;
+use crate::output::{Output, SHARED_BYTES_MIN};
 
 /// What is subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +29,7 @@ pub(crate) enum Topic {
 pub(crate) struct Published {
     topic: Topic,
     channel: Vec<u8>,
-    payload: Vec<u8>,
+    payload: Arc<[u8]>,
 }
 
 /// A subscriber of a message, and the pattern that it matched.
@@ -37,7 +38,7 @@ pub(crate) type Addressee = (ClientAddress, Option<Arc<[u8]>>);
 impl Published {
     /// `payload`, published to a channel or a sharded channel.
     pub(crate) fn new(topic: Topic, channel: &[u8], payload: &[u8]) -> Self {
-        Self { topic, channel: channel.to_vec(), payload: payload.to_vec() }
+        Self { topic, channel: channel.to_vec(), payload: payload.into() }
     }
 
     /// The channel.
@@ -55,9 +56,9 @@ impl Published {
         self.channel.len() + self.payload.len()
     }
 
-    /// Appends the message as a subscriber gets it.
-    pub(crate) fn encode(&self, pattern: Option<&[u8]>, protocol: Protocol, out: &mut Vec<u8>) {
-        let mut reply = Reply::new(out, protocol);
+    /// Appends the message as a subscriber gets it. What is large is not copied.
+    pub(crate) fn encode(&self, pattern: Option<&[u8]>, protocol: Protocol, out: &mut Output) {
+        let mut reply = Reply::new(out.own(), protocol);
         match pattern {
             Some(pattern) => {
                 reply.push(4);
@@ -70,7 +71,12 @@ impl Published {
             }
         }
         reply.bulk(&self.channel);
-        reply.bulk(&self.payload);
+        if self.payload.len() < SHARED_BYTES_MIN {
+            return reply.bulk(&self.payload);
+        }
+        reply.bulk_head(self.payload.len());
+        out.push_shared(&self.payload);
+        Reply::new(out.own(), protocol).bulk_end();
     }
 }
 

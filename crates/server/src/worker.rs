@@ -433,7 +433,7 @@ impl Worker {
             {
                 lose(&client, error);
             }
-            self.sockets.borrow_mut().send(id, &mut client.output.borrow_mut());
+            client.output.borrow_mut().send(&mut self.sockets.borrow_mut(), id);
         }
         self.sockets.borrow_mut().close(id);
         if let Some(client) = self.client(id) {

@@ -100,19 +100,20 @@ impl Client {
         let it = &self.description;
         let queued_bytes = self.queue.borrow().as_ref().map_or(0, Queue::memory_bytes);
         let input_bytes = it.request_bytes.get() + it.input_bytes.get() + it.input_room_bytes.get();
-        let output_bytes = self.output.borrow().capacity() + self.held.borrow().capacity();
+        let output_bytes = self.output.borrow().own_capacity() + self.held.borrow().own_capacity();
         size_of::<Self>() + input_bytes + queued_bytes + output_bytes + self.left_bytes()
     }
 
-    /// The line that CLIENT LIST has for it. What costs memory elsewhere and is not counted here is 0.
+    /// The line that CLIENT LIST has for it. What costs memory elsewhere and is not counted here is 0; `omem`, of messages
+    /// that others are sent too, is not in `tot-mem`.
     pub(crate) fn line(&self, now_ms: u64) -> String {
         let it = &self.description;
         let subscriptions = self.subscriptions.borrow();
         let queue = self.queue.borrow();
         let queued_bytes = queue.as_ref().map_or(0, Queue::memory_bytes);
-        let (unsent, room) = {
+        let (unsent, room, shared) = {
             let output = self.output.borrow();
-            (output.len(), output.capacity())
+            (output.len(), output.own_capacity(), output.shared_bytes())
         };
         let (input, input_room) = (it.request_bytes.get() + it.input_bytes.get(), it.input_room_bytes.get());
         let total = self.memory_bytes();
@@ -138,7 +139,7 @@ impl Client {
         let _ = write!(
             line,
             " qbuf={input} qbuf-free={input_room} argv-mem={} multi-mem={queued_bytes} rbs={room} rbp={room} \
-             obl={unsent} oll=0 omem=0 tot-mem={total} events={} cmd={command} user={} redir=-1 resp={}",
+             obl={unsent} oll=0 omem={shared} tot-mem={total} events={} cmd={command} user={} redir=-1 resp={}",
             it.request_bytes.get(),
             if self.is_blocked.get() { "rw" } else { "r" },
             cut_text(&self.user_name()),

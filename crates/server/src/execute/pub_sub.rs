@@ -267,7 +267,7 @@ fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
         reply.integer(count as i64);
     };
     match call.client.is_silent() {
-        true => call.client.append_message(|protocol, out| write(&mut Reply::new(out, protocol))),
+        true => call.client.append_message(|protocol, out| write(&mut Reply::new(out.own(), protocol))),
         false => call.reply(write),
     }
 }

@@ -162,20 +162,40 @@ impl Sockets {
 
     /// Sends `output` from its front, as much as goes, and drops what went.
     pub(crate) fn send(&mut self, id: u32, output: &mut Vec<u8>) -> Sent {
-        let Some(Some(stream)) = self.streams.get_mut(id as usize) else { return Sent::End };
+        self.send_own(id, output, SendFlags::NOSIGNAL)
+    }
+
+    /// The same of bytes that others follow soon: the system may wait for those.
+    pub(crate) fn send_more(&mut self, id: u32, output: &mut Vec<u8>) -> Sent {
+        self.send_own(id, output, SendFlags::NOSIGNAL | SendFlags::MORE)
+    }
+
+    /// Sends `shared` from `sent` on, as much as goes, and raises `sent` by that. Others follow soon.
+    pub(crate) fn send_shared(&mut self, id: u32, shared: &[u8], sent: &mut usize) -> Sent {
+        self.send_from(id, shared, sent, SendFlags::NOSIGNAL | SendFlags::MORE)
+    }
+
+    fn send_own(&mut self, id: u32, output: &mut Vec<u8>, flags: SendFlags) -> Sent {
         let mut sent = 0;
-        while let Some(rest) = output.get(sent..).filter(|rest| !rest.is_empty()) {
-            match rustix::net::send(&stream.socket, rest, SendFlags::NOSIGNAL) {
-                Ok(bytes) => sent += bytes,
+        let outcome = self.send_from(id, output, &mut sent, flags);
+        match outcome {
+            Sent::All => output.clear(),
+            Sent::Some => drop(output.drain(..sent)),
+            Sent::End => {}
+        }
+        outcome
+    }
+
+    fn send_from(&mut self, id: u32, bytes: &[u8], sent: &mut usize, flags: SendFlags) -> Sent {
+        let Some(Some(stream)) = self.streams.get_mut(id as usize) else { return Sent::End };
+        while let Some(rest) = bytes.get(*sent..).filter(|rest| !rest.is_empty()) {
+            match rustix::net::send(&stream.socket, rest, flags) {
+                Ok(bytes) => *sent += bytes,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    output.drain(..sent);
-                    return Sent::Some;
-                }
+                Err(Errno::AGAIN) => return Sent::Some,
                 Err(_) => return Sent::End,
             }
         }
-        output.clear();
         Sent::All
     }
 

@@ -184,6 +184,22 @@ impl Sockets {
         }
     }
 
+    /// The same of bytes that others follow soon.
+    pub(crate) fn send_more(&mut self, id: u32, output: &mut Vec<u8>) -> Sent {
+        match self {
+            Self::Epoll(sockets) => sockets.send_more(id, output),
+            Self::Ring(sockets) => sockets.send(id, output),
+        }
+    }
+
+    /// The same of bytes that others are sent too, of which `sent` are gone: raises it by what was taken.
+    pub(crate) fn send_shared(&mut self, id: u32, shared: &[u8], sent: &mut usize) -> Sent {
+        match self {
+            Self::Epoll(sockets) => sockets.send_shared(id, shared, sent),
+            Self::Ring(sockets) => sockets.send_shared(id, shared, sent),
+        }
+    }
+
     /// Waits until something happens, or `timeout` (`None` = for ever), and tells `sink` of it.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>, sink: &mut dyn FnMut(Event)) -> io::Result<()> {
         match self {

@@ -38,11 +38,11 @@ impl Worker {
     fn send(&self, client: &Rc<Client>) {
         let mut output = client.output.borrow_mut();
         let bytes = output.len();
-        self.peaks.note_output(output.capacity());
-        let sent = self.sockets.borrow_mut().send(client.id, &mut output);
+        self.peaks.note_output(output.own_capacity());
+        let sent = output.send(&mut self.sockets.borrow_mut(), client.id);
         self.counters().add(Measure::OutputBytes, (bytes - output.len()) as u64);
         self.counters().add(Measure::Writes, 1);
-        if sent == Sent::All && output.capacity() > OUTPUT_BYTES_KEPT {
+        if sent == Sent::All {
             output.shrink_to(OUTPUT_BYTES_KEPT);
         }
         drop(output);
@@ -66,6 +66,6 @@ pub(super) fn lose(client: &Client, error: Error) {
     if is_between_replies {
         let line =
             format!("MISCONF what was written last may be lost, so that nobody is told of anything: {error}");
-        Reply::new(&mut client.output.borrow_mut(), client.protocol.get()).error(&line);
+        Reply::new(client.output.borrow_mut().own(), client.protocol.get()).error(&line);
     }
 }

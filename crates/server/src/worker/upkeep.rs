@@ -184,7 +184,7 @@ impl Worker {
                 self.tasks.wake(client.id);
                 continue;
             }
-            client.output.borrow_mut().extend_from_slice(line);
+            client.output.borrow_mut().own().extend_from_slice(line);
             self.mark_dirty(client);
         }
     }

@@ -1,6 +1,8 @@
+use std::io::Write;
+
 use firn_protocol::resp::Value;
 
-use super::client::{Client, Served, bulk, error};
+use super::client::{Client, Served, bulk, error, ok, request};
 
 /// What is told of a subscription, as version 2 has it.
 fn told(kind: &str, name: &str, count: i64) -> Value {
@@ -126,4 +128,59 @@ fn messages_of_many_publishers_keep_their_orders() {
         }
         assert_eq!(seen, [MESSAGES; 4]);
     });
+}
+
+/// Messages on both sides of the size from which on they are shared, to clients of all kinds, each as it was published.
+#[test]
+fn large_messages_come_whole_and_in_order_to_clients_of_all_kinds() {
+    let served = Served::start(2);
+    let subscribe = |line: &str, protocol: u32| {
+        let mut client = served.connect();
+        client.say(&format!("HELLO {protocol}"));
+        client.say(line);
+        client
+    };
+    let lines = [("SUBSCRIBE c", "message"), ("PSUBSCRIBE ?", "pmessage"), ("SSUBSCRIBE c", "smessage")];
+    let pairs = lines.iter().flat_map(|(line, word)| [(line, word, 2), (line, word, 3)]);
+    let mut subscribers: Vec<(Client, &str)> =
+        pairs.map(|(line, word, protocol)| (subscribe(line, protocol), *word)).collect();
+    let publisher = &mut served.connect();
+    let lens = [(16 << 10) - 1, 16 << 10, 1, 3 << 20, 0, (16 << 10) + 1, 700_000, 5];
+    let message = |index: usize| index.to_string().repeat(lens[index]);
+    for index in 0..lens.len() {
+        assert_eq!(publisher.call(&["PUBLISH", "c", &message(index)]), Value::Integer(4));
+        assert_eq!(publisher.call(&["SPUBLISH", "c", &message(index)]), Value::Integer(2));
+    }
+    for (subscriber, word) in &mut subscribers {
+        for index in 0..lens.len() {
+            let (Some(Value::Array(parts)) | Some(Value::Push(parts))) = subscriber.reply() else {
+                panic!("a message")
+            };
+            let is_same = parts.last() == Some(&bulk(&message(index)));
+            assert!(parts[0] == bulk(word) && is_same, "message {index} of {word}");
+        }
+    }
+    // A message that comes while a long reply is read stands behind it.
+    let (subscriber, _) = &mut subscribers[1];
+    assert_eq!(publisher.call(&["HSET", "h", "f", &"y".repeat(8 << 20)]), Value::Integer(1));
+    let fields: Vec<&str> = ["HMGET", "h"].into_iter().chain(["f"; 8]).collect();
+    subscriber.stream.write_all(&request(&fields)).expect("it is sent");
+    for index in 0..3 {
+        assert_eq!(publisher.call(&["PUBLISH", "c", &message(index)]), Value::Integer(4));
+    }
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        match subscriber.reply() {
+            Some(Value::Push(parts)) => {
+                let index = (0..3).find(|index| parts.last() == Some(&bulk(&message(*index))));
+                seen.push(index.expect("a whole message").to_string());
+            }
+            Some(Value::Array(fields)) => {
+                assert!(fields.iter().all(|field| *field == bulk(&"y".repeat(8 << 20))), "a whole reply");
+            }
+            other => panic!("{:?}", other.map(|_| "something else")),
+        }
+    }
+    assert_eq!(seen, ["0", "1", "2"]);
+    assert_eq!(publisher.say("SET k v"), ok());
 }

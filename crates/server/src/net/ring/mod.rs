@@ -34,6 +34,9 @@ const BYTES_KEPT: usize = 64 << 10;
 /// Outputs kept for the next who sends.
 const SPARES_MAX: usize = 64;
 
+/// Bytes of a shared message that are copied to be sent at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// The sockets of one worker, by numbers that the caller chooses.
 pub(crate) struct Sockets {
     kernel: Kernel,
@@ -180,6 +183,24 @@ impl Sockets {
         let bytes = std::mem::replace(output, self.spares.pop().unwrap_or_default());
         self.kernel.send(seat, bytes, 0, Patience::None);
         Sent::All
+    }
+
+    /// Takes the next piece of `shared` from `sent` on to be sent, which is copied: the kernel reads memory of the ring's own.
+    pub(crate) fn send_shared(&mut self, id: u32, shared: &[u8], sent: &mut usize) -> Sent {
+        if let Some((_, connection)) = self.connection(id)
+            && connection.is_sending
+            && !connection.is_broken
+        {
+            connection.is_awaited = true;
+            return Sent::Some;
+        }
+        let end = shared.len().min(*sent + PIECE_BYTES);
+        let mut piece = shared.get(*sent..end).unwrap_or_default().to_vec();
+        let outcome = self.send(id, &mut piece);
+        if outcome == Sent::All {
+            *sent = end;
+        }
+        outcome
     }
 
     /// Waits until something happens, or `timeout` (`None` = for ever), and tells `sink` of it.

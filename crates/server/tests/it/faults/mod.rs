@@ -19,6 +19,7 @@ mod diagnosis;
 mod full_disk;
 mod http;
 mod large_values;
+mod shared_messages;
 mod patterns;
 mod rights;
 mod turns;
