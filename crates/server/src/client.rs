@@ -3,7 +3,8 @@
 mod description;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use firn_protocol::command::Command;
@@ -13,8 +14,8 @@ use crate::access::Login;
 use crate::execute::ClientSubscriptions;
 use crate::handover::Handed;
 use crate::observers::WatchFlag;
-
 use crate::output::Output;
+
 pub(crate) use description::{Description, check_name};
 
 /// One connection. Its task reads and answers requests; others may add messages to its output.
@@ -90,7 +91,7 @@ pub(crate) enum Silence {
 }
 
 /// How the threads of a server name a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientAddress {
     /// Index of its worker.
     pub(crate) worker: usize,
@@ -147,7 +148,7 @@ impl Queue {
 pub(crate) struct Watch {
     pub(crate) flag: Arc<WatchFlag>,
     /// The engine's keys, and when what stood there expires, in milliseconds since the Unix epoch; 0 = never.
-    keys: HashMap<Vec<u8>, u64>,
+    keys: BTreeMap<Vec<u8>, u64>,
     /// Memory that they take, here and with the observers.
     memory_bytes: usize,
 }
@@ -163,25 +164,26 @@ pub(crate) fn name_memory_bytes(name: &[u8]) -> usize {
 impl Watch {
     /// Watches the engine's key `key`, unless it is watched already.
     pub(crate) fn add(&mut self, key: &[u8], expires_at_ms: u64) {
-        if !self.keys.contains_key(key) {
-            self.keys.insert(key.to_vec(), expires_at_ms);
+        if let Entry::Vacant(place) = self.keys.entry(key.to_vec()) {
+            place.insert(expires_at_ms);
             self.memory_bytes += name_memory_bytes(key);
         }
     }
 
-    /// Memory that what is watched takes.
+    /// Memory that what is watched takes, with what is watched instead since databases were flushed.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory_bytes
+        self.memory_bytes + self.flag.moved_bytes()
     }
 
-    /// The engine's keys.
+    /// The engine's keys that the client has named.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.keys.keys()
     }
 
-    /// The flag and the engine's keys, of who watches no more.
+    /// The flag and all of the engine's keys that it watches, of who watches no more.
     pub(crate) fn into_parts(self) -> (Arc<WatchFlag>, impl Iterator<Item = Vec<u8>>) {
-        (self.flag, self.keys.into_keys())
+        let moved = self.flag.end();
+        (self.flag, self.keys.into_keys().chain(moved))
     }
 
     /// Whether a key has changed or expired since it was watched.

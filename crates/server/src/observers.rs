@@ -3,20 +3,30 @@
 //! Both come here while they hold the key's lock, and whoever changes the key tells while holding it: so nobody who
 //! has read a key misses a change that came after.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::datatype::DatabaseId;
 
-use crate::client::ClientAddress;
+use crate::client::{ClientAddress, name_memory_bytes};
 
 /// The keys that one client watches: raised when one of them changes.
 #[derive(Debug, Default)]
 pub(crate) struct WatchFlag {
     is_raised: AtomicBool,
-    /// Keys that are watched because those that the client has named went with a database that was flushed.
-    moved: Mutex<HashSet<Vec<u8>>>,
+    moved: Mutex<Moved>,
+}
+
+/// Keys that are watched because those that the client has named went with a database that was flushed.
+#[derive(Debug, Default)]
+struct Moved {
+    keys: BTreeSet<Vec<u8>>,
+    /// Memory that they take, here and with the observers.
+    memory_bytes: usize,
+    /// The client watches no more: there will be no others.
+    is_over: bool,
 }
 
 impl WatchFlag {
@@ -33,10 +43,40 @@ impl WatchFlag {
     /// The engine's keys that are watched beside those that the client has named: the same keys in databases that have
     /// taken the places of theirs.
     pub(crate) fn moved(&self) -> Vec<Vec<u8>> {
-        self.moved_keys().iter().cloned().collect()
+        self.moved_keys().keys.iter().cloned().collect()
     }
 
-    fn moved_keys(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
+    /// Memory that these keys take.
+    pub(crate) fn moved_bytes(&self) -> usize {
+        self.moved_keys().memory_bytes
+    }
+
+    /// The client watches no more: the same keys, to which none are added from now on.
+    pub(crate) fn end(&self) -> BTreeSet<Vec<u8>> {
+        let mut moved = self.moved_keys();
+        (moved.is_over, moved.memory_bytes) = (true, 0);
+        std::mem::take(&mut moved.keys)
+    }
+
+    /// Watches `key` too, unless it does already or the client watches no more; whether it is new.
+    fn add_moved(&self, key: &[u8]) -> bool {
+        let mut moved = self.moved_keys();
+        let is_new = !moved.is_over && moved.keys.insert(key.to_vec());
+        moved.memory_bytes += if is_new { name_memory_bytes(key) } else { 0 };
+        is_new
+    }
+
+    /// `key` is not watched any more since it was moved to `new`, if it was.
+    fn has_moved(&self, key: &[u8], new: &[u8]) -> bool {
+        let mut moved = self.moved_keys();
+        let has_moved = moved.keys.contains(new);
+        if has_moved && moved.keys.remove(key) {
+            moved.memory_bytes -= name_memory_bytes(key);
+        }
+        has_moved
+    }
+
+    fn moved_keys(&self) -> MutexGuard<'_, Moved> {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,9 +84,39 @@ impl WatchFlag {
 /// Observers of keys, by the engine's keys; shared by all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
-    keys: Mutex<HashMap<Vec<u8>, Observed>>,
+    state: Mutex<State>,
     count: AtomicUsize,
 }
+
+#[derive(Debug, Default)]
+struct State {
+    /// In an order, so that a pass over the keys of a database can release the lock and find its place again.
+    keys: BTreeMap<Vec<u8>, Observed>,
+    /// Databases that are being flushed or swapped.
+    changing: Vec<DatabaseId>,
+}
+
+impl State {
+    /// Whether the engine's key `key` is of a database that is being flushed or swapped.
+    fn is_changing(&self, key: &[u8]) -> bool {
+        self.changing.iter().any(|id| key.starts_with(&id.number().to_be_bytes()))
+    }
+
+    /// Keys of the database `id` behind `after`, in order, as many as a pass looks at together.
+    fn some_of(
+        &mut self,
+        id: DatabaseId,
+        after: Option<&[u8]>,
+    ) -> impl Iterator<Item = (&Vec<u8>, &mut Observed)> {
+        let prefix = id.number().to_be_bytes();
+        let start = after.map_or(Bound::Included(&prefix[..]), Bound::Excluded);
+        let from = self.keys.range_mut::<[u8], _>((start, Bound::Unbounded));
+        from.take_while(move |(key, _)| key.starts_with(&prefix)).take(KEYS_TOGETHER)
+    }
+}
+
+/// Keys of a database that are looked at under the lock together.
+const KEYS_TOGETHER: usize = 64;
 
 #[derive(Debug, Default)]
 struct Observed {
@@ -65,8 +135,8 @@ struct Waiter {
 }
 
 impl Observers {
-    fn keys(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Observed>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether anybody is to be told of anything. Exact for a key whose lock the caller holds.
@@ -76,9 +146,14 @@ impl Observers {
     }
 
     /// `flag` is raised when `key` changes, at which something stands or not (`is_there`).
+    ///
+    /// In a database that is being flushed or swapped that counts as changed at once: a pass may be beyond the key.
     pub(crate) fn watch(&self, key: &[u8], flag: &Arc<WatchFlag>, is_there: bool) {
-        let mut keys = self.keys();
-        let watchers = &mut keys.entry(key.to_vec()).or_default().watchers;
+        let mut state = self.state();
+        if state.is_changing(key) {
+            flag.raise();
+        }
+        let watchers = &mut state.keys.entry(key.to_vec()).or_default().watchers;
         if !watchers.iter().any(|(known, _)| Arc::ptr_eq(known, flag)) {
             watchers.push((Arc::clone(flag), is_there));
             self.count.fetch_add(1, Ordering::AcqRel);
@@ -87,7 +162,8 @@ impl Observers {
 
     /// `flag` watches `key` no more.
     pub(crate) fn unwatch(&self, key: &[u8], flag: &Arc<WatchFlag>) {
-        let mut keys = self.keys();
+        let mut state = self.state();
+        let keys = &mut state.keys;
         let Some(observed) = keys.get_mut(key) else { return };
         let before = observed.watchers.len();
         observed.watchers.retain(|(known, _)| !Arc::ptr_eq(known, flag));
@@ -99,8 +175,8 @@ impl Observers {
 
     /// `address` stands in line for `key`, behind all others, unless it does already. Served, it changes `destination` too.
     pub(crate) fn wait(&self, key: &[u8], address: ClientAddress, destination: Option<&[u8]>) {
-        let mut keys = self.keys();
-        let waiters = &mut keys.entry(key.to_vec()).or_default().waiters;
+        let mut state = self.state();
+        let waiters = &mut state.keys.entry(key.to_vec()).or_default().waiters;
         if !waiters.iter().any(|known| known.address == address) {
             waiters.push_back(Waiter { address, destination: destination.map(<[u8]>::to_vec) });
             self.count.fetch_add(1, Ordering::AcqRel);
@@ -109,7 +185,8 @@ impl Observers {
 
     /// `waiter` leaves the line for `key`; who is the first now, and should look.
     pub(crate) fn leave(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
-        let mut keys = self.keys();
+        let mut state = self.state();
+        let keys = &mut state.keys;
         let observed = keys.get_mut(key)?;
         if let Some(place) = observed.waiters.iter().position(|known| known.address == waiter) {
             observed.waiters.remove(place);
@@ -124,7 +201,8 @@ impl Observers {
 
     /// Who stands next behind `waiter` in the line for `key`.
     pub(crate) fn behind(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
-        let keys = self.keys();
+        let state = self.state();
+        let keys = &state.keys;
         let waiters = &keys.get(key)?.waiters;
         let place = waiters.iter().position(|known| known.address == waiter)?;
         waiters.get(place + 1).map(|next| next.address)
@@ -132,14 +210,16 @@ impl Observers {
 
     /// Who waits for `key` longest, but for those that are `passed`.
     pub(crate) fn first_but(&self, key: &[u8], passed: &[ClientAddress]) -> Option<ClientAddress> {
-        let keys = self.keys();
+        let state = self.state();
+        let keys = &state.keys;
         let mut waiters = keys.get(key)?.waiters.iter().map(|waiter| waiter.address);
         waiters.find(|address| !passed.contains(address))
     }
 
     /// Keys of the engine that those who wait longest for `key`, up to `waiters_max` of them, change when they are served.
     pub(crate) fn destinations(&self, key: &[u8], waiters_max: usize) -> Vec<Vec<u8>> {
-        let keys = self.keys();
+        let state = self.state();
+        let keys = &state.keys;
         let Some(observed) = keys.get(key) else { return Vec::new() };
         let waiters = observed.waiters.iter().take(waiters_max);
         waiters.filter_map(|waiter| waiter.destination.clone()).collect()
@@ -147,7 +227,8 @@ impl Observers {
 
     /// `key` has changed: raises the flags of who watches it, and says whether somebody waits for it.
     pub(crate) fn changed(&self, key: &[u8]) -> bool {
-        let keys = self.keys();
+        let state = self.state();
+        let keys = &state.keys;
         let Some(observed) = keys.get(key) else { return false };
         observed.watchers.iter().for_each(|(flag, _)| flag.raise());
         !observed.waiters.is_empty()
@@ -155,68 +236,94 @@ impl Observers {
 
     /// What stood at `key` had expired and was removed: a change for who watched it while it was there, and for nobody else.
     pub(crate) fn rid_of_expired(&self, key: &[u8]) {
-        if let Some(observed) = self.keys().get(key) {
+        if let Some(observed) = self.state().keys.get(key) {
             observed.watchers.iter().filter(|(_, was_there)| *was_there).for_each(|(flag, _)| flag.raise());
         }
     }
 
-    /// The first database of each pair is about to be flushed, and the second to take its place: who watches a key of the
-    /// one where nothing stands watches the same key of the other.
-    pub(crate) fn databases_flushed(&self, flushed: &[(DatabaseId, DatabaseId)]) {
-        let mut keys = self.keys();
+    /// These databases are about to be flushed or swapped, until [`have_changed`](Self::have_changed). One command does that at a
+    /// time.
+    pub(crate) fn begin_changes(&self, databases: impl Iterator<Item = DatabaseId>) {
+        self.state().changing = databases.collect();
+    }
+
+    /// All keys of these databases were passed over.
+    pub(crate) fn have_changed(&self) {
+        self.state().changing.clear();
+    }
+
+    /// Some keys of the database `id`, from `after` on, are about to change: raises the flags of who watches them. Where it is
+    /// flushed, and `new` takes its place, that is not so for keys where nothing stands, which are watched in both from now on.
+    /// The last key looked at; `None` if that was all.
+    pub(crate) fn keys_change(
+        &self,
+        id: DatabaseId,
+        new: Option<DatabaseId>,
+        after: Option<&[u8]>,
+    ) -> Option<Vec<u8>> {
+        let mut state = self.state();
         let mut moved: Vec<(Vec<u8>, Vec<Arc<WatchFlag>>)> = Vec::new();
-        for (key, observed) in keys.iter() {
-            for (old, new) in flushed {
-                let Some(rest) = key.strip_prefix(old.number().to_be_bytes().as_slice()) else { continue };
-                let missing = observed.watchers.iter().filter(|(_, is_there)| !is_there);
-                let flags: Vec<_> = missing.map(|(flag, _)| Arc::clone(flag)).collect();
-                if !flags.is_empty() {
-                    moved.push(([&new.number().to_be_bytes(), rest].concat(), flags));
+        let mut last = None;
+        for (key, observed) in state.some_of(id, after) {
+            let mut missing = Vec::new();
+            for (flag, is_there) in &observed.watchers {
+                match new {
+                    Some(_) if !is_there => missing.push(Arc::clone(flag)),
+                    _ => flag.raise(),
                 }
             }
+            if let Some(new) = new.filter(|_| !missing.is_empty()) {
+                moved.push((key_in(new, key), missing));
+            }
+            last = Some(key.clone());
         }
         for (key, flags) in moved {
-            for flag in flags {
-                flag.moved_keys().insert(key.clone());
-                keys.entry(key.clone()).or_default().watchers.push((flag, false));
+            for flag in flags.into_iter().filter(|flag| flag.add_moved(&key)) {
+                state.keys.entry(key.clone()).or_default().watchers.push((flag, false));
                 self.count.fetch_add(1, Ordering::AcqRel);
             }
         }
+        last
     }
 
-    /// All keys of these databases have changed, but not those where nothing stood in a flushed
-    /// one, which are watched from now on only in the database that took its place (`successor`).
-    /// Answers the clients that wait for one of the keys.
-    pub(crate) fn databases_changed(
+    /// Some keys of the database `id`, from `after` on, have changed: who watches one that was moved to `new` watches it only
+    /// there, and others are told. Adds the clients that wait for the keys, each as often as it does. The last key looked at; `None` if that was
+    /// all.
+    pub(crate) fn keys_changed(
         &self,
-        databases: &[DatabaseId],
-        successor: impl Fn(DatabaseId) -> Option<DatabaseId>,
-    ) -> Vec<ClientAddress> {
-        let mut waiters = Vec::new();
-        self.keys().retain(|key, observed| {
-            let is_meant = |id: &&DatabaseId| key.starts_with(&id.number().to_be_bytes());
-            let Some(id) = databases.iter().find(is_meant) else { return true };
-            let moved_to = successor(*id).map(|new| {
-                let number = new.number().to_be_bytes();
-                [&number, &key[number.len()..]].concat()
-            });
+        id: DatabaseId,
+        new: Option<DatabaseId>,
+        after: Option<&[u8]>,
+        waiters: &mut Vec<ClientAddress>,
+    ) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let (mut last, mut left) = (None, Vec::new());
+        for (key, observed) in state.some_of(id, after) {
+            let moved_to = new.map(|new| key_in(new, key));
             let before = observed.watchers.len();
             observed.watchers.retain(|(flag, is_there)| {
-                // What is watched since the flush began was not moved: it counts as changed.
-                let mut moved = flag.moved_keys();
-                let is_moved = !is_there && moved_to.as_ref().is_some_and(|new| moved.contains(new));
-                match is_moved {
-                    true => _ = moved.remove(key),
-                    false => flag.raise(),
+                let has_moved = !is_there && moved_to.as_ref().is_some_and(|new| flag.has_moved(key, new));
+                if !has_moved {
+                    flag.raise();
                 }
-                !is_moved
+                !has_moved
             });
             self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
             waiters.extend(observed.waiters.iter().map(|waiter| waiter.address));
-            !observed.watchers.is_empty() || !observed.waiters.is_empty()
-        });
-        waiters
+            if observed.watchers.is_empty() && observed.waiters.is_empty() {
+                left.push(key.clone());
+            }
+            last = Some(key.clone());
+        }
+        left.iter().for_each(|key| drop(state.keys.remove(key)));
+        last
     }
+}
+
+/// The same key of the database `id`.
+fn key_in(id: DatabaseId, key: &[u8]) -> Vec<u8> {
+    let number = id.number().to_be_bytes();
+    [&number, key.get(number.len()..).unwrap_or_default()].concat()
 }
 
 #[cfg(test)]

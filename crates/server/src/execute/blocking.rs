@@ -37,7 +37,8 @@ enum Tried {
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let (worker, client) = (request.worker, request.client);
     worker.check_names(client, request.arguments.from(1))?;
-    let mut line = Line { worker, client, keys: BTreeSet::new(), has_waited: false, is_told: false };
+    let mut line =
+        Line { worker, client, keys: BTreeSet::new(), has_waited: false, is_counted: false, is_told: false };
     let done = run_in_line(request, command, out, &mut line).await;
     line.end().await;
     done
@@ -103,7 +104,7 @@ async fn attempt(
     let (wait, leaves_some, lacks_cover) = (call.wait.take(), call.leaves_some, call.lacks_cover);
     let (taken, tried) = match wait {
         None => {
-            line.leave().await;
+            line.is_served().await;
             (Taken::Some(transaction.commit_ready().await?), Tried::Done)
         }
         Some(wait) if lacks_cover => (Taken::Uncovered, Tried::Waiting(wait)),
@@ -137,7 +138,7 @@ async fn attempt_alone(
     let (wait, leaves_some) = (call.wait.take(), call.leaves_some);
     let (taken, tried) = match wait {
         None => {
-            line.leave().await;
+            line.is_served().await;
             let ready = transaction.commit_ready().await?;
             hand_over(request.worker, ready, locks, || names.cover()).await;
             (Taken::Some(Vec::new()), Tried::Done)
@@ -161,6 +162,9 @@ async fn attempt_alone(
     Ok(tried)
 }
 
+/// Places in line that a client gives up before what it took is written.
+const LEFT_AT_ONCE_MAX: usize = 64;
+
 /// The client's places in line, given up when dropped.
 struct Line<'a> {
     worker: &'a Rc<Worker>,
@@ -168,6 +172,8 @@ struct Line<'a> {
     keys: BTreeSet<Vec<u8>>,
     /// It has waited at least once.
     has_waited: bool,
+    /// It is counted among the clients that wait.
+    is_counted: bool,
     /// It was told that something may be there, and has not looked: nobody else was told that.
     is_told: bool,
 }
@@ -178,7 +184,12 @@ impl Line<'_> {
     }
 
     async fn stand(&mut self, wait: &Wait) {
-        let is_first = self.keys.is_empty();
+        if let (Some(old), Some(new)) = (self.keys.first(), wait.keys.first())
+            && !old.starts_with(&new.database.number().to_be_bytes())
+        {
+            // The database was flushed or swapped: its old keys are not what the client waits for.
+            self.leave().await;
+        }
         let mut turns = Turns::new(self.worker);
         let destination = wait.destination.as_ref().map(Key::bytes);
         for key in wait.keys.iter().map(Key::bytes) {
@@ -189,7 +200,7 @@ impl Line<'_> {
             }
             turns.step(key.len()).await;
         }
-        if is_first && !self.keys.is_empty() {
+        if !self.keys.is_empty() && !std::mem::replace(&mut self.is_counted, true) {
             self.worker.shared.waiting_count.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -219,16 +230,27 @@ impl Line<'_> {
         self.wait_no_more();
         while let Some(key) = self.keys.pop_first() {
             next.extend(self.worker.shared.observers.leave(&key, self.waiter()));
+            let waiting_bytes = &self.client.waiting_bytes;
+            waiting_bytes.set(waiting_bytes.get() - name_memory_bytes(&key));
             turns.step(key.len()).await;
         }
         next
     }
 
+    /// The client has what it waited for. Very many places it gives up only when the command that gave it that goes on: handed
+    /// something there meanwhile, it takes nothing, and who stands behind it is next.
+    async fn is_served(&mut self) {
+        self.is_told = false;
+        match self.keys.len() <= LEFT_AT_ONCE_MAX {
+            true => drop(self.leave().await),
+            false => self.wait_no_more(),
+        }
+    }
+
     /// The client is not counted among those that wait any more, and nothing more is handed to it.
-    fn wait_no_more(&self) {
+    fn wait_no_more(&mut self) {
         self.take_no_hands();
-        self.client.waiting_bytes.set(0);
-        if !self.keys.is_empty() {
+        if std::mem::take(&mut self.is_counted) {
             self.worker.shared.waiting_count.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -251,6 +273,7 @@ impl Drop for Line<'_> {
     fn drop(&mut self) {
         // A server that ends drops the task where it stands; otherwise all were given up.
         self.wait_no_more();
+        self.client.waiting_bytes.set(0);
         let (keys, waiter) = (std::mem::take(&mut self.keys), self.waiter());
         let next = keys.iter().filter_map(|key| self.worker.shared.observers.leave(key, waiter)).collect();
         self.tell(next);

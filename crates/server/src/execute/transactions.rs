@@ -176,9 +176,8 @@ pub(crate) async fn unwatch(worker: &Worker, client: &Client) {
 /// The client watches nothing any more: of a connection that ends without its task.
 pub(crate) fn unwatch_at_once(worker: &Worker, client: &Client) {
     if let Some(watch) = client.watch.borrow_mut().take() {
-        for key in watch.keys().chain(&watch.flag.moved()) {
-            worker.shared.observers.unwatch(key, &watch.flag);
-        }
+        let (flag, keys) = watch.into_parts();
+        keys.for_each(|key| worker.shared.observers.unwatch(&key, &flag));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Databases as wholes.
 
+use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Purge};
@@ -7,6 +9,7 @@ use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Purge};
 use super::Transaction;
 use crate::failure::{Failure, Result};
 use crate::store::{Database, Databases};
+use crate::worker::{Turns, Worker};
 
 impl Transaction {
     /// The database that `index` means, for this transaction.
@@ -57,4 +60,59 @@ impl Transaction {
         self.put_catalog(&CatalogRecord::DatabaseIndex { index: first, database: b_id });
         self.put_catalog(&CatalogRecord::DatabaseIndex { index: second, database: a_id });
     }
+
+    /// The indexes mean from now on what the transaction has made of them. The catalog's lock is held. Others have their turns
+    /// while very many keys are observed.
+    pub(super) async fn replace_databases(&mut self) {
+        let Some(databases) = self.databases.take() else { return };
+        let worker = Rc::clone(&self.worker);
+        let store = &worker.shared.store;
+        let before = store.databases.load_full();
+        let (flushed, changed) = (databases.flushed_since(&before), databases.changed_since(&before));
+        let successor = |id| flushed.iter().find(|(old, _)| *old == id).map(|(_, new)| *new);
+        let changed: Vec<_> = changed.into_iter().map(|id| (id, successor(id))).collect();
+        begin_changes(&worker, &changed).await;
+        store.databases.store(Arc::new(databases));
+        end_changes(&worker, &changed).await;
+    }
+}
+
+/// A database that changes, and the one that takes its place where it is flushed.
+type Change = (DatabaseId, Option<DatabaseId>);
+
+/// What some keys cost that observers look at together, in bytes copied.
+const PASS_BYTES: usize = 16 << 10;
+
+/// Tells who watches keys of these databases, before others can read or write what they are from now on. Who watches for what
+/// is not there goes on watching.
+async fn begin_changes(worker: &Worker, changed: &[Change]) {
+    let observers = &worker.shared.observers;
+    let mut turns = Turns::new(worker);
+    observers.begin_changes(changed.iter().map(|(id, _)| *id));
+    for (id, new) in changed {
+        let mut last = observers.keys_change(*id, *new, None);
+        while let Some(key) = last {
+            turns.step(PASS_BYTES).await;
+            last = observers.keys_change(*id, *new, Some(&key));
+        }
+    }
+}
+
+/// The databases are others now: who waits for one of their keys looks, once.
+async fn end_changes(worker: &Worker, changed: &[Change]) {
+    let observers = &worker.shared.observers;
+    let mut turns = Turns::new(worker);
+    let (mut waiters, mut told) = (Vec::new(), HashSet::new());
+    for (id, new) in changed {
+        let mut last = observers.keys_changed(*id, *new, None, &mut waiters);
+        while let Some(key) = last {
+            waiters
+                .drain(..)
+                .filter(|waiter| told.insert(*waiter))
+                .for_each(|waiter| worker.shared.look(waiter));
+            turns.step(PASS_BYTES).await;
+            last = observers.keys_changed(*id, *new, Some(&key), &mut waiters);
+        }
+    }
+    observers.have_changed();
 }

@@ -312,7 +312,7 @@ impl Transaction {
                 database.collections.record(bucket);
             }
         }
-        self.replace_databases();
+        self.replace_databases().await;
         for purge in self.purges.drain(..) {
             worker.shared.purges.push(purge);
         }
@@ -324,7 +324,7 @@ impl Transaction {
     /// could not let it survive.
     async fn follow(&mut self) {
         if self.databases.is_some() && self.is_in_catalog().await {
-            self.replace_databases();
+            self.replace_databases().await;
         }
         let shared = &self.worker.shared;
         if !self.purges.is_empty() {
@@ -357,21 +357,6 @@ impl Transaction {
             }
         }
         true
-    }
-
-    /// The indexes mean from now on what the transaction has made of them.
-    fn replace_databases(&mut self) {
-        let Some(databases) = self.databases.take() else { return };
-        let shared = &self.worker.shared;
-        // Who watches for what is not there goes on watching, before anybody can write to the new database.
-        let flushed = databases.flushed_since(&shared.store.databases.load());
-        shared.observers.databases_flushed(&flushed);
-        let before = shared.store.databases.swap(Arc::new(databases));
-        let changed = shared.store.databases.load().changed_since(&before);
-        let successor = |id| flushed.iter().find(|(old, _)| *old == id).map(|(_, new)| *new);
-        for waiter in shared.observers.databases_changed(&changed, successor) {
-            shared.look(waiter);
-        }
     }
 }
 
