@@ -56,6 +56,11 @@ impl Batch {
         Self::default()
     }
 
+    /// Makes room for `bytes` more of keys and values: those are then added without the others being moved.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     /// Sets `key` to `value`.
     pub fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Self {
         self.push(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 })

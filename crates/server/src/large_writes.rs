@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker ─ batch ─► line ─► thread, from the first such batch on ─► engine
-//!        ◄──────────────────── woken, the batch given back ◄───────────┘
+//!        ◄─────── woken, a batch that failed given back ◄──────────────┘
 //! ```
 //! Who has handed one in holds the locks of its keys until it is told, so that it does not matter who writes.
 
@@ -116,9 +116,12 @@ impl LargeWrite {
             Ok(Outcome::Pending(_)) => Err(Failure::from(Error::bug("an inline write is pending"))),
             Err(error) => Err(error.into()),
         };
-        *locked(&self.state) = State { batch, written: Some(written) };
+        // What is written is asked for no more. Giving back hundreds of megabytes takes long: that is done here as well.
+        let (kept, done) = if written.is_ok() { (Batch::new(), batch) } else { (batch, Batch::new()) };
+        *locked(&self.state) = State { batch: kept, written: Some(written) };
         let (worker, task) = self.waiting;
         shared.mailboxes[worker].send(Message::Wake { task });
+        drop(done);
     }
 
     /// Whether it was written, or could not be.
@@ -126,7 +129,7 @@ impl LargeWrite {
         locked(&self.state).written.is_some()
     }
 
-    /// The batch, and what came of it.
+    /// What came of it, with the batch if it was not written.
     pub(crate) fn take(&self) -> (Batch, Result<()>) {
         let mut state = locked(&self.state);
         let written = state.written.take().unwrap_or_else(|| Err(Error::bug("a write is not over").into()));

@@ -15,6 +15,9 @@ use super::{Collection, Entry, Transaction};
 use crate::failure::{Failure, Result};
 use crate::worker::Turns;
 
+/// What the keys of a string's fragments have at most, beside the key of the string.
+const FRAGMENT_KEY_BYTES: usize = 64;
+
 /// Longest string, as clients know it.
 pub(crate) const STRING_BYTES_MAX: usize = 512 << 20;
 
@@ -102,8 +105,26 @@ impl Transaction {
         if bytes.len() > STRING_BYTES_MAX {
             return Err(Failure::TOO_LONG_STRING);
         }
-        let mut collection = self.create(entry, Tag::LongString).await?;
-        self.write_fragments(&mut collection, 0, bytes, expires_at_ms).await
+        let mut string = self.begin_string(entry, bytes.len()).await?;
+        self.put_fragments(&string, 0, bytes).await?;
+        self.end_string(&mut string, bytes.len(), expires_at_ms);
+        Ok(())
+    }
+
+    /// Begins a string of `len` bytes at the key, whatever stood there, of more than a record holds: it is to be written from its
+    /// front by [`put_fragments`](Self::put_fragments), and then [ended](Self::end_string).
+    pub(crate) async fn begin_string(&mut self, entry: &Entry, len: usize) -> Result<Collection> {
+        let string = self.create(entry, Tag::LongString).await?;
+        let key_bytes = FRAGMENT_KEY_BYTES + entry.key.bytes().len();
+        self.own.reserve(len + (len / string.fragment_bytes() + 2) * key_bytes);
+        Ok(string)
+    }
+
+    /// The string has `len` bytes, and expires at `expires_at_ms` (0 = never).
+    pub(crate) fn end_string(&mut self, string: &mut Collection, len: usize, expires_at_ms: u64) {
+        string.set_count(len as u64);
+        self.set_collection_expiry(string, expires_at_ms);
+        self.save(string);
     }
 
     /// Writes `bytes` into the string from `offset` on, with zeros in front where there was nothing; how long it is then.
@@ -140,11 +161,23 @@ impl Transaction {
         &mut self,
         collection: &mut Collection,
         offset: usize,
-        mut bytes: &[u8],
+        bytes: &[u8],
         expires_at_ms: u64,
     ) -> Result<()> {
+        let len = (collection.count() as usize).max(offset + bytes.len());
+        self.put_fragments(collection, offset, bytes).await?;
+        self.end_string(collection, len, expires_at_ms);
+        Ok(())
+    }
+
+    /// Writes `bytes` into the fragments of a string from `offset` on. Its description is for the caller to write.
+    pub(crate) async fn put_fragments(
+        &mut self,
+        collection: &Collection,
+        offset: usize,
+        mut bytes: &[u8],
+    ) -> Result<()> {
         let fragment_bytes = collection.fragment_bytes();
-        let len = collection.count().max((offset + bytes.len()) as u64);
         let mut at = offset;
         let worker = Rc::clone(&self.worker);
         let mut turns = Turns::new(&worker);
@@ -163,9 +196,6 @@ impl Transaction {
             (at, bytes) = (at + piece.len(), rest);
             turns.step(piece.len()).await;
         }
-        collection.set_count(len);
-        self.set_collection_expiry(collection, expires_at_ms);
-        self.save(collection);
         Ok(())
     }
 }

@@ -63,6 +63,11 @@ impl OwnWrites {
         }
     }
 
+    /// Makes room for `bytes` more of keys and values.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.batch.reserve(bytes);
+    }
+
     /// Adds a put or a delete.
     pub(super) fn push(&mut self, op: Op<'_>) {
         debug_assert!(matches!(op.kind, OpKind::Put | OpKind::Delete), "reads know no others: {op:?}");

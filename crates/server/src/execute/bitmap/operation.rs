@@ -1,8 +1,13 @@
 //! BITOP.
 
+use std::ops::Range;
+
+use firn_format::datatype::value::STRING_BYTES_MAX as RECORD_BYTES_MAX;
+
 use super::super::call::Call;
 use super::BLOCK_BYTES;
 use crate::failure::{Failure, Result};
+use crate::transaction::{Entry, Key};
 use crate::worker::Turns;
 
 /// What is made of several strings, bit by bit.
@@ -43,43 +48,74 @@ impl Operation {
 
 /// `BITOP operation destination key [key ...]`: how many bytes the result has, which is as long as the longest string.
 ///
-/// The result is in memory until it is written, the strings are a block at a time.
+/// The result is in memory once until it is written, the strings are a block at a time.
 pub(super) async fn combine(call: &mut Call<'_>) -> Result<()> {
     let operation = Operation::of_word(call.argument(1)).ok_or(Failure::SYNTAX)?;
     if operation == Operation::Not && call.arguments.len() != 4 {
         return Err(Failure::new("ERR BITOP NOT must be called with a single source key."));
     }
-    let sources = call.keys_from(3).await?;
-    let sources = call.transaction.entries(sources).await?;
-    let mut lens = Vec::with_capacity(sources.len());
-    for source in &sources {
-        lens.push(call.transaction.string_len(source)?.unwrap_or(0));
+    let keys = call.keys_from(3).await?;
+    let sources = Sources::new(call, operation, keys).await?;
+    let destination = call.entry(2).await?;
+    match sources.len {
+        0 => call.transaction.remove(&destination).await?,
+        len @ ..=RECORD_BYTES_MAX => {
+            let result = sources.block(call, 0..len).await?;
+            call.transaction.set_string(&destination, &result, 0).await?;
+        }
+        len => {
+            // Where the destination is among the sources, those go on having what stood there.
+            let mut string = call.transaction.begin_string(&destination, len).await?;
+            let mut turns = Turns::new(call.worker);
+            for start in (0..len).step_by(BLOCK_BYTES) {
+                let block = sources.block(call, start..len.min(start + BLOCK_BYTES)).await?;
+                call.transaction.put_fragments(&string, start, &block).await?;
+                turns.step(2 * block.len()).await;
+            }
+            call.transaction.end_string(&mut string, len, 0);
+        }
     }
-    let len = lens.iter().copied().max().unwrap_or(0);
-    let (mut result, mut turns) = (Vec::with_capacity(len), Turns::new(call.worker));
-    while result.len() < len {
-        let start = result.len();
-        let end = len.min(start + BLOCK_BYTES);
-        for (index, (source, source_len)) in sources.iter().zip(&lens).enumerate() {
-            let range = start.min(*source_len)..end.min(*source_len);
-            let part = call.transaction.string_range(source, range).await?;
+    call.reply(|reply| reply.integer(sources.len as i64));
+    Ok(())
+}
+
+/// The strings that are combined.
+struct Sources {
+    operation: Operation,
+    /// With the length of each.
+    strings: Vec<(Entry, usize)>,
+    /// The longest one's.
+    len: usize,
+}
+
+impl Sources {
+    async fn new(call: &mut Call<'_>, operation: Operation, keys: Vec<Key>) -> Result<Self> {
+        let mut strings = Vec::with_capacity(keys.len());
+        for entry in call.transaction.entries(keys).await? {
+            let len = call.transaction.string_len(&entry)?.unwrap_or(0);
+            strings.push((entry, len));
+        }
+        let len = strings.iter().map(|(_, len)| *len).max().unwrap_or(0);
+        Ok(Self { operation, strings, len })
+    }
+
+    /// This part of the result. Others have their turns between strings.
+    async fn block(&self, call: &mut Call<'_>, range: Range<usize>) -> Result<Vec<u8>> {
+        let (mut result, mut turns) = (Vec::with_capacity(range.len()), Turns::new(call.worker));
+        for (index, (source, len)) in self.strings.iter().enumerate() {
+            let part = range.start.min(*len)..range.end.min(*len);
+            let part = call.transaction.string_range(source, part).await?;
             if index == 0 {
                 result.extend_from_slice(&part);
-                result.resize(end, 0);
+                result.resize(range.len(), 0);
             } else {
-                operation.apply(&mut result[start..], &part);
+                self.operation.apply(&mut result, &part);
             }
-            turns.step(end - start).await;
+            turns.step(range.len()).await;
         }
-        if operation == Operation::Not {
-            result[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        if self.operation == Operation::Not {
+            result.iter_mut().for_each(|byte| *byte = !*byte);
         }
+        Ok(result)
     }
-    let destination = call.entry(2).await?;
-    match len {
-        0 => call.transaction.remove(&destination).await?,
-        _ => call.transaction.set_string(&destination, &result, 0).await?,
-    }
-    call.reply(|reply| reply.integer(len as i64));
-    Ok(())
 }
