@@ -61,13 +61,11 @@ impl Latency {
         found.map(|(_, event)| event.samples.clone()).unwrap_or_default()
     }
 
-    /// Forgets these events, or all if none is named; how many there were.
-    pub(crate) fn reset(&self, names: &[&[u8]]) -> usize {
+    /// Forgets this event, or all; how many there were.
+    pub(crate) fn reset(&self, name: Option<&[u8]>) -> usize {
         let mut events = self.events();
         let before = events.len();
-        let is_meant = |known: &str| {
-            names.is_empty() || names.iter().any(|name| known.as_bytes().eq_ignore_ascii_case(name))
-        };
+        let is_meant = |known: &str| name.is_none_or(|name| known.as_bytes().eq_ignore_ascii_case(name));
         events.retain(|known, _| !is_meant(known));
         before - events.len()
     }
@@ -91,9 +89,9 @@ mod tests {
         let all = latency.all();
         assert_eq!((all[0].1.worst_ms, all[1].1.samples.len()), (9, SAMPLES_MAX));
         assert_eq!(all[1].1.samples[0].unix_s, 11, "the oldest went");
-        assert_eq!(latency.reset(&[b"nonsense"]), 0);
-        assert_eq!(latency.reset(&[b"command"]), 1);
-        assert_eq!(latency.reset(&[]), 1);
+        assert_eq!(latency.reset(Some(b"nonsense")), 0);
+        assert_eq!(latency.reset(Some(b"command")), 1);
+        assert_eq!(latency.reset(None), 1);
         assert!(latency.all().is_empty());
     }
 }

@@ -5,6 +5,7 @@ mod sending;
 mod waiting;
 mod survey;
 mod clients;
+mod denied;
 mod upkeep;
 mod peaks;
 mod placing;
@@ -50,6 +51,7 @@ use crate::subscriptions::{Addressee, Published, Subscriptions};
 use crate::task::Tasks;
 
 pub(crate) use clients::{ClientFilter, ClientKind};
+pub(crate) use denied::DeniedPlace;
 pub(crate) use mailbox::{Mailbox, Message};
 pub(crate) use survey::Question;
 pub(crate) use turns::Turns;

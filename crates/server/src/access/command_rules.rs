@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use firn_protocol::command::{self, Category, Command, CommandId};
 use firn_protocol::resp::Arguments;
 
+use super::in_order::InOrder;
 use super::rule::{Fault, is_pattern};
 
 const WORDS: usize = command::COUNT.div_ceil(u64::BITS as usize);
@@ -17,24 +18,27 @@ pub(super) struct CommandRules {
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Everything is allowed, what later releases bring too.
     is_all: bool,
-    /// The rules since the last that settled everything, without those that later ones made void.
-    text: Vec<String>,
+    /// What follows the signs of the rules since the last that settled everything, without those that later ones made void;
+    /// with whether it is allowed.
+    rules: InOrder<String, bool>,
 }
 
 impl CommandRules {
     /// Nothing is allowed.
     pub(super) fn none() -> Self {
-        Self {
-            allowed: [0; WORDS],
-            first_arguments: BTreeMap::new(),
-            is_all: false,
-            text: vec!["-@all".to_owned()],
-        }
+        Self::of_all(false)
     }
 
     /// Everything is allowed.
     pub(super) fn all() -> Self {
-        Self { allowed: [u64::MAX; WORDS], is_all: true, text: vec!["+@all".to_owned()], ..Self::none() }
+        Self::of_all(true)
+    }
+
+    fn of_all(is_allowed: bool) -> Self {
+        let mut rules = InOrder::default();
+        rules.get_or_push("@all".to_owned(), is_allowed);
+        let allowed = [if is_allowed { u64::MAX } else { 0 }; WORDS];
+        Self { allowed, first_arguments: BTreeMap::new(), is_all: is_allowed, rules }
     }
 
     /// Whether everything is allowed.
@@ -44,7 +48,9 @@ impl CommandRules {
 
     /// The rules in order, as text.
     pub(super) fn text(&self) -> String {
-        self.text.join(" ")
+        let text =
+            |(rule, is_allowed): (&String, &bool)| format!("{}{rule}", if *is_allowed { '+' } else { '-' });
+        self.rules.iter().map(text).collect::<Vec<_>>().join(" ")
     }
 
     /// Whether `command` may run with these arguments.
@@ -61,7 +67,7 @@ impl CommandRules {
         let text = std::str::from_utf8(rule).map_err(|_| Fault::UnknownCommand)?.to_ascii_lowercase();
         match text.strip_prefix('@') {
             Some("all") => {
-                *self = if is_allowed { Self::all() } else { Self::none() };
+                *self = Self::of_all(is_allowed);
                 return Ok(());
             }
             Some(name) => {
@@ -73,11 +79,10 @@ impl CommandRules {
         }
         self.is_all &= is_allowed;
         // What the rule says of the same or of a part of it is void now.
-        let is_void = |known: &str| {
-            known == text || known.strip_prefix(&*text).is_some_and(|rest| rest.starts_with('|'))
-        };
-        self.text.retain(|known| !known.get(1..).is_some_and(is_void));
-        self.text.push(format!("{}{text}", if is_allowed { '+' } else { '-' }));
+        self.rules.remove(&text);
+        let part = format!("{text}|");
+        self.rules.remove_from(part.clone(), |known| known.starts_with(&part));
+        self.rules.get_or_push(text, is_allowed);
         Ok(())
     }
 

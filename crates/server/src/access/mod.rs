@@ -9,6 +9,7 @@
 //! A change holds for the next request of every connection: each compares a number that every change raises.
 
 mod password;
+mod in_order;
 mod user;
 mod command_rules;
 mod rule;
@@ -24,7 +25,6 @@ use arc_swap::ArcSwap;
 
 pub(crate) use log::{AccessLog, Context, Entry, Reason};
 pub(crate) use login::Login;
-pub(crate) use password::Digest;
 pub(crate) use permit::secret_arguments;
 pub(crate) use permit::{is_permitted, note, permit, permit_in_script, permit_queued};
 pub(crate) use user::{Denied, User};

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 const DIGEST_BYTES: usize = 32;
 
 /// What is known of a password.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {

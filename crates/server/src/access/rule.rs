@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::command_rules::CommandRules;
 use super::password::Digest;
-use super::user::{KeyPattern, User};
+use super::user::{KeyRights, User};
 use crate::bounds::KEPT_PATTERN_BYTES_MAX;
 
 /// Why a rule is none.
@@ -137,15 +137,11 @@ impl User {
 
     fn add_password(&mut self, digest: Digest) {
         self.needs_no_password = false;
-        if !self.passwords.contains(&digest) {
-            self.passwords.push(digest);
-        }
+        self.passwords.get_or_push(digest, ());
     }
 
     fn remove_password(&mut self, digest: Digest) -> Result<(), Fault> {
-        let place = self.passwords.iter().position(|known| *known == digest).ok_or(Fault::NoSuchPassword)?;
-        self.passwords.remove(place);
-        Ok(())
+        self.passwords.remove(&digest).then_some(()).ok_or(Fault::NoSuchPassword)
     }
 
     fn add_key_pattern(&mut self, pattern: &[u8], reads: bool, writes: bool) -> Result<(), Fault> {
@@ -153,15 +149,11 @@ impl User {
             return Err(Fault::NeedlessKeyPattern);
         }
         check_pattern(pattern)?;
-        match self.keys.iter_mut().find(|known| known.bytes == pattern) {
-            Some(known) => {
-                known.reads |= reads;
-                known.writes |= writes;
-            }
-            None => self.keys.push(KeyPattern { bytes: pattern.to_vec(), reads, writes }),
-        }
+        let known = self.keys.get_or_push(pattern.to_vec(), KeyRights::default());
+        known.reads |= reads;
+        known.writes |= writes;
         // Written `~*`, which says the same when it is read again.
-        if self.keys.iter().any(|known| known.bytes == b"*" && known.reads && known.writes) {
+        if pattern == b"*" && known.reads && known.writes {
             self.has_all_keys = true;
             self.keys.clear();
         }
@@ -173,9 +165,7 @@ impl User {
             return Err(Fault::NeedlessChannelPattern);
         }
         check_pattern(pattern)?;
-        if !self.channels.iter().any(|known| known == pattern) {
-            self.channels.push(pattern.to_vec());
-        }
+        self.channels.get_or_push(pattern.to_vec(), ());
         Ok(())
     }
 }

@@ -1,3 +1,4 @@
+use super::password::Digest;
 use super::rule::Fault;
 use super::*;
 

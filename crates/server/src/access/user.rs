@@ -8,6 +8,7 @@ use firn_protocol::glob;
 use firn_protocol::resp::{Arguments, OwnedArguments};
 
 use super::command_rules::CommandRules;
+use super::in_order::InOrder;
 use super::password::Digest;
 use crate::bounds::CHANNEL_BYTES_MAX;
 
@@ -19,18 +20,19 @@ pub(crate) struct User {
     pub(super) is_on: bool,
     /// Any password will do.
     pub(super) needs_no_password: bool,
-    pub(super) passwords: Vec<Digest>,
+    pub(super) passwords: InOrder<Digest, ()>,
     pub(super) commands: CommandRules,
     pub(super) has_all_keys: bool,
-    pub(super) keys: Vec<KeyPattern>,
+    /// By pattern.
+    pub(super) keys: InOrder<Vec<u8>, KeyRights>,
     pub(super) has_all_channels: bool,
-    pub(super) channels: Vec<Vec<u8>>,
+    /// By pattern.
+    pub(super) channels: InOrder<Vec<u8>, ()>,
 }
 
-/// Keys that may be read or written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KeyPattern {
-    pub(super) bytes: Vec<u8>,
+/// What may be done with keys that match a pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct KeyRights {
     pub(super) reads: bool,
     pub(super) writes: bool,
 }
@@ -82,12 +84,12 @@ impl User {
             name: name.to_vec(),
             is_on: false,
             needs_no_password: false,
-            passwords: Vec::new(),
+            passwords: InOrder::default(),
             commands: CommandRules::none(),
             has_all_keys: false,
-            keys: Vec::new(),
+            keys: InOrder::default(),
             has_all_channels: false,
-            channels: Vec::new(),
+            channels: InOrder::default(),
         }
     }
 
@@ -109,7 +111,10 @@ impl User {
 
     /// The only password from now on; `None` = none is needed.
     pub(super) fn set_password(&mut self, password: Option<&[u8]>) {
-        self.passwords = password.map(Digest::of).into_iter().collect();
+        self.passwords.clear();
+        if let Some(password) = password {
+            self.passwords.get_or_push(Digest::of(password), ());
+        }
         self.needs_no_password = password.is_none();
     }
 
@@ -127,7 +132,7 @@ impl User {
     pub(crate) fn admits(&self, password: &[u8]) -> bool {
         let digest = Digest::of(password);
         // All of them, so that the time does not tell which.
-        let is_known = self.passwords.iter().fold(false, |found, known| found | known.is_same(digest));
+        let is_known = self.passwords.iter().fold(false, |found, (known, ())| found | known.is_same(digest));
         self.is_on && (self.needs_no_password || is_known)
     }
 
@@ -205,8 +210,8 @@ impl User {
 
     /// Bytes that a name of so many is compared with at most, its own included.
     pub(crate) fn compared_bytes(&self, name_len: usize) -> usize {
-        let patterns = self.keys.iter().map(|pattern| pattern.bytes.len());
-        let channels = self.channels.iter().map(Vec::len);
+        let patterns = self.keys.iter().map(|(pattern, _)| pattern.len());
+        let channels = self.channels.iter().map(|(pattern, ())| pattern.len());
         patterns.chain(channels).map(|len| len + name_len).sum()
     }
 
@@ -214,13 +219,13 @@ impl User {
     fn allows_key(&self, key: &[u8], reads: bool, writes: bool) -> bool {
         // What cannot be a key is compared with nothing.
         key.len() <= USER_KEY_BYTES_MAX
-            && self.keys.iter().any(|pattern| {
-                (pattern.reads || !reads) && (pattern.writes || !writes) && glob::matches(&pattern.bytes, key)
+            && self.keys.iter().any(|(pattern, may)| {
+                (may.reads || !reads) && (may.writes || !writes) && glob::matches(pattern, key)
             })
     }
 
     fn allows_every_read(&self) -> bool {
-        self.has_all_keys || self.keys.iter().any(|pattern| pattern.reads && pattern.bytes == b"*")
+        self.has_all_keys || self.keys.iter().any(|(pattern, may)| may.reads && pattern == b"*")
     }
 }
 
@@ -242,11 +247,12 @@ impl User {
     /// Whether a subscription to this channel, or pattern, is allowed. A pattern must be one of the user's own: what it
     /// matches cannot be told.
     pub(crate) fn allows_channel(&self, is_pattern: bool, name: &[u8]) -> bool {
-        let allows = |pattern: &Vec<u8>| match is_pattern {
-            true => pattern == name,
-            false => name.len() <= CHANNEL_BYTES_MAX && glob::matches(pattern, name),
-        };
-        self.has_all_channels || self.channels.iter().any(allows)
+        self.has_all_channels
+            || match is_pattern {
+                true => self.channels.contains(&name.to_vec()),
+                false if name.len() > CHANNEL_BYTES_MAX => false,
+                false => self.channels.iter().any(|(pattern, ())| glob::matches(pattern, name)),
+            }
     }
 
     /// Whether it may be shown every command.
@@ -266,7 +272,7 @@ impl User {
             rules.extend_from_slice(word.as_bytes());
             rules.push(b' ');
         }
-        for password in &self.passwords {
+        for (password, ()) in self.passwords.iter() {
             rules.extend_from_slice(format!("#{} ", password.to_hex()).as_bytes());
         }
         let mut push = |part: Vec<u8>| {
@@ -293,8 +299,9 @@ impl User {
         flags
     }
 
-    pub(crate) fn passwords(&self) -> &[Digest] {
-        &self.passwords
+    /// Digests of the passwords, in hexadecimal digits.
+    pub(crate) fn passwords(&self) -> Vec<String> {
+        self.passwords.iter().map(|(digest, ())| digest.to_hex()).collect()
     }
 
     pub(crate) fn command_rules(&self) -> String {
@@ -305,13 +312,13 @@ impl User {
         if self.has_all_keys {
             return b"~*".to_vec();
         }
-        let rules = self.keys.iter().map(|pattern| {
-            let sign: &[u8] = match (pattern.reads, pattern.writes) {
+        let rules = self.keys.iter().map(|(pattern, may)| {
+            let sign: &[u8] = match (may.reads, may.writes) {
                 (true, true) => b"~",
                 (true, false) => b"%R~",
                 _ => b"%W~",
             };
-            [sign, &pattern.bytes].concat()
+            [sign, pattern].concat()
         });
         rules.collect::<Vec<_>>().join(&b' ')
     }
@@ -322,7 +329,7 @@ impl User {
         }
         self.channels
             .iter()
-            .map(|pattern| [b"&", pattern.as_slice()].concat())
+            .map(|(pattern, ())| [b"&", pattern.as_slice()].concat())
             .collect::<Vec<_>>()
             .join(&b' ')
     }

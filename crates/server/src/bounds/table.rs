@@ -96,7 +96,7 @@ fn bounds() -> Vec<Bound> {
         bound("a channel's name", CHANNEL_BYTES_MAX, Unit::Bytes, REFUSED),
         bound("a pattern of `PSUBSCRIBE` or of a user's rules", KEPT_PATTERN_BYTES_MAX, Unit::Bytes, REFUSED),
         bound(
-            "a pattern of `KEYS`, `SCAN`, `HSCAN`, `SSCAN`, `ZSCAN`, `PUBSUB`",
+            "a pattern of `KEYS`, `SCAN`, `HSCAN`, `SSCAN`, `ZSCAN`, `PUBSUB`, `CONFIG GET`",
             PATTERN_BYTES_MAX,
             Unit::Bytes,
             REFUSED,

@@ -1,6 +1,6 @@
 //! ACL: users and what they may do.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::Batch;
 use firn_format::datatype::CatalogRecord;
@@ -9,11 +9,11 @@ use firn_protocol::command::{self, Category, Command, CommandId, id_of};
 use firn_protocol::resp::Arguments;
 
 use super::call::Call;
-use crate::access::{DEFAULT_USER, Denied, Digest, User, UserTable};
+use crate::access::{DEFAULT_USER, Denied, User, UserTable};
 use crate::bounds::cut_text;
 use crate::failure::{Failure, Result};
 use crate::store::put_record;
-use crate::worker::{ClientFilter, Worker};
+use crate::worker::{ClientFilter, DeniedPlace, Turns, Worker};
 
 const CONFIG_SET: CommandId = id_of("config|set");
 const DELUSER: CommandId = id_of("acl|deluser");
@@ -83,11 +83,13 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     }
     let mut users = UserTable::clone(&table(call));
     let mut user = users.get(name).map_or_else(|| User::new(name), |user| User::clone(user));
+    let mut turns = Turns::new(call.worker);
     for rule in call.arguments.from(3).iter() {
         user.apply(rule).map_err(|fault| {
             let rule = cut_text(rule);
             Failure::of(format!("ERR Error in ACL SETUSER modifier '{rule}': {fault}"))
         })?;
+        turns.step(RULE_BYTES + rule.len()).await;
     }
     let mut batch = Batch::new();
     let record = CatalogRecord::User { name, rules: &user.rules() };
@@ -96,10 +98,34 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     users.insert(name.to_vec(), Arc::new(user));
     call.worker.shared.store.users.replace(users);
     // What it is subscribed to was asked for under other rules.
-    let name = name.to_vec();
-    call.worker.ask_all(move |worker: &Worker| worker.close_denied(&name)).await;
+    close_denied(call.worker, name).await;
     call.reply(|reply| reply.ok());
     Ok(())
+}
+
+/// What a rule costs beside its bytes, in bytes copied: passwords are hashed.
+const RULE_BYTES: usize = 1 << 10;
+
+/// Closes clients of the user `name` that are shown or sent what it may not see any more. Each worker looks at some
+/// subscriptions at a time, so that others have their turns.
+async fn close_denied(worker: &Worker, name: &[u8]) {
+    let name: Arc<[u8]> = name.into();
+    let places: Vec<_> =
+        worker.shared.mailboxes.iter().map(|_| Mutex::new(Some(DeniedPlace::default()))).collect();
+    let places = Arc::new(places);
+    let mut is_over = false;
+    while !is_over {
+        let (name, places) = (Arc::clone(&name), Arc::clone(&places));
+        let answers = worker.ask_all(move |worker: &Worker| {
+            let mut place = places[worker.index].lock().unwrap_or_else(PoisonError::into_inner);
+            *place = place.take().and_then(|place| worker.close_denied(&name, place));
+            place.is_none()
+        });
+        is_over = answers.await.into_iter().all(|is_over| is_over);
+        if !is_over {
+            worker.breathe().await;
+        }
+    }
 }
 
 /// `ACL DELUSER name [name ...]`: how many there were. Their connections end.
@@ -110,8 +136,9 @@ async fn delete(call: &mut Call<'_>) -> Result<()> {
     }
     let mut users = UserTable::clone(&table(call));
     let mut batch = Batch::new();
-    let mut gone = Vec::new();
+    let (mut gone, mut turns) = (Vec::new(), Turns::new(call.worker));
     for name in names {
+        turns.step(name.len()).await;
         if users.remove(&name).is_some() {
             let mut key = Vec::new();
             CatalogRecord::User { name: &name, rules: b"" }.encode_key(&mut key);
@@ -143,8 +170,9 @@ fn describe(call: &mut Call<'_>) {
         reply.set(flags.len());
         flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
         reply.bulk(b"passwords");
-        reply.array(user.passwords().len());
-        user.passwords().iter().for_each(|digest| reply.bulk(Digest::to_hex(*digest).as_bytes()));
+        let passwords = user.passwords();
+        reply.array(passwords.len());
+        passwords.iter().for_each(|digest| reply.bulk(digest.as_bytes()));
         reply.bulk(b"commands");
         reply.bulk(user.command_rules().as_bytes());
         reply.bulk(b"keys");

@@ -1,6 +1,7 @@
 //! Messages between clients.
 
 use std::collections::BTreeSet;
+use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 
 use firn_protocol::command::{Command, CommandId, id_of};
@@ -72,10 +73,26 @@ impl ClientSubscriptions {
         self.names(topic).contains(name)
     }
 
-    /// Whether `is_so` says yes to each of them.
-    pub(crate) fn all(&self, is_so: impl Fn(Topic, &[u8]) -> bool) -> bool {
+    /// Shows `look` each of them behind `after`, in order, until it has seen enough.
+    pub(crate) fn try_each_after<B>(
+        &self,
+        after: Option<(Topic, Vec<u8>)>,
+        mut look: impl FnMut(Topic, &[u8]) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let topics = [Topic::Channel, Topic::Pattern, Topic::Shard];
-        topics.into_iter().all(|topic| self.names(topic).iter().all(|name| is_so(topic, name)))
+        for topic in topics.into_iter().filter(|topic| after.as_ref().is_none_or(|(first, _)| first <= topic))
+        {
+            let start = match &after {
+                Some((first, name)) if *first == topic => Bound::Excluded(name.as_slice()),
+                _ => Bound::Unbounded,
+            };
+            let names = self.names(topic).range::<[u8], _>((start, Bound::Unbounded));
+            names
+                .map(|name| look(topic, name))
+                .find(ControlFlow::is_break)
+                .map_or(ControlFlow::Continue(()), |it| it)?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// Memory that the names take.

@@ -131,23 +131,25 @@ impl Parameters {
         self.values.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names and values of the parameters that match a pattern; who asks for one by its name gets that as he wrote it.
-    pub(crate) fn matching(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    /// Adds names and values of the parameters that match `pattern` and are not `found` yet; asked for by its name, one is
+    /// called as that was written.
+    pub(crate) fn add_matching(&self, pattern: &[u8], found: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         let values = self.values();
-        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        for pattern in patterns {
-            let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
-            let lower = pattern.to_ascii_lowercase();
-            let is_meant =
-                |it: &&Parameter| glob::matches(&lower, it.name.as_bytes()) && (is_name || !it.is_hidden);
-            for parameter in TABLE.iter().filter(is_meant) {
-                if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(parameter.name.as_bytes())) {
-                    let name = if is_name { pattern.to_vec() } else { parameter.name.as_bytes().to_vec() };
-                    found.push((name, values.get(parameter.key()).cloned().unwrap_or_default()));
-                }
+        let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
+        let lower = pattern.to_ascii_lowercase();
+        let is_meant =
+            |it: &&Parameter| glob::matches(&lower, it.name.as_bytes()) && (is_name || !it.is_hidden);
+        for parameter in TABLE.iter().filter(is_meant) {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(parameter.name.as_bytes())) {
+                let name = if is_name { pattern.to_vec() } else { parameter.name.as_bytes().to_vec() };
+                found.push((name, values.get(parameter.key()).cloned().unwrap_or_default()));
             }
         }
-        found
+    }
+
+    /// Bytes that a pattern is compared with, all names together and once itself for each.
+    pub(crate) fn compared_bytes(pattern: &[u8]) -> usize {
+        TABLE.len() * (NAME_BYTES + pattern.len())
     }
 
     /// The value of one.
@@ -310,6 +312,9 @@ impl Parameters {
     }
 }
 
+/// What a name has, about, in bytes.
+const NAME_BYTES: usize = 24;
+
 const SHARED: &str = "the database was opened with durability = \"shared\", which includes it";
 
 fn refused(parameter: &Parameter, why: &str) -> String {
@@ -339,12 +344,18 @@ mod tests {
     #[test]
     fn all_are_set_or_none() {
         let parameters = Parameters::new(&ServeSettings::default(), 7, "d", Durability::Process);
-        assert_eq!(parameters.matching(&[b"PORT"]), [(b"PORT".to_vec(), b"7".to_vec())]);
+        let matching = |pattern: &[u8]| {
+            let mut found = Vec::new();
+            parameters.add_matching(pattern, &mut found);
+            parameters.add_matching(pattern, &mut found);
+            found
+        };
+        assert_eq!(matching(b"PORT"), [(b"PORT".to_vec(), b"7".to_vec())]);
         assert!(parameters.set(&[(b"timeout", b"5"), (b"hz", b"x")]).is_err());
         assert_eq!((parameters.idle_s_max(), parameters.value("timeout")), (0, b"0".to_vec()));
         assert_eq!(parameters.set(&[(b"Timeout", b"5"), (b"slave-priority", b"3")]), Ok(()));
         assert_eq!((parameters.idle_s_max(), parameters.value("replica-priority")), (5, b"3".to_vec()));
-        assert_eq!(parameters.matching(&[b"slave-prio*"]), [(b"slave-priority".to_vec(), b"3".to_vec())]);
+        assert_eq!(matching(b"slave-prio*"), [(b"slave-priority".to_vec(), b"3".to_vec())]);
         assert!(parameters.is_slow(10_000) && !parameters.is_slow(9_999) && !parameters.is_exact());
         assert_eq!(parameters.set(&[(b"slowlog-log-slower-than", b"0")]), Ok(()));
         assert!(parameters.is_slow(0) && parameters.is_exact());

@@ -1,18 +1,18 @@
 //! What is done with a worker's clients from outside of their tasks.
 
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
 use super::Worker;
 use crate::client::{Client, Unblock};
-use crate::subscriptions::Topic;
 
 /// Which clients are meant: those that meet all that is said here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientFilter {
     /// With one of these numbers.
-    pub(crate) numbers: Option<Vec<u64>>,
+    pub(crate) numbers: Option<HashSet<u64>>,
     pub(crate) kind: Option<ClientKind>,
     pub(crate) peer: Option<Vec<u8>>,
     pub(crate) local: Option<Vec<u8>>,
@@ -88,7 +88,7 @@ impl Worker {
 
     /// Ends the waiting of this worker's client `number`; whether it waited.
     pub(crate) fn unblock(&self, number: u64, how: Unblock) -> bool {
-        let filter = ClientFilter { numbers: Some(vec![number]), ..ClientFilter::default() };
+        let filter = ClientFilter { numbers: Some(HashSet::from([number])), ..ClientFilter::default() };
         let waiting = self.clients_of(&filter).into_iter().find(|client| client.is_waiting.get());
         if let Some(client) = &waiting {
             client.is_unblocked.set(Some(how));
@@ -112,25 +112,6 @@ impl Worker {
             self.tasks.wake(client.id);
         }
         !is_over
-    }
-
-    /// Closes this worker's clients of the user called `name` that are shown or sent what it may
-    /// not see any more.
-    pub(crate) fn close_denied(&self, name: &[u8]) {
-        let users = &self.shared.store.users;
-        let is_denied = |client: &&Rc<Client>| {
-            let is_observer = client.is_subscriber() || client.is_monitor.get();
-            if !is_observer || client.user_name() != name || client.login.is_unlimited(users) {
-                return false;
-            }
-            let subscriptions = client.subscriptions.borrow();
-            client.login.user(users).is_none_or(|user| {
-                client.is_monitor.get() && !user.may_monitor()
-                    || !subscriptions.all(|topic, name| user.allows_channel(topic == Topic::Pattern, name))
-            })
-        };
-        let everybody = self.clients_of(&ClientFilter::default());
-        everybody.iter().filter(is_denied).for_each(|client| self.close_soon(client));
     }
 
     /// Waits while CLIENT PAUSE concerns a request that may write or not. It counts among the clients that wait meanwhile.

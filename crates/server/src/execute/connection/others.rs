@@ -1,5 +1,7 @@
 //! CLIENT, of other connections: those of all workers.
 
+use std::collections::HashSet;
+
 use firn_protocol::command::{CommandId, id_of};
 use firn_protocol::number;
 
@@ -41,7 +43,7 @@ async fn list(call: &mut Call<'_>) -> Result<()> {
         4 if call.is_word(2, "type") => filter.kind = Some(kind(call.argument(3))?),
         4.. if call.is_word(2, "id") => {
             let number = |word| number::parse_integer(word).map(|number| u64::try_from(number).unwrap_or(0));
-            let numbers: Option<Vec<u64>> = call.arguments.from(3).iter().map(number).collect();
+            let numbers: Option<HashSet<u64>> = call.arguments.from(3).iter().map(number).collect();
             filter.numbers = Some(numbers.ok_or(Failure::new("ERR Invalid client ID"))?);
         }
         _ => return Err(Failure::SYNTAX),
@@ -80,7 +82,7 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
             let number = number::parse_integer(value).and_then(|number| u64::try_from(number).ok());
             let number = number.filter(|number| *number > 0);
             let number = number.ok_or(Failure::new("ERR client-id should be greater than 0"))?;
-            filter.numbers = Some(vec![number]);
+            filter.numbers = Some(HashSet::from([number]));
         } else if call.is_word(index, "type") {
             filter.kind = Some(kind(value)?);
         } else if call.is_word(index, "addr") {

@@ -21,7 +21,7 @@ use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPTS_AT_ONCE_MAX, UNPACKED_MAX};
 use crate::failure::{Failure, Result};
 use crate::statistics::Gauge;
 use crate::transaction::Demand;
-use crate::worker::Worker;
+use crate::worker::{Turns, Worker};
 
 /// What scripts are called in errors.
 const NAME: &str = "@user_script";
@@ -244,7 +244,10 @@ impl Interpreter {
         self.options.reset();
         self.generator.seed(0);
         self.stage.begin(actor);
-        let begun = self.begin.call::<()>(()).and_then(|()| self.set_words(words));
+        let begun = match self.begin.call::<()>(()) {
+            Ok(()) => self.set_words(&worker, words).await,
+            Err(error) => Err(error),
+        };
         let ended = match begun.and_then(|()| self.lua.create_thread(function)) {
             Ok(thread) => self.go_on(&worker, source, &thread).await,
             Err(error) => Ended::Failed(format!("ERR {error}").into_bytes()),
@@ -253,11 +256,14 @@ impl Interpreter {
         (actor, over.map_or(ended, Ended::Over))
     }
 
-    fn set_words(&self, words: [Vec<&[u8]>; 2]) -> mlua::Result<()> {
+    /// Gives the script its keys and arguments. Others have their turns meanwhile.
+    async fn set_words(&self, worker: &Worker, words: [Vec<&[u8]>; 2]) -> mlua::Result<()> {
+        let mut turns = Turns::new(worker);
         for (name, words) in ["KEYS", "ARGV"].into_iter().zip(words) {
             let table = self.lua.create_table_with_capacity(words.len(), 0)?;
             for (index, word) in words.into_iter().enumerate() {
                 table.raw_set(index + 1, self.lua.create_string(word)?)?;
+                turns.step(word.len()).await;
             }
             self.globals.raw_set(name, table)?;
         }

@@ -41,7 +41,7 @@ use super::{Request, account};
 use crate::failure::{Failure, Result};
 use crate::statistics::Measure;
 use crate::transaction::Transaction;
-use crate::worker::Worker;
+use crate::worker::{Turns, Worker};
 use convert::Answer;
 use interpreter::Ended;
 use library::Cost;
@@ -124,7 +124,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         }
         SCRIPT_LOAD => load(call).await,
         SCRIPT_EXISTS => {
-            exists(call);
+            exists(call).await;
             Ok(())
         }
         SCRIPT_FLUSH => {
@@ -263,15 +263,16 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// `SCRIPT EXISTS sha1 [sha1 ...]`
-fn exists(call: &mut Call<'_>) {
-    let scripts = &call.worker.shared.scripts;
-    let is_known = |word: &[u8]| parse_sum(word).is_some_and(|sum| scripts.get(&sum).is_some());
-    let known: Vec<bool> = call.arguments.from(2).iter().map(is_known).collect();
-    call.reply(|reply| {
-        reply.array(known.len());
-        known.iter().for_each(|known| reply.integer(i64::from(*known)));
-    });
+/// `SCRIPT EXISTS sha1 [sha1 ...]`. Others have their turns between sums.
+async fn exists(call: &mut Call<'_>) {
+    let (sums, scripts) = (call.arguments.from(2), &call.worker.shared.scripts);
+    call.reply(|reply| reply.array(sums.len()));
+    let mut turns = Turns::new(call.worker);
+    for word in sums.iter() {
+        let is_known = parse_sum(word).is_some_and(|sum| scripts.get(&sum).is_some());
+        call.reply(|reply| reply.integer(i64::from(is_known)));
+        turns.step(word.len()).await;
+    }
 }
 
 /// `FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]`: there are none.

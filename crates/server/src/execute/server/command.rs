@@ -14,6 +14,7 @@ use firn_protocol::resp::Reply;
 use super::help;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
+use crate::worker::Turns;
 
 const HELP: &[(&str, &str)] = &[
     ("(no subcommand)", "Describe all commands."),
@@ -25,7 +26,7 @@ const HELP: &[(&str, &str)] = &[
     ("GETKEYSANDFLAGS <full-command>", "Keys of a request, and what is done with each."),
 ];
 
-pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const COMMAND: CommandId = id_of("command");
     const COUNT: CommandId = id_of("command|count");
     const DOCS: CommandId = id_of("command|docs");
@@ -35,17 +36,17 @@ pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const INFO: CommandId = id_of("command|info");
     const LIST: CommandId = id_of("command|list");
     match call.command.id() {
-        COMMAND => info(call, 1),
-        INFO => info(call, 2),
+        COMMAND => info(call, 1).await,
+        INFO => info(call, 2).await,
         COUNT => {
             let count = offered(command::commands()).count();
             call.reply(|reply| reply.integer(count as i64));
             Ok(())
         }
         LIST => list(call),
-        DOCS => docs(call),
-        GETKEYS => get_keys(call),
-        GETKEYSANDFLAGS => get_keys_and_flags(call),
+        DOCS => docs(call).await,
+        GETKEYS => get_keys(call).await,
+        GETKEYSANDFLAGS => get_keys_and_flags(call).await,
         HELP_ID => help(call, HELP),
         _ => Err(call.not_offered()),
     }
@@ -56,29 +57,42 @@ fn offered(commands: &'static [Command]) -> impl Iterator<Item = &'static Comman
 }
 
 /// The command called `get`, or `config|get`.
-fn named(name: &[u8]) -> Option<&'static Command> {
+pub(super) fn named(name: &[u8]) -> Option<&'static Command> {
     match name.iter().position(|byte| *byte == b'|') {
         Some(bar) => find_subcommand(find(name.get(..bar)?)?, name.get(bar + 1..)?),
         None => find(name),
     }
 }
 
-/// `COMMAND`, `COMMAND INFO [name ...]`
-fn info(call: &mut Call<'_>, first: usize) -> Result<()> {
-    let names: Vec<&[u8]> = call.arguments.from(first).iter().collect();
-    call.reply(|reply| {
-        if names.is_empty() {
-            return describe_all(reply, offered(command::commands()));
-        }
-        reply.array(names.len());
-        for name in names {
-            match named(name).filter(|command| command.is_offered()) {
-                Some(command) => describe(reply, command),
-                None => reply.null(),
-            }
-        }
-    });
+/// `COMMAND`, `COMMAND INFO [name ...]`. Others have their turns between names.
+async fn info(call: &mut Call<'_>, first: usize) -> Result<()> {
+    let names = call.arguments.from(first);
+    if names.is_empty() {
+        call.reply(|reply| describe_all(reply, offered(command::commands())));
+        return Ok(());
+    }
+    call.reply(|reply| reply.array(names.len()));
+    reply_each(call, names.iter(), |reply, name| match named(name).filter(|command| command.is_offered()) {
+        Some(command) => describe(reply, command),
+        None => reply.null(),
+    })
+    .await;
     Ok(())
+}
+
+/// Writes a part of the reply for each of `things`, of which there may be very many. Others have their turns meanwhile.
+async fn reply_each<T>(
+    call: &mut Call<'_>,
+    things: impl IntoIterator<Item = T>,
+    write: impl Fn(&mut Reply<'_>, T),
+) {
+    let mut turns = Turns::new(call.worker);
+    for thing in things {
+        let before = call.out.len();
+        call.reply(|reply| write(reply, thing));
+        // Words are written one by one: that costs more than copying them.
+        turns.step(4 * (call.out.len() - before)).await;
+    }
 }
 
 fn describe_all(reply: &mut Reply<'_>, commands: impl Iterator<Item = &'static Command> + Clone) {
@@ -183,26 +197,20 @@ fn list(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `COMMAND DOCS [name ...]`
-fn docs(call: &mut Call<'_>) -> Result<()> {
+/// `COMMAND DOCS [name ...]`. Others have their turns between names.
+async fn docs(call: &mut Call<'_>) -> Result<()> {
     let names = call.arguments.from(2);
-    let found: Vec<&Command> = match names.is_empty() {
+    let found: Vec<&'static Command> = match names.is_empty() {
         true => command::commands().iter().collect(),
         false => names.iter().filter_map(named).collect(),
     };
-    call.reply(|reply| document_all(reply, &found));
+    call.reply(|reply| reply.map(found.len()));
+    reply_each(call, found, document).await;
     Ok(())
 }
 
-fn document_all(reply: &mut Reply<'_>, commands: &[&'static Command]) {
-    reply.map(commands.len());
-    for command in commands {
-        reply.bulk(command.to_string().as_bytes());
-        document(reply, command);
-    }
-}
-
 fn document(reply: &mut Reply<'_>, command: &'static Command) {
+    reply.bulk(command.to_string().as_bytes());
     let subcommands: Vec<&'static Command> = command.subcommands().iter().collect();
     let deprecation = if command.deprecated.is_some() { 3 } else { 0 };
     reply.map(4 + deprecation + usize::from(!subcommands.is_empty()));
@@ -229,7 +237,8 @@ fn document(reply: &mut Reply<'_>, command: &'static Command) {
     }
     if !subcommands.is_empty() {
         reply.bulk(b"subcommands");
-        document_all(reply, &subcommands);
+        reply.map(subcommands.len());
+        subcommands.into_iter().for_each(|subcommand| document(reply, subcommand));
     }
 }
 
@@ -246,19 +255,17 @@ fn inner<'a>(call: &Call<'a>) -> Result<(&'static Command, Vec<&'a [u8]>)> {
     Ok((found.ok_or(Failure::new("ERR Invalid command specified"))?, words))
 }
 
-/// `COMMAND GETKEYS command [argument ...]`
-fn get_keys(call: &mut Call<'_>) -> Result<()> {
+/// `COMMAND GETKEYS command [argument ...]`. Others have their turns between keys.
+async fn get_keys(call: &mut Call<'_>) -> Result<()> {
     let (command, words) = inner(call)?;
     let keys = keys_of(command, &words).map_err(|error| Failure::of(format!("ERR {error}")))?;
-    call.reply(|reply| {
-        reply.array(keys.len());
-        keys.iter().for_each(|index| reply.bulk(words.get(*index).copied().unwrap_or_default()));
-    });
+    call.reply(|reply| reply.array(keys.len()));
+    reply_each(call, keys, |reply, index| reply.bulk(words.get(index).copied().unwrap_or_default())).await;
     Ok(())
 }
 
-/// `COMMAND GETKEYSANDFLAGS command [argument ...]`
-fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
+/// `COMMAND GETKEYSANDFLAGS command [argument ...]`. Others have their turns between keys.
+async fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
     let (command, words) = inner(call)?;
     // Says what is wrong, and where a wrong count of keys is none at all.
     let known = keys_of(command, &words).map_err(|error| Failure::of(format!("ERR {error}")))?;
@@ -267,13 +274,12 @@ fn get_keys_and_flags(call: &mut Call<'_>) -> Result<()> {
         let visited = visit_keys(command, &words, |key| keys.push(key));
         visited.map_err(|error| Failure::of(format!("ERR {error}")))?;
     }
-    call.reply(|reply| {
-        reply.array(keys.len());
-        for key in &keys {
-            reply.array(2);
-            reply.bulk(words.get(key.index).copied().unwrap_or_default());
-            names(reply, key.flags.iter().map(|flag| flag.name()));
-        }
-    });
+    call.reply(|reply| reply.array(keys.len()));
+    reply_each(call, keys, |reply, key| {
+        reply.array(2);
+        reply.bulk(words.get(key.index).copied().unwrap_or_default());
+        names(reply, key.flags.iter().map(|flag| flag.name()));
+    })
+    .await;
     Ok(())
 }

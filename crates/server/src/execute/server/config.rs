@@ -4,7 +4,10 @@ use firn_protocol::command::{CommandId, id_of};
 
 use super::help;
 use crate::execute::call::Call;
+use crate::execute::scan::check_pattern;
 use crate::failure::{Failure, Result};
+use crate::parameters::Parameters;
+use crate::worker::Turns;
 
 const HELP: &[(&str, &str)] = &[
     ("GET <pattern> [<pattern> ...]", "Parameters that match, and their values."),
@@ -13,14 +16,14 @@ const HELP: &[(&str, &str)] = &[
     ("REWRITE", "Refused: there is no configuration file to be written."),
 ];
 
-pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const GET: CommandId = id_of("config|get");
     const HELP_ID: CommandId = id_of("config|help");
     const RESETSTAT: CommandId = id_of("config|resetstat");
     const REWRITE: CommandId = id_of("config|rewrite");
     const SET: CommandId = id_of("config|set");
     match call.command.id() {
-        GET => get(call),
+        GET => get(call).await,
         SET => set(call),
         RESETSTAT => {
             call.worker.shared.statistics.reset();
@@ -33,10 +36,15 @@ pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// `CONFIG GET pattern [pattern ...]`
-fn get(call: &mut Call<'_>) -> Result<()> {
-    let patterns: Vec<&[u8]> = call.arguments.from(2).iter().collect();
-    let found = call.worker.shared.parameters.matching(&patterns);
+/// `CONFIG GET pattern [pattern ...]`. Others have their turns between patterns.
+async fn get(call: &mut Call<'_>) -> Result<()> {
+    let patterns = call.arguments.from(2);
+    patterns.iter().try_for_each(check_pattern)?;
+    let (mut found, mut turns) = (Vec::new(), Turns::new(call.worker));
+    for pattern in patterns.iter() {
+        call.worker.shared.parameters.add_matching(pattern, &mut found);
+        turns.step(Parameters::compared_bytes(pattern)).await;
+    }
     call.reply(|reply| {
         reply.map(found.len());
         for (name, value) in &found {

@@ -1,15 +1,18 @@
 //! LATENCY: what took longer than operators wanted, and how long commands take at all.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use firn_protocol::command::{self, Command, CommandId, id_of};
 
+use super::command::named;
 use super::help;
 use crate::bounds::cut_text;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::latency::Sample;
 use crate::statistics::CommandSum;
+use crate::worker::Turns;
 
 const HELP: &[(&str, &str)] = &[
     ("DOCTOR", "Say in words what took long."),
@@ -20,7 +23,7 @@ const HELP: &[(&str, &str)] = &[
     ("HISTOGRAM [<command> ...]", "How many calls of these commands took how long, or of all."),
 ];
 
-pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
+pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const DOCTOR: CommandId = id_of("latency|doctor");
     const GRAPH: CommandId = id_of("latency|graph");
     const HELP_ID: CommandId = id_of("latency|help");
@@ -32,13 +35,11 @@ pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
         DOCTOR => doctor(call),
         GRAPH => graph(call),
         HELP_ID => help(call, HELP),
-        HISTOGRAM => histogram(call),
+        HISTOGRAM => histogram(call).await,
         HISTORY => history(call),
         LATEST => latest(call),
         RESET => {
-            let names: Vec<&[u8]> = call.arguments.from(2).iter().collect();
-            let count = call.worker.shared.latency.reset(&names);
-            call.reply(|reply| reply.integer(count as i64));
+            reset(call).await;
             Ok(())
         }
         _ => Err(call.not_offered()),
@@ -76,16 +77,33 @@ fn history(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `LATENCY HISTOGRAM [command ...]`: those that were called; of a command with subcommands, those of these.
-fn histogram(call: &mut Call<'_>) -> Result<()> {
+/// `LATENCY RESET [event ...]`: how many there were. Others have their turns between names.
+async fn reset(call: &mut Call<'_>) {
+    let (names, latency) = (call.arguments.from(2), &call.worker.shared.latency);
+    let mut count = if names.is_empty() { latency.reset(None) } else { 0 };
+    let mut turns = Turns::new(call.worker);
+    for name in names.iter() {
+        count += latency.reset(Some(name));
+        turns.step(name.len()).await;
+    }
+    call.reply(|reply| reply.integer(count as i64));
+}
+
+/// `LATENCY HISTOGRAM [command ...]`: those that were called; of a command with subcommands, those of these. Others have their
+/// turns between names.
+async fn histogram(call: &mut Call<'_>) -> Result<()> {
+    let names = call.arguments.from(2);
+    let (mut wanted, mut turns) = (HashSet::new(), Turns::new(call.worker));
+    for name in names.iter() {
+        wanted.extend(named(name).map(Command::id));
+        turns.step(name.len()).await;
+    }
     let sums = call.worker.shared.statistics.sums();
-    let names: Vec<Vec<u8>> = call.arguments.from(2).iter().map(<[u8]>::to_ascii_lowercase).collect();
     let is_wanted = |command: &Command| {
-        let is_called = |name: &Vec<u8>| {
-            *name == command.to_string().as_bytes()
-                || command.container.is_some_and(|container| container.as_bytes() == name.as_slice())
-        };
-        names.is_empty() || names.iter().any(is_called)
+        let container = || command.container.and_then(|name| command::find(name.as_bytes())).map(Command::id);
+        names.is_empty()
+            || wanted.contains(&command.id())
+            || container().is_some_and(|container| wanted.contains(&container))
     };
     let pairs = command::all().iter().zip(&sums.commands);
     let told: Vec<(&Command, &CommandSum)> =

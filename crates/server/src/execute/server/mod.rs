@@ -65,9 +65,9 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         SWAPDB => databases::swap(call),
         TIME => time(call),
         _ => match call.command.container.unwrap_or(call.command.name) {
-            "command" => command::dispatch(call),
-            "config" => config::dispatch(call),
-            "latency" => latency::dispatch(call),
+            "command" => command::dispatch(call).await,
+            "config" => config::dispatch(call).await,
+            "latency" => latency::dispatch(call).await,
             "memory" => memory::dispatch(call).await,
             "module" => help(call, MODULE_HELP),
             "slowlog" => slow_log::dispatch(call),

@@ -11,7 +11,7 @@ fn s7_what_is_refused_begins_one_beyond_its_bound() {
     let client = &mut served.connect();
     client.say("HELLO 3");
     // The command with the last word as long as it may be, and what is said of one that is longer by a byte.
-    let cases: [(&[&str], usize, &str); 8] = [
+    let cases: [(&[&str], usize, &str); 9] = [
         (&["CLIENT", "SETNAME"], 1 << 10, "Client names of 1025 bytes"),
         (&["SET", "v", "EX", "1"], 0, ""),
         (&["GET"], 65_471, "a key of 65472 bytes"),
@@ -19,6 +19,7 @@ fn s7_what_is_refused_begins_one_beyond_its_bound() {
         (&["SUBSCRIBE"], 64 << 10, "a channel of 65537 bytes"),
         (&["PSUBSCRIBE"], 4 << 10, "a pattern of 4097 bytes"),
         (&["KEYS"], 128 << 10, "a pattern of 131073 bytes"),
+        (&["CONFIG", "GET"], 128 << 10, "a pattern of 131073 bytes"),
         (&["SCAN", "0", "MATCH"], 128 << 10, "a pattern of 131073 bytes"),
     ];
     for (words, most, said) in cases.into_iter().filter(|(_, most, _)| *most > 0) {
@@ -76,4 +77,31 @@ fn s13_large_writes_are_whole() {
     let client = &mut served.connect();
     assert_eq!(client.say("HSTRLEN h f"), Value::Integer(5 << 20), "it was written");
     assert_eq!(client.say("DBSIZE"), Value::Integer((8 << 10) + 2));
+}
+
+/// Results of BITOP on both sides of what a record, a fragment and a block have, also where the destination is a source.
+#[test]
+fn s13_long_results_are_whole_over_their_own_sources() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let bytes = |seed: usize, len: usize| -> Vec<u8> {
+        (0..len).map(|index| ((index * 31 + seed) % 251) as u8 | 1).collect()
+    };
+    for len in [64 << 10, (64 << 10) + 1, 1 << 20, (1 << 20) + (16 << 10) + 7] {
+        let (mut long, short) = (bytes(1, len), bytes(2, 70_000));
+        for (key, value) in [(&b"long"[..], &long), (b"short", &short)] {
+            assert_eq!(client.call(&[b"SET", key, value.as_slice()]), ok());
+        }
+        let most = len.max(short.len());
+        let done = Value::Integer(most as i64);
+        assert_eq!(client.say("BITOP XOR long long short none"), done, "{len} bytes");
+        long.resize(most, 0);
+        long.iter_mut().zip(&short).for_each(|(byte, other)| *byte ^= other);
+        assert!(client.say("GET long") == Value::Bulk(long.clone()), "{len} bytes");
+        assert_eq!(client.say("BITOP NOT other long"), done);
+        assert_eq!(client.say("BITOP AND long other long"), done);
+        assert!(client.say("GET long") == Value::Bulk(vec![0; most]), "{len} bytes");
+        long.iter_mut().for_each(|byte| *byte = !*byte);
+        assert!(client.say("GET other") == Value::Bulk(long), "{len} bytes");
+    }
 }

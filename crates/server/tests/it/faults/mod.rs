@@ -23,5 +23,7 @@ mod shared_messages;
 mod patterns;
 mod rights;
 mod turns;
+mod turns_of_questions;
+mod turns_of_lines;
 mod space;
 mod compression;

@@ -9,10 +9,10 @@ use super::super::client::{Client, Served, ok};
 use super::beside::worst_ping;
 
 /// Arguments of a command in the small form, and bytes of a string.
-const COUNT: usize = 20_000;
+pub(super) const COUNT: usize = 20_000;
 const BYTES: usize = 16 << 20;
 
-fn with_numbers(words: &[&str], each: &[&str], count: usize) -> Vec<String> {
+pub(super) fn with_numbers(words: &[&str], each: &[&str], count: usize) -> Vec<String> {
     let words = words.iter().map(|word| (*word).to_owned());
     let repeated =
         (0..count).flat_map(|number| each.iter().map(move |word| word.replace('#', &number.to_string())));
@@ -21,11 +21,11 @@ fn with_numbers(words: &[&str], each: &[&str], count: usize) -> Vec<String> {
 
 /// Lets an action run that is called so and gives others so many turns at least, for each part of
 /// what was sent; looks at others meanwhile.
-type Told<'t> = &'t mut dyn FnMut(&Served, &str, u64, &mut dyn FnMut());
+pub(super) type Told<'t> = &'t mut dyn FnMut(&Served, &str, u64, &mut dyn FnMut());
 
 /// Runs actions on a server where others have a turn each time that the clock is looked at, and
 /// counts these turns: how long anything takes is another question. What is sent has so many parts.
-fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
+pub(super) fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
     let served = Served::with(ServeSettings { threads: 1, turn_us: 0, ..ServeSettings::default() });
     let mut other = served.connect();
     let mut complaints = String::new();
@@ -50,7 +50,7 @@ pub(super) fn turns_given(client: &mut Client) -> u64 {
 
 /// A command, what follows its words many times, and how many turns of others there are for each
 /// thousand times: some four for each time that all of it is gone over.
-type Words = (&'static [&'static str], &'static [&'static str], u64);
+pub(super) type Words = (&'static [&'static str], &'static [&'static str], u64);
 
 const CALLS: [Words; 20] = [
     (&["MSETNX"], &["k#", "v"], 3),
@@ -84,7 +84,7 @@ const OF_LISTS: [Words; 4] = [
 ];
 
 /// Runs each of these commands of very many arguments.
-fn run_all(served: &Served, calls: &[Words], count: usize, told: Told<'_>) {
+pub(super) fn run_all(served: &Served, calls: &[Words], count: usize, told: Told<'_>) {
     let mut client = served.connect();
     for (words, each, least) in calls.iter().copied() {
         let mut words = with_numbers(words, each, count);
