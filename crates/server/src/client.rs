@@ -170,7 +170,8 @@ impl Watch {
         }
     }
 
-    /// Memory that what is watched takes, with what is watched instead since databases were flushed.
+    /// Memory that what is watched takes, with what is watched instead since databases were
+    /// flushed.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory_bytes + self.flag.moved_bytes()
     }

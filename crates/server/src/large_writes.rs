@@ -116,7 +116,8 @@ impl LargeWrite {
             Ok(Outcome::Pending(_)) => Err(Failure::from(Error::bug("an inline write is pending"))),
             Err(error) => Err(error.into()),
         };
-        // What is written is asked for no more. Giving back hundreds of megabytes takes long: that is done here as well.
+        // What is written is asked for no more. Giving back hundreds of megabytes takes long: that
+        // is done here as well.
         let (kept, done) = if written.is_ok() { (Batch::new(), batch) } else { (batch, Batch::new()) };
         *locked(&self.state) = State { batch: kept, written: Some(written) };
         let (worker, task) = self.waiting;

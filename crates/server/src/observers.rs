@@ -19,7 +19,8 @@ pub(crate) struct WatchFlag {
     moved: Mutex<Moved>,
 }
 
-/// Keys that are watched because those that the client has named went with a database that was flushed.
+/// Keys that are watched because those that the client has named went with a database that was
+/// flushed.
 #[derive(Debug, Default)]
 struct Moved {
     keys: BTreeSet<Vec<u8>>,
@@ -90,7 +91,8 @@ pub(crate) struct Observers {
 
 #[derive(Debug, Default)]
 struct State {
-    /// In an order, so that a pass over the keys of a database can release the lock and find its place again.
+    /// In an order, so that a pass over the keys of a database can release the lock and find its
+    /// place again.
     keys: BTreeMap<Vec<u8>, Observed>,
     /// Databases that are being flushed or swapped.
     changing: Vec<DatabaseId>,
@@ -147,7 +149,8 @@ impl Observers {
 
     /// `flag` is raised when `key` changes, at which something stands or not (`is_there`).
     ///
-    /// In a database that is being flushed or swapped that counts as changed at once: a pass may be beyond the key.
+    /// In a database that is being flushed or swapped that counts as changed at once: a pass may be
+    /// beyond the key.
     pub(crate) fn watch(&self, key: &[u8], flag: &Arc<WatchFlag>, is_there: bool) {
         let mut state = self.state();
         if state.is_changing(key) {
@@ -241,8 +244,8 @@ impl Observers {
         }
     }
 
-    /// These databases are about to be flushed or swapped, until [`have_changed`](Self::have_changed). One command does that at a
-    /// time.
+    /// These databases are about to be flushed or swapped, until
+    /// [`have_changed`](Self::have_changed). One command does that at a time.
     pub(crate) fn begin_changes(&self, databases: impl Iterator<Item = DatabaseId>) {
         self.state().changing = databases.collect();
     }
@@ -252,9 +255,10 @@ impl Observers {
         self.state().changing.clear();
     }
 
-    /// Some keys of the database `id`, from `after` on, are about to change: raises the flags of who watches them. Where it is
-    /// flushed, and `new` takes its place, that is not so for keys where nothing stands, which are watched in both from now on.
-    /// The last key looked at; `None` if that was all.
+    /// Some keys of the database `id`, from `after` on, are about to change: raises the flags of
+    /// who watches them. Where it is flushed, and `new` takes its place, that is not so for keys
+    /// where nothing stands, which are watched in both from now on. The last key looked at; `None`
+    /// if that was all.
     pub(crate) fn keys_change(
         &self,
         id: DatabaseId,
@@ -286,9 +290,9 @@ impl Observers {
         last
     }
 
-    /// Some keys of the database `id`, from `after` on, have changed: who watches one that was moved to `new` watches it only
-    /// there, and others are told. Adds the clients that wait for the keys, each as often as it does. The last key looked at; `None` if that was
-    /// all.
+    /// Some keys of the database `id`, from `after` on, have changed: who watches one that was
+    /// moved to `new` watches it only there, and others are told. Adds the clients that wait for
+    /// the keys, each as often as it does. The last key looked at; `None` if that was all.
     pub(crate) fn keys_changed(
         &self,
         id: DatabaseId,

@@ -4,8 +4,8 @@
 //!   ahead: own ─ shared ─ own ─ shared        last: own bytes, appended to
 //!   ▲ sent from here
 //! ```
-//! Replies and small messages are bytes of the client's own. A large message is one for all who are sent it: each output
-//! only refers to it, between bytes of its own.
+//! Replies and small messages are bytes of the client's own. A large message is one for all who are
+//! sent it: each output only refers to it, between bytes of its own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -96,7 +96,8 @@ impl Output {
         self.last.append(&mut other.last);
     }
 
-    /// Appends bytes of the client's own, which are left empty; without a copy where none are before them.
+    /// Appends bytes of the client's own, without a copy where none of its own stand right
+    /// before them.
     pub(crate) fn append_own(&mut self, bytes: &mut Vec<u8>) {
         if self.last.is_empty() {
             std::mem::swap(&mut self.last, bytes);

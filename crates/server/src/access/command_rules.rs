@@ -18,8 +18,8 @@ pub(super) struct CommandRules {
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Everything is allowed, what later releases bring too.
     is_all: bool,
-    /// What follows the signs of the rules since the last that settled everything, without those that later ones made void;
-    /// with whether it is allowed.
+    /// What follows the signs of the rules since the last that settled everything, without those
+    /// that later ones made void; with whether it is allowed.
     rules: InOrder<String, bool>,
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Things by key, in the order they came. Each operation takes as long as a search among them, however many there are.
+/// Things by key, in the order they came. Each operation takes as long as a search among them,
+/// however many there are.
 #[derive(Clone, Debug)]
 pub(super) struct InOrder<K, T> {
     things: BTreeMap<u64, (K, T)>,
@@ -25,7 +26,8 @@ impl<K: Ord + Clone, T> InOrder<K, T> {
         place.is_some_and(|place| self.things.remove(&place).is_some())
     }
 
-    /// Takes out those whose keys come from `start` on, in the order of keys, and are meant, up to the first that is not.
+    /// Takes out those whose keys come from `start` on, in the order of keys, and are meant, up to
+    /// the first that is not.
     pub(super) fn remove_from(&mut self, start: K, is_meant: impl Fn(&K) -> bool) {
         let meant: Vec<K> =
             self.places.range(start..).map(|(key, _)| key.clone()).take_while(|key| is_meant(key)).collect();

@@ -104,8 +104,8 @@ impl Client {
         size_of::<Self>() + input_bytes + queued_bytes + output_bytes + self.left_bytes()
     }
 
-    /// The line that CLIENT LIST has for it. What costs memory elsewhere and is not counted here is 0; `omem`, of messages
-    /// that others are sent too, is not in `tot-mem`.
+    /// The line that CLIENT LIST has for it. What costs memory elsewhere and is not counted here is
+    /// 0; `omem`, of messages that others are sent too, is not in `tot-mem`.
     pub(crate) fn line(&self, now_ms: u64) -> String {
         let it = &self.description;
         let subscriptions = self.subscriptions.borrow();

@@ -106,8 +106,8 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
 /// What a rule costs beside its bytes, in bytes copied: passwords are hashed.
 const RULE_BYTES: usize = 1 << 10;
 
-/// Closes clients of the user `name` that are shown or sent what it may not see any more. Each worker looks at some
-/// subscriptions at a time, so that others have their turns.
+/// Closes clients of the user `name` that are shown or sent what it may not see any more. Each
+/// worker looks at some subscriptions at a time, so that others have their turns.
 async fn close_denied(worker: &Worker, name: &[u8]) {
     let name: Arc<[u8]> = name.into();
     let places: Vec<_> =

@@ -237,8 +237,9 @@ impl Line<'_> {
         next
     }
 
-    /// The client has what it waited for. Very many places it gives up only when the command that gave it that goes on: handed
-    /// something there meanwhile, it takes nothing, and who stands behind it is next.
+    /// The client has what it waited for. Very many places it gives up only when the command that
+    /// gave it that goes on: handed something there meanwhile, it takes nothing, and who stands
+    /// behind it is next.
     async fn is_served(&mut self) {
         self.is_told = false;
         match self.keys.len() <= LEFT_AT_ONCE_MAX {

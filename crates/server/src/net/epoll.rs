@@ -170,7 +170,8 @@ impl Sockets {
         self.send_own(id, output, SendFlags::NOSIGNAL | SendFlags::MORE)
     }
 
-    /// Sends `shared` from `sent` on, as much as goes, and raises `sent` by that. Others follow soon.
+    /// Sends `shared` from `sent` on, as much as goes, and raises `sent` by that. Others follow
+    /// soon.
     pub(crate) fn send_shared(&mut self, id: u32, shared: &[u8], sent: &mut usize) -> Sent {
         self.send_from(id, shared, sent, SendFlags::NOSIGNAL | SendFlags::MORE)
     }

@@ -192,7 +192,8 @@ impl Sockets {
         }
     }
 
-    /// The same of bytes that others are sent too, of which `sent` are gone: raises it by what was taken.
+    /// The same of bytes that others are sent too, of which `sent` are gone: raises it by what was
+    /// taken.
     pub(crate) fn send_shared(&mut self, id: u32, shared: &[u8], sent: &mut usize) -> Sent {
         match self {
             Self::Epoll(sockets) => sockets.send_shared(id, shared, sent),

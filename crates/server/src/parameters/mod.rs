@@ -131,8 +131,8 @@ impl Parameters {
         self.values.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds names and values of the parameters that match `pattern` and are not `found` yet; asked for by its name, one is
-    /// called as that was written.
+    /// Adds names and values of the parameters that match `pattern` and are not `found` yet; asked
+    /// for by its name, one is called as that was written.
     pub(crate) fn add_matching(&self, pattern: &[u8], found: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         let values = self.values();
         let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));

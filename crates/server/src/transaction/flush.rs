@@ -61,8 +61,8 @@ impl Transaction {
         self.put_catalog(&CatalogRecord::DatabaseIndex { index: second, database: a_id });
     }
 
-    /// The indexes mean from now on what the transaction has made of them. The catalog's lock is held. Others have their turns
-    /// while very many keys are observed.
+    /// The indexes mean from now on what the transaction has made of them. The catalog's lock is
+    /// held. Others have their turns while very many keys are observed.
     pub(super) async fn replace_databases(&mut self) {
         let Some(databases) = self.databases.take() else { return };
         let worker = Rc::clone(&self.worker);
@@ -83,8 +83,8 @@ type Change = (DatabaseId, Option<DatabaseId>);
 /// What some keys cost that observers look at together, in bytes copied.
 const PASS_BYTES: usize = 16 << 10;
 
-/// Tells who watches keys of these databases, before others can read or write what they are from now on. Who watches for what
-/// is not there goes on watching.
+/// Tells who watches keys of these databases, before others can read or write what they are from
+/// now on. Who watches for what is not there goes on watching.
 async fn begin_changes(worker: &Worker, changed: &[Change]) {
     let observers = &worker.shared.observers;
     let mut turns = Turns::new(worker);

@@ -111,8 +111,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Begins a string of `len` bytes at the key, whatever stood there, of more than a record holds: it is to be written from its
-    /// front by [`put_fragments`](Self::put_fragments), and then [ended](Self::end_string).
+    /// Begins a string of `len` bytes at the key, whatever stood there, of more than a record
+    /// holds: it is to be written from its front by [`put_fragments`](Self::put_fragments), and
+    /// then [ended](Self::end_string).
     pub(crate) async fn begin_string(&mut self, entry: &Entry, len: usize) -> Result<Collection> {
         let string = self.create(entry, Tag::LongString).await?;
         let key_bytes = FRAGMENT_KEY_BYTES + entry.key.bytes().len();
@@ -170,7 +171,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Writes `bytes` into the fragments of a string from `offset` on. Its description is for the caller to write.
+    /// Writes `bytes` into the fragments of a string from `offset` on. Its description is for the
+    /// caller to write.
     pub(crate) async fn put_fragments(
         &mut self,
         collection: &Collection,

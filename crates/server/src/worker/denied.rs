@@ -1,4 +1,5 @@
-//! Clients that are shown or sent what they may not see any more, since their user's rights have changed.
+//! Clients that are shown or sent what they may not see any more, since their user's rights have
+//! changed.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -21,10 +22,12 @@ pub(crate) struct DeniedPlace {
 }
 
 impl Worker {
-    /// Closes clients of this worker, from `place` on, that are of the user called `name` and are shown or sent what it may not
-    /// see any more. Looks at so few subscriptions that it takes a short time; where to go on, or `None` if that was all.
+    /// Closes clients of this worker, from `place` on, that are of the user called `name` and are
+    /// shown or sent what it may not see any more. Looks at so few subscriptions that it takes a
+    /// short time; where to go on, or `None` if that was all.
     ///
-    /// Clients that come meanwhile have the rights of now, and what is subscribed to now is looked at by itself.
+    /// Clients that come meanwhile have the rights of now, and what is subscribed to now is looked
+    /// at by itself.
     pub(crate) fn close_denied(&self, name: &[u8], place: DeniedPlace) -> Option<DeniedPlace> {
         let (users, mut after) = (&self.shared.store.users, place.after);
         let mut budget = COMPARED_BYTES_MAX;

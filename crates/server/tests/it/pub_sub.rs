@@ -130,7 +130,8 @@ fn messages_of_many_publishers_keep_their_orders() {
     });
 }
 
-/// Messages on both sides of the size from which on they are shared, to clients of all kinds, each as it was published.
+/// Messages on both sides of the size from which on they are shared, to clients of all kinds, each
+/// as it was published.
 #[test]
 fn large_messages_come_whole_and_in_order_to_clients_of_all_kinds() {
     let served = Served::start(2);

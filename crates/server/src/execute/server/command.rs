@@ -80,7 +80,8 @@ async fn info(call: &mut Call<'_>, first: usize) -> Result<()> {
     Ok(())
 }
 
-/// Writes a part of the reply for each of `things`, of which there may be very many. Others have their turns meanwhile.
+/// Writes a part of the reply for each of `things`, of which there may be very many. Others have
+/// their turns meanwhile.
 async fn reply_each<T>(
     call: &mut Call<'_>,
     things: impl IntoIterator<Item = T>,

@@ -185,7 +185,8 @@ impl Sockets {
         Sent::All
     }
 
-    /// Takes the next piece of `shared` from `sent` on to be sent, which is copied: the kernel reads memory of the ring's own.
+    /// Takes the next piece of `shared` from `sent` on to be sent, which is copied: the kernel
+    /// reads memory of the ring's own.
     pub(crate) fn send_shared(&mut self, id: u32, shared: &[u8], sent: &mut usize) -> Sent {
         if let Some((_, connection)) = self.connection(id)
             && connection.is_sending

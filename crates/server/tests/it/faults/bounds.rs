@@ -79,7 +79,8 @@ fn s13_large_writes_are_whole() {
     assert_eq!(client.say("DBSIZE"), Value::Integer((8 << 10) + 2));
 }
 
-/// Results of BITOP on both sides of what a record, a fragment and a block have, also where the destination is a source.
+/// Results of BITOP on both sides of what a record, a fragment and a block have, also where the
+/// destination is a source.
 #[test]
 fn s13_long_results_are_whole_over_their_own_sources() {
     let served = Served::start(1);

@@ -1,6 +1,7 @@
-//! S13: SWAPDB and FLUSHALL beside one BLPOP of 200 000 keys stood all clients of a thread for 1.5 to 4 s, FLUSHALL beside a WATCH of
-//! 500 000 keys for 4 s, and RPUSH to one of the keys waited until all others were left. Neighbours: FLUSHDB, watched keys
-//! where something stands and where nothing does, a watch that ends, lines of databases that are gone.
+//! S13: SWAPDB and FLUSHALL beside one BLPOP of 200 000 keys stood all clients of a thread for 1.5
+//! to 4 s, FLUSHALL beside a WATCH of 500 000 keys for 4 s, and RPUSH to one of the keys waited
+//! until all others were left. Neighbours: FLUSHDB, watched keys where something stands and where
+//! nothing does, a watch that ends, lines of databases that are gone.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -93,7 +94,8 @@ fn s13_databases_change_beside_many_that_are_watched() {
     });
 }
 
-/// The command that gives a client what it waits for goes on before the client has left all other lines.
+/// The command that gives a client what it waits for goes on before the client has left all other
+/// lines.
 #[test]
 fn s13_a_push_does_not_wait_until_others_lines_are_left() {
     let served = Served::with(ServeSettings { threads: 1, turn_us: 0, ..ServeSettings::default() });
@@ -106,7 +108,8 @@ fn s13_a_push_does_not_wait_until_others_lines_are_left() {
     let given = turns_given(&mut pusher) - before;
     // To leave all takes some four for each thousand lines.
     assert!(given < COUNT as u64 / 1000, "{given} turns before the push was answered");
-    // While the client leaves its lines, what comes is for who stands behind it, and what it says waits.
+    // While the client leaves its lines, what comes is for who stands behind it, and what it says
+    // waits.
     assert_eq!(pusher.say("RPUSH q5 b"), Value::Integer(1));
     assert_eq!(waiter.reply(), Some(Value::Array(vec![bulk("q5"), bulk("a")])));
     assert_eq!(next.reply(), Some(Value::Array(vec![bulk("q5"), bulk("b")])));
