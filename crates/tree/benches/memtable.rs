@@ -109,7 +109,7 @@ fn round(log_bytes: usize, value_bytes: usize, threads: usize) -> [f64; 8] {
     let scans = (count / 8).min(20_000);
     let log = Arc::new(Log(Region::anonymous(log_bytes + (scans + threads) * frame_bytes).expect("memory")));
     let value = vec![7; value_bytes];
-    let index = Memtable::with_expected_entries(b"user", count);
+    let index = Memtable::with_expected_entries(b"user", count, Arc::default());
     let share = |thread: usize, total: usize| {
         (thread * total / threads) as u64..((thread + 1) * total / threads) as u64
     };
@@ -172,7 +172,8 @@ fn scan(index: &Memtable, key: &[u8], log: &Arc<Log>) -> usize {
 fn overwrite(log_bytes: usize, value_bytes: usize, threads: usize) -> f64 {
     let count = log_bytes / (HEADER_BYTES + record_bytes(24, value_bytes, false));
     let log = Log(Region::anonymous(log_bytes).expect("memory"));
-    let (value, index) = (vec![7; value_bytes], Memtable::with_expected_entries(b"user", count));
+    let index = Memtable::with_expected_entries(b"user", count, Arc::default());
+    let value = vec![7; value_bytes];
     let time = timed(threads, |thread| {
         for number in 0..(count / threads) as u64 {
             let mixed = (number + thread as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;

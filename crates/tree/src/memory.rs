@@ -1,17 +1,19 @@
 //! One budget for everything held: the cache gets what the buffer and the tables leave, moment by moment.
 //!
 //! ```text
-//!   memory_bytes = arenas, spare ones too │ indexes of memtables and runs │ indexes and filters of tables
-//!                  │ what nobody counts │ reserve: what may be taken before the next look │ cache
+//!   memory_bytes = arenas, spare ones too │ indexes of memtables and runs │ gaps
+//!                  │ indexes and filters of tables │ what nobody counts │ reserve: what may be taken before the next look │ cache
 //! ```
 //! The cache gives way *before* a segment's arena is taken ([`Database::give_way`]): memory that it gives up is the
 //! system's at once. Background work then restores the reserve, so that a roll mostly finds the room there already.
 //! What becomes free is the cache's as soon as it is counted as gone; it is filled by misses only.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::database::Database;
+use crate::memtable::GapBudget;
+use crate::settings::TreeSettings;
 
 /// Segments that the cache leaves room for beside those there are: the next one's arena, and what the indexes of its
 /// records, runs being built and tables being opened take until the next look.
@@ -21,19 +23,34 @@ const RESERVE_SEGMENTS: u64 = 2;
 /// the allocator keeps of what was given back. Measured: 35 MiB where the budget is 180 MiB.
 const UNCOUNTED_SHARE: u64 = 8;
 
+/// Of the budget, one part in so many may be gaps: each takes about 220 bytes and its two keys.
+const GAPS_SHARE: u64 = 16;
+
 /// Of the budget, one part in so many is the cache's, whatever else is held: the only way to exceed the budget.
 const CACHE_SHARE_MIN: u64 = 32;
 
 /// What must be known to share the memory out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Balance {
     /// Bytes of an arena that is about to be taken; held while the cache's capacity is chosen and set.
     arriving: Mutex<u64>,
     /// The reserve is to be looked at.
     due: AtomicBool,
+    /// Of the gaps of all keyspaces.
+    pub(crate) gap_budget: Arc<GapBudget>,
 }
 
 impl Balance {
+    /// Of a database with such settings.
+    pub(crate) fn new(settings: &TreeSettings) -> Self {
+        let gap_bytes_max = usize::try_from(settings.memory_bytes / GAPS_SHARE).unwrap_or(usize::MAX);
+        Self {
+            arriving: Mutex::new(0),
+            due: AtomicBool::new(false),
+            gap_budget: Arc::new(GapBudget::new(gap_bytes_max)),
+        }
+    }
+
     /// Whether the reserve is to be looked at.
     pub(crate) fn is_due(&self) -> bool {
         self.due.load(Ordering::Relaxed)
@@ -45,12 +62,12 @@ impl Balance {
 }
 
 impl Database {
-    /// Bytes held beside the cache: arenas and what tables keep in memory, whoever holds them, spare arenas, and indexes
-    /// of memtables and runs. Indexes that only an old scan still holds are not among them.
+    /// Bytes held beside the cache: arenas and what tables keep in memory, whoever holds them, spare arenas, indexes of
+    /// memtables and runs, and gaps. Indexes that only an old scan still holds are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
         // Spares first: what becomes one in between is counted twice otherwise.
         let spares = self.log.spares.arena_bytes();
-        spares + self.graveyard.live_bytes() + self.index_bytes()
+        spares + self.graveyard.live_bytes() + self.index_bytes() + self.balance.gap_budget.bytes() as u64
     }
 
     /// Gives the cache what the budget leaves, and tells tables and value segments whether they all fit beside it.

@@ -30,7 +30,8 @@ use crate::groups::{Groups, Older, not_shared};
 use crate::log::MemtableSet;
 use crate::log::segment::{Graveyard, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
-use crate::memtable::Memtable;
+use crate::memory::Balance;
+use crate::memtable::{GapBudget, Gaps, Memtable};
 use crate::recovery::RecoveredLog;
 use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::stats::Counters;
@@ -85,6 +86,7 @@ struct Begun {
     recovered: RecoveredLog,
     graveyard: Arc<Graveyard>,
     cache: Arc<BlockCache>,
+    balance: Balance,
     /// The first number that was never given to a value segment.
     next_values: SegmentNumber,
     /// Groups that the manifest named.
@@ -96,8 +98,18 @@ struct Begun {
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
-    let Begun { state, mut version, recovered, graveyard, cache, next_values, older, aborted, may_follow } =
-        begun;
+    let Begun {
+        state,
+        mut version,
+        recovered,
+        graveyard,
+        cache,
+        balance,
+        next_values,
+        older,
+        aborted,
+        may_follow,
+    } = begun;
     let storage = &options.storage;
     let generation = state.generation + 1;
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
@@ -132,7 +144,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         locks: LockTable::new(),
         update_locks: LockTable::new(),
         cache,
-        balance: Default::default(),
+        balance,
         graveyard,
         groups: Groups::new(
             (state.database, generation),
@@ -316,7 +328,7 @@ fn tables_version(
     options: &TreeOptions,
     state: &State,
     cache: &Arc<BlockCache>,
-    graveyard: &Arc<Graveyard>,
+    (graveyard, gap_budget): (&Arc<Graveyard>, &Arc<GapBudget>),
 ) -> Result<Version> {
     let mut version = Version::default();
     let mut tables: BTreeMap<u32, Vec<&TableState>> = BTreeMap::new();
@@ -337,9 +349,10 @@ fn tables_version(
             levels.add(table.level, table.run, Arc::new(opened));
         }
         let has_none = levels.tables().next().is_none();
+        let gaps = Arc::new(Gaps::new(gap_budget));
         let keyspace = Keyspace {
             definition,
-            memtable: Arc::new(Memtable::with_part_of(buffer_bytes, keyspace_count)),
+            memtable: Arc::new(Memtable::with_part_of(buffer_bytes, keyspace_count, gaps)),
             memtable_start: Position::default(),
             frozen: Vec::new(),
             runs: Vec::new(),

@@ -36,7 +36,7 @@ use firn_storage::{FileBytes, Priority, Spawn, Storage};
 use crate::error::{from_format, from_storage};
 use crate::log::MemtableSet;
 use crate::log::segment::{Graveyard, Segment};
-use crate::memtable::Memtable;
+use crate::memtable::{Gaps, Memtable};
 use crate::values::{FoundValues, LoggedReferences};
 use crate::version::state::State;
 
@@ -372,6 +372,7 @@ fn load_all(
         loaded: Mutex::new(Vec::with_capacity(count)),
         references: Mutex::default(),
         crossing: AtomicU64::new(0),
+        gaps: Arc::default(),
     });
     let helpers = match spawn {
         Some(_) if count > 1 => THREADS.min(count) - 1,
@@ -416,6 +417,8 @@ struct Work {
     loaded: Mutex<Vec<Arc<Segment>>>,
     references: Mutex<LoggedReferences>,
     crossing: AtomicU64,
+    /// Of no keyspace: what is recovered is frozen, and only those of the active memtable are asked for.
+    gaps: Arc<Gaps>,
 }
 
 /// What is in the segments that were loaded; see [`RecoveredLog`].
@@ -476,7 +479,7 @@ impl Work {
                 }
                 if memtables.get(record.keyspace).is_none() {
                     let bytes = candidate.end.0 - base.0;
-                    let memtable = Memtable::with_part_of(bytes, self.drained.len());
+                    let memtable = Memtable::with_part_of(bytes, self.drained.len(), Arc::clone(&self.gaps));
                     memtables.insert(record.keyspace, Arc::new(memtable));
                 }
                 let Some(memtable) = memtables.get(record.keyspace) else { continue };

@@ -14,7 +14,7 @@ use firn_storage::StorageLock;
 
 use crate::database::Database;
 use crate::log::Log;
-use crate::memtable::Memtable;
+use crate::memtable::{Gaps, Memtable};
 use crate::open::open;
 use crate::session::TreeSession;
 use crate::settings::TreeOptions;
@@ -133,9 +133,11 @@ impl Engine for Tree {
         ])?;
         shared.change_version(|version| {
             let keyspace_count = version.live().count() + 1;
+            let gaps = Arc::new(Gaps::new(&shared.balance.gap_budget));
+            let bytes = shared.settings.buffer_bytes;
             let keyspace = Keyspace {
                 definition: Arc::clone(&definition),
-                memtable: Arc::new(Memtable::with_part_of(shared.settings.buffer_bytes, keyspace_count)),
+                memtable: Arc::new(Memtable::with_part_of(bytes, keyspace_count, gaps)),
                 memtable_start: start,
                 frozen: Vec::new(),
                 runs: Vec::new(),

@@ -55,7 +55,7 @@ fn newest(memtable: &Memtable, hash: u32, sequence_of_key: u64, before: u64) -> 
 
 /// A model on which threads share a memtable.
 fn model(test: impl Fn(Arc<Memtable>) + Sync + Send + 'static) {
-    loom::model(move || test(Arc::new(Memtable::with_expected_entries(b"", 4))));
+    loom::model(move || test(Arc::new(Memtable::with_expected_entries(b"", 4, Arc::default()))));
 }
 
 fn spawn(memtable: &Arc<Memtable>, run: impl FnOnce(&Memtable) + 'static) -> thread::JoinHandle<()> {
@@ -108,7 +108,7 @@ fn hashes_of_one_bucket_have_one_group_each() {
 #[test]
 fn versions_in_two_tables_are_both_found() {
     loom::model(|| {
-        let memtable = Arc::new(Memtable::with_expected_entries(b"", 1));
+        let memtable = Arc::new(Memtable::with_expected_entries(b"", 1, Arc::default()));
         let writer = spawn(&memtable, |memtable| insert(memtable, 1, 3));
         insert(&memtable, 1, 5);
         writer.join().unwrap();
@@ -122,7 +122,7 @@ fn versions_in_two_tables_are_both_found() {
 fn what_is_published_is_found() {
     use loom::sync::atomic::{AtomicU64, Ordering};
     loom::model(|| {
-        let memtable = Arc::new(Memtable::with_expected_entries(b"", 2));
+        let memtable = Arc::new(Memtable::with_expected_entries(b"", 2, Arc::default()));
         let watermark = loom::sync::Arc::new(AtomicU64::new(0));
         let publisher = {
             let watermark = loom::sync::Arc::clone(&watermark);
@@ -192,7 +192,7 @@ fn a_writer_is_not_missed_by_two_who_learn() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let memtable = Arc::new(Memtable::with_expected_entries(b"", 4));
+        let memtable = Arc::new(Memtable::with_expected_entries(b"", 4, Arc::default()));
         let writer = spawn(&memtable, |memtable| insert(memtable, 1, 5));
         let other = spawn(&memtable, |memtable| {
             learn(memtable, memtable);
@@ -210,8 +210,8 @@ fn a_writer_is_not_missed_by_two_who_learn() {
 fn a_writer_that_looks_first_is_found_out() {
     loom::model(|| {
         // The entry goes where no gaps are looked for.
-        let gaps_of = Arc::new(Memtable::with_expected_entries(b"", 4));
-        let entries_of = Arc::new(Memtable::with_expected_entries(b"", 4));
+        let gaps_of = Arc::new(Memtable::with_expected_entries(b"", 4, Arc::default()));
+        let entries_of = Arc::new(Memtable::with_expected_entries(b"", 4, Arc::default()));
         let writer = {
             let entries_of = Arc::clone(&entries_of);
             spawn(&gaps_of, move |gaps_of| {

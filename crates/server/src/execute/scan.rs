@@ -18,6 +18,9 @@ use crate::worker::Turns;
 /// Elements that a step looks at unless COUNT says otherwise.
 const COUNT: u64 = 10;
 
+/// Expired keys that are looked at for one that is not.
+const EXPIRED_MAX: usize = 1024;
+
 /// The options that all commands of the family have.
 #[derive(Debug)]
 pub(super) struct ScanOptions {
@@ -202,24 +205,27 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `RANDOMKEY`: the first key from a random place on.
+/// `RANDOMKEY`: the first key from a random place on. Behind [`EXPIRED_MAX`] that have expired and are
+/// not removed yet, it is one of those.
 pub(super) async fn random_key(call: &mut Call<'_>) -> Result<()> {
     let database = call.database().id;
     let keyspace = call.transaction.keyspaces().keys;
     let place = call.worker.random(u64::from(SLOT_COUNT)) << 32 | call.worker.random(1 << 32);
-    let mut found = first_live(call, keyspace, database, place).await?;
+    let mut expired_left = EXPIRED_MAX;
+    let mut found = first_key(call, keyspace, (database, place), &mut expired_left).await?;
     if found.is_none() {
-        found = first_live(call, keyspace, database, 0).await?;
+        found = first_key(call, keyspace, (database, 0), &mut expired_left).await?;
     }
     call.reply(|reply| reply.bulk_or_null(found.as_deref()));
     Ok(())
 }
 
-async fn first_live(
+/// The first live key from a place on, or the expired one that leaves none of `expired_left`.
+async fn first_key(
     call: &mut Call<'_>,
     keyspace: KeyspaceId,
-    database: DatabaseId,
-    from: u64,
+    (database, from): (DatabaseId, u64),
+    expired_left: &mut usize,
 ) -> Result<Option<Vec<u8>>> {
     let (worker, now_ms) = (call.worker, call.transaction.now_ms());
     let Some(range) = keys_from(database, from) else { return Ok(None) };
@@ -227,10 +233,14 @@ async fn first_live(
     walk.expect(1);
     while let Some((key, record)) = walk.next().await? {
         let value = decode_value(record)?;
-        if value.is_live(now_ms) {
+        let is_live = value.is_live(now_ms);
+        if !is_live {
+            worker.note_expired(key, value.expires_at_ms());
+            *expired_left -= 1;
+        }
+        if is_live || *expired_left == 0 {
             return Ok(Some(decode_key(key)?.bytes().to_vec()));
         }
-        worker.note_expired(key, value.expires_at_ms());
     }
     Ok(None)
 }

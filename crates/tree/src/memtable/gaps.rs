@@ -21,13 +21,19 @@
 //!   it cut. What is cut later, the reader does not see: its list stays right for its own point.
 //! - Candidates are seen by writers and by no reader.
 //!
-//! In memory only: reopening begins with none. Bounded in count and bytes; the ones not used for long go first.
+//! In memory only: reopening begins with none. A [budget](GapBudget) of bytes bounds those of all keyspaces; the ones not
+//! used for long go first.
 
+mod budget;
+mod gap;
 mod list;
+mod treap;
 
-pub(crate) use list::{Gap, List};
+pub(crate) use budget::GapBudget;
+pub(crate) use gap::Gap;
+pub(crate) use list::List;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use firn_format::key::Sequence;
@@ -56,11 +62,33 @@ pub(crate) struct Gaps {
     list: ArcSwap<List>,
     /// Held while a new list is made from the current one and stored.
     changing: Mutex<()>,
+    budget: Arc<GapBudget>,
+    /// Set once the budget knows of these.
+    is_known: OnceLock<()>,
+}
+
+impl Default for Gaps {
+    /// With a budget of their own.
+    fn default() -> Self {
+        Self::new(&Arc::default())
+    }
 }
 
 impl Gaps {
-    pub(super) fn new() -> Self {
-        Self { count: AtomicUsize::new(0), list: ArcSwap::new(List::none()), changing: Mutex::new(()) }
+    /// None yet.
+    pub(crate) fn new(budget: &Arc<GapBudget>) -> Self {
+        Self {
+            count: AtomicUsize::new(0),
+            list: ArcSwap::new(List::none()),
+            changing: Mutex::new(()),
+            budget: Arc::clone(budget),
+            is_known: OnceLock::new(),
+        }
+    }
+
+    /// Memory that the gaps take, about.
+    fn bytes(&self) -> usize {
+        self.list.load().bytes()
     }
 
     /// A record of `key` that can be live was inserted, and is not published yet. One load if there are no gaps; waits for
@@ -85,6 +113,9 @@ impl Gaps {
         let mut list = List::clone(&self.list.load());
         list.cut(key);
         self.store(list, &changing);
+        drop(changing);
+        // Two parts take more than the whole.
+        self.budget.make_room();
     }
 
     /// The gaps there are now; `None` without any. For a reader that has chosen its point.
@@ -97,7 +128,8 @@ impl Gaps {
     /// since, or a writer said so meanwhile. Whether it became one.
     ///
     /// Blocks for other changes of the gaps, and not while `is_disturbed` runs.
-    pub(crate) fn learn(&self, passed: Passed, is_disturbed: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn learn(self: &Arc<Self>, passed: Passed, is_disturbed: impl FnOnce() -> bool) -> bool {
+        self.is_known.get_or_init(|| self.budget.join(Arc::downgrade(self)));
         let candidate = Arc::new(Gap::new(passed));
         {
             let changing = self.lock();
@@ -112,12 +144,22 @@ impl Gaps {
         let is_whole = list.remove_candidate(&candidate);
         let is_gap = is_whole && !is_disturbed;
         if is_gap {
-            list.add(&candidate);
+            list.add(&candidate, self.budget.gap_bytes_max());
         }
         if is_whole {
             self.store(list, &changing);
         }
+        drop(changing);
+        self.budget.make_room();
         is_gap
+    }
+
+    /// Gives up one that was not used for long.
+    fn give_up_one(&self) {
+        let changing = self.lock();
+        let mut list = List::clone(&self.list.load());
+        list.evict();
+        self.store(list, &changing);
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
@@ -125,10 +167,17 @@ impl Gaps {
     }
 
     fn store(&self, list: List, _changing: &MutexGuard<'_, ()>) {
-        let count = list.count();
-        self.list.store(Arc::new(list));
+        let (count, bytes) = (list.count(), list.bytes());
+        let before = self.list.swap(Arc::new(list));
         // After the list: a reader that sees it finds at least that list.
         self.count.store(count, Ordering::SeqCst);
+        self.budget.change(before.bytes(), bytes);
+    }
+}
+
+impl Drop for Gaps {
+    fn drop(&mut self) {
+        self.budget.change(self.bytes(), 0);
     }
 }
 

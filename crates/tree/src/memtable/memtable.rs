@@ -75,16 +75,16 @@ impl Memtable {
     /// An empty memtable for keys most of which begin with `common_prefix`.
     #[cfg(any(test, loom))]
     pub(crate) fn new(common_prefix: &[u8]) -> Self {
-        Self::with_expected_entries(common_prefix, EXPECTED_ENTRIES)
+        Self::with_expected_entries(common_prefix, EXPECTED_ENTRIES, Arc::default())
     }
 
-    /// An empty memtable for keys most of which begin with `common_prefix`, with hash tables for about `expected_entries` (4 bytes each, allocated by the first
-    /// insertion).
-    pub(crate) fn with_expected_entries(common_prefix: &[u8], expected_entries: usize) -> Self {
-        Self::with_gaps(common_prefix, expected_entries, Arc::new(Gaps::new()))
-    }
-
-    fn with_gaps(common_prefix: &[u8], expected_entries: usize, gaps: Arc<Gaps>) -> Self {
+    /// An empty memtable for keys most of which begin with `common_prefix`, with hash tables for about `expected_entries`
+    /// (4 bytes each, allocated by the first insertion), of the keyspace with those `gaps`.
+    pub(crate) fn with_expected_entries(
+        common_prefix: &[u8],
+        expected_entries: usize,
+        gaps: Arc<Gaps>,
+    ) -> Self {
         let memtable = Self {
             common_prefix: (!common_prefix.is_empty()).then(|| common_prefix.into()),
             expected_entries: u32::try_from(expected_entries).unwrap_or(u32::MAX),
@@ -103,18 +103,16 @@ impl Memtable {
 
     /// An empty memtable of one of `keyspace_count` keyspaces that share `bytes` of records: its first record takes no
     /// more memory than its part of them allows.
-    pub(crate) fn with_part_of(bytes: u64, keyspace_count: usize) -> Self {
+    pub(crate) fn with_part_of(bytes: u64, keyspace_count: usize, gaps: Arc<Gaps>) -> Self {
         let expected = bytes / EXPECTED_RECORD_BYTES / keyspace_count.max(1) as u64;
-        Self::with_expected_entries(
-            &[],
-            usize::try_from(expected).map_or(EXPECTED_ENTRIES, |n| n.min(EXPECTED_ENTRIES)),
-        )
+        let expected = usize::try_from(expected).map_or(EXPECTED_ENTRIES, |n| n.min(EXPECTED_ENTRIES));
+        Self::with_expected_entries(&[], expected, gaps)
     }
 
     /// An empty memtable to follow this one: for keys that begin alike, and for as many.
     pub(crate) fn successor(&self) -> Self {
         let entries = self.index().map_or(self.expected_entries, |index| index.entries.taken());
-        Self::with_gaps(&self.common_prefix(), entries as usize, Arc::clone(&self.gaps))
+        Self::with_expected_entries(&self.common_prefix(), entries as usize, Arc::clone(&self.gaps))
     }
 
     #[inline]

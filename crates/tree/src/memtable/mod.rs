@@ -31,9 +31,7 @@ mod unsorted;
 mod table;
 
 pub(crate) use cursor::MemtableCursor;
-#[cfg(test)]
-pub(crate) use gaps::Gaps;
-pub(crate) use gaps::{Gap, List as GapList, Passed};
+pub(crate) use gaps::{Gap, GapBudget, Gaps, List as GapList, Passed};
 pub(crate) use table::Memtable;
 pub(crate) use tombstones::RangeDeletes;
 pub(crate) use unsorted::Range as KeyRange;

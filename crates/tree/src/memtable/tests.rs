@@ -167,7 +167,7 @@ fn answers_are_the_models_at_every_watermark() {
         let mut random = fastrand::Rng::with_seed(seed);
         println!("seed {seed}");
         let common = [&b""[..], b"common/prefix/", b"common/prefix/0000", b"nobody's"][random.usize(..4)];
-        let memtable = Memtable::with_expected_entries(common, 1);
+        let memtable = Memtable::with_expected_entries(common, 1, Arc::default());
         let log = Arc::new(Log::new(1 << 20));
         let mut watermarks = vec![Sequence(0)];
         for _ in 0..random.usize(..8) {
@@ -226,7 +226,7 @@ fn a_cursor_turns_anywhere() {
 fn scans_and_reads_under_writers_see_exactly_their_watermark() {
     for seed in 0..8 {
         println!("seed {seed}");
-        let memtable = Memtable::with_expected_entries(b"common/prefix/", 1 << seed);
+        let memtable = Memtable::with_expected_entries(b"common/prefix/", 1 << seed, Arc::default());
         let log = Arc::new(Log::new(400 << 10));
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -310,7 +310,7 @@ fn an_empty_memtable_freezes_to_nothing() {
 /// A batch far beyond what was expected fills several tables and stays fast.
 #[test]
 fn a_memtable_outgrows_what_was_expected() {
-    let (memtable, log) = (Memtable::with_expected_entries(b"", 1), Log::new(64 << 20));
+    let (memtable, log) = (Memtable::with_expected_entries(b"", 1, Arc::default()), Log::new(64 << 20));
     let count = 300_000u64;
     for number in 0..count {
         assert!(log.write(

@@ -16,6 +16,7 @@ use crate::compact::uploads::{Aborted, Reach, Uploads};
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;
+use crate::memory::Balance;
 use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
 use crate::settings::TreeOptions;
 use crate::values::{FoundValues, ValueMap, sealed_map};
@@ -41,7 +42,8 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
         fence(options, manifest, &state)?;
     }
     // Whatever could still refuse the opening comes before the end of another machine's groups, and before what it had is given up.
-    let mut version = tables_version(options, &state, &cache, &graveyard)?;
+    let balance = Balance::new(&options.settings);
+    let mut version = tables_version(options, &state, &cache, (&graveyard, &balance.gap_budget))?;
     let restored = match state.groups.filter(|_| !is_here) {
         Some(named) => Some(restore(&**storage, manifest, named)?),
         None => None,
@@ -60,7 +62,18 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
         change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
     version.values = Arc::new(map);
     let next_values = found.next();
-    Ok(Begun { state, version, recovered, graveyard, cache, next_values, older, aborted, may_follow })
+    Ok(Begun {
+        state,
+        version,
+        recovered,
+        graveyard,
+        cache,
+        balance,
+        next_values,
+        older,
+        aborted,
+        may_follow,
+    })
 }
 
 /// Begins the manifest of a new database, which has its default keyspace.

@@ -1,6 +1,6 @@
 //! P2 and C1: ZADD of thousands of members, then ZPOPMIN one by one: each pop passed all that were popped before.
 //! Neighbours: the other end; ZRANGE, ZRANGEBYSCORE and BZPOPMIN of the first member; LPOP and SPOP; SCAN, RANDOMKEY, KEYS
-//! and DBSIZE after deletes; the same after flush, compaction and restart.
+//! and DBSIZE after deletes; the same after flush, compaction and restart; RANDOMKEY amid keys that have expired.
 //!
 //! What is counted are dead records that the engine's scans passed, so that no clock is asked.
 
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use firn_protocol::resp::Value;
 
-use super::super::client::{Client, Served, bulk};
+use super::super::client::{Client, Served, bulk, ok};
+use super::super::server::info::number;
 
 /// Times that a dead record is passed at most.
 const PASSES: u64 = 4;
@@ -183,4 +184,33 @@ fn p2_walks_over_keys_after_deletes() {
     walk(&served, "compacted", 100);
     served = served.restart();
     walk(&served, "restarted", dead + 100);
+}
+
+#[test]
+fn p2_randomkey_looks_at_few_keys_that_have_expired() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    client.say("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.say("SET live v");
+    let expire = |client: &mut Client, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            assert_eq!(client.say(&format!("SET k{number} v PX 1")), ok());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    // Of few, all are looked at.
+    expire(client, 0..500);
+    for _ in 0..20 {
+        assert_eq!(client.say("RANDOMKEY"), bulk("live"));
+    }
+    // Of many, some: each that is found to have expired is counted once.
+    client.say("DEL live");
+    expire(client, 500..6000);
+    let before = number(client, "stats", "expired_keys");
+    assert!(matches!(client.say("RANDOMKEY"), Value::Bulk(_)));
+    let looked_at = number(client, "stats", "expired_keys") - before;
+    assert!((524..=1024).contains(&looked_at), "{looked_at} keys were looked at");
+    client.say("FLUSHALL");
+    expire(client, 0..500);
+    assert_eq!(client.say("RANDOMKEY"), Value::Null);
 }

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::super::Passed;
 use super::*;
 
 /// Keys are numbers below this, as two bytes.
 const KEYS: u16 = 200;
+
+/// More bytes than all of their gaps take.
+const BYTES_MAX: usize = 1 << 20;
 
 fn key(number: u16) -> Vec<u8> {
     number.to_be_bytes().to_vec()
@@ -28,12 +32,24 @@ impl Draw {
     }
 }
 
-/// All gaps in order, and the order itself.
+/// All gaps, in order.
+fn all(list: &List) -> Vec<Arc<Gap>> {
+    let mut gaps = Vec::new();
+    list.gaps.each(&mut |gap| gaps.push(Arc::clone(gap)));
+    gaps
+}
+
+/// The order of all gaps, what is counted of them, and how they are found.
+#[track_caller]
 fn check(list: &List) {
-    let gaps: Vec<&Arc<Gap>> = list.chunks.iter().flat_map(|chunk| chunk.iter()).collect();
-    assert_eq!(gaps.len(), list.gap_count);
+    list.gaps.check();
+    let gaps = all(list);
+    assert_eq!(gaps.len(), list.gaps.count() as usize);
     assert_eq!(gaps.iter().map(|gap| gap.bytes()).sum::<usize>(), list.bytes);
-    assert!(list.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK_MAX));
+    for (rank, gap) in gaps.iter().enumerate() {
+        assert!(list.gaps.nth(rank as u32).is_some_and(|nth| Arc::ptr_eq(nth, gap)), "{rank}");
+    }
+    assert!(list.gaps.nth(gaps.len() as u32).is_none());
     for pair in gaps.windows(2) {
         assert!(pair[0].end().is_some_and(|end| end < pair[1].start()), "{pair:?}");
     }
@@ -52,7 +68,11 @@ fn a_list_holds_what_was_added_and_not_cut() {
             } else {
                 let start = draw.below(KEYS - 1);
                 let end = start + 1 + draw.below(KEYS - start).min(draw.below(12));
-                list.add(&gap(start, end, 1));
+                let held = list.clone();
+                let before = all(&held).len();
+                list.add(&gap(start, end, 1 + u64::from(draw.below(4))), BYTES_MAX);
+                assert_eq!(all(&held).len(), before, "seed {seed}: a list that is held changed");
+                check(&held);
                 model.extend(start..end.min(KEYS));
             }
             check(&list);
@@ -63,34 +83,32 @@ fn a_list_holds_what_was_added_and_not_cut() {
             }
             let held = (0..KEYS).filter(|number| list.holds(&key(*number))).count();
             assert!(held * 4 >= model.len() * 3, "seed {seed}: {held} of {} keys are held", model.len());
-            look(&list, draw.below(KEYS));
+            look(&list, draw.below(KEYS), Sequence(u64::from(draw.below(6))));
         }
     }
 }
 
-/// What is found from `number` on and before it, against all gaps in order.
+/// What readers below `through` find from `number` on and before it, against all gaps in order.
 #[track_caller]
-fn look(list: &List, number: u16) {
-    let gaps: Vec<&Arc<Gap>> = list.chunks.iter().flat_map(|chunk| chunk.iter()).collect();
+fn look(list: &List, number: u16, through: Sequence) {
+    let mut gaps = all(list);
+    gaps.retain(|gap| gap.is_for(through, 0));
     let key = key(number);
-    let after = gaps.iter().find(|gap| !gap.ends_by(&key)).copied();
-    let before = gaps.iter().rev().find(|gap| gap.start() < key.as_slice()).copied();
+    let after = gaps.iter().find(|gap| !gap.ends_by(&key));
+    let before = gaps.iter().rev().find(|gap| gap.start() < key.as_slice());
     let start = |gap: Option<&Arc<Gap>>| gap.map(|gap| gap.start().to_vec());
-    assert_eq!(start(list.first_after(&key, Sequence(1), 0)), start(after));
-    assert_eq!(start(list.last_before(Some(&key), Sequence(1), 0)), start(before));
-    assert_eq!(start(list.last_before(None, Sequence(1), 0)), start(gaps.last().copied()));
-    assert!(list.first_after(&key, Sequence(0), 0).is_none(), "no gap is for readers of older points");
-    assert!(list.last_before(None, Sequence(0), 0).is_none());
+    assert_eq!(start(list.first_after(&key, through, 0)), start(after));
+    assert_eq!(start(list.last_before(Some(&key), through, 0)), start(before));
+    assert_eq!(start(list.last_before(None, through, 0)), start(gaps.last()));
 }
 
 #[test]
 fn joined_gaps_are_for_readers_of_the_later_point_and_time() {
     let mut list = List::default();
-    let mut later = gap(10, 20, 7);
-    later.passed.as_of_ms = 50;
-    list.add(&gap(0, 10, 5));
-    list.add(&later);
-    assert_eq!(list.gap_count, 1, "they touch");
+    let later = Gap::new(Passed { as_of_ms: 50, ..gap(10, 20, 7).passed().clone() });
+    list.add(&gap(0, 10, 5), BYTES_MAX);
+    list.add(&later, BYTES_MAX);
+    assert_eq!(list.count(), 1, "they touch");
     assert!(list.first_after(&key(0), Sequence(6), 50).is_none());
     assert!(list.first_after(&key(0), Sequence(7), 49).is_none());
     let joined = list.first_after(&key(0), Sequence(7), 50).unwrap();
@@ -98,41 +116,43 @@ fn joined_gaps_are_for_readers_of_the_later_point_and_time() {
 }
 
 #[test]
-fn gaps_are_bounded_and_those_in_use_stay() {
+fn a_gap_that_would_take_too_much_leaves_the_others() {
     let mut list = List::default();
-    let number = |number: u32| number.to_be_bytes().to_vec();
-    let wide = |start: u32| {
-        let (start, end) = (number(start), Some(number(start + 1)));
-        Gap::new(Passed { start, end, through: Sequence(1), as_of_ms: 0, keys: 1000 })
-    };
-    for start in 0..5000 {
-        list.add(&wide(2 * start));
-        let used = list.first_after(&number(0), Sequence(1), 0).map(Arc::clone).unwrap();
-        if used.start() == number(0) {
-            used.note_use(&list);
-        }
+    list.add(&gap(0, 10, 1), BYTES_MAX);
+    let bytes = list.bytes();
+    list.add(&gap(5, 20, 1), bytes - 1);
+    assert_eq!((list.count(), list.bytes()), (1, bytes));
+    assert!(list.holds(&key(9)) && !list.holds(&key(10)));
+    list.add(&gap(5, 20, 1), bytes);
+    assert!(list.holds(&key(19)));
+}
+
+#[test]
+fn given_up_are_those_not_used_for_long() {
+    let mut list = List::default();
+    for number in 0..KEYS / 2 {
+        list.add(&gap(2 * number, 2 * number + 1, 1), BYTES_MAX);
         list.time += 1;
     }
-    check(&list);
-    assert_eq!(list.gap_count, GAPS_MAX);
-    assert!(list.holds(&number(0)), "a gap in use went for one that is not");
-    for start in 0..5000 {
-        let long = [number(2 * start), vec![7; 9_000]].concat();
-        let (start, end) = (long.clone(), Some([long, vec![0]].concat()));
-        list.add(&Gap::new(Passed { start, end, through: Sequence(1), as_of_ms: 0, keys: 4 }));
-        assert!(list.bytes <= BYTES_MAX);
+    let newest = all(&list).last().map(Arc::clone).unwrap();
+    for left in (1..KEYS / 2).rev() {
+        list.evict();
+        check(&list);
+        assert_eq!(list.count(), usize::from(left));
     }
-    check(&list);
+    assert!(list.holds(newest.start()));
+    list.evict();
+    list.evict();
+    assert_eq!((list.count(), list.bytes()), (0, 0));
 }
 
 #[test]
 fn a_gap_that_is_cut_often_goes() {
     let mut list = List::default();
-    let mut whole = gap(0, KEYS, 1);
-    whole.passed.keys = 64;
-    list.add(&whole);
+    let whole = Gap::new(Passed { keys: 64, ..gap(0, KEYS, 1).passed().clone() });
+    list.add(&whole, BYTES_MAX);
     for number in 0..KEYS {
         list.cut(&key(number));
     }
-    assert!(list.gap_count <= 16, "{} pieces of 64 keys", list.gap_count);
+    assert!(list.count() <= 16, "{} pieces of 64 keys", list.count());
 }
