@@ -84,7 +84,6 @@ impl DeadRows {
         (database, version): (&Database, &Version),
         keyspace: &Keyspace,
         (before, direction): (Sequence, Direction),
-        walked: Walked,
     ) -> Self {
         let list = keyspace.memtable.gaps().list();
         // The time is asked only where it matters.
@@ -102,8 +101,13 @@ impl DeadRows {
             first: Vec::new(),
             as_of_ms: 0,
             passed: 0,
-            walked,
+            walked: Walked::default(),
         }
+    }
+
+    /// The walk has a source for each of these memtables.
+    pub(super) fn note_walked(&mut self, walked: Walked) {
+        self.walked = walked;
     }
 
     /// The gap that holds the walk's beginning, if one does: `start` forward, what lies before `end` backward.

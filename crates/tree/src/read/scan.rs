@@ -52,10 +52,16 @@ pub(crate) struct TreeScan {
     walk: Arc<Mutex<Walk>>,
     /// Where batches go that the pool reads; `None` = read on the calling thread.
     pool: Option<(Arc<Database>, CompletionSender, Arc<Tickets>)>,
+    /// The pool reads the first batch alone: none needs a device.
+    is_resident: bool,
 }
 
+/// Entries of memtables that the first batch sorts on the calling thread, at most: about a millisecond.
+const SORTED_MAX: usize = 4096;
+
 impl TreeScan {
-    /// A scan of `keyspace` as of `before`; with `later`, batches that may need a device come through it.
+    /// A scan of `keyspace` as of `before`; with `later`, batches that may need a device come through it, and so does a
+    /// first one that has much to sort.
     pub(crate) fn open(
         shared: &Arc<Database>,
         version: Arc<Version>,
@@ -64,13 +70,14 @@ impl TreeScan {
         range: ScanRange,
         later: Option<(CompletionSender, Arc<Tickets>)>,
     ) -> Result<Self> {
-        let walk = Walk::open(Arc::clone(shared), version, before, keyspace, &range)?;
-        let resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
+        let walk = Walk::open(Arc::clone(shared), version, before, keyspace, range)?;
+        let is_resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
             && !walk.version.values.may_wait()
             && walk.keyspace.definition.compression == firn_engine::Compression::None;
-        let later = if resident { None } else { later };
+        let to_sort = || walk.keyspace.memtables().map(|it| it.entries_to_sort(walk.before)).sum::<usize>();
+        let later = later.filter(|_| !is_resident || to_sort() > SORTED_MAX);
         let pool = later.map(|(sender, tickets)| (Arc::clone(shared), sender, tickets));
-        Ok(Self { walk: Arc::new(Mutex::new(walk)), pool })
+        Ok(Self { walk: Arc::new(Mutex::new(walk)), pool, is_resident })
     }
 }
 
@@ -78,13 +85,14 @@ impl Scan for TreeScan {
     fn next_batch(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<Outcome<()>> {
         out.clear();
         let Some((shared, sender, tickets)) = &self.pool else {
-            return match self.walk.lock() {
+            return match self.walk.try_lock() {
                 Ok(mut walk) => walk.fill(limit, out).map(Outcome::Done),
-                Err(_) => Err(panicked_earlier()),
+                Err(TryLockError::WouldBlock) => Err(still_pending()),
+                Err(TryLockError::Poisoned(_)) => Err(panicked_earlier()),
             };
         };
         if let Err(TryLockError::WouldBlock) = self.walk.try_lock() {
-            return Err(Error::invalid("the scan's previous batch is still pending"));
+            return Err(still_pending());
         }
         let ticket = tickets.next();
         let (walk, sender) = (Arc::clone(&self.walk), sender.clone());
@@ -100,8 +108,15 @@ impl Scan for TreeScan {
             };
             sender.send(ticket, completion);
         });
+        if self.is_resident {
+            self.pool = None;
+        }
         Ok(Outcome::Pending(ticket))
     }
+}
+
+fn still_pending() -> Error {
+    Error::invalid("the scan's previous batch is still pending")
 }
 
 /// Why a scan gives nothing more. Another one may: its operator is asked again.
@@ -112,6 +127,9 @@ fn panicked_earlier() -> Error {
 /// The walk itself; owns the version it reads.
 struct Walk {
     shared: Arc<Database>,
+    /// Taken by the first batch.
+    range: Option<ScanRange>,
+    /// Over no place before the first batch.
     cursor: MergeCursor<Source>,
     tombstones: Covers,
     dead: DeadRows,
@@ -121,7 +139,6 @@ struct Walk {
     start: Vec<u8>,
     end: Option<Vec<u8>>,
     direction: Direction,
-    positioned: bool,
     finished: bool,
     /// The key being resolved, or the last one that was.
     key: Vec<u8>,
@@ -150,26 +167,26 @@ impl Walk {
         version: Arc<Version>,
         before: Position,
         keyspace: KeyspaceId,
-        range: &ScanRange,
+        range: ScanRange,
     ) -> Result<Self> {
         let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
         let before = before.sequence();
         let (start, end) = range.bounds();
-        let (sources, tombstones, walked) = sources(&version, &keyspace, before, range);
-        let dead = DeadRows::new((&shared, &version), &keyspace, (before, range.direction), walked);
+        let direction = range.direction;
+        let dead = DeadRows::new((&shared, &version), &keyspace, (before, direction));
         let wants = if version.values.is_empty() { Wants::ALL } else { Wants::Ahead };
         Ok(Self {
             shared,
-            cursor: MergeCursor::new(sources),
-            tombstones: Covers::new(tombstones, before),
+            range: Some(range),
+            cursor: MergeCursor::new(Vec::new()),
+            tombstones: Covers::new(Vec::new(), before),
             dead,
             keyspace,
             version,
             before,
             start,
             end,
-            direction: range.direction,
-            positioned: false,
+            direction,
             finished: false,
             key: Vec::new(),
             value: Vec::new(),
@@ -191,9 +208,9 @@ impl Walk {
     }
 
     fn walk(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
-        if !self.positioned {
+        if let Some(range) = self.range.take() {
+            self.begin(&range);
             self.position().map_err(from_storage)?;
-            self.positioned = true;
         }
         while !self.finished {
             let (records, bytes) = (out.len() + self.ahead.len(), out.data_bytes() + self.ahead.bytes());
@@ -258,6 +275,14 @@ impl Walk {
         };
         shared.catch_up((version, ReadMode::Blocking), ahead, reads, give)?;
         Ok(())
+    }
+
+    /// Opens a cursor over each place, which may sort what was written last.
+    fn begin(&mut self, range: &ScanRange) {
+        let (sources, tombstones, walked) = sources(&self.version, &self.keyspace, self.before, range);
+        self.cursor = MergeCursor::new(sources);
+        self.tombstones = Covers::new(tombstones, self.before);
+        self.dead.note_walked(walked);
     }
 
     /// Stands on the first record, past the gap where one holds the beginning.

@@ -83,7 +83,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[ReadOnly, Fast])
         .keys(&[at(1, RO_ACCESS)])
         .built(),
-    entry("randomkey", 1, "1.0.0", "O(1)", "Answers some key of the database.").flags(&[ReadOnly]).built(),
+    entry("randomkey", 1, "1.0.0", "O(1)", "Answers some key of the database; behind 1 024 that have expired and are not removed yet, one of those.").flags(&[ReadOnly]).built(),
     entry("rename", 3, "1.0.0", "O(1), more where a value must be removed", "Gives a value another key.")
         .flags(&[Write])
         .keys(&[at(1, RW_ACCESS_DELETE), at(2, OW_UPDATE)])

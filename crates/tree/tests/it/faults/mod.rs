@@ -1,6 +1,7 @@
 //! Faults that real use found, a file for rows of docs/internals/faults.md that lie near one another.
 
 mod dead;
+mod first_look; // at what was written last
 mod many_queues;
 mod long_keys;
 mod written_is_read; // lengths at their far ends
