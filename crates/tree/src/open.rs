@@ -98,18 +98,7 @@ struct Begun {
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
-    let Begun {
-        state,
-        mut version,
-        recovered,
-        graveyard,
-        cache,
-        balance,
-        next_values,
-        older,
-        aborted,
-        may_follow,
-    } = begun;
+    let Begun { state, mut version, recovered, graveyard, cache, next_values, older, aborted, .. } = begun;
     let storage = &options.storage;
     let generation = state.generation + 1;
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
@@ -144,7 +133,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         locks: LockTable::new(),
         update_locks: LockTable::new(),
         cache,
-        balance,
+        balance: begun.balance,
         graveyard,
         groups: Groups::new(
             (state.database, generation),
@@ -161,7 +150,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         share_pool,
         tick_ms: AtomicU64::new(state.tick_ms),
         stems: Stems::new(generation),
-        sweeps: Sweeps::new(options.clock.now(), aborted, may_follow),
+        sweeps: Sweeps::new(options.clock.now(), aborted, begun.may_follow),
         spares_offered_ms: AtomicU64::new(0),
         next_run: AtomicU64::new(next_run),
         read_only: options.read_only,

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use firn_engine::{Error, Place, Result};
+use firn_engine::{Error, ErrorKind, Place, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::key::{GRANULE_BYTES, Trailer, key_hash};
 use firn_format::log::{FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
@@ -445,14 +445,10 @@ impl Work {
             arena.copy_from_slice(frames);
             Ok::<(), std::convert::Infallible>(())
         })
-        .map_err(|error| {
-            Error::new(firn_engine::ErrorKind::Retry, format!("cannot hold {}: {error}", candidate.name))
-        })?;
+        .map_err(|error| Error::new(ErrorKind::Retry, format!("cannot hold {}: {error}", candidate.name)))?;
         let memtables = self.index(candidate)?;
-        let file = match self.writable {
-            true => Some(self.storage.open_write(&candidate.name).map_err(from_storage)?),
-            false => None,
-        };
+        let file = self.writable.then(|| self.storage.open_write(&candidate.name)).transpose();
+        let file = file.map_err(from_storage)?;
         Ok(Segment::new(candidate.header, region, file, memtables, Arc::clone(&self.graveyard)))
     }
 
