@@ -258,7 +258,7 @@ impl Memtable {
         MemtableCursor::new(view, self.common_prefix.clone(), before, records)
     }
 
-    /// Entries that [`cursor`](Self::cursor) has to sort or merge before it can be used: 4 096 take about a millisecond.
+    /// Entries that [`cursor`](Self::cursor) has to sort before it can be used: 4 096 take about a millisecond.
     pub(crate) fn entries_to_sort(&self, before: Sequence) -> usize {
         self.index().map_or(0, |index| index.order.entries_to_sort(&index.entries, before))
     }

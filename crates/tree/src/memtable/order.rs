@@ -69,20 +69,13 @@ impl Order {
         self.extend(entries, before, records, lock)
     }
 
-    /// Entries that [`view`](Self::view) would sort or merge.
+    /// Entries that [`view`](Self::view) would sort. What it merges with them is not counted.
     pub(super) fn entries_to_sort(&self, entries: &Entries, before: Sequence) -> usize {
         let view = self.view.load();
         if view.through >= before {
             return 0;
         }
-        let mut newest = view.left.len() + entries.taken().saturating_sub(view.looked_at) as usize;
-        for array in view.arrays.iter().rev() {
-            if array.len() >= RATIO * newest {
-                break;
-            }
-            newest += array.len();
-        }
-        newest
+        view.left.len() + entries.taken().saturating_sub(view.looked_at) as usize
     }
 
     fn extend<R: Records + ?Sized>(

@@ -42,7 +42,12 @@ pub(super) fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
 }
 
 pub(super) fn turns_given(client: &mut Client) -> u64 {
-    let Value::Bulk(text) = client.say("INFO stats") else { panic!("a text") };
+    turns_told(client.say("INFO stats"))
+}
+
+/// The number in what INFO has answered.
+pub(super) fn turns_told(info: Value) -> u64 {
+    let Value::Bulk(text) = info else { panic!("a text") };
     let text = String::from_utf8(text).expect("text");
     let line = text.lines().find_map(|line| line.strip_prefix("turns_given:")).expect("it is told");
     line.parse().expect("a number")
