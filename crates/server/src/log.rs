@@ -80,6 +80,7 @@ struct EngineNotes {
     damaged_file_count: u64,
     set_aside_file_count: u64,
     is_refused: bool,
+    is_full: bool,
 }
 
 impl Log {
@@ -157,6 +158,13 @@ impl Log {
             && !std::mem::replace(&mut engine.has_failed, true)
         {
             self.note(LogLevel::Error, "writes_failed", &[("why", Field::Text(why))]);
+        }
+        let is_full = stats.write_refusal.is_some();
+        if is_full != std::mem::replace(&mut engine.is_full, is_full) {
+            match &stats.write_refusal {
+                Some(why) => self.note(LogLevel::Warn, "writes_refused", &[("why", Field::Text(why))]),
+                None => self.note(LogLevel::Warn, "writes_taken_again", &[]),
+            }
         }
         let damaged = std::mem::replace(&mut engine.damaged_file_count, stats.damaged_file_count);
         if let Some(why) = &stats.damage

@@ -34,6 +34,7 @@ pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
 pub(crate) use sweep::{Orphans, Sweeps};
 
+use crate::buffer::Run;
 use crate::buffer::drain::Drain;
 use crate::buffer::pick::pick_merge;
 use crate::compact::pick::Choice;
@@ -130,12 +131,18 @@ impl Schedule {
         busy.drain_through = busy.drain_through.max(through);
     }
 
-    /// Why the last unit that writes files could not be done, if that keeps others from being tried.
+    /// Whether something that writes files found no room, and has not been tried since.
+    pub(crate) fn is_refused(&self) -> bool {
+        let busy = self.lock();
+        busy.refused.is_some() || busy.refused_job.is_some()
+    }
+
+    /// Why the last drain could not be done, if that keeps others from being tried.
     pub(crate) fn refused(&self) -> Option<Error> {
         self.lock().refused.as_ref().map(|refused| refused.why.clone())
     }
 
-    /// Lets units that write files be tried again.
+    /// Lets drains be tried again.
     pub(crate) fn forget_refused(&self) {
         self.lock().refused = None;
     }
@@ -401,10 +408,12 @@ impl Database {
         {
             return Some(task);
         }
+        if busy.may_drain(now)
+            && let Some(task) = self.choose_drain(busy, &version, now)
+        {
+            return Some(task);
+        }
         if busy.may_write(now) {
-            if let Some(task) = self.choose_drain(busy, &version, now) {
-                return Some(task);
-            }
             if let Some(task) = self.choose_for_hidden(busy, &version, now) {
                 return Some(task);
             }
@@ -421,13 +430,8 @@ impl Database {
                 return Some(Task::Collect { victims });
             }
         }
-        for keyspace in version.live().filter(|keyspace| busy.may_try((Work::Merge, keyspace.id()), now)) {
-            let id = keyspace.id();
-            if let Some(runs) = pick_merge(&keyspace.runs, self.settings.merge_fan_in, |run| {
-                busy.runs.contains(&(id, run.span().start))
-            }) {
-                return Some(Task::Merge { keyspace: id, runs });
-            }
+        if let Some(task) = self.choose_merge(busy, &version, now) {
+            return Some(task);
         }
         if busy.may_write(now)
             && let Some(task) = self.choose_repack(busy, &version, now)
@@ -436,6 +440,17 @@ impl Database {
         }
         let spare = self.choose_spare_compaction(busy, &version);
         spare.or_else(|| self.choose_write_back(busy)).or_else(|| self.choose_to_give_up())
+    }
+
+    /// Runs that become one.
+    fn choose_merge(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
+        let may_merge = |id| busy.may_try((Work::Merge, id), now);
+        version.live().filter(|keyspace| may_merge(keyspace.id())).find_map(|keyspace| {
+            let id = keyspace.id();
+            let is_busy = |run: &Run| busy.runs.contains(&(id, run.span().start));
+            let runs = pick_merge(&keyspace.runs, self.settings.merge_fan_in, is_busy)?;
+            Some(Task::Merge { keyspace: id, runs })
+        })
     }
 
     /// A flush, or a freeze, for what the buffer hides.

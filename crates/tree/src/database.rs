@@ -23,6 +23,7 @@ use crate::version::manifest::Manifest;
 use crate::version::{Snapshots, Version};
 use crate::write::admission::Admission;
 use crate::write::foresight::Foresight;
+use crate::write::room::Room;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///
@@ -33,6 +34,8 @@ pub(crate) struct Database {
     pub(crate) storage: Arc<dyn Storage>,
     /// The same place, where tables that are written here take the files of dead ones.
     pub(crate) outputs: Arc<Reusing>,
+    /// The same for compactions and other jobs, which leave room for what the buffer holds.
+    pub(crate) job_outputs: Arc<Reusing>,
     pub(crate) settings: TreeSettings,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
@@ -48,6 +51,8 @@ pub(crate) struct Database {
     pub(crate) compacting_range: Mutex<()>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) admission: Admission,
+    /// Whether the disk has some.
+    pub(crate) room: Room,
     /// When writers will stop.
     pub(crate) foresight: Foresight,
     /// Locks on keys, of who asks for them.

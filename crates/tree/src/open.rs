@@ -109,15 +109,13 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
     let found_values = if recovered.segments.is_empty() { 0 } else { version.values.sealed_bytes() };
     let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
-    let jobs = start_jobs(options, &outputs)?;
-    let counters = Counters {
-        manifest_write_bytes: manifest.written_bytes(),
-        upload_abort_count: AtomicU64::new(aborted.count),
-        ..Counters::default()
-    };
+    let job_outputs = Arc::new(outputs.beside());
+    let jobs = start_jobs(options, &job_outputs)?;
+    let counters = counters(&manifest, &aborted);
     let database = Arc::new(Database {
         storage: Arc::clone(storage),
         outputs,
+        job_outputs,
         settings: options.settings.clone(),
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
@@ -129,6 +127,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         compacting_range: Mutex::new(()),
         snapshots: Arc::new(Snapshots::default()),
         admission: Admission::default(),
+        room: Default::default(),
         foresight: Default::default(),
         locks: LockTable::new(),
         update_locks: LockTable::new(),
@@ -160,10 +159,20 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     // What lies behind their ends is void since the last edit.
     recovered.segments.iter().for_each(|segment| segment.cut());
     database.balance_memory();
+    database.keep_room();
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
         database.start_background(&**spawn)?;
     }
     Ok(database)
+}
+
+/// What the opening itself counts.
+fn counters(manifest: &Manifest, aborted: &Aborted) -> Counters {
+    Counters {
+        manifest_write_bytes: manifest.written_bytes(),
+        upload_abort_count: AtomicU64::new(aborted.count),
+        ..Counters::default()
+    }
 }
 
 /// Who starts threads, where the owner does not do all work.

@@ -135,6 +135,7 @@ impl Database {
                 .schedule
                 .refusal(|keyspace| self.version.load().keyspace(keyspace).is_ok())
                 .map(|why| format!("{why}; {MEANWHILE}")),
+            write_refusal: self.write_refusal().map(|why| why.to_string()),
             write_failure: self.log.poison().map(ToString::to_string),
             shared_cache: self.storage.cache_counters().map(shared_cache_stats),
             values: self.value_stats(),

@@ -173,9 +173,14 @@ fn keys(shared: &Shared, text: &mut Exposition) {
     }
 }
 
+fn takes_writes(stats: &Stats, text: &mut Exposition) {
+    let takes = u8::from(stats.write_failure.is_none() && stats.write_refusal.is_none());
+    let help = "1, or 0 while the disk is too full for writes, and after a write to the log has failed.";
+    text.single("firn_engine_takes_writes", Gauge, help, takes);
+}
+
 fn engine(stats: &Stats, text: &mut Exposition) {
-    let takes = u8::from(stats.write_failure.is_none());
-    text.single("firn_engine_takes_writes", Gauge, "1, or 0 after a write to the log has failed.", takes);
+    takes_writes(stats, text);
     let singles: [(&str, Kind, u64, &str); 26] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),

@@ -66,7 +66,9 @@ fn unready(shared: &Shared) -> Option<String> {
     if shared.is_ending.load(Ordering::Acquire) {
         return Some("stopping".to_owned());
     }
-    shared.store.db.stats().write_failure.map(|failure| format!("no writes are taken: {failure}"))
+    let stats = shared.store.db.stats();
+    let why = stats.write_failure.or(stats.write_refusal);
+    why.map(|why| format!("no writes are taken: {why}"))
 }
 
 /// The newest slow commands as JSON: their names and times, not their arguments.

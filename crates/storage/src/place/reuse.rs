@@ -3,11 +3,15 @@
 //! The pages of such a file are in memory and its blocks on the device are its own: to write over them costs a
 //! fraction of what new ones cost (figures in decisions 0008 and 0021).
 
+mod leaving;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::file_name::{self, FileName};
+
+use leaving::Leaving;
 
 use crate::place::{CacheCounters, PAGE_BYTES, SharedPart, UnfinishedUpload};
 use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
@@ -133,17 +137,31 @@ fn total(files: &[Spare]) -> u64 {
 ///    synced, nobody may read it.
 /// 3. What is written of such a file in whole pages needs nothing from the device: a part of a page whose old bytes have
 ///    left memory has to wait for them (the end of a table may).
+/// 4. New files that were no spares leave some of the disk [free](Self::leave): a write that would take it fails with `Full`.
 #[derive(Debug)]
 pub struct Reusing {
     inner: Arc<dyn Storage>,
-    tables: SpareFiles,
-    values: SpareFiles,
+    tables: Arc<SpareFiles>,
+    values: Arc<SpareFiles>,
+    left_bytes: Arc<AtomicU64>,
 }
 
 impl Reusing {
     /// `inner`, with no spares yet.
     pub fn new(inner: Arc<dyn Storage>) -> Self {
-        Self { inner, tables: SpareFiles::default(), values: SpareFiles::default() }
+        Self { inner, tables: Arc::default(), values: Arc::default(), left_bytes: Arc::default() }
+    }
+
+    /// The same place with the same spares, whose new files leave what it is told itself; nothing yet.
+    pub fn beside(&self) -> Self {
+        let (tables, values) = (Arc::clone(&self.tables), Arc::clone(&self.values));
+        Self { inner: Arc::clone(&self.inner), tables, values, left_bytes: Arc::default() }
+    }
+
+    /// From now on new files leave `bytes` of the disk free, those that are being written too. A place that does not tell what is free is
+    /// written to as long as it takes bytes.
+    pub fn leave(&self, bytes: u64) {
+        self.left_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// The spares that new tables, and whatever else is created here, are made of.
@@ -183,7 +201,7 @@ impl Storage for Reusing {
             _ => &self.tables,
         };
         Ok(match spares.give(&*self.inner, name)? {
-            None => self.inner.create(name)?,
+            None => Leaving::create(self, name)?,
             Some(inner) => overwritten(inner),
         })
     }

@@ -20,7 +20,7 @@ impl Database {
         }
         let is_closed = self.closed.load(Ordering::Acquire);
         // Where the disk is full, work that waits for space does not know of spares.
-        let keeps = !is_closed && self.schedule.refused().is_none();
+        let keeps = !is_closed && !self.schedule.is_refused();
         let lies_beside = self.lies_mostly_beside();
         let (tables_max, values_max) = match self.storage.shared_part() {
             None => (self.spare_table_bytes_max(lies_beside), self.values.spare_bytes_max()),
@@ -64,7 +64,7 @@ impl Database {
             false => self.log.spares.clean_arenas(),
         }
         if freed {
-            self.schedule.lock().refused = None;
+            self.schedule.lock().forget_refused();
         }
         self.balance_memory();
         self.admission.release();

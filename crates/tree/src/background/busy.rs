@@ -51,8 +51,10 @@ pub(crate) struct Busy {
     pub(super) drain_through: Position,
     /// The same for single keyspaces.
     pub(super) drain_wishes: BTreeMap<u32, Position>,
-    /// Nothing of the kind is tried again until something is freed or asked for, or for a while.
+    /// The last drain found no room: nothing that writes files is tried again until something is freed or asked for, or for a while.
     pub(super) refused: Option<Refused>,
+    /// Something else found none: drains go on, since it leaves room for them.
+    pub(super) refused_job: Option<Refused>,
     /// Kinds of work of which the last unit failed, none of which begins for a while; all else goes on.
     pub(super) resting: BTreeMap<(Work, u32), Refused>,
     /// Files that could not be read whole, or on which work fails.
@@ -203,6 +205,11 @@ impl Busy {
 
     /// Whether units that write files may be tried at `now`.
     pub(super) fn may_write(&self, now: Duration) -> bool {
+        self.may_drain(now) && self.refused_job.as_ref().is_none_or(|refused| now >= refused.until)
+    }
+
+    /// Whether drains may.
+    pub(super) fn may_drain(&self, now: Duration) -> bool {
         self.refused.as_ref().is_none_or(|refused| now >= refused.until)
     }
 
@@ -217,7 +224,19 @@ impl Busy {
             (true, _) if !self.may_try(task.work(), now) => return,
             _ => {}
         }
-        self.refused = refused.map(|why| Refused::new(why, self.refused.as_ref(), now));
+        let Some(why) = refused else {
+            self.forget_refused();
+            return;
+        };
+        let is_drain = matches!(task, Task::Drain { .. } | Task::DrainSmall { .. });
+        let refused = if is_drain { &mut self.refused } else { &mut self.refused_job };
+        *refused = Some(Refused::new(why, refused.as_ref(), now));
+    }
+
+    /// Everything that writes files may be tried again.
+    pub(super) fn forget_refused(&mut self) {
+        self.refused = None;
+        self.refused_job = None;
     }
 
     /// Whether somebody brings values to the device. One thread at a time does: where writers are faster than it there is always more of that to do,

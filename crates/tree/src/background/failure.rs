@@ -187,7 +187,7 @@ impl Schedule {
             }
         };
         let resting = busy.resting.iter().filter(|(work, _)| is_live(work)).map(|(_, why)| why);
-        busy.refused.iter().chain(resting).map(|refused| refused.why.clone()).next()
+        busy.refused.iter().chain(&busy.refused_job).chain(resting).map(|refused| refused.why.clone()).next()
     }
 }
 

@@ -105,7 +105,7 @@ impl Database {
             return Some(Task::Expose { keyspace: keyspace.id(), through });
         }
         let costs = keyspace.memtable.record_bytes() as u64;
-        let may_freeze = keyspace.frozen.is_empty() && self.has_room_for(self.settings.segment_bytes);
+        let may_freeze = keyspace.frozen.is_empty() && self.has_memory_for(self.settings.segment_bytes);
         (may_freeze && is_worth(worst.memtable_bytes, costs))
             .then_some(Task::Expose { keyspace: keyspace.id(), through: Position::default() })
     }

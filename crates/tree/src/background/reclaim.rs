@@ -122,7 +122,8 @@ impl Database {
     fn drain_soon(&self, state: &Keyspace) -> Result<bool> {
         let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
         let through = if with_deletes(&state.memtable) {
-            if !self.has_room_for(self.settings.segment_bytes) {
+            // Where the disk is full nothing else may make room.
+            if !self.has_memory_for(self.settings.segment_bytes) && !self.is_short_of_disk() {
                 return Ok(false);
             }
             self.freeze_memtable(state.id(), &state.memtable)?
@@ -140,7 +141,11 @@ impl Database {
     pub(crate) fn wish_drained(&self, keyspace: u32, through: Position) {
         let mut busy = self.schedule.lock();
         let wish = busy.drain_wishes.entry(keyspace).or_default();
-        *wish = through.max(*wish);
+        if through > *wish {
+            *wish = through;
+            // What had no room may have some together with what hides it.
+            busy.resting.remove(&(Work::Drain, keyspace));
+        }
         drop(busy);
         self.wake_background();
     }

@@ -4,6 +4,7 @@
 //!   nothing in a segment is needed, and the manifest begins a replay below it  ─► an edit says that it is drained
 //!   nobody has written for a while, and the log takes more than a new one does, ─► all is frozen and drained, a small
 //!   or its records refer to more                                                   segment begins
+//!   writers wait for room on the disk, or are refused for want of it             ─► the same
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +74,7 @@ impl Database {
         // Looked at each time, so that it is known since when.
         let is_at_rest = self.is_at_rest();
         let now = self.clock.now();
-        let may_begin = busy.may_write(now) && busy.may_try(Task::ShortenLog.work(), now);
+        let may_begin = busy.may_drain(now) && busy.may_try(Task::ShortenLog.work(), now);
         if busy.is_shortening || !may_begin || self.log.poison().is_some() {
             return None;
         }
@@ -81,7 +82,8 @@ impl Database {
         let is_due = forgettable.is_some_and(|(_, length, bytes)| {
             length >= 2 * self.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
         });
-        (is_due || is_at_rest && self.is_to_be_short(version)).then_some(Task::ShortenLog)
+        let is_wanted = || is_at_rest || self.is_short_of_disk();
+        (is_due || is_wanted() && self.is_to_be_short(version)).then_some(Task::ShortenLog)
     }
 
     /// Whether a log that nobody writes to is longer than it need be, and was not made short yet.
@@ -93,14 +95,15 @@ impl Database {
         // What the buffer hides of those only a drain finds, and it writes references alone.
         (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
             && self.rest.short_at.load(Ordering::Relaxed) != self.log.watermark().0
-            && self.has_room_for(self.log.first_capacity())
+            // Where the disk is full nothing else may make room in memory.
+            && (self.has_memory_for(self.log.first_capacity()) || self.is_short_of_disk())
     }
 
     fn values_written(&self) -> u64 {
         self.rest.found_values + self.values.counters.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Makes the log shorter: what no record needs goes, and what a database at rest holds in it is drained.
+    /// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the disk is short, is drained.
     ///
     /// # Errors
     /// `Retry` when the disk is full: it is tried again in a while.
@@ -108,7 +111,7 @@ impl Database {
         // Segments that are sealed and not wholly written have holders until they are.
         self.log.write_through(self.log.advance()?)?;
         self.forget_log()?;
-        if self.is_at_rest() && self.is_to_be_short(&self.version.load()) {
+        if (self.is_at_rest() || self.is_short_of_disk()) && self.is_to_be_short(&self.version.load()) {
             let base = self.log.active().base();
             self.roll(base, Freeze::AtRest)?;
             let through = self.log.settled_base();

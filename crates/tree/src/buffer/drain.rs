@@ -255,6 +255,7 @@ impl Database {
             self.admission.freed(freed, self.clock.now());
         }
         self.pace_by_debt();
+        self.keep_room();
         self.admission.release();
     }
 

@@ -52,7 +52,7 @@ impl Database {
         spec.output.table_bytes_target = (spec.output.table_bytes_target / SMALLER).max(1);
         drop(version);
         let job = JobSpec::from(spec.clone());
-        let done = caught("a compaction", || run(&job, &*self.outputs, &self.semantics, &self.control))
+        let done = caught("a compaction", || run(&job, &*self.job_outputs, &self.semantics, &self.control))
             .and_then(firn_jobs::JobResult::into_compact)
             .and_then(|result| {
                 let jobs = [(spec.clone(), result)];

@@ -106,17 +106,21 @@ impl Log {
             capacity: first_capacity(start.segment_bytes),
         };
         let spares = Spares::new(start.segment_bytes, start.spares_max)?;
+        let is_for_removals = start.writable && check_room(&*start.storage, header.capacity).is_err();
         let file = match start.writable {
-            true => Some(file_for(&*start.storage, &spares, header.base, header.capacity)?),
+            true => {
+                // A full disk is opened too, so that something can be removed from it.
+                let reserved = if is_for_removals { 0 } else { header.capacity };
+                Some(file_for(&*start.storage, &spares, header.base, (header.capacity, reserved))?)
+            }
             false => None,
         };
         file.iter().try_for_each(|file| begin_file(&**file, &header))?;
-        let is_for_removals = start.writable && check_room(&*start.storage, 0).is_err();
         let region = spares.arena(header.capacity)?;
         let first = Arc::new(Segment::new(header, region, file, memtables, Arc::clone(&start.graveyard)));
         let mut unsynced = VecDeque::from(start.recovered);
         unsynced.push_back(Arc::clone(&first));
-        if first.file().is_some() && header.capacity == start.segment_bytes {
+        if first.file().is_some() && header.capacity == start.segment_bytes && !is_for_removals {
             first.may_leave_file();
         }
         let position = first.position(0).0;
@@ -275,20 +279,21 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the active segment and makes its successor of `capacity` bytes, not yet active. Creates the file.
+    /// Seals the active segment and makes its successor of `capacity` bytes, not yet active. Creates the file, with room for the first
+    /// `reserved` of them.
     ///
     /// # Errors
     /// `Retry` when the disk is full: the next call tries again. Unless its file has room the active segment goes on.
     pub(crate) fn prepare_next(
         &self,
         next: &mut NextSegment,
-        capacity: u64,
+        (capacity, reserved): (u64, u64),
         memtables: MemtableSet,
     ) -> Result<Arc<Segment>> {
         let active = self.active.load();
         let region = self.spares.arena(capacity)?;
         // Before nobody can write any more: where the disk is full there may be room in the active segment.
-        let file = file_for(&*self.storage, &self.spares, next.base, capacity)?;
+        let file = file_for(&*self.storage, &self.spares, next.base, (capacity, reserved))?;
         let end = active.region().seal();
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
@@ -300,7 +305,7 @@ impl Log {
         };
         begin_file(&*file, &header)?;
         let segment = Segment::new(header, region, Some(file), memtables, Arc::clone(&self.graveyard));
-        if capacity == self.segment_bytes {
+        if capacity == self.segment_bytes && reserved == capacity {
             segment.may_leave_file();
         }
         self.written_bytes.fetch_add(SEGMENT_HEADER_BYTES as u64, Ordering::Relaxed);
@@ -330,12 +335,12 @@ impl Log {
         self.is_for_removals.load(Ordering::Relaxed)
     }
 
-    /// Makes `segment` the one that reservations are made in; versions must know it already.
-    pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>) {
+    /// Makes `segment` the one that reservations are made in, of removals alone where it `is_for_removals`; versions must know it already.
+    pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>, is_for_removals: bool) {
         self.lock_unsynced().push_back(Arc::clone(segment));
         self.lock_open().push_back(Arc::clone(segment));
         // A hint: whoever writes to the segment before it is seen has room there.
-        self.is_for_removals.store(check_room(&*self.storage, 0).is_err(), Ordering::Relaxed);
+        self.is_for_removals.store(is_for_removals, Ordering::Relaxed);
         let sealed = self.active.swap(Arc::clone(segment));
         sealed.trim();
     }
@@ -371,14 +376,14 @@ fn first_capacity(segment_bytes: u64) -> u64 {
     GRANULE_BYTES.min(segment_bytes)
 }
 
-/// A file for a segment from `base` on, with room for all of it.
+/// A file for a segment from `base` on, of `capacity` bytes, with room for the first `reserved` of them.
 fn file_for(
     storage: &dyn Storage,
     spares: &Spares,
     base: Position,
-    bytes: u64,
+    (capacity, reserved): (u64, u64),
 ) -> Result<Arc<dyn WriteFile>> {
-    spares.file(storage, &firn_format::file_name::log_segment(base), bytes)
+    spares.file(storage, &firn_format::file_name::log_segment(base), (capacity, reserved))
 }
 
 /// `file` is the segment that `header` describes from now on.

@@ -47,7 +47,7 @@ impl Spares {
         })
     }
 
-    /// A file `name` for a segment of `capacity`: new, or a spare one with whatever it held.
+    /// A file `name` for a segment of `capacity`: new, with room for the first `reserved` bytes, or a spare one with whatever it held.
     ///
     /// # Errors
     /// What the place says. A spare that could not be given on is kept.
@@ -55,7 +55,7 @@ impl Spares {
         &self,
         storage: &dyn Storage,
         name: &str,
-        capacity: u64,
+        (capacity, reserved): (u64, u64),
     ) -> Result<Arc<dyn WriteFile>> {
         if capacity == self.capacity
             && let Some(file) =
@@ -64,7 +64,7 @@ impl Spares {
             return Ok(file);
         }
         let file = replacing(storage, name, || storage.create(name)).map_err(from_storage)?;
-        file.allocate(capacity).map_err(from_storage)?;
+        file.allocate(reserved).map_err(from_storage)?;
         Ok(file)
     }
 
@@ -156,9 +156,9 @@ mod tests {
     fn a_spare_that_cannot_be_renamed_is_kept() {
         for kind in [ErrorKind::Full, ErrorKind::Io] {
             let (faulty, spares) = failing(Operation::Rename, Effect::Fail(kind));
-            assert!(spares.file(&faulty, "new", CAPACITY).is_err());
+            assert!(spares.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
             assert_eq!(names(&faulty), ["old"]);
-            spares.file(&faulty, "new", CAPACITY).unwrap();
+            spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
             assert_eq!(names(&faulty), ["new"], "it was given on");
             assert_eq!(spares.take_files(), [""; 0]);
         }
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn a_spare_that_was_renamed_although_that_failed_is_no_spare_any_more() {
         let (faulty, spares) = failing(Operation::Rename, Effect::FailAfter(ErrorKind::Io));
-        assert!(spares.file(&faulty, "new", CAPACITY).is_err());
+        assert!(spares.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
         assert_eq!(names(&faulty), ["new"]);
-        spares.file(&faulty, "new", CAPACITY).unwrap();
+        spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
         assert_eq!(names(&faulty), ["new"]);
         assert_eq!(spares.take_files(), [""; 0]);
     }
@@ -177,9 +177,9 @@ mod tests {
     #[test]
     fn a_spare_that_cannot_be_opened_is_removed() {
         let (faulty, spares) = failing(Operation::OpenWrite, Effect::Fail(ErrorKind::Io));
-        assert!(spares.file(&faulty, "new", CAPACITY).is_err());
+        assert!(spares.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
         assert_eq!(names(&faulty), [""; 0]);
-        spares.file(&faulty, "new", CAPACITY).unwrap();
+        spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
         assert_eq!(names(&faulty), ["new"]);
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let (faulty, spares) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
         for left in [1, 0] {
             faulty.publish("new", b"left behind by a roll").unwrap();
-            spares.file(&faulty, "new", CAPACITY).unwrap();
+            spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
             assert_eq!(names(&faulty), ["new"], "with {left} spares");
             faulty.remove("new").unwrap();
         }

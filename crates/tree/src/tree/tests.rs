@@ -82,9 +82,9 @@ pub(crate) fn beside_a_roll<T: Send>(
 ) -> T {
     let base = database.log.active().base();
     let mut next = database.log.lock_roll(base).expect("is open").expect("nobody else rolls");
-    let segment = database.begin_segment(&mut next, 4 << 20, freeze).expect("begun");
+    let segment = database.begin_segment(&mut next, (4 << 20, 4 << 20), freeze).expect("begun");
     let end = move || {
-        database.log.activate(&mut next, &segment);
+        database.log.activate(&mut next, &segment, false);
         drop(next);
     };
     meanwhile(end, work)
@@ -119,8 +119,8 @@ fn a_flush_drains_all_where_others_roll_first() {
     let unpublished = first.region().reserve(frame_bytes(8)).unwrap();
     let mut next = database.log.lock_roll(first.base()).unwrap().unwrap();
     let others_roll = || {
-        let second = database.begin_segment(&mut next, 4 << 20, Freeze::Full).unwrap();
-        database.log.activate(&mut next, &second);
+        let second = database.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
+        database.log.activate(&mut next, &second, false);
         drop(next);
         clock.sleep(SOON);
         // `None` where the flush came so late that it is the second one to roll.
@@ -128,8 +128,8 @@ fn a_flush_drains_all_where_others_roll_first() {
         database.publish_void(&first, unpublished).unwrap();
         let Some(mut next) = again else { return };
         clock.sleep(SOON);
-        let third = database.begin_segment(&mut next, 4 << 20, Freeze::Full).unwrap();
-        database.log.activate(&mut next, &third);
+        let third = database.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
+        database.log.activate(&mut next, &third, false);
     };
     meanwhile(others_roll, || tree.flush()).unwrap();
     assert_drained(&tree);

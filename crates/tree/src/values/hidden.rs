@@ -202,7 +202,7 @@ impl Database {
             let may_hide = memtable.len() as f64 * hidden.worth;
             let is_much = memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= worth_min;
             // Beside a drain that takes long, each segment begun for that would be one more than there is room for.
-            let may_freeze = keyspace.frozen.is_empty() && self.has_room_for(self.settings.segment_bytes);
+            let may_freeze = keyspace.frozen.is_empty() && self.has_memory_for(self.settings.segment_bytes);
             (may_hide > limit && is_much && may_freeze)
                 .then_some(Task::Expose { keyspace: id, through: Position::default() })
         })

@@ -29,7 +29,7 @@ mod space;
 mod pace;
 mod collect;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
@@ -86,6 +86,8 @@ pub(crate) struct Values {
     compressors: Mutex<Vec<Compressor>>,
     /// How fast writers may go.
     pub(crate) pace: SpacePace,
+    /// See [`refused_bytes`](Self::refused_bytes).
+    refused_bytes: AtomicU64,
     /// Held while segments are sealed, until an edit says so.
     sealing: Mutex<()>,
 }
@@ -147,6 +149,7 @@ impl Values {
             brought: Brought::default(),
             compressors: Mutex::default(),
             pace: SpacePace::default(),
+            refused_bytes: AtomicU64::new(0),
             sealing: Mutex::default(),
         }
     }
@@ -213,7 +216,9 @@ impl Values {
         let header = self.written_header(rolling.next);
         let name = file_name::value_segment(header.number);
         let bytes = self.segment_bytes(rolling.map.sealed_bytes());
-        check_room(&*self.storage, bytes)?;
+        let has_room = check_room(&*self.storage, bytes);
+        self.refused_bytes.store(if has_room.is_err() { bytes } else { 0 }, Ordering::Relaxed);
+        has_room?;
         let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
             .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));
@@ -233,6 +238,11 @@ impl Values {
     pub(crate) fn written_header(&self, number: SegmentNumber) -> ValueSegmentHeader {
         let (database, generation) = (self.database, self.generation);
         ValueSegmentHeader { database, number, origin: Origin::Written, generation }
+    }
+
+    /// Bytes of the segment that found no room on the disk; 0 = the last one found some.
+    pub(crate) fn refused_bytes(&self) -> u64 {
+        self.refused_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes at which a segment takes no more values, where `held` bytes are in others: what is being copied is held twice, and

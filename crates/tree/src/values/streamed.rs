@@ -22,6 +22,7 @@ use super::active::{Active, Places, Written};
 use super::write::compressor_error;
 use super::{Rolling, Values};
 use crate::error::from_storage;
+use crate::log::room::check_room;
 use crate::stats::count;
 
 /// The files of segments whose values are not whole.
@@ -81,6 +82,7 @@ impl Values {
         let name = file_name::value_segment(header.number);
         let end = VALUE_HEADER_BYTES + plain_record_bytes(keyspace, key.len(), value_bytes as usize);
         let bytes = (end + ORDINAL_BYTES + VALUE_FOOTER_BYTES) as u64;
+        check_room(&*self.storage, bytes)?;
         let mut unfinished = self.lock_unfinished();
         if unfinished.is_over {
             return Err(closed());

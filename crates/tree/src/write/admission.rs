@@ -252,6 +252,7 @@ impl Database {
         let wanted = self.admission.wanted.load(Ordering::Relaxed);
         held > self.settings.buffer_bytes
             || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
+            || self.is_disk_wanted()
             || self.is_log_long(&self.version.load())
     }
 
@@ -260,8 +261,8 @@ impl Database {
         self.admission.wanted.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a segment of `bytes` may begin. One segment beside the active one always may.
-    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+    /// Whether a segment of `bytes` may begin, if the disk has room for it. One segment beside the active one always may.
+    pub(crate) fn has_memory_for(&self, bytes: u64) -> bool {
         let version = self.version.load();
         if version.segments.segments().len() <= 1 {
             return true;
@@ -273,7 +274,7 @@ impl Database {
     pub(crate) fn is_stopped(&self) -> bool {
         let bytes = self.settings.segment_bytes;
         self.admission.wanted.load(Ordering::Relaxed) == bytes
-            && !self.has_room_for(bytes)
+            && (!self.has_memory_for(bytes) || self.is_disk_wanted())
             && self.is_anything_to_drain()
     }
 

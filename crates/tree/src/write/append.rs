@@ -179,7 +179,11 @@ impl Database {
             drop(active);
             let rolled = match self.roll(base, Freeze::Full) {
                 Err(error) if error.kind() == ErrorKind::Retry && removes() => {
-                    self.roll(base, Freeze::Removal)?
+                    self.roll(base, Freeze::Removal(bytes))?
+                }
+                // Others wait until the buffer is written out, so that it leaves room for that.
+                Ok(Rolled::Stopped) if self.has_memory_for(self.settings.segment_bytes) && removes() => {
+                    self.roll(base, Freeze::Removal(bytes))?
                 }
                 rolled => rolled?,
             };
@@ -202,11 +206,15 @@ impl Database {
                 return Ok(None);
             }
             let Some(mut next) = self.log.lock_roll(base)? else { continue };
-            let Some(freeze) = self.may_begin(bytes as u64, Freeze::Full) else { return Ok(None) };
+            let capacity = capacity_for(bytes);
+            let wanted = if removes { 0 } else { capacity };
+            let Some(freeze) = self.may_begin(bytes as u64, wanted, Freeze::Full) else { return Ok(None) };
             if !removes {
-                self.leave_room(capacity_for(bytes))?;
+                self.leave_room(capacity).inspect_err(|_| self.note_refused(capacity))?;
+                self.note_refused(0);
             }
-            break (self.begin_segment(&mut next, capacity_for(bytes), freeze)?, next);
+            let reserved = if self.has_disk_for(wanted) { capacity } else { 0 };
+            break (self.begin_segment(&mut next, (capacity, reserved), freeze)?, next);
         };
         // Reserved before anybody else can see the segment, and sealed so that nobody adds to it.
         let reservation = segment
@@ -214,7 +222,7 @@ impl Database {
             .reserve(bytes)
             .map_err(|_| Error::bug("a segment made for one frame cannot hold it"))?;
         segment.region().seal();
-        self.log.activate(&mut next, &segment);
+        self.log.activate(&mut next, &segment, removes);
         drop(next);
         self.after_roll();
         Ok(Some(write(&segment, reservation)))

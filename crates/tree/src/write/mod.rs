@@ -9,4 +9,5 @@ pub(crate) mod due;
 pub(crate) mod foresight;
 pub(crate) mod log_length;
 pub(crate) mod roll;
+pub(crate) mod room;
 pub(crate) mod update;

@@ -7,8 +7,7 @@ use firn_engine::{ErrorKind, Result};
 use firn_format::Position;
 
 use crate::database::Database;
-use crate::log::order::NextSegment;
-use crate::log::room::check_room;
+use crate::log::order::{NextSegment, capacity_for};
 use crate::log::{MemtableSet, Segment, SegmentMap};
 use crate::version::{Frozen, Keyspace};
 
@@ -32,8 +31,8 @@ pub(crate) enum Freeze {
     Keyspace(u32),
     /// As `All`, and the next segment is as small as can be: nobody is expected to write soon.
     AtRest,
-    /// As `Forced`, and the next segment is as small as can be: a removal needs it where the disk is full.
-    Removal,
+    /// As `Full`; the roll happens however full the disk is, to a segment that takes a removal's frame of so many bytes.
+    Removal(usize),
 }
 
 impl Database {
@@ -43,56 +42,48 @@ impl Database {
     /// does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
         let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
+        let is_for_writes = freeze == Freeze::Full;
+        let least = self.log.first_capacity();
         let capacity = match freeze {
-            Freeze::AtRest | Freeze::Removal => self.log.first_capacity(),
-            _ => self.log.next_capacity(freeze == Freeze::Full),
+            Freeze::AtRest => least,
+            Freeze::Removal(bytes) => least.max(capacity_for(bytes)),
+            _ => self.log.next_capacity(is_for_writes),
         };
-        let is_removing = freeze != Freeze::Full;
-        let Some(freeze) = self.may_begin(self.settings.segment_bytes, freeze) else {
+        let capacity = if self.has_disk_or_spares_for(capacity) { capacity } else { capacity.min(least) };
+        let Some(freeze) = self.may_begin(self.settings.segment_bytes, capacity, freeze) else {
             return Ok(Rolled::Stopped);
         };
-        if !is_removing {
-            self.leave_room(capacity)?;
+        if is_for_writes {
+            self.leave_room(capacity).inspect_err(|_| self.note_refused(capacity))?;
+            self.note_refused(0);
         }
-        let mut segment = self.begin_segment(&mut next, capacity, freeze);
-        let least = self.log.first_capacity();
-        if is_removing
-            && capacity > least
-            && segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry)
-        {
-            // What makes room has to do with what is left.
-            segment = self.begin_segment(&mut next, least, freeze);
-        }
-        let segment = segment?;
-        self.log.activate(&mut next, &segment);
+        // Where the disk is short, what makes room has to do with what is left.
+        let is_short = !self.has_disk_for(capacity);
+        let reserved = if is_short { 0 } else { capacity };
+        let segment = self.begin_segment(&mut next, (capacity, reserved), freeze)?;
+        self.log.activate(&mut next, &segment, is_short);
         drop(next);
         self.after_roll();
         Ok(Rolled::Next)
     }
 
-    /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files that are kept for new ones.
-    pub(super) fn leave_room(&self, bytes: u64) -> Result<()> {
-        let has_room = check_room(&*self.storage, bytes);
-        match has_room {
-            Err(_) if self.remove_spare_tables() => check_room(&*self.storage, bytes),
-            has_room => has_room,
-        }
-    }
-
-    /// What a roll to a segment of `bytes` freezes; `None` if it must wait for a drain.
+    /// What a roll to a segment of `capacity` bytes freezes, with as much as `bytes` in memory; `None` if it must wait for a drain.
     ///
     /// Where the buffer is full of memtables alone, waiting would be for ever: a drain takes only what is frozen. So
     /// then the roll happens, one segment over the limit, and freezes all of them. Where many small
     /// memtables fill what the buffer may hold for nothing, all are frozen before that: drains and
     /// writers work at the same time then.
-    pub(super) fn may_begin(&self, bytes: u64, freeze: Freeze) -> Option<Freeze> {
-        if freeze != Freeze::Full || self.has_room_for(bytes) {
+    pub(super) fn may_begin(&self, bytes: u64, capacity: u64, freeze: Freeze) -> Option<Freeze> {
+        let has_room = || self.has_memory_for(bytes) && self.has_disk_or_spares_for(capacity);
+        if freeze != Freeze::Full || has_room() {
             self.want_room(0);
+            self.want_disk(0);
             let is_over = freeze == Freeze::Full && self.buffer_bytes() + bytes > self.settings.buffer_bytes;
             return Some(if is_over && !self.is_anything_to_drain() { Freeze::All } else { freeze });
         }
         let drains = self.is_anything_to_drain();
         self.want_room(if drains { bytes } else { 0 });
+        self.want_disk(if drains { capacity } else { 0 });
         if drains { None } else { Some(Freeze::All) }
     }
 
@@ -137,25 +128,31 @@ impl Database {
         }
     }
 
-    /// Makes the next segment, of `capacity` bytes, and the version that knows it; decides which memtables are frozen.
+    /// Makes the next segment, of `capacity` bytes of which `reserved` are set aside on the disk, and the version that knows it; decides
+    /// which memtables are frozen.
     pub(crate) fn begin_segment(
         &self,
         next: &mut NextSegment,
-        capacity: u64,
+        (capacity, reserved): (u64, u64),
         freeze: Freeze,
     ) -> Result<Arc<Segment>> {
         self.give_way(capacity);
-        let mut segment = self.install_segment(next, capacity, freeze);
+        let mut segment = self.install_segment(next, (capacity, reserved), freeze);
         if segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) && self.remove_spare_tables()
         {
             // Their blocks may be what was wanted.
-            segment = self.install_segment(next, capacity, freeze);
+            segment = self.install_segment(next, (capacity, reserved), freeze);
         }
         self.arena_is_there();
         segment
     }
 
-    fn install_segment(&self, next: &mut NextSegment, capacity: u64, freeze: Freeze) -> Result<Arc<Segment>> {
+    fn install_segment(
+        &self,
+        next: &mut NextSegment,
+        (capacity, reserved): (u64, u64),
+        freeze: Freeze,
+    ) -> Result<Arc<Segment>> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut version = (**self.version.load()).clone();
         // Read before any memtable is found empty: what lies below is indexed by then.
@@ -179,7 +176,7 @@ impl Database {
             }
             memtables.insert(slot.id(), Arc::clone(&slot.memtable));
         }
-        let segment = self.log.prepare_next(next, capacity, memtables)?;
+        let segment = self.log.prepare_next(next, (capacity, reserved), memtables)?;
         let mut segments = version.segments.segments().to_vec();
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));
@@ -194,6 +191,7 @@ impl Database {
     pub(super) fn after_roll(&self) {
         self.log.leave_written();
         self.pace_by_debt();
+        self.keep_room();
         self.wake_background();
     }
 }

@@ -165,3 +165,32 @@ fn a_spare_is_written_over_under_no_name_that_is_taken() {
         (vec![spare, "taken".into()], b"kept".to_vec())
     );
 }
+
+#[test]
+fn new_files_leave_what_they_are_told_and_spares_go_on() {
+    let faulty = Faulty::new(Arc::new(Memory::new()));
+    let place = Reusing::new(Arc::new(faulty.clone()));
+    place.publish("spare", &[7; 4096]).unwrap();
+    assert!(place.tables().keep("spare", 4096, 1 << 20));
+    faulty.limit_space(Some(8 << 20)).unwrap();
+    let beside = place.beside();
+    place.leave(1 << 20);
+    beside.leave(3 << 20);
+    let spare = beside.create("first").unwrap();
+    let [more, less] = [&place, &beside].map(|place| {
+        let file = place.create(&format!("{}", faulty.list().unwrap().len())).unwrap();
+        let written = (0..).take_while(|at| {
+            let result = file.write_at(at * 1000, &[1; 1000]);
+            result.map_err(|error| assert_eq!(error.kind, ErrorKind::Full, "{error}")).is_ok()
+        });
+        let bytes = written.count() as u64 * 1000;
+        place.remove("1").unwrap();
+        bytes
+    });
+    assert!((6 << 20..=7 << 20).contains(&more), "{more}");
+    assert!((4 << 20..=5 << 20).contains(&less), "{less}");
+    beside.leave(9 << 20);
+    spare.write_at(0, &[2; 4096]).unwrap();
+    let refused = beside.create("second").unwrap().write_at(0, &[1]).unwrap_err();
+    assert!(refused.kind == ErrorKind::Full && refused.to_string().contains("free some space"), "{refused}");
+}

@@ -35,15 +35,25 @@ impl Full {
         let keyspace = tree.create_keyspace("full", settings).unwrap();
         faulty.limit_space(Some(FREE)).unwrap();
         let mut full = Self { world, faulty, tree, keyspace, count: 0 };
-        while full.put(&full.count.to_be_bytes()).is_ok() {
-            full.count += 1;
-            assert!(full.count < 10_000, "the disk never filled");
-            if full.count.is_multiple_of(20) {
-                full.work();
-            }
-        }
+        full.fill();
         assert!(full.count > 50, "{}", full.count);
         full
+    }
+
+    /// Writes until that is refused.
+    fn fill(&mut self) {
+        let refused = loop {
+            match self.put(&self.count.to_be_bytes()) {
+                Ok(()) => self.count += 1,
+                Err(error) => break error,
+            }
+            assert!(self.count < 10_000, "the disk never filled");
+            if self.count.is_multiple_of(20) {
+                self.work();
+            }
+        };
+        assert_eq!(refused.kind(), ErrorKind::Retry);
+        assert!(self.tree.stats().write_refusal.is_some());
     }
 
     fn put(&self, key: &[u8]) -> firn_engine::Result<()> {
@@ -105,9 +115,11 @@ fn t10_keys_are_removed_one_by_one_from_a_full_disk() {
     let full = Full::new(KeyspaceSettings::default());
     for number in 0..full.count {
         session(&full.tree).delete(full.keyspace, &number.to_be_bytes(), WriteOptions::default()).unwrap();
-        // Others go on trying, and leave the room to those that remove.
-        if number % 10 == 0 {
-            assert_eq!(full.put(b"more").unwrap_err().kind(), ErrorKind::Retry);
+        // Others go on trying, and leave what is kept to those that remove.
+        if number % 10 == 0
+            && let Err(error) = full.put(b"more")
+        {
+            assert_eq!(error.kind(), ErrorKind::Retry);
         }
     }
     full.check_emptied();
@@ -154,13 +166,14 @@ fn t10_values_beside_the_tree_are_removed_from_a_full_disk() {
 
 #[test]
 fn t10_what_was_refused_is_written_once_there_is_room() {
-    let full = Full::new(KeyspaceSettings::default());
+    let mut full = Full::new(KeyspaceSettings::default());
     session(&full.tree).delete(full.keyspace, &0_u32.to_be_bytes(), WriteOptions::default()).unwrap();
-    assert_eq!(full.put(b"more").unwrap_err().kind(), ErrorKind::Retry);
+    full.fill();
     full.faulty.limit_space(None).unwrap();
     full.put(b"more").unwrap();
     full.tree.flush().unwrap();
     full.work();
     assert!(!full.is_there(0) && full.is_there(1));
-    assert_eq!(full.tree.stats().background_refusal, None);
+    let stats = full.tree.stats();
+    assert_eq!((stats.background_refusal, stats.write_refusal), (None, None));
 }

@@ -37,6 +37,7 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     values(&stats.values, lines);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
     lines.line("compaction_fallback_reason", one_line(stats.compaction_fallback_reason.as_deref()));
+    lines.line("write_refusal", one_line(stats.write_refusal.as_deref()));
     lines.line("background_refusal", one_line(stats.background_refusal.as_deref()));
     lines.line("damaged_file_count", stats.damaged_file_count);
     lines.line("damage", one_line(stats.damage.as_deref()));

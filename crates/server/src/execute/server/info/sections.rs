@@ -151,7 +151,8 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
     lines.line("aof_last_rewrite_time_sec", -1);
     lines.line("aof_current_rewrite_time_sec", since(Saving::Flush));
     lines.line("aof_last_bgrewrite_status", status);
-    lines.line("aof_last_write_status", if engine.write_failure.is_none() { "ok" } else { "err" });
+    let takes_writes = engine.write_failure.is_none() && engine.write_refusal.is_none();
+    lines.line("aof_last_write_status", if takes_writes { "ok" } else { "err" });
     lines.line("aof_last_cow_size", 0);
     lines.line("aof_current_size", engine.log_bytes);
     lines.line("aof_base_size", 0);

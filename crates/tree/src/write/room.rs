@@ -1,0 +1,98 @@
+//! Room on the disk for what is written: which writes begin a segment, and what outputs leave. See [`log::room`](crate::log::room).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use firn_engine::{Error, Result};
+
+use crate::database::Database;
+use crate::log::room::{LOG_KEPT_BYTES, check_room};
+
+/// What writers want of the disk, and what they were refused.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// Bytes of the segment that a stopped writer waits for; 0 = none waits.
+    wanted_bytes: AtomicU64,
+    /// Bytes of the segment that found no room and was refused; 0 = the last one found some.
+    refused_bytes: AtomicU64,
+}
+
+impl Database {
+    /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files that are kept for new ones.
+    pub(crate) fn leave_room(&self, bytes: u64) -> Result<()> {
+        let has_room = check_room(&*self.storage, bytes);
+        match has_room {
+            Err(_) if self.remove_spare_tables() => check_room(&*self.storage, bytes),
+            has_room => has_room,
+        }
+    }
+
+    /// Whether the disk has room for a segment of `bytes`, for the flush of it, and for that of all that the buffer holds, beside what the
+    /// log needs for removals. A place that does not tell what is free has room.
+    pub(super) fn has_disk_for(&self, bytes: u64) -> bool {
+        match self.storage.free_bytes() {
+            Ok(Some(free)) => {
+                free >= bytes.saturating_mul(2).saturating_add(self.flush_bytes() + LOG_KEPT_BYTES)
+            }
+            _ => true,
+        }
+    }
+
+    /// The same, also without files that are kept for new ones.
+    pub(super) fn has_disk_or_spares_for(&self, bytes: u64) -> bool {
+        self.has_disk_for(bytes) || self.remove_spare_tables() && self.has_disk_for(bytes)
+    }
+
+    /// Bytes that a flush of all that the buffer holds writes, at most.
+    fn flush_bytes(&self) -> u64 {
+        let version = self.version.load();
+        let bytes = version.live().map(|keyspace| {
+            let runs: u64 = keyspace.runs.iter().map(|run| run.live_bytes()).sum();
+            let frozen: usize = keyspace.frozen.iter().map(|frozen| frozen.memtable.record_bytes()).sum();
+            runs + (frozen + keyspace.memtable.record_bytes()) as u64
+        });
+        let bytes: u64 = bytes.sum();
+        // Tables have indexes and filters too.
+        bytes + bytes / 16
+    }
+
+    /// Has outputs leave room for what is to be written first: the log, and of jobs also a flush of the buffer and of what the active
+    /// segment may still take.
+    pub(crate) fn keep_room(&self) {
+        let active = self.log.active();
+        let unused = match self.log.is_for_removals() {
+            true => 0,
+            false => active.memory_bytes().saturating_sub(active.region().published() as u64),
+        };
+        self.outputs.leave(LOG_KEPT_BYTES);
+        self.job_outputs.leave(LOG_KEPT_BYTES + self.flush_bytes() + unused);
+    }
+
+    /// A writer waits for room for a segment of `bytes` on the disk; 0 = none does.
+    pub(super) fn want_disk(&self, bytes: u64) {
+        self.room.wanted_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether a writer that waits for room on the disk does so rightly.
+    pub(super) fn is_disk_wanted(&self) -> bool {
+        let wanted = self.room.wanted_bytes.load(Ordering::Relaxed);
+        wanted > 0 && !self.has_disk_for(wanted)
+    }
+
+    /// A segment of `bytes` found no room; 0 = one found some.
+    pub(super) fn note_refused(&self, bytes: u64) {
+        self.room.refused_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Why writes that bring something are refused for now; `None` = they are not.
+    pub(crate) fn write_refusal(&self) -> Option<Error> {
+        let refused = self.room.refused_bytes.load(Ordering::Relaxed).max(self.values.refused_bytes());
+        // There may be room since.
+        let refusal = || check_room(&*self.storage, refused).err();
+        (refused > 0).then(refusal).flatten()
+    }
+
+    /// Whether writers wait for room on the disk, or are refused for want of it.
+    pub(crate) fn is_short_of_disk(&self) -> bool {
+        self.is_disk_wanted() || self.write_refusal().is_some()
+    }
+}
