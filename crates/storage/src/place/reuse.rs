@@ -159,7 +159,7 @@ impl Reusing {
     }
 
     /// From now on new files leave `bytes` of the disk free, those that are being written too. A place that does not tell what is free is
-    /// written to as long as it takes bytes.
+    /// written to as long as it takes bytes, and so is the shared part of a place.
     pub fn leave(&self, bytes: u64) {
         self.left_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -201,6 +201,8 @@ impl Storage for Reusing {
             _ => &self.tables,
         };
         Ok(match spares.give(&*self.inner, name)? {
+            // What is free is that of the other part.
+            None if self.inner.shared_part().is_some() => self.inner.create(name)?,
             None => Leaving::create(self, name)?,
             Some(inner) => overwritten(inner),
         })

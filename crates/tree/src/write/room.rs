@@ -42,8 +42,12 @@ impl Database {
         self.has_disk_for(bytes) || self.remove_spare_tables() && self.has_disk_for(bytes)
     }
 
-    /// Bytes that a flush of all that the buffer holds writes, at most.
+    /// Bytes of the disk that a flush of all that the buffer holds takes, at most.
     fn flush_bytes(&self) -> u64 {
+        if self.storage.shared_part().is_some() {
+            // Tables lie elsewhere.
+            return 0;
+        }
         let version = self.version.load();
         let bytes = version.live().map(|keyspace| {
             let runs: u64 = keyspace.runs.iter().map(|run| run.live_bytes()).sum();

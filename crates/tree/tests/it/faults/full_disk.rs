@@ -1,7 +1,7 @@
 //! T10, P8: a disk that the database has filled. What was written is removed by key and by range, flushed and compacted from room that is kept for
 //! that; a full database is opened for writing; and once there is room again everything is written.
 //!
-//! Neighbours: a batch that removes and says little beside; values beside the tree; a batch larger than a segment; many reopenings, none of
+//! Neighbours: tables that lie elsewhere; a batch that removes and says little beside; values beside the tree; a batch larger than a segment; many reopenings, none of
 //! which takes room for good.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use firn_engine::{
     Batch, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, WriteOptions,
 };
 use firn_storage::Storage;
-use firn_storage::place::Faulty;
+use firn_storage::place::{Divided, Faulty, Memory};
 use firn_tree::{Background, Tree};
 
 use crate::world::{World, get_in, session, tiny};
@@ -162,6 +162,28 @@ fn t10_values_beside_the_tree_are_removed_from_a_full_disk() {
     assert!((0..full.count).all(|number| !full.is_there(number)));
     assert!(full.free() > FREE / 4, "{} bytes are free", full.free());
     full.put(b"more").unwrap();
+}
+
+/// What the log holds goes to another place, and makes room here.
+#[test]
+fn t10_a_full_disk_is_flushed_to_shared_storage() {
+    let mut world = World::new(tiny());
+    let faulty = Faulty::new(Arc::new(world.storage.clone()));
+    let shared = Memory::new();
+    let place = Divided::open(Arc::new(faulty.clone()), Arc::new(shared.clone()), 7).unwrap();
+    world.settings.buffer_bytes = FREE;
+    world.settings.buffer_bytes_max = 2 * FREE;
+    let tree = world.open_on(Arc::new(place), Background::Manual);
+    let write = |number: u32| {
+        let value: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100_000).collect();
+        session(&tree).put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &value, WriteOptions::default()).map(drop)
+    };
+    (0..200).for_each(|number| write(number).unwrap());
+    // Less than outputs leave, were they written here.
+    faulty.limit_space(Some(1 << 20)).unwrap();
+    tree.flush().unwrap();
+    assert!(shared.list().unwrap().iter().any(|(name, _)| name.ends_with(".table")));
+    (200..1000).for_each(|number| write(number).unwrap());
 }
 
 #[test]
