@@ -48,10 +48,19 @@ impl SpareFiles {
     /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept; one that cannot be
     /// opened is removed.
     pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
+        Ok(self.give_with_length(storage, name)?.map(|(file, _)| file))
+    }
+
+    /// The same, with its length.
+    fn give_with_length(
+        &self,
+        storage: &dyn Storage,
+        name: &str,
+    ) -> Result<Option<(Arc<dyn WriteFile>, u64)>> {
         let Some(spare) = self.take_largest() else { return Ok(None) };
         match rename(storage, &spare.name, name) {
             Ok(false) => Ok(None),
-            Ok(true) => open(storage, name).map(Some),
+            Ok(true) => Ok(Some((open(storage, name)?, spare.bytes))),
             Err(error) => {
                 self.lock().push(spare);
                 Err(error)
@@ -137,7 +146,7 @@ fn total(files: &[Spare]) -> u64 {
 ///    synced, nobody may read it.
 /// 3. What is written of such a file in whole pages needs nothing from the device: a part of a page whose old bytes have
 ///    left memory has to wait for them (the end of a table may).
-/// 4. New files that were no spares leave some of the disk [free](Self::leave): a write that would take it fails with `Full`.
+/// 4. New files leave some of the disk [free](Self::leave): a write that would take it fails with `Full`. What a spare has it keeps.
 #[derive(Debug)]
 pub struct Reusing {
     inner: Arc<dyn Storage>,
@@ -200,11 +209,14 @@ impl Storage for Reusing {
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => &self.values,
             _ => &self.tables,
         };
-        Ok(match spares.give(&*self.inner, name)? {
+        let leaving = |inner, bytes| match self.inner.shared_part() {
+            None => Leaving::of(self, name, inner, bytes),
             // What is free is that of the other part.
-            None if self.inner.shared_part().is_some() => self.inner.create(name)?,
-            None => Leaving::create(self, name)?,
-            Some(inner) => overwritten(inner),
+            Some(_) => inner,
+        };
+        Ok(match spares.give_with_length(&*self.inner, name)? {
+            None => leaving(self.inner.create(name)?, 0),
+            Some((inner, bytes)) => overwritten(leaving(inner, bytes)),
         })
     }
 

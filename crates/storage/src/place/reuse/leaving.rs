@@ -25,14 +25,20 @@ const ASK_BYTES_MAX: u64 = 8 << 20;
 const ASK_BYTES_MIN: u64 = 64 << 10;
 
 impl Leaving {
-    pub(super) fn create(place: &Reusing, name: &str) -> Result<Arc<dyn WriteFile>> {
-        Ok(Arc::new(Self {
-            inner: place.inner.create(name)?,
+    /// `inner`, a file of `place` that has `bytes` of the disk already.
+    pub(super) fn of(
+        place: &Reusing,
+        name: &str,
+        inner: Arc<dyn WriteFile>,
+        bytes: u64,
+    ) -> Arc<dyn WriteFile> {
+        Arc::new(Self {
+            inner,
             name: name.to_owned(),
             place: Arc::clone(&place.inner),
             left_bytes: Arc::clone(&place.left_bytes),
-            allowed_bytes: AtomicU64::new(0),
-        }))
+            allowed_bytes: AtomicU64::new(bytes),
+        })
     }
 
     /// `Full` where the file must not grow to `end`.
