@@ -92,7 +92,8 @@ pub struct Stats {
     pub set_aside_file_count: u64,
     /// How work on one of them fails, in words; `None` = there are none.
     pub set_aside: Option<String>,
-    /// Why writes that add something are refused for now, in words: the disk is full. Removals are taken. `None` = they are not refused.
+    /// Why writes that add something are refused for now, in words: the disk is full. Removals are
+    /// taken. `None` = they are not refused.
     pub write_refusal: Option<String>,
     /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
     pub write_failure: Option<String>,

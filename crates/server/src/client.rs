@@ -181,7 +181,7 @@ impl Watch {
         self.keys.keys()
     }
 
-    /// The flag and all of the engine's keys that it watches, of who watches no more.
+    /// The flag and all of the engine's keys that were watched; the client watches no more.
     pub(crate) fn into_parts(self) -> (Arc<WatchFlag>, impl Iterator<Item = Vec<u8>>) {
         let moved = self.flag.end();
         (self.flag, self.keys.into_keys().chain(moved))

@@ -256,7 +256,7 @@ impl Observers {
     }
 
     /// Some keys of the database `id`, from `after` on, are about to change: raises the flags of
-    /// who watches them. Where it is flushed, and `new` takes its place, that is not so for keys
+    /// clients that watch them. Where it is flushed, and `new` takes its place, that is not so for keys
     /// where nothing stands, which are watched in both from now on. The last key looked at; `None`
     /// if that was all.
     pub(crate) fn keys_change(
@@ -290,7 +290,7 @@ impl Observers {
         last
     }
 
-    /// Some keys of the database `id`, from `after` on, have changed: who watches one that was
+    /// Some keys of the database `id`, from `after` on, have changed: a client that watches one that was
     /// moved to `new` watches it only there, and others are told. Adds the clients that wait for
     /// the keys, each as often as it does. The last key looked at; `None` if that was all.
     pub(crate) fn keys_changed(

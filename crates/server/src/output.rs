@@ -4,8 +4,8 @@
 //!   ahead: own ─ shared ─ own ─ shared        last: own bytes, appended to
 //!   ▲ sent from here
 //! ```
-//! Replies and small messages are bytes of the client's own. A large message is one for all who are
-//! sent it: each output only refers to it, between bytes of its own.
+//! Replies and small messages are bytes of the client's own. A large message is one for all clients
+//! that are sent it: each output only refers to it, between bytes of its own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

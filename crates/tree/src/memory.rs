@@ -62,8 +62,9 @@ impl Balance {
 }
 
 impl Database {
-    /// Bytes held beside the cache: arenas and what tables keep in memory, whoever holds them, spare arenas, indexes of
-    /// memtables and runs, and gaps. Indexes that only an old scan still holds are not among them.
+    /// Bytes held beside the cache: arenas and what tables keep in memory, whoever holds them,
+    /// spare arenas, indexes of memtables and runs, and gaps. Indexes that only an old scan still
+    /// holds are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
         // Spares first: what becomes one in between is counted twice otherwise.
         let spares = self.log.spares.arena_bytes();

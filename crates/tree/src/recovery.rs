@@ -417,7 +417,8 @@ struct Work {
     loaded: Mutex<Vec<Arc<Segment>>>,
     references: Mutex<LoggedReferences>,
     crossing: AtomicU64,
-    /// Of no keyspace: what is recovered is frozen, and only those of the active memtable are asked for.
+    /// Of no keyspace: what is recovered is frozen, and only those of the active memtable are asked
+    /// for.
     gaps: Arc<Gaps>,
 }
 

@@ -238,8 +238,8 @@ impl Line<'_> {
     }
 
     /// The client has what it waited for. Very many places it gives up only when the command that
-    /// gave it that goes on: handed something there meanwhile, it takes nothing, and who stands
-    /// behind it is next.
+    /// gave it that goes on: handed something there meanwhile, it takes nothing, and the
+    /// next client in line has its turn.
     async fn is_served(&mut self) {
         self.is_told = false;
         match self.keys.len() <= LEFT_AT_ONCE_MAX {

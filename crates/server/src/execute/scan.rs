@@ -205,8 +205,8 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `RANDOMKEY`: the first key from a random place on. Behind [`EXPIRED_MAX`] that have expired and are
-/// not removed yet, it is one of those.
+/// `RANDOMKEY`: the first key from a random place on. Behind [`EXPIRED_MAX`] that have expired and
+/// are not removed yet, it is one of those.
 pub(super) async fn random_key(call: &mut Call<'_>) -> Result<()> {
     let database = call.database().id;
     let keyspace = call.transaction.keyspaces().keys;

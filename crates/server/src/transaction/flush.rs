@@ -83,8 +83,8 @@ type Change = (DatabaseId, Option<DatabaseId>);
 /// What some keys cost that observers look at together, in bytes copied.
 const PASS_BYTES: usize = 16 << 10;
 
-/// Tells who watches keys of these databases, before others can read or write what they are from
-/// now on. Who watches for what is not there goes on watching.
+/// Tells clients that watch keys of these databases, before others can read or write what they are
+/// from now on. A client that watches for what is not there goes on watching.
 async fn begin_changes(worker: &Worker, changed: &[Change]) {
     let observers = &worker.shared.observers;
     let mut turns = Turns::new(worker);
@@ -98,7 +98,7 @@ async fn begin_changes(worker: &Worker, changed: &[Change]) {
     }
 }
 
-/// The databases are others now: who waits for one of their keys looks, once.
+/// The databases are others now: each client that waits for one of their keys looks, once.
 async fn end_changes(worker: &Worker, changed: &[Change]) {
     let observers = &worker.shared.observers;
     let mut turns = Turns::new(worker);

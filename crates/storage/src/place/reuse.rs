@@ -146,7 +146,8 @@ fn total(files: &[Spare]) -> u64 {
 ///    synced, nobody may read it.
 /// 3. What is written of such a file in whole pages needs nothing from the device: a part of a page whose old bytes have
 ///    left memory has to wait for them (the end of a table may).
-/// 4. New files leave some of the disk [free](Self::leave): a write that would take it fails with `Full`. What a spare has it keeps.
+/// 4. New files leave some of the disk [free](Self::leave): a write that would take it fails with
+///    `Full`. What a spare has it keeps.
 #[derive(Debug)]
 pub struct Reusing {
     inner: Arc<dyn Storage>,
@@ -161,14 +162,16 @@ impl Reusing {
         Self { inner, tables: Arc::default(), values: Arc::default(), left_bytes: Arc::default() }
     }
 
-    /// The same place with the same spares, whose new files leave what it is told itself; nothing yet.
+    /// The same place with the same spares, whose new files leave what it is told itself; nothing
+    /// yet.
     pub fn beside(&self) -> Self {
         let (tables, values) = (Arc::clone(&self.tables), Arc::clone(&self.values));
         Self { inner: Arc::clone(&self.inner), tables, values, left_bytes: Arc::default() }
     }
 
-    /// From now on new files leave `bytes` of the disk free, those that are being written too. A place that does not tell what is free is
-    /// written to as long as it takes bytes, and so is the shared part of a place.
+    /// From now on new files leave `bytes` of the disk free, those that are being written too. A
+    /// place that does not tell what is free is written to as long as it takes bytes, and so is the
+    /// shared part of a place.
     pub fn leave(&self, bytes: u64) {
         self.left_bytes.store(bytes, Ordering::Relaxed);
     }

@@ -51,7 +51,8 @@ pub(crate) struct Busy {
     pub(super) drain_through: Position,
     /// The same for single keyspaces.
     pub(super) drain_wishes: BTreeMap<u32, Position>,
-    /// The last drain found no room: nothing that writes files is tried again until something is freed or asked for, or for a while.
+    /// The last drain found no room: nothing that writes files is tried again until something is
+    /// freed or asked for, or for a while.
     pub(super) refused: Option<Refused>,
     /// Something else found none: drains go on, since it leaves room for them.
     pub(super) refused_job: Option<Refused>,

@@ -103,7 +103,8 @@ impl Database {
         self.rest.found_values + self.values.counters.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the disk is short, is drained.
+    /// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the
+    /// disk is short, is drained.
     ///
     /// # Errors
     /// `Retry` when the disk is full: it is tried again in a while.

@@ -279,8 +279,8 @@ impl Log {
         Ok(())
     }
 
-    /// Seals the active segment and makes its successor of `capacity` bytes, not yet active. Creates the file, with room for the first
-    /// `reserved` of them.
+    /// Seals the active segment and makes its successor of `capacity` bytes, not yet active.
+    /// Creates the file, with room for the first `reserved` of them.
     ///
     /// # Errors
     /// `Retry` when the disk is full: the next call tries again. Unless its file has room the active segment goes on.
@@ -335,7 +335,8 @@ impl Log {
         self.is_for_removals.load(Ordering::Relaxed)
     }
 
-    /// Makes `segment` the one that reservations are made in, of removals alone where it `is_for_removals`; versions must know it already.
+    /// Makes `segment` the one that reservations are made in, of removals alone where it
+    /// `is_for_removals`; versions must know it already.
     pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>, is_for_removals: bool) {
         self.lock_unsynced().push_back(Arc::clone(segment));
         self.lock_open().push_back(Arc::clone(segment));
@@ -376,7 +377,8 @@ fn first_capacity(segment_bytes: u64) -> u64 {
     GRANULE_BYTES.min(segment_bytes)
 }
 
-/// A file for a segment from `base` on, of `capacity` bytes, with room for the first `reserved` of them.
+/// A file for a segment from `base` on, of `capacity` bytes, with room for the first `reserved` of
+/// them.
 fn file_for(
     storage: &dyn Storage,
     spares: &Spares,

@@ -1,19 +1,20 @@
 //! What of the disk is kept free, so that what is there can still be removed.
 //!
-//! A removal is a record in the log, and it makes room only once it is in a table and the tables below are rewritten,
-//! or removed: all of that needs some room first. Of what is free
+//! A removal is a record in the log, and it makes room only once it is in a table and the tables
+//! below are rewritten, or removed: all of that needs some room first. Of what is free
 //!
 //! ```text
-//!   the log takes all, for removals; a flush leaves       LOG_KEPT_BYTES
-//!   a compaction or a collection leaves                   LOG_KEPT_BYTES + what a flush of the buffer takes
-//!   a segment for other writes leaves                     that + what a flush of the segment takes,
-//!                                                         and KEPT_BYTES at least
+//!   the log takes all, for removals
+//!   a flush leaves                       LOG_KEPT_BYTES
+//!   a compaction or a collection leaves  LOG_KEPT_BYTES + what a flush of the buffer takes
+//!   a segment for other writes leaves    that + what a flush of the segment takes,
+//!                                        and KEPT_BYTES at least
 //! ```
 //!
-//! - A writer whose segment would leave less waits for a flush of all that the buffer holds, and is refused only once
-//!   that has made no room.
-//! - A segment that is begun while there is less takes removals alone. Nothing is set aside for it: it takes what it
-//!   holds.
+//! - A writer whose segment would leave less waits for a flush of all that the buffer holds, and
+//!   is refused only once that has made no room.
+//! - A segment that is begun while there is less takes removals alone. Nothing is set aside for
+//!   it: it takes what it holds.
 //!
 //! Other programs may take all of that as well: it is bytes that are left, not a file.
 
@@ -21,7 +22,8 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::key::GRANULE_BYTES;
 use firn_storage::Storage;
 
-/// Bytes of the disk that only removals, and what makes room, may take: two of the smallest segments.
+/// Bytes of the disk that only removals, and what makes room, may take: two of the smallest
+/// segments.
 pub(crate) const KEPT_BYTES: u64 = 2 * GRANULE_BYTES;
 
 /// Those of them that only the log may take.

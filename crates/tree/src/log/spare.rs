@@ -47,7 +47,8 @@ impl Spares {
         })
     }
 
-    /// A file `name` for a segment of `capacity`: new, with room for the first `reserved` bytes, or a spare one with whatever it held.
+    /// A file `name` for a segment of `capacity`: new, with room for the first `reserved` bytes, or
+    /// a spare one with whatever it held.
     ///
     /// # Errors
     /// What the place says. A spare that could not be given on is kept.

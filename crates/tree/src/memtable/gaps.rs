@@ -21,8 +21,8 @@
 //!   it cut. What is cut later, the reader does not see: its list stays right for its own point.
 //! - Candidates are seen by writers and by no reader.
 //!
-//! In memory only: reopening begins with none. A [budget](GapBudget) of bytes bounds those of all keyspaces; the ones not
-//! used for long go first.
+//! In memory only: reopening begins with none. A [budget](GapBudget) of bytes bounds those of all
+//! keyspaces; the ones not used for long go first.
 
 mod budget;
 mod gap;

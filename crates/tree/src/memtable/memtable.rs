@@ -78,8 +78,9 @@ impl Memtable {
         Self::with_expected_entries(common_prefix, EXPECTED_ENTRIES, Arc::default())
     }
 
-    /// An empty memtable for keys most of which begin with `common_prefix`, with hash tables for about `expected_entries`
-    /// (4 bytes each, allocated by the first insertion), of the keyspace with those `gaps`.
+    /// An empty memtable for keys most of which begin with `common_prefix`, with hash tables for
+    /// about `expected_entries` (4 bytes each, allocated by the first insertion), of the keyspace
+    /// with those `gaps`.
     pub(crate) fn with_expected_entries(
         common_prefix: &[u8],
         expected_entries: usize,
@@ -258,7 +259,8 @@ impl Memtable {
         MemtableCursor::new(view, self.common_prefix.clone(), before, records)
     }
 
-    /// Entries that [`cursor`](Self::cursor) has to sort before it can be used: 4 096 take about a millisecond.
+    /// Entries that [`cursor`](Self::cursor) has to sort before it can be used: 4 096 take about a
+    /// millisecond.
     pub(crate) fn entries_to_sort(&self, before: Sequence) -> usize {
         self.index().map_or(0, |index| index.order.entries_to_sort(&index.entries, before))
     }

@@ -56,12 +56,13 @@ pub(crate) struct TreeScan {
     is_resident: bool,
 }
 
-/// Entries of memtables that the first batch sorts on the calling thread, at most: about a millisecond.
+/// Entries of memtables that the first batch sorts on the calling thread, at most: about a
+/// millisecond.
 const SORTED_MAX: usize = 4096;
 
 impl TreeScan {
-    /// A scan of `keyspace` as of `before`; with `later`, batches that may need a device come through it, and so does a
-    /// first one that has much to sort.
+    /// A scan of `keyspace` as of `before`; with `later`, batches that may need a device come
+    /// through it, and so does a first one that has much to sort.
     pub(crate) fn open(
         shared: &Arc<Database>,
         version: Arc<Version>,

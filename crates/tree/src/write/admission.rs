@@ -261,7 +261,8 @@ impl Database {
         self.admission.wanted.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a segment of `bytes` may begin, if the disk has room for it. One segment beside the active one always may.
+    /// Whether a segment of `bytes` may begin, if the disk has room for it. One segment beside the
+    /// active one always may.
     pub(crate) fn has_memory_for(&self, bytes: u64) -> bool {
         let version = self.version.load();
         if version.segments.segments().len() <= 1 {

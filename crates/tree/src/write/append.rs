@@ -208,12 +208,14 @@ impl Database {
             let Some(mut next) = self.log.lock_roll(base)? else { continue };
             let capacity = capacity_for(bytes);
             let wanted = if removes { 0 } else { capacity };
-            let Some(freeze) = self.may_begin(bytes as u64, wanted, Freeze::Full) else { return Ok(None) };
+            let has_disk = self.has_disk_or_spares_for(wanted);
+            let may_begin = self.may_begin(bytes as u64, (wanted, has_disk), Freeze::Full);
+            let Some(freeze) = may_begin else { return Ok(None) };
             if !removes {
                 self.leave_room(capacity).inspect_err(|_| self.note_refused(capacity))?;
                 self.note_refused(0);
             }
-            let reserved = if self.has_disk_for(wanted) { capacity } else { 0 };
+            let reserved = if has_disk { capacity } else { 0 };
             break (self.begin_segment(&mut next, (capacity, reserved), freeze)?, next);
         };
         // Reserved before anybody else can see the segment, and sealed so that nobody adds to it.

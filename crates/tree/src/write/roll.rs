@@ -31,7 +31,8 @@ pub(crate) enum Freeze {
     Keyspace(u32),
     /// As `All`, and the next segment is as small as can be: nobody is expected to write soon.
     AtRest,
-    /// As `Full`; the roll happens however full the disk is, to a segment that takes a removal's frame of so many bytes.
+    /// As `Full`; the roll happens however full the disk is, to a segment that takes a removal's
+    /// frame of so many bytes.
     Removal(usize),
 }
 
@@ -49,8 +50,11 @@ impl Database {
             Freeze::Removal(bytes) => least.max(capacity_for(bytes)),
             _ => self.log.next_capacity(is_for_writes),
         };
-        let capacity = if self.has_disk_or_spares_for(capacity) { capacity } else { capacity.min(least) };
-        let Some(freeze) = self.may_begin(self.settings.segment_bytes, capacity, freeze) else {
+        let (capacity, has_disk) = match self.has_disk_or_spares_for(capacity) {
+            true => (capacity, true),
+            false => (capacity.min(least), capacity > least && self.has_disk_for(least)),
+        };
+        let Some(freeze) = self.may_begin(self.settings.segment_bytes, (capacity, has_disk), freeze) else {
             return Ok(Rolled::Stopped);
         };
         if is_for_writes {
@@ -58,24 +62,28 @@ impl Database {
             self.note_refused(0);
         }
         // Where the disk is short, what makes room has to do with what is left.
-        let is_short = !self.has_disk_for(capacity);
-        let reserved = if is_short { 0 } else { capacity };
+        let reserved = if has_disk { capacity } else { 0 };
         let segment = self.begin_segment(&mut next, (capacity, reserved), freeze)?;
-        self.log.activate(&mut next, &segment, is_short);
+        self.log.activate(&mut next, &segment, !has_disk);
         drop(next);
         self.after_roll();
         Ok(Rolled::Next)
     }
 
-    /// What a roll to a segment of `capacity` bytes freezes, with as much as `bytes` in memory; `None` if it must wait for a drain.
+    /// What a roll to a segment of `capacity` bytes freezes, for which the disk has room or not,
+    /// with as much as `bytes` in memory; `None` if it must wait for a drain.
     ///
     /// Where the buffer is full of memtables alone, waiting would be for ever: a drain takes only what is frozen. So
     /// then the roll happens, one segment over the limit, and freezes all of them. Where many small
     /// memtables fill what the buffer may hold for nothing, all are frozen before that: drains and
     /// writers work at the same time then.
-    pub(super) fn may_begin(&self, bytes: u64, capacity: u64, freeze: Freeze) -> Option<Freeze> {
-        let has_room = || self.has_memory_for(bytes) && self.has_disk_or_spares_for(capacity);
-        if freeze != Freeze::Full || has_room() {
+    pub(super) fn may_begin(
+        &self,
+        bytes: u64,
+        (capacity, has_disk): (u64, bool),
+        freeze: Freeze,
+    ) -> Option<Freeze> {
+        if freeze != Freeze::Full || has_disk && self.has_memory_for(bytes) {
             self.want_room(0);
             self.want_disk(0);
             let is_over = freeze == Freeze::Full && self.buffer_bytes() + bytes > self.settings.buffer_bytes;
@@ -128,8 +136,8 @@ impl Database {
         }
     }
 
-    /// Makes the next segment, of `capacity` bytes of which `reserved` are set aside on the disk, and the version that knows it; decides
-    /// which memtables are frozen.
+    /// Makes the next segment, of `capacity` bytes of which `reserved` are set aside on the disk,
+    /// and the version that knows it; decides which memtables are frozen.
     pub(crate) fn begin_segment(
         &self,
         next: &mut NextSegment,

@@ -1,4 +1,5 @@
-//! Room on the disk for what is written: which writes begin a segment, and what outputs leave. See [`log::room`](crate::log::room).
+//! Room on the disk for what is written: which writes begin a segment, and what outputs leave. See
+//! [`log::room`](crate::log::room).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +18,8 @@ pub(crate) struct Room {
 }
 
 impl Database {
-    /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files that are kept for new ones.
+    /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files
+    /// that are kept for new ones.
     pub(crate) fn leave_room(&self, bytes: u64) -> Result<()> {
         let has_room = check_room(&*self.storage, bytes);
         match has_room {
@@ -26,8 +28,9 @@ impl Database {
         }
     }
 
-    /// Whether the disk has room for a segment of `bytes`, for the flush of it, and for that of all that the buffer holds, beside what the
-    /// log needs for removals. A place that does not tell what is free has room.
+    /// Whether the disk has room for a segment of `bytes`, for the flush of it, and for that of all
+    /// that the buffer holds, beside what the log needs for removals. A place that does not tell
+    /// what is free has room.
     pub(super) fn has_disk_for(&self, bytes: u64) -> bool {
         match self.storage.free_bytes() {
             Ok(Some(free)) => {
@@ -59,8 +62,8 @@ impl Database {
         bytes + bytes / 16
     }
 
-    /// Has outputs leave room for what is to be written first: the log, and of jobs also a flush of the buffer and of what the active
-    /// segment may still take.
+    /// Has outputs leave room for what is to be written first: the log, and of jobs also a flush of
+    /// the buffer and of what the active segment may still take.
     pub(crate) fn keep_room(&self) {
         let active = self.log.active();
         let unused = match self.log.is_for_removals() {

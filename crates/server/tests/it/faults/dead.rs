@@ -1,6 +1,7 @@
 //! P2 and C1: ZADD of thousands of members, then ZPOPMIN one by one: each pop passed all that were popped before.
 //! Neighbours: the other end; ZRANGE, ZRANGEBYSCORE and BZPOPMIN of the first member; LPOP and SPOP; SCAN, RANDOMKEY, KEYS
-//! and DBSIZE after deletes; the same after flush, compaction and restart; RANDOMKEY amid keys that have expired.
+//! and DBSIZE after deletes; the same after flush, compaction and restart; RANDOMKEY amid keys that
+//! have expired.
 //!
 //! What is counted are dead records that the engine's scans passed, so that no clock is asked.
 

@@ -12,7 +12,8 @@ use firn_server::ServeSettings;
 use super::super::client::{Client, ok, serve};
 use super::super::http::{ANYWHERE, get};
 
-/// Sets keys of 100 KB in two databases, from this number on, until there is no room; the first number that found none.
+/// Sets keys of 100 KB in two databases, from this number on, until there is no room; the first
+/// number that found none.
 fn fill(client: &mut Client, from: usize) -> usize {
     let text = "x".repeat(100_000);
     for number in from..2000 {

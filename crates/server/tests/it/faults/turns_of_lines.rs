@@ -111,7 +111,7 @@ fn s13_a_push_does_not_wait_until_others_lines_are_left() {
     let given = turns_told(pusher.reply().expect("a text")) - before;
     // To leave all takes some four for each thousand lines.
     assert!(given < COUNT as u64 / 1000, "{given} turns before the push was answered");
-    // While the client leaves its lines, what comes is for who stands behind it, and what it says
+    // While the client leaves its lines, what comes is for the next one in line, and what it says
     // waits.
     assert_eq!(pusher.say("RPUSH q5 b"), Value::Integer(1));
     assert_eq!(waiter.reply(), Some(Value::Array(vec![bulk("q5"), bulk("a")])));

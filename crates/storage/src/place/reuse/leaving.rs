@@ -17,7 +17,8 @@ pub(super) struct Leaving {
     allowed_bytes: AtomicU64,
 }
 
-/// The place is asked again when a file has taken this share of what may be taken, so that several that are written at once leave enough.
+/// The place is asked again when a file has taken this share of what may be taken, so that several
+/// that are written at once leave enough.
 const SHARE: u64 = 16;
 
 /// Bytes after which it is asked again at the latest, and at the earliest.

@@ -1,8 +1,8 @@
-//! The memory that the gaps of a database may take together, and which keyspace gives up some of its
-//! own where it is too much.
+//! The memory that the gaps of a database may take together, and which keyspace gives up some of
+//! its own where it is too much.
 //!
-//! A keyspace that takes more than its share, which is the same for each that has had a gap, gives up
-//! gaps before one that does not: many queues in one keyspace push no other keyspace's gaps out.
+//! A keyspace that takes more than its share, which is the same for each that has had a gap, gives
+//! up gaps before one that does not: many queues in one keyspace push no other keyspace's gaps out.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -65,7 +65,8 @@ impl GapBudget {
         holders.gaps.push(gaps);
     }
 
-    /// Has gaps given up until all of them fit. Blocks for other changes of those; no lock of gaps may be held.
+    /// Has gaps given up until all of them fit. Blocks for other changes of those; no lock of gaps
+    /// may be held.
     pub(super) fn make_room(&self) {
         while self.bytes() > self.bytes_max {
             let Some(gaps) = self.above_share() else { return };
@@ -73,8 +74,8 @@ impl GapBudget {
         }
     }
 
-    /// Gaps that take more than their share: there are some where all together take too much. Those found last time, if
-    /// they still do, so that keyspaces that take less are looked at seldom.
+    /// Gaps that take more than their share: there are some where all together take too much. Those
+    /// found last time, if they still do, so that keyspaces that take less are looked at seldom.
     fn above_share(&self) -> Option<Arc<Gaps>> {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         let Holders { gaps, hand } = &mut *holders;

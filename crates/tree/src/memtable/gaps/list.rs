@@ -50,7 +50,8 @@ impl List {
             || self.candidates.iter().any(|candidate| candidate.holds(key))
     }
 
-    /// The first gap that ends after `key` and is for readers of what lies below `before` at `now_ms`.
+    /// The first gap that ends after `key` and is for readers of what lies below `before` at
+    /// `now_ms`.
     pub(crate) fn first_after(&self, key: &[u8], before: Sequence, now_ms: u64) -> Option<&Arc<Gap>> {
         self.gaps.first_after(key, (before, now_ms))
     }
@@ -91,7 +92,8 @@ impl List {
         self.candidates.len() < count
     }
 
-    /// Adds a gap, joined with those that it overlaps or touches, unless it then took more than `bytes_max`.
+    /// Adds a gap, joined with those that it overlaps or touches, unless it then took more than
+    /// `bytes_max`.
     pub(super) fn add(&mut self, gap: &Gap, bytes_max: usize) {
         let (start, end) = (gap.start(), gap.end());
         let ends_before = |other: &Gap| other.end().is_some_and(|end| end < start);

@@ -3,7 +3,7 @@
 //!
 //! Dividing and joining copy the nodes on one path, about 1.4 log₂ n of them, where another treap
 //! shares them, and change them in place where none does. So each change of n gaps takes O(log n),
-//! and who holds the treap from before it keeps that.
+//! and a holder of the treap from before the change keeps that.
 //!
 //! 1. Gaps neither overlap nor touch, so that their starts and their ends have the same order.
 //! 2. No node has a lesser priority than those below it.
@@ -55,7 +55,8 @@ impl Treap {
         self.0.as_ref().map_or(0, |node| node.count)
     }
 
-    /// Divides it into the gaps for which `is_lower`, and those behind them, for which it must not hold.
+    /// Divides it into the gaps for which `is_lower`, and those behind them, for which it must not
+    /// hold.
     pub(super) fn split(self, is_lower: &impl Fn(&Gap) -> bool) -> (Self, Self) {
         let Some(mut node) = self.0 else { return Default::default() };
         let own = Arc::make_mut(&mut node);

@@ -1,5 +1,6 @@
-//! P2: the first scan after 150 000 writes sorted all of them on the thread that began it, which served nothing else for
-//! 0.1 s. Neighbours: both directions; a look at a snapshot; a memtable that is frozen; looks after which little is new.
+//! P2: the first scan after 150 000 writes sorted all of them on the thread that began it, which
+//! served nothing else for 0.1 s. Neighbours: both directions; a look at a snapshot; a memtable
+//! that is frozen; looks after which little is new.
 
 use firn_engine::{
     BatchLimit, Completion, Direction, Engine, KEYSPACE_DEFAULT, Outcome, ReadAt, ScanBatch, ScanRange,
@@ -16,7 +17,8 @@ fn write(tree: &Tree, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// Reads two batches from one end; whether the pool has read the first. The second one needs it no more.
+/// Reads two batches from one end; whether the pool has read the first. The second one needs it no
+/// more.
 fn is_begun_on_the_pool(
     session: &mut Box<dyn Session>,
     at: Option<&Snapshot>,

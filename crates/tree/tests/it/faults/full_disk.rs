@@ -1,8 +1,9 @@
 //! T10, P8: a disk that the database has filled. What was written is removed by key and by range, flushed and compacted from room that is kept for
 //! that; a full database is opened for writing; and once there is room again everything is written.
 //!
-//! Neighbours: tables that lie elsewhere; a batch that removes and says little beside; values beside the tree; a batch larger than a segment; many reopenings, none of
-//! which takes room for good.
+//! Neighbours: tables that lie elsewhere; a batch that removes and says little beside; values
+//! beside the tree; a batch larger than a segment; many reopenings, none of which takes room for
+//! good.
 
 use std::sync::Arc;
 use std::time::Duration;
