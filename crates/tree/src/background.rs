@@ -109,6 +109,10 @@ impl Schedule {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn is_compacting(&self) -> bool {
+        self.lock().compacting > 0
+    }
+
     /// Tells threads to end and waits until no task runs.
     pub(crate) fn stop(&self) {
         let mut busy = self.lock();

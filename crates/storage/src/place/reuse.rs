@@ -176,6 +176,11 @@ impl Reusing {
         self.left_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Bytes of the disk that new files leave free.
+    pub fn left_bytes(&self) -> u64 {
+        self.left_bytes.load(Ordering::Relaxed)
+    }
+
     /// The spares that new tables, and whatever else is created here, are made of.
     pub fn tables(&self) -> &SpareFiles {
         &self.tables

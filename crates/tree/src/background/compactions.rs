@@ -3,7 +3,7 @@
 use super::busy::Busy;
 use super::{Task, Work};
 use crate::compact::hiding::pick_hiding;
-use crate::compact::pick::{PickRules, pick, pick_for_deletes};
+use crate::compact::pick::{Choice, PickRules, first_with_room, pick, pick_for_deletes};
 use crate::compact::seeks::pick_for_reads;
 use crate::compact::small::{OfKeyspace, together};
 use crate::database::Database;
@@ -74,9 +74,15 @@ impl Database {
         if !busy.may_write(self.clock.now()) || busy.held > 0 || !may_begin(true) {
             return Vec::new();
         }
-        let rules = PickRules { relief_only: !may_begin(false), ..self.pick_rules() };
-        // Processors and devices idle then.
-        let part = if self.is_at_rest() { 0.5 } else { 1.0 };
+        let rules =
+            PickRules { relief_only: !may_begin(false), room_bytes: self.job_room(), ..self.pick_rules() };
+        let part = match (self.is_short_of_disk(), self.is_at_rest()) {
+            // Writers wait for what is had so.
+            (true, _) => 0.1,
+            // Processors and devices idle then.
+            (false, true) => 0.5,
+            (false, false) => 1.0,
+        };
         // What a look is about to find need not be rewritten.
         let now = self.clock.now();
         let taken = busy.tables_not_to_choose();
@@ -86,13 +92,22 @@ impl Database {
             let levels = &keyspace.levels;
             let share_max = self.garbage_share_max(keyspace) * part;
             let rules = PickRules { share_max, ..rules };
-            let choice = pick(levels, &rules, &taken)
-                .or_else(|| pick_hiding(levels, &rules, &taken))
-                .or_else(|| pick_for_deletes(levels, &rules, &taken, &keyspace.observed.looks.partly()))
-                .or_else(|| pick_for_reads(levels, &rules, &taken, &keyspace.observed.seeks))?;
+            let looks = &keyspace.observed.looks;
+            let pickers: [&dyn Fn() -> Option<Choice>; 4] = [
+                &|| pick(levels, &rules, &taken),
+                &|| pick_hiding(levels, &rules, &taken),
+                &|| pick_for_deletes(levels, &rules, &taken, &looks.partly()),
+                &|| pick_for_reads(levels, &rules, &taken, &keyspace.observed.seeks),
+            ];
+            let choice = first_with_room(pickers.iter().filter_map(|pick| pick()), &rules)?;
             (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
         });
-        choices.collect()
+        let mut choices: Vec<OfKeyspace> = choices.collect();
+        let fits = |(_, choice): &OfKeyspace| choice.fits(&rules);
+        if choices.iter().any(fits) {
+            choices.retain(fits);
+        }
+        choices
     }
 }
 

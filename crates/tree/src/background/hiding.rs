@@ -85,11 +85,14 @@ impl Database {
             return None;
         }
         let is_at_rest = self.is_at_rest();
+        let is_short_of_disk = self.is_short_of_disk();
         let allowed = held as f64 * self.settings.garbage_share_max;
         let limit = match is_at_rest {
             true => (allowed * PART_AT_REST) as u64 + FREE_BYTES_AT_REST,
             false => (allowed * PART) as u64 + self.settings.segment_bytes,
         };
+        // A compaction would write what the buffer hides once more, and might find no room for it.
+        let limit = if is_at_rest || is_short_of_disk { limit.min(self.job_room()) } else { limit };
         let known = version.live().filter(|keyspace| keyspace.levels.tables().next().is_some());
         let hiding: Vec<Hiding<'_>> = known
             .map(|keyspace| self.hiding(version, keyspace, drained_through(keyspace.id()), is_at_rest))
@@ -105,7 +108,9 @@ impl Database {
             return Some(Task::Expose { keyspace: keyspace.id(), through });
         }
         let costs = keyspace.memtable.record_bytes() as u64;
-        let may_freeze = keyspace.frozen.is_empty() && self.has_memory_for(self.settings.segment_bytes);
+        // Where the disk is full nothing else may make room in memory.
+        let has_memory = self.has_memory_for(self.settings.segment_bytes) || is_short_of_disk;
+        let may_freeze = keyspace.frozen.is_empty() && has_memory;
         (may_freeze && is_worth(worst.memtable_bytes, costs))
             .then_some(Task::Expose { keyspace: keyspace.id(), through: Position::default() })
     }

@@ -20,6 +20,10 @@ use super::reclaim::PartlyHidden;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, SortedRun, Table};
 
+mod room;
+
+pub(crate) use room::first_with_room;
+
 /// Limits that picking follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PickRules {
@@ -41,6 +45,8 @@ pub(crate) struct PickRules {
     pub(crate) read_price: f64,
     /// Nothing but what takes tables out of level 0 is wanted.
     pub(crate) relief_only: bool,
+    /// Bytes of the disk that outputs may take.
+    pub(crate) room_bytes: u64,
 }
 
 /// Tables to rewrite together.
@@ -99,8 +105,9 @@ pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) 
     let base = base_level(levels, rules);
     let best = pick_move(levels, base, busy).or_else(|| pick_group(levels, rules, base, busy));
     let deeper = if rules.relief_only { None } else { pick_deeper(levels, rules, base, busy) };
+    let urgency = |choice: &Choice| (choice.fits(rules), choice.score);
     match (best, deeper) {
-        (Some(best), Some(deeper)) => Some(if deeper.score > best.score { deeper } else { best }),
+        (Some(best), Some(deeper)) => Some(if urgency(&deeper) > urgency(&best) { deeper } else { best }),
         (best, deeper) => best.or(deeper),
     }
 }
@@ -120,20 +127,23 @@ fn pick_group(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<Str
         (depth_mean / rules.depth_mean_max, superseded as f64 / live as f64 / rules.share_max);
     let deepest = groups.iter().map(Group::depth).max()? as f64;
     let share_most = groups.iter().map(Group::share).fold(0.0, f64::max);
-    let mut best: Option<(f64, f64, Group)> = None;
+    let mut best: Option<((bool, f64), f64, Group)> = None;
     for group in groups {
         let depth = group.depth() as f64;
         let by_depth = (depth / rules.depth_max as f64).max(deepness * depth / deepest);
         let by_share = garbage * group.share() / share_most;
         let score = by_depth.max(by_share);
-        if score >= 1.0 && best.as_ref().is_none_or(|best| best.0 < score) {
-            best = Some((score, by_share, group));
+        let urgency = (group.fits(rules), score);
+        if score >= 1.0 && best.as_ref().is_none_or(|best| best.0 < urgency) {
+            best = Some((urgency, by_share, group));
         }
     }
-    let (score, by_share, group) = best?;
+    let ((_, score), by_share, group) = best?;
     let stays = by_share < 1.0 || by_share.is_nan();
     let merged = if stays { group.merge(rules, score) } else { None };
     let merged = merged.or_else(|| group.recut(&splits(levels, rules), score));
+    // What stays in level 0 makes no room for itself.
+    let merged = merged.filter(|merged| merged.fits(rules));
     Some(merged.unwrap_or_else(|| group.choice(base, score)))
 }
 

@@ -73,6 +73,7 @@ impl Database {
             level_ratio: 10,
             read_price: self.settings.read_compaction_price,
             relief_only: false,
+            room_bytes: u64::MAX,
         }
     }
 

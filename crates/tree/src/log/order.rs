@@ -330,6 +330,16 @@ impl Log {
         first_capacity(self.segment_bytes)
     }
 
+    /// Bytes of frames that are published and not written to their files yet.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        let written = self.written.load(Ordering::Acquire);
+        let unwritten = |segment: &Arc<Segment>| {
+            let end = segment.position(segment.region().published()).0;
+            end.saturating_sub(written.max(segment.position(0).0))
+        };
+        self.lock_open().iter().map(unwritten).sum()
+    }
+
     /// Whether only removals, and what makes room, may be written to the active segment: no other room is left on the disk.
     pub(crate) fn is_for_removals(&self) -> bool {
         self.is_for_removals.load(Ordering::Relaxed)

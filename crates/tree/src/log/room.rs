@@ -4,13 +4,16 @@
 //! below are rewritten, or removed: all of that needs some room first. Of what is free
 //!
 //! ```text
-//!   the log takes all, for removals
-//!   a flush leaves                       LOG_KEPT_BYTES
-//!   a compaction or a collection leaves  LOG_KEPT_BYTES + what a flush of the buffer takes
-//!   a segment for other writes leaves    that + what a flush of the segment takes,
-//!                                        and KEPT_BYTES at least
+//!   a flush leaves                       FLUSH_KEPT_BYTES
+//!   a removal leaves                     REMOVAL_KEPT_BYTES + what a flush of the buffer takes,
+//!                                        the removal included
+//!   a compaction or a collection leaves  JOB_KEPT_BYTES + what a flush of the buffer takes
+//!   a segment for other writes leaves    KEPT_BYTES at least, and more while the buffer can still
+//!                                        be flushed (`has_disk_for`)
 //! ```
 //!
+//! - A removal that would leave less waits for a flush of all that the buffer holds, and is refused
+//!   once that has made no room: what the log has taken can be flushed, whatever the keys' length.
 //! - A writer whose segment would leave less waits for a flush of all that the buffer holds, and
 //!   is refused only once that has made no room.
 //! - A segment that is begun while there is less takes removals alone. Nothing is set aside for
@@ -26,8 +29,14 @@ use firn_storage::Storage;
 /// segments.
 pub(crate) const KEPT_BYTES: u64 = 2 * GRANULE_BYTES;
 
-/// Those of them that only the log may take.
-pub(crate) const LOG_KEPT_BYTES: u64 = GRANULE_BYTES;
+/// Those of them that a flush leaves: for edits of the manifest.
+pub(crate) const FLUSH_KEPT_BYTES: u64 = 512 << 10;
+
+/// Those of them that a removal leaves beside the flush of it: for what others append meanwhile.
+pub(crate) const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
+
+/// Those of them that compactions and collections leave to removals.
+pub(crate) const JOB_KEPT_BYTES: u64 = 2 * REMOVAL_KEPT_BYTES;
 
 /// `Retry` unless a file of `bytes` that is no removal's may be begun on `storage`. A place that does not tell what is free has room.
 pub(crate) fn check_room(storage: &dyn Storage, bytes: u64) -> Result<()> {

@@ -171,7 +171,11 @@ impl Database {
         loop {
             self.log.check()?;
             let active = self.log.active();
-            let is_for_it = !self.log.is_for_removals() || removes();
+            let is_for_removals = self.log.is_for_removals();
+            let is_for_it = !is_for_removals || removes();
+            if is_for_removals && is_for_it && !self.may_remove(active.base(), bytes as u64)? {
+                return Ok(None);
+            }
             if is_for_it && let Ok(reservation) = active.region().reserve(bytes) {
                 return Ok(Some(write(&active, reservation)));
             }
@@ -202,7 +206,7 @@ impl Database {
         let (segment, mut next) = loop {
             self.log.check()?;
             let base = self.log.active().base();
-            if self.must_write_out(base)? {
+            if self.must_write_out(base)? || removes && !self.may_remove(base, bytes as u64)? {
                 return Ok(None);
             }
             let Some(mut next) = self.log.lock_roll(base)? else { continue };

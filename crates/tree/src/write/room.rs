@@ -3,10 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_engine::{Error, Result};
+use firn_engine::{Error, ErrorKind, Result};
+use firn_format::Position;
 
+use super::roll::Freeze;
 use crate::database::Database;
-use crate::log::room::{LOG_KEPT_BYTES, check_room};
+use crate::log::room::{FLUSH_KEPT_BYTES, JOB_KEPT_BYTES, KEPT_BYTES, REMOVAL_KEPT_BYTES, check_room};
 
 /// What writers want of the disk, and what they were refused.
 #[derive(Debug, Default)]
@@ -34,7 +36,7 @@ impl Database {
     pub(super) fn has_disk_for(&self, bytes: u64) -> bool {
         match self.storage.free_bytes() {
             Ok(Some(free)) => {
-                free >= bytes.saturating_mul(2).saturating_add(self.flush_bytes() + LOG_KEPT_BYTES)
+                free >= bytes.saturating_mul(2).saturating_add(self.flush_bytes() + KEPT_BYTES / 2)
             }
             _ => true,
         }
@@ -70,8 +72,71 @@ impl Database {
             true => 0,
             false => active.memory_bytes().saturating_sub(active.region().published() as u64),
         };
-        self.outputs.leave(LOG_KEPT_BYTES);
-        self.job_outputs.leave(LOG_KEPT_BYTES + self.flush_bytes() + unused);
+        self.outputs.leave(FLUSH_KEPT_BYTES);
+        self.job_outputs.leave(JOB_KEPT_BYTES + self.flush_bytes() + unused);
+    }
+
+    /// Whether a removal of `bytes` may be appended behind `base`, where the active segment begins,
+    /// though the disk is nearly full; if not it waits for a flush.
+    ///
+    /// # Errors
+    /// `Retry` where there is nothing that a flush or a compaction could make room of: nothing was
+    /// written.
+    pub(super) fn may_remove(&self, base: Position, bytes: u64) -> Result<bool> {
+        if self.has_disk_to_remove(bytes) || self.remove_spare_tables() && self.has_disk_to_remove(bytes) {
+            self.want_disk(0);
+            // What is appended is to be flushed, too.
+            self.keep_room();
+            return Ok(true);
+        }
+        if !self.is_anything_to_drain() {
+            let is_empty = self.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
+            if !is_empty {
+                self.roll(base, Freeze::All)?;
+            } else if !self.schedule.is_compacting() {
+                self.want_disk(bytes);
+                return Err(Error::new(
+                    ErrorKind::Retry,
+                    "the disk is full, and has no room for removals either: free some space or raise the quota; what was removed before \
+                     makes room, so try again in a while",
+                ));
+            }
+        }
+        self.want_room(bytes);
+        self.want_disk(bytes);
+        Ok(false)
+    }
+
+    /// Whether the disk has room for a removal of `bytes` in the log, and for the flush of it beside
+    /// that of all that the buffer holds.
+    fn has_disk_to_remove(&self, bytes: u64) -> bool {
+        match self.storage.free_bytes() {
+            Ok(Some(free)) => {
+                let log = self.log.unwritten_bytes() + bytes;
+                let flush = match self.storage.shared_part() {
+                    Some(_) => 0,
+                    None => self.flush_bytes() + bytes + bytes / 16,
+                };
+                free >= log + flush + REMOVAL_KEPT_BYTES
+            }
+            _ => true,
+        }
+    }
+
+    /// Bytes of the disk that outputs of jobs may take. A place that does not tell what is free has
+    /// room for all.
+    pub(crate) fn job_room(&self) -> u64 {
+        if self.storage.shared_part().is_some() {
+            // They lie elsewhere.
+            return u64::MAX;
+        }
+        match self.storage.free_bytes() {
+            Ok(Some(free)) => {
+                let free = free.saturating_add(self.outputs.spare_bytes());
+                free.saturating_sub(self.job_outputs.left_bytes())
+            }
+            _ => u64::MAX,
+        }
     }
 
     /// A writer waits for room for a segment of `bytes` on the disk; 0 = none does.

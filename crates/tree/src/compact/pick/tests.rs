@@ -18,6 +18,7 @@ use crate::version::{Levels, Table};
 
 mod model;
 mod random;
+mod room;
 mod scans;
 
 const RULES: PickRules = PickRules {
@@ -30,6 +31,7 @@ const RULES: PickRules = PickRules {
     level_ratio: 10,
     read_price: 1.0,
     relief_only: false,
+    room_bytes: u64::MAX,
 };
 
 /// Any file: picking looks at what the manifest says of tables, never into them.

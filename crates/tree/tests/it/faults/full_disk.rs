@@ -126,6 +126,70 @@ fn t10_keys_are_removed_one_by_one_from_a_full_disk() {
     full.check_emptied();
 }
 
+/// Nothing asks for a flush or a compaction.
+#[test]
+fn p8_what_is_removed_key_by_key_makes_room_by_itself() {
+    for one_of in [1, 2, 4, 8] {
+        let mut full = Full::new(KeyspaceSettings::default());
+        // The log is short then.
+        full.tree.flush().unwrap();
+        full.work();
+        full.fill();
+        let before = full.free();
+        for number in (0..full.count).filter(|number| number % one_of == 0) {
+            let key = number.to_be_bytes();
+            session(&full.tree).delete(full.keyspace, &key, WriteOptions::default()).unwrap();
+        }
+        full.work();
+        let removed = u64::from(full.count / one_of) * 100_000;
+        let made = full.free().saturating_sub(before);
+        assert!(made > removed / 2, "one of {one_of}: {made} bytes were made free of {removed}");
+        full.put(b"more").unwrap();
+    }
+}
+
+/// A removal takes as much of the log, and of tables, as its key is long: all that is kept for
+/// removals is less than that of all keys. One that finds no room is refused, and none fails when
+/// the log is written.
+#[test]
+fn p8_removals_of_long_keys_leave_room_for_their_flush() {
+    for separate_bytes in [None, Some(64)] {
+        let settings = KeyspaceSettings { separate_bytes, ..KeyspaceSettings::default() };
+        let world = World::new(tiny());
+        let faulty = Faulty::new(Arc::new(world.storage.clone()));
+        let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
+        let keyspace = tree.create_keyspace("full", settings).unwrap();
+        faulty.limit_space(Some(FREE)).unwrap();
+        let key = |number: u32| [&number.to_be_bytes()[..], &[7; 2000]].concat();
+        let value: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100).collect();
+        let mut writer = session(&tree);
+        let work = |number: u32| while number.is_multiple_of(500) && tree.step().unwrap_or(true) {};
+        let mut count = 0;
+        while writer.put(keyspace, &key(count), &value, WriteOptions::default()).is_ok() {
+            count += 1;
+            assert!(count < 100_000, "the disk never filled");
+            work(count);
+        }
+        for number in 0..count {
+            let mut tries = 0;
+            while let Err(error) = writer.delete(keyspace, &key(number), WriteOptions::default()) {
+                assert!(
+                    error.kind() == ErrorKind::Retry && error.to_string().contains("removals"),
+                    "{error}"
+                );
+                tries += 1;
+                assert!(tries < 10, "no room for the removal of {number} of {count}");
+                world.clock.advance(Duration::from_secs(60));
+                work(0);
+            }
+            work(number);
+        }
+        tree.flush().unwrap();
+        assert_eq!(tree.stats().write_failure, None);
+        assert!((0..count).all(|number| get_in(&mut writer, keyspace, &key(number)).is_none()));
+    }
+}
+
 /// As commands on collections write: an element goes, and what is said of the collection is put.
 #[test]
 fn p8_batches_that_remove_and_say_little_beside_are_written() {

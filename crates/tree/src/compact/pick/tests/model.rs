@@ -242,6 +242,7 @@ fn rules(buffer: u64, tables_per_buffer: f64) -> PickRules {
         level_ratio: 10,
         read_price: 1.0,
         relief_only: false,
+        room_bytes: u64::MAX,
     }
 }
 

@@ -172,6 +172,7 @@ fn life(seed: u64) {
         level_ratio: world.random.u64(2..11),
         read_price: 1.0,
         relief_only: false,
+        room_bytes: u64::MAX,
     };
     for _ in 0..world.random.usize(10..200) {
         match world.random.u8(..3) {

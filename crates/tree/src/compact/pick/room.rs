@@ -1,0 +1,45 @@
+//! What a choice needs of the disk.
+//!
+//! Inputs go only once the outputs are there. Where the disk is nearly full, a choice whose outputs
+//! find no room fails each time it is tried, and so does the next one, since the levels are the
+//! same: so what makes room goes first, whatever else is more urgent.
+
+use super::{Choice, Group, PickRules};
+
+impl Choice {
+    /// Bytes that its outputs have, about. What stays in level 0 is taken to keep all it has.
+    fn output_bytes(&self) -> u64 {
+        match (self.moves, self.output_level) {
+            (true, _) => 0,
+            (false, 0) => self.input_bytes(),
+            (false, _) => self.input_bytes().saturating_sub(self.superseded_bytes()),
+        }
+    }
+
+    /// Whether its outputs have room on the disk.
+    pub(crate) fn fits(&self, rules: &PickRules) -> bool {
+        self.output_bytes() <= rules.room_bytes
+    }
+}
+
+impl Group {
+    /// Whether all of it, rewritten into the base level, has room on the disk.
+    pub(super) fn fits(&self, rules: &PickRules) -> bool {
+        self.bytes().saturating_sub(self.superseded_bytes()) <= rules.room_bytes
+    }
+}
+
+/// The first of `choices` that has room, or else the first one: estimates may be wrong.
+pub(crate) fn first_with_room(
+    choices: impl IntoIterator<Item = Choice>,
+    rules: &PickRules,
+) -> Option<Choice> {
+    let mut first = None;
+    for choice in choices {
+        if choice.fits(rules) {
+            return Some(choice);
+        }
+        first.get_or_insert(choice);
+    }
+    first
+}
