@@ -19,6 +19,9 @@ const PART: f64 = 0.5;
 /// and this one at rest.
 const PART_AT_REST: f64 = 0.3;
 
+/// and this one while writes are refused for want of room on the disk.
+const PART_WHILE_SHORT: f64 = 0.05;
+
 /// What it may hide however little lives, at rest; at other times it is a segment.
 const FREE_BYTES_AT_REST: u64 = 4 << 20;
 
@@ -87,9 +90,10 @@ impl Database {
         let is_at_rest = self.is_at_rest();
         let is_short_of_disk = self.is_short_of_disk();
         let allowed = held as f64 * self.settings.garbage_share_max;
-        let limit = match is_at_rest {
-            true => (allowed * PART_AT_REST) as u64 + FREE_BYTES_AT_REST,
-            false => (allowed * PART) as u64 + self.settings.segment_bytes,
+        let limit = match (is_short_of_disk, is_at_rest) {
+            (true, _) => (allowed * PART_WHILE_SHORT) as u64,
+            (false, true) => (allowed * PART_AT_REST) as u64 + FREE_BYTES_AT_REST,
+            (false, false) => (allowed * PART) as u64 + self.settings.segment_bytes,
         };
         // A compaction would write what the buffer hides once more, and might find no room for it.
         let limit = if is_at_rest || is_short_of_disk { limit.min(self.job_room()) } else { limit };
