@@ -62,7 +62,7 @@ impl Balance {
 }
 
 impl Database {
-    /// Bytes held beside the cache: arenas and what tables keep in memory, whoever holds them,
+    /// Bytes held beside the cache: arenas and what tables keep in memory, in any version,
     /// spare arenas, indexes of memtables and runs, and gaps. Indexes that only an old scan still
     /// holds are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
