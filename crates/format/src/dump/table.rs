@@ -299,6 +299,9 @@ impl<'b> Table<'b, '_, '_> {
                 "  filters",
                 format_args!("{} bits a key, prefix extractor {prefix}", p.filter_bits_per_key),
             )?;
+            for (time, expiring) in p.expiring.points() {
+                field("  expiring", format_args!("{expiring} bytes more by {time} ms"))?;
+            }
         }
         self.block_end(handle)
     }

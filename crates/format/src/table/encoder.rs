@@ -139,6 +139,7 @@ impl TableEncoder {
             _ => {}
         }
         let properties = &mut self.properties;
+        properties.expiring.add_entry(entry);
         if properties.entry_count == 0 {
             properties.smallest = entry.key.to_vec();
         }

@@ -6,8 +6,8 @@
 //!   └──────────────────────────────────────────────────────────────────────────────────────────┘
 //!   0                         data_bytes                                                        end-128
 //! ```
-//! Read from the end: [`footer`] says where everything is, [`properties`] what the file holds, [`index`] in which
-//! [`data`] block a key lies; [`block`] is what surrounds each of them (codec and checksum). The filters are
+//! Read from the end: [`footer`] says where everything is, [`properties`] what the file holds and
+//! [`expiring`] when that expires, [`index`] in which [`data`] block a key lies; [`block`] is what surrounds each of them (codec and checksum). The filters are
 //! [`crate::filter`]s over [`crate::filter::filter_hash`]es, the tombstones a [`crate::tombstone::FragmentList`], the
 //! [`references`] what the table's entries of kind `PutReference` refer to.
 //! [`encoder`] writes all of it; [`content`] is the hash by which jobs prove that nothing was lost.
@@ -25,6 +25,7 @@ pub mod compressor;
 pub mod data;
 pub mod index;
 pub mod properties;
+pub mod expiring;
 pub mod references;
 pub mod footer;
 pub mod content;
@@ -36,6 +37,7 @@ pub use block::Compression;
 pub use compressor::{Compressor, Shrunk};
 pub use content::FileChecksum;
 pub use encoder::{Finished, TableEncoder, TableForm};
+pub use expiring::Expiring;
 pub use footer::{FOOTER_BYTES, Footer, Handle, TABLE_MAGIC};
 pub use properties::{Properties, ReferenceSummary};
 pub use references::ReferenceSet;

@@ -18,6 +18,7 @@
 //!  12  compression            varint: what was asked for; each block says what it is
 //!  13  filter_bits_per_key    varint: 0 = no filter
 //!  14  prefix_extractor       text: the name it is registered under; absent = none
+//!  15  expiring               which bytes expire by when, see `expiring`; absent = nothing does
 //!  32  references             offset varint, bytes varint: the block with the reference set, see `references`; count
 //!                             varint, value_bytes varint, value_bytes_min varint: how many values, their lengths together,
 //!                             the least of these; operand_count varint: entries of kind merge; absent = no references
@@ -30,8 +31,8 @@
 use crate::error::{Error, Result};
 use crate::key::Sequence;
 use crate::manifest::bytes::{Reader, put_bytes};
-use crate::table::Compression;
 use crate::table::footer::Handle;
+use crate::table::{Compression, Expiring};
 use crate::varint;
 
 /// The properties block's fields.
@@ -65,6 +66,8 @@ pub struct Properties {
     pub filter_bits_per_key: u32,
     /// Name of the extractor whose prefixes the second filter holds.
     pub prefix_extractor: Option<String>,
+    /// Bytes of puts that expire.
+    pub expiring: Expiring,
     /// Values beside the tree that it refers to, if there are any.
     pub references: Option<ReferenceSummary>,
 }
@@ -105,6 +108,11 @@ impl Properties {
         put_number(13, u64::from(self.filter_bits_per_key), out);
         if let Some(name) = &self.prefix_extractor {
             put_field(14, name.as_bytes(), out);
+        }
+        if !self.expiring.is_empty() {
+            let mut field = Vec::new();
+            self.expiring.encode(&mut field);
+            put_field(15, &field, out);
         }
         if let Some(summary) = self.references {
             let ReferenceSummary { block, count, value_bytes, value_bytes_min, operand_count } = summary;
@@ -181,6 +189,7 @@ impl Properties {
                 self.prefix_extractor =
                     Some(name.map_err(|_| Error::new(at, "a name in UTF-8", "other bytes"))?);
             }
+            15 => self.expiring = Expiring::decode(field)?,
             32 => {
                 let block = Handle { offset: field.number()?, bytes: field.number()? };
                 let (count, value_bytes) = (field.number()?, field.number()?);
@@ -214,6 +223,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Properties {
+        let mut expiring = Expiring::default();
+        expiring.add(70, 6);
         Properties {
             entry_count: 1000,
             tombstone_count: 3,
@@ -229,6 +240,7 @@ mod tests {
             compression: Compression::Lz4,
             filter_bits_per_key: 10,
             prefix_extractor: Some("fixed.1:8".into()),
+            expiring,
             references: Some(ReferenceSummary {
                 block: Handle { offset: 1 << 33, bytes: 77 },
                 count: 900,
@@ -255,7 +267,7 @@ mod tests {
         let mut bytes = Vec::new();
         sample().encode(&mut bytes);
         // What is cut off behind the last field that must be there leaves whole properties.
-        let whole = [19, 30].map(|less| bytes.len() - less);
+        let whole = [19, 24, 35].map(|less| bytes.len() - less);
         for end in (0..bytes.len()).filter(|end| !whole.contains(end)) {
             assert!(Properties::decode(&bytes[..end]).is_err(), "cut at {end}");
         }
