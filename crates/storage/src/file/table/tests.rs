@@ -3,7 +3,7 @@ use std::sync::Arc;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
-use firn_format::table::{Compression, Properties, ReferenceSummary, TableForm};
+use firn_format::table::{Compression, Expiring, Properties, ReferenceSummary, TableForm};
 use firn_format::tombstone::{FragmentList, Span};
 use firn_format::value::{Reference, SegmentNumber};
 
@@ -431,4 +431,31 @@ fn operands_and_short_values_that_a_table_does_not_tell_of_are_found() {
     assert!(error.message.contains("operands"), "{error}");
     let error = verified(&|told| told.value_bytes_min = 901).unwrap_err();
     assert!(error.message.contains("shorter than the table says"), "{error}");
+}
+
+#[test]
+fn puts_that_expire_when_a_table_does_not_tell_are_found() {
+    let storage = Memory::new();
+    let owned = |key: &[u8], expires_at_ms, kind| Owned {
+        key: key.to_vec(),
+        sequence: Sequence(9),
+        kind,
+        expires_at_ms,
+        value: b"value".to_vec(),
+    };
+    let entries = [owned(b"a", 70, Kind::Put), owned(b"b", 0, Kind::Put), owned(b"c", 80, Kind::Put)];
+    let meta = write(&storage, "told.table", TableForm::default(), &entries, &FragmentList::new());
+    let cache = Arc::new(BlockCache::new(0));
+    let verified = |change: &dyn Fn(&mut Expiring)| {
+        let mut table = TableReader::open(&storage, &meta, &cache, ReaderOptions::default()).unwrap();
+        change(&mut table.properties_mut().expiring);
+        Arc::new(table).verify(&meta, None)
+    };
+    verified(&|told| assert_eq!(told.points(), [(70, 6), (80, 6)])).unwrap();
+    let wrongs: [&dyn Fn(&mut Expiring); 2] =
+        [&|told| *told = Expiring::default(), &|told| told.add_entry(&entries[0].entry())];
+    for wrong in wrongs {
+        let error = verified(wrong).unwrap_err();
+        assert!(error.message.contains("(ms, bytes) that expire"), "{error}");
+    }
 }

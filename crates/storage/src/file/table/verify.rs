@@ -6,7 +6,7 @@ use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::table::content::entry_hash;
-use firn_format::table::{FileChecksum, block};
+use firn_format::table::{Expiring, FileChecksum, block};
 use firn_format::value::Reference;
 
 use super::cursor::{CursorOptions, TableCursor};
@@ -31,6 +31,7 @@ struct Sums {
     operand_count: u64,
     data_bytes: u64,
     content_hash: u128,
+    expiring: Expiring,
     last: Option<(Vec<u8>, Sequence)>,
 }
 
@@ -56,13 +57,19 @@ impl TableReader {
             cursor.next()?;
         }
         let p = self.properties();
-        let Sums { entry_count, tombstone_count, operand_count, data_bytes, content_hash, .. } = sums;
+        let Sums { entry_count, tombstone_count, operand_count, data_bytes, content_hash, expiring, .. } =
+            sums;
         let found = (entry_count, tombstone_count, operand_count, data_bytes, content_hash);
         let operands = p.references.map_or(operand_count, |summary| summary.operand_count);
         let expected = (p.entry_count, p.tombstone_count, operands, p.data_bytes, p.content_hash);
         if found != expected {
             let message =
                 format!("expected entries, deletions, operands, bytes, hash {expected:?}, found {found:?}");
+            return Err(Error::corrupt(self.name(), self.footer().properties.offset, message));
+        }
+        if expiring != p.expiring {
+            let (expected, found) = (p.expiring.points(), expiring.points());
+            let message = format!("expected (ms, bytes) that expire {expected:?}, found {found:?}");
             return Err(Error::corrupt(self.name(), self.footer().properties.offset, message));
         }
         Ok(())
@@ -161,6 +168,7 @@ impl TableReader {
         sums.entry_count += 1;
         sums.tombstone_count += u64::from(entry.kind == Kind::Delete);
         sums.operand_count += u64::from(entry.kind == Kind::Merge);
+        sums.expiring.add_entry(entry);
         sums.data_bytes += (entry.key.len() + entry.value.len()) as u64;
         sums.content_hash = sums.content_hash.wrapping_add(entry_hash(entry));
         match &mut sums.last {
