@@ -41,8 +41,9 @@ pub(crate) use key::{Key, encode_key};
 pub(crate) use long_string::STRING_BYTES_MAX;
 use own::OwnWrites;
 
-/// Milliseconds for which the engine keeps a string that has expired: what has expired is decided here, by one clock.
-const EXPIRY_GRACE_MS: u64 = 60_000;
+/// Milliseconds for which the engine keeps a string that has expired: what has expired is decided
+/// here, by one clock, and what a turn found alive stays while the turn lasts.
+const EXPIRY_GRACE_MS: u64 = 30_000;
 
 /// What reads see.
 #[derive(Debug)]
