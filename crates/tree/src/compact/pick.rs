@@ -47,6 +47,8 @@ pub(crate) struct PickRules {
     pub(crate) relief_only: bool,
     /// Bytes of the disk that outputs may take.
     pub(crate) room_bytes: u64,
+    /// What expires by this time has expired, in milliseconds since the Unix epoch.
+    pub(crate) now_ms: u64,
 }
 
 /// Tables to rewrite together.

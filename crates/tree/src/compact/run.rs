@@ -74,6 +74,7 @@ impl Database {
             read_price: self.settings.read_compaction_price,
             relief_only: false,
             room_bytes: u64::MAX,
+            now_ms: self.now_ms(),
         }
     }
 

@@ -105,6 +105,8 @@ pub(crate) struct Levels {
     range_deletes: usize,
     /// How many tables refer to values beside the tree.
     references: usize,
+    /// In how many tables something expires.
+    expiring: usize,
     /// How many tables came or went since the database was opened.
     changes: u64,
 }
@@ -139,6 +141,11 @@ impl Levels {
         self.references > 0
     }
 
+    /// Whether something in some table expires.
+    pub(crate) fn has_expiring(&self) -> bool {
+        self.expiring > 0
+    }
+
     /// A number that is another one whenever the tables are others or in other places.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
@@ -167,6 +174,7 @@ impl Levels {
         self.changes += 1;
         self.range_deletes += usize::from(table.meta().range_tombstone_count > 0);
         self.references += usize::from(table.refers());
+        self.expiring += usize::from(table.expires());
         if level == 0 {
             let index = match self.level0.iter().position(|sorted| sorted.number <= run) {
                 Some(index) if self.level0[index].number == run => index,
@@ -193,6 +201,7 @@ impl Levels {
                 self.changes += 1;
                 self.range_deletes -= usize::from(table.meta().range_tombstone_count > 0);
                 self.references -= usize::from(table.refers());
+                self.expiring -= usize::from(table.expires());
                 self.level0.retain(|run| !run.tables.is_empty());
                 return Some(table);
             }

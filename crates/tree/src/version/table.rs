@@ -63,6 +63,28 @@ impl Table {
         self.reader.properties().references.is_some()
     }
 
+    /// Whether something in it expires.
+    pub(crate) fn expires(&self) -> bool {
+        !self.reader.properties().expiring.is_empty()
+    }
+
+    /// Which part of its bytes, and of the values beside the tree that it refers to, has expired at `now_ms`, at least.
+    pub(crate) fn expired_share(&self, now_ms: u64) -> f64 {
+        let properties = self.reader.properties();
+        let expired = properties.expiring.expired_bytes(now_ms);
+        let all = properties.data_bytes + self.referred_bytes();
+        (expired as f64 / all.max(1) as f64).min(1.0)
+    }
+
+    /// Bytes of its file and of the values beside the tree that it refers to.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.meta.bytes + self.referred_bytes()
+    }
+
+    fn referred_bytes(&self) -> u64 {
+        self.reader.properties().references.map_or(0, |summary| summary.value_bytes)
+    }
+
     /// Its file may become another table's: this process wrote it, and nobody else has a name for it.
     pub(crate) fn may_leave_file(&self) {
         self.leaves_file.store(true, Ordering::Release);

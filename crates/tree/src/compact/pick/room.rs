@@ -5,20 +5,25 @@
 //! same: so what makes room goes first, whatever else is more urgent.
 
 use super::{Choice, Group, PickRules};
+use crate::version::Table;
 
 impl Choice {
-    /// Bytes that its outputs have, about. What stays in level 0 is taken to keep all it has.
-    fn output_bytes(&self) -> u64 {
+    /// Bytes that its outputs have, about. What stays in level 0 is taken to keep all that has not
+    /// expired at `now_ms`.
+    fn output_bytes(&self, now_ms: u64) -> u64 {
+        let expired = |table: &Table| (table.expired_share(now_ms) * table.meta().bytes as f64) as u64;
+        let expired: u64 = self.inputs.iter().map(|(_, _, table)| expired(table)).sum();
+        let living = self.input_bytes().saturating_sub(expired);
         match (self.moves, self.output_level) {
             (true, _) => 0,
-            (false, 0) => self.input_bytes(),
-            (false, _) => self.input_bytes().saturating_sub(self.superseded_bytes()),
+            (false, 0) => living,
+            (false, _) => living.saturating_sub(self.superseded_bytes()),
         }
     }
 
     /// Whether its outputs have room on the disk.
     pub(crate) fn fits(&self, rules: &PickRules) -> bool {
-        self.output_bytes() <= rules.room_bytes
+        self.output_bytes(rules.now_ms) <= rules.room_bytes
     }
 }
 

@@ -16,6 +16,7 @@ use super::{Choice, PickRules, base_level, drain_table_bytes, pick, pick_range, 
 use crate::compact::hiding::pick_hiding;
 use crate::version::{Levels, Table};
 
+mod expired;
 mod model;
 mod random;
 mod room;
@@ -32,6 +33,7 @@ const RULES: PickRules = PickRules {
     read_price: 1.0,
     relief_only: false,
     room_bytes: u64::MAX,
+    now_ms: 0,
 };
 
 /// Any file: picking looks at what the manifest says of tables, never into them.

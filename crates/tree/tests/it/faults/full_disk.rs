@@ -11,8 +11,8 @@ use std::time::Duration;
 use firn_engine::{
     Batch, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, WriteOptions,
 };
-use firn_storage::Storage;
 use firn_storage::place::{Divided, Faulty, Memory};
+use firn_storage::{Clock, Storage};
 use firn_tree::{Background, Tree};
 
 use crate::world::{World, get_in, session, tiny};
@@ -30,21 +30,26 @@ struct Full {
 
 impl Full {
     fn new(settings: KeyspaceSettings) -> Self {
+        Self::of_values_that_expire(settings, 0)
+    }
+
+    /// Of values that expire at `expires_at_ms`, or never.
+    fn of_values_that_expire(settings: KeyspaceSettings, expires_at_ms: u64) -> Self {
         let world = World::new(tiny());
         let faulty = Faulty::new(Arc::new(world.storage.clone()));
         let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
         let keyspace = tree.create_keyspace("full", settings).unwrap();
         faulty.limit_space(Some(FREE)).unwrap();
         let mut full = Self { world, faulty, tree, keyspace, count: 0 };
-        full.fill();
+        full.fill(expires_at_ms);
         assert!(full.count > 50, "{}", full.count);
         full
     }
 
-    /// Writes until that is refused.
-    fn fill(&mut self) {
+    /// Writes values that expire at `expires_at_ms`, or never, until that is refused.
+    fn fill(&mut self, expires_at_ms: u64) {
         let refused = loop {
-            match self.put(&self.count.to_be_bytes()) {
+            match self.put_until(&self.count.to_be_bytes(), expires_at_ms) {
                 Ok(()) => self.count += 1,
                 Err(error) => break error,
             }
@@ -58,8 +63,14 @@ impl Full {
     }
 
     fn put(&self, key: &[u8]) -> firn_engine::Result<()> {
+        self.put_until(key, 0)
+    }
+
+    /// Writes a value that expires at `expires_at_ms`, or never.
+    fn put_until(&self, key: &[u8], expires_at_ms: u64) -> firn_engine::Result<()> {
+        let options = WriteOptions { expires_at_ms, ..WriteOptions::default() };
         let value: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100_000).collect();
-        session(&self.tree).put(self.keyspace, key, &value, WriteOptions::default()).map(drop)
+        session(&self.tree).put(self.keyspace, key, &value, options).map(drop)
     }
 
     /// Works until nothing is left to do, a minute later too; what finds no room is told otherwise.
@@ -134,7 +145,7 @@ fn p8_what_is_removed_key_by_key_makes_room_by_itself() {
         // The log is short then.
         full.tree.flush().unwrap();
         full.work();
-        full.fill();
+        full.fill(0);
         let before = full.free();
         for number in (0..full.count).filter(|number| number % one_of == 0) {
             let key = number.to_be_bytes();
@@ -146,6 +157,21 @@ fn p8_what_is_removed_key_by_key_makes_room_by_itself() {
         assert!(made > removed / 2, "one of {one_of}: {made} bytes were made free of {removed}");
         full.put(b"more").unwrap();
     }
+}
+
+/// Nothing removes what expires, and nothing asks for a flush or a compaction.
+#[test]
+fn p8_what_expires_makes_room_on_a_full_disk() {
+    const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+    let expires_at_ms = World::new(tiny()).clock.unix_ms() + WEEK.as_millis() as u64;
+    let full = Full::of_values_that_expire(KeyspaceSettings::default(), expires_at_ms);
+    full.put(b"more").unwrap_err();
+    full.work();
+    full.world.clock.advance(WEEK);
+    assert!(!full.is_there(0));
+    full.work();
+    assert!(full.free() > FREE / 2, "{} bytes are free", full.free());
+    (0..50_u32).for_each(|number| full.put(&number.to_be_bytes()).unwrap());
 }
 
 /// A removal takes as much of the log, and of tables, as its key is long: all that is kept for
@@ -255,7 +281,7 @@ fn t10_a_full_disk_is_flushed_to_shared_storage() {
 fn t10_what_was_refused_is_written_once_there_is_room() {
     let mut full = Full::new(KeyspaceSettings::default());
     session(&full.tree).delete(full.keyspace, &0_u32.to_be_bytes(), WriteOptions::default()).unwrap();
-    full.fill();
+    full.fill(0);
     full.faulty.limit_space(None).unwrap();
     full.put(b"more").unwrap();
     full.tree.flush().unwrap();

@@ -1,7 +1,7 @@
 //! P1, P3: of 8 000 values of 100 KB that were deleted one by one 823 MB stayed on disk for good, of 100 000 of 4 KB beside the tree
 //! 470 MB.
 //!
-//! Neighbours: 1 KB and 1 MB; overwriting with nothing; most deleted instead of all; large ones among many small; a database that is
+//! Neighbours: 1 KB and 1 MB; overwriting with nothing; expiry; most deleted instead of all; large ones among many small; a database that is
 //! reopened in between; deletes while others write.
 
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, WriteOptions};
+use firn_storage::Clock;
 use firn_tree::{Tree, TreeSettings};
 
 use super::log::{disk_bytes, open_at, rest};
@@ -106,6 +107,50 @@ const NONE: u32 = u32::MAX;
 fn p1_deleted_values_are_given_back_whatever_their_size() {
     for (count, bytes) in [(16_000, 1 << 10), (160, 100 << 10), (20, 1 << 20)] {
         assert_all_given_back(count, bytes, NONE, delete);
+    }
+}
+
+/// Values that expire, beside some that stay, in a database that is `reopened` or not.
+fn assert_expired_are_given_back(count: u32, bytes: usize, is_reopened: bool, settings: TreeSettings) {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(settings);
+    let mut tree = open_at(&world, dir.path());
+    let expires_at_ms = world.clock.unix_ms() + 30_000;
+    let mut writer = session(&tree);
+    for number in 0..count {
+        let options = WriteOptions {
+            expires_at_ms: if number % 8 == 1 { 0 } else { expires_at_ms + u64::from(number) },
+            ..WriteOptions::default()
+        };
+        writer.put(KEYSPACE_DEFAULT, &key(number), &value(number, bytes), options).unwrap();
+    }
+    drop(writer);
+    if is_reopened {
+        tree.close().unwrap();
+        drop(tree);
+        tree = open_at(&world, dir.path());
+    }
+    rest(&world, &tree, 20);
+    let before = disk_bytes(dir.path());
+    assert!(before > u64::from(count) * bytes as u64, "{before} bytes of disk: what is to expire is there");
+    rest(&world, &tree, 80);
+    assert_small(dir.path(), &tree, u64::from(count / 8) * bytes as u64);
+    assert_eq!(get_in(&mut session(&tree), KEYSPACE_DEFAULT, &key(1)), Some(value(1, bytes)));
+}
+
+/// Nothing meets them, so that nothing deletes them.
+#[test]
+fn p1_expired_values_are_given_back_whatever_their_size() {
+    for (count, bytes) in [(32_000, 1 << 10), (400, 100 << 10), (50, 1 << 20)] {
+        assert_expired_are_given_back(count, bytes, count == 400, settings());
+    }
+}
+
+#[test]
+fn p3_expired_values_beside_the_tree_are_given_back() {
+    for is_reopened in [false, true] {
+        let settings = TreeSettings { separate_bytes: 1 << 10, ..settings() };
+        assert_expired_are_given_back(9_000, 4 << 10, is_reopened, settings);
     }
 }
 

@@ -243,6 +243,7 @@ fn rules(buffer: u64, tables_per_buffer: f64) -> PickRules {
         read_price: 1.0,
         relief_only: false,
         room_bytes: u64::MAX,
+        now_ms: 0,
     }
 }
 

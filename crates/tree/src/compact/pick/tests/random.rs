@@ -173,6 +173,7 @@ fn life(seed: u64) {
         read_price: 1.0,
         relief_only: false,
         room_bytes: u64::MAX,
+        now_ms: 0,
     };
     for _ in 0..world.random.usize(10..200) {
         match world.random.u8(..3) {
