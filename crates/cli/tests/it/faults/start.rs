@@ -5,12 +5,37 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::SIGHUP;
 
 use crate::program::text;
 
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
+
+/// Has processes that this one starts begin with the default of SIGHUP, also where this one began
+/// with it ignored, as what `nohup` starts does: `exec` passes on what is ignored, and resets what
+/// is handled.
+pub(super) fn hang_ups_reach_children() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = std::fs::read_to_string("/proc/self/status").expect("its own status");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("what is ignored");
+        let mask = u64::from_str_radix(mask.trim(), 16).expect("a mask");
+        if mask >> (SIGHUP - 1) & 1 == 1 {
+            // It sets a flag that nothing reads, so that a hang-up still ends nothing here.
+            signal_hook::flag::register(SIGHUP, Arc::default()).expect("a handler");
+        }
+    });
+}
+
+pub(super) fn signal_process(id: u32, name: &str) {
+    let mut kill = Command::new("kill");
+    let sent = kill.args(["-s", name, &id.to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
 
 /// A process that is ended with its test, and its first line.
 pub(super) struct Started(pub(super) Child, pub(super) String);
@@ -35,9 +60,19 @@ impl Started {
     }
 
     pub(super) fn signal(&self, name: &str) {
-        let mut kill = Command::new("kill");
-        let sent = kill.args(["-s", name, &self.0.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
+        signal_process(self.0.id(), name);
+    }
+
+    /// How it ends by itself; one that does not is killed with its test.
+    pub(super) fn ended(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().expect("asked") {
+                return status;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "it runs on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn connect(&self) -> TcpStream {
@@ -121,7 +156,7 @@ fn s16_a_second_signal_ends_what_takes_long() {
         assert!(process.0.try_wait().expect("asked").is_none(), "it waits for the store");
         let begun = Instant::now();
         process.signal(second);
-        assert_eq!(process.0.wait().expect("it ends").code(), Some(1));
+        assert_eq!(process.ended().code(), Some(1));
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
 }

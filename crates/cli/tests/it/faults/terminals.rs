@@ -10,24 +10,34 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::start::{PROGRAM, Started, serve};
+use super::start::{PROGRAM, Started, hang_ups_reach_children, serve, signal_process};
 use crate::demo::alive;
 use crate::program::text;
 
 /// What is on its way to be told is told by then: programs look ten times a second.
 const TOLD: Duration = Duration::from_millis(1500);
 
-#[test]
-fn s16_a_demonstration_whose_terminal_is_closed_leaves_nothing() {
-    let home = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(PROGRAM);
-    command.args(["demo", "--load-bytes", "4G"]).env("TMPDIR", home.path());
-    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+/// The program in a directory of its own, `home`; the shell runs `before` first, so that this
+/// says what it does about signals.
+fn program(before: &str, arguments: &[&str], home: &Path) -> Command {
+    hang_ups_reach_children();
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{before} exec \"$0\" \"$@\""), PROGRAM]).args(arguments);
+    command.env("TMPDIR", home).current_dir(home).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// A demonstration that writes, with its processes and what it says. By itself it ends soon after
+/// its test would have.
+fn demonstration(before: &str, home: &Path) -> (Started, BTreeSet<u32>, impl Iterator<Item = String>) {
+    let mut command = program(before, &["demo", "--load-bytes", "256M"], home);
+    let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut demo = Started(child, String::new());
-    let mut said = BufReader::new(demo.0.stderr.take().expect("piped")).lines();
+    let said = BufReader::new(demo.0.stderr.take().expect("piped")).lines();
+    let mut said = said.map(|line| line.expect("it is read"));
     let mut processes = BTreeSet::new();
     loop {
-        let line = said.next().expect("it ended early").expect("it is read");
+        let line = said.next().expect("it ended early");
         let number = line.split("(process ").nth(1).and_then(|rest| rest.split(')').next());
         processes.extend(number.map(|number| number.parse::<u32>().expect("a number")));
         if line.starts_with("writing ") {
@@ -35,36 +45,71 @@ fn s16_a_demonstration_whose_terminal_is_closed_leaves_nothing() {
         }
     }
     assert_eq!(alive(&processes).len(), 4, "{processes:?}");
-    assert!(home.path().read_dir().expect("listed").next().is_some(), "its directory is here");
+    assert!(has_files(home), "its directory is here");
+    (demo, processes, said)
+}
+
+fn has_files(dir: &Path) -> bool {
+    dir.read_dir().expect("listed").next().is_some()
+}
+
+/// Nothing of a demonstration is left, soon.
+fn assert_gone(processes: &BTreeSet<u32>, home: &Path) {
+    let begun = Instant::now();
+    while !alive(processes).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?} run on", alive(processes));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let left: Vec<_> = home.read_dir().expect("listed").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn s16_a_demonstration_whose_terminal_is_closed_leaves_nothing() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (mut demo, processes, said) = demonstration("", home.path());
     drop(said);
     // The shell says it, and the system.
     demo.signal("HUP");
     demo.signal("HUP");
-    assert_eq!(demo.0.wait().expect("it ends").code(), Some(1));
-    let begun = Instant::now();
-    while !alive(&processes).is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{:?} run on", alive(&processes));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let left: Vec<_> = home.path().read_dir().expect("listed").collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(demo.ended().code(), Some(1));
+    assert_gone(&processes, home.path());
 }
 
-/// A measurement in a directory of its own below `home`, which is there.
-fn measurement(limits: &str, home: &Path) -> Started {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("{limits} exec \"$0\" \"$@\""), PROGRAM]).env("TMPDIR", home);
-    command.args(["bench", "ycsb", "--workload", "load", "--records", "100000000", "--memory-bytes", "64M"]);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+#[test]
+fn s16_a_demonstration_under_nohup_runs_on() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (mut demo, processes, _said) = demonstration(NOHUP, home.path());
+    demo.signal("HUP");
+    for process in &processes {
+        signal_process(*process, "HUP");
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(demo.0.try_wait().expect("asked").is_none(), "it has ended");
+    assert_eq!(alive(&processes), processes);
+    demo.signal("TERM");
+    assert_eq!(demo.ended().code(), Some(1));
+    assert_gone(&processes, home.path());
+}
+
+/// As `nohup` has it.
+const NOHUP: &str = "trap '' HUP;";
+
+/// A measurement that writes below `home`. By itself it ends soon after its test would have, and
+/// it needs little disk meanwhile.
+fn measurement(before: &str, home: &Path) -> Started {
+    let words = "bench ycsb --workload load,a --records 2000 --rate 20000 --seconds 20 --memory-bytes 64M";
+    let words: Vec<&str> = words.split(' ').collect();
+    let child = program(before, &words, home).spawn().expect("it starts");
+    let process = Started(child, String::new());
     let begun = Instant::now();
-    let is_there = |path: &Path| path.read_dir().expect("listed").next().is_some();
-    while !is_there(home) {
+    while !has_files(home) {
         assert!(begun.elapsed() < Duration::from_secs(30), "it makes no directory");
         std::thread::sleep(Duration::from_millis(10));
     }
     // In the middle of something.
     std::thread::sleep(Duration::from_millis(700));
-    Started(child, String::new())
+    process
 }
 
 #[test]
@@ -73,18 +118,16 @@ fn s16_a_measurement_that_a_signal_ends_leaves_nothing() {
     for (home, (name, number)) in homes.iter().zip([("HUP", 1), ("INT", 2), ("TERM", 15)]) {
         let mut process = measurement("", home.path());
         process.signal(name);
-        assert_eq!(process.0.wait().expect("it ends").signal(), Some(number), "{name}");
+        assert_eq!(process.ended().signal(), Some(number), "{name}");
         let left: Vec<_> = home.path().read_dir().expect("listed").collect();
         assert!(left.is_empty(), "{name}: {left:?}");
     }
-    let home = &homes[0];
-    // As `nohup` has it.
-    let mut process = measurement("trap '' HUP;", home.path());
+    let mut process = measurement(NOHUP, homes[0].path());
     process.signal("HUP");
     std::thread::sleep(Duration::from_millis(300));
     assert!(process.0.try_wait().expect("asked").is_none(), "it has ended");
     process.signal("TERM");
-    assert_eq!(process.0.wait().expect("it ends").signal(), Some(15));
+    assert_eq!(process.ended().signal(), Some(15));
 }
 
 /// The address in a program's first line.
