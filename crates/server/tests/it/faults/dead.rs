@@ -96,9 +96,12 @@ fn p2_a_steady_queue_stays_flat_long() {
         }
     }
     println!("fastest 1 000 rounds, and dead records passed, by tenths: {tenths:?}");
-    let (first, last) = (tenths[0], tenths[9]);
-    assert!(last.1 <= first.1 + first.1 / 10, "{tenths:?}");
-    assert!(last.0.as_secs_f64() <= 1.3 * first.0.as_secs_f64(), "{tenths:?}");
+    assert!(tenths[9].1 <= tenths[0].1 + tenths[0].1 / 10, "{tenths:?}");
+    // Where each thousandth walk passed all that was popped, the second half took 4.1 times as
+    // long. It took 1.5 times as long, unbroken, on a machine that had much else to do.
+    let fastest = |half: &[(Duration, u64)]| half.iter().map(|tenth| tenth.0).min().expect("five tenths");
+    let (first, last) = (fastest(&tenths[..5]), fastest(&tenths[5..]));
+    assert!(last <= 3 * first, "{tenths:?}");
 }
 
 #[test]
