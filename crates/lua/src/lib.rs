@@ -1,12 +1,14 @@
 //! Lua for scripts: what its safe interface cannot do.
 //!
-//! [`mlua`] runs Lua without `unsafe`. Five things that scripts need are not in its safe part, and
+//! [`mlua`] runs Lua without `unsafe`. Seven things that scripts need are not in its safe part, and
 //! are here:
 //!
 //! ```text
 //!   steered    a function of Rust that answers, raises any value, or suspends the coroutine it was called in
 //!   watch      a function of Rust that is asked again and again: go on, raise, suspend
 //!   measured   a function of Lua's own libraries whose bytes count: that is asked the sooner
+//!   place      whether Lua can suspend the coroutine that runs
+//!   quick      a function that finds one part of a text after the other, without a call by way of values
 //!   line       where a coroutine stands that has failed
 //!   put_list   many values of a table at once, and `put_pairs`
 //! ```
@@ -23,13 +25,18 @@
 //! 2. **Stack.** A function of C has at least `LUA_MINSTACK` (20) free slots, and uses fewer than ten, apart from the
 //!    arguments, which are there already.
 //! 3. **Own closures.** The functions of C are only ever made by this module, with the function
-//!    that they run as first upvalue, and the meter as last one.
+//!    that they run as first upvalue, and the meter among the others.
 //! 4. **One state.** A pointer to a state is used only while the `Lua` that owns it is borrowed.
 //! 5. **One meter.** The meter of a `Lua` is application data of it of a type that only this module
 //!    has: it stays as long as functions can be called.
+//! 6. **Layout.** A state begins as Lua 5.1 has it, whose sources `mlua` is built with: `watch` compares it, with which
+//!    every interpreter of scripts begins.
 
 #[expect(unsafe_code, reason = "the interpreter's C interface")]
 mod steered;
 
 pub use mlua;
-pub use steered::{Measure, Meter, PUT_MAX, Turn, line, measured, put_list, put_pairs, steered, watch};
+pub use steered::{
+    FOUND_MAX, Found, Given, Kept, Measure, Meter, PUT_MAX, Place, Seek, Steered, Turn, line, measured,
+    put_list, put_pairs, quick, resuming, steered, watch,
+};

@@ -1,6 +1,8 @@
 //! Functions that steer the coroutine they are called in.
 
 mod meter;
+mod place;
+mod quick;
 mod tables;
 
 use std::cell::Cell;
@@ -11,7 +13,9 @@ use std::rc::Rc;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Thread, Value};
 
-pub use meter::{Measure, Meter, measured};
+pub use meter::{Measure, Meter, measured, resuming};
+pub use place::Place;
+pub use quick::{FOUND_MAX, Found, Given, Kept, Seek, quick};
 pub use tables::{PUT_MAX, put_list, put_pairs};
 
 /// What happens after a function was called.
@@ -23,7 +27,7 @@ pub enum Turn {
     Raise(Value),
     /// The coroutine is suspended without values; the function answers what it is resumed with.
     ///
-    /// Where Lua cannot suspend (below a metamethod, a comparison of `table.sort`), an error is raised instead.
+    /// Where Lua cannot suspend ([`Place::is_fixed`]), an error is raised instead.
     Suspend,
 }
 
@@ -77,21 +81,42 @@ impl Turn {
     }
 }
 
-/// A function that is called with whatever it is called with, and then does what `f` says.
-///
-/// In `f` the caller stands at level 2 of the stack.
+/// What a function of C calls that does what a function of Rust says.
+#[derive(Clone, Debug)]
+pub struct Steered {
+    stacked: Function,
+    packed: Function,
+}
+
+impl Steered {
+    /// Does what `f` says, which is called with the arguments.
+    ///
+    /// In `f` the caller stands at level 2 of the stack.
+    ///
+    /// # Errors
+    /// What the interpreter says: no memory.
+    pub fn new(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static) -> Result<Self> {
+        let f = Rc::new(f);
+        let of_stacked = Rc::clone(&f);
+        let stacked = lua.create_function(move |lua, arguments: MultiValue| {
+            of_stacked(lua, arguments)?.into_values(lua)
+        })?;
+        let packed = lua.create_function(move |lua, (table, count): (Table, usize)| {
+            let arguments: Result<MultiValue> =
+                (1..=count).map(|index| table.raw_get::<Value>(index)).collect();
+            f(lua, arguments?)?.into_values(lua)
+        })?;
+        Ok(Self { stacked, packed })
+    }
+}
+
+/// A function that is called with whatever it is called with, and then does what `f` says: see
+/// [`Steered::new`].
 ///
 /// # Errors
 /// What the interpreter says: no memory.
 pub fn steered(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static) -> Result<Function> {
-    let f = Rc::new(f);
-    let of_stacked = Rc::clone(&f);
-    let stacked =
-        lua.create_function(move |lua, arguments: MultiValue| of_stacked(lua, arguments)?.into_values(lua))?;
-    let packed = lua.create_function(move |lua, (table, count): (Table, usize)| {
-        let arguments: Result<MultiValue> = (1..=count).map(|index| table.raw_get::<Value>(index)).collect();
-        f(lua, arguments?)?.into_values(lua)
-    })?;
+    let Steered { stacked, packed } = Steered::new(lua, f)?;
     let meter = Meter::pointer(&Meter::of(lua));
     let close = |state| {
         // SAFETY: invariants 2 and 3: both functions and the meter are on top, and become the
@@ -107,10 +132,11 @@ pub fn steered(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static
 /// `is_due` is cheap, and asked after 4 096 instructions, or after fewer where there is much memory: one instruction, as that
 /// which joins two strings, may take a time that is proportional to it. It is asked too, before the
 /// next instruction, after a call of a function of this crate with which the [`Meter`] was used up.
-/// It must not use the interpreter.
+/// It must not use the interpreter. Where that was put off ([`Place::put_off`]), `f` is asked too as
+/// soon as the coroutine can be suspended.
 ///
 /// # Errors
-/// What the interpreter says: no memory.
+/// The interpreter is none of Lua 5.1; what it says: no memory.
 pub fn watch(
     lua: &Lua,
     is_due: impl Fn() -> bool + 'static,
@@ -130,7 +156,8 @@ pub fn watch(
         unsafe { ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, LOOK) };
     };
     // SAFETY: invariant 4; the closure leaves the stack as it is.
-    unsafe { lua.exec_raw((), set) }
+    unsafe { lua.exec_raw::<()>((), set) }?;
+    place::check_layout(lua)
 }
 
 /// Where `thread`, which has failed, stands: the name of the chunk and the line of the innermost function of Lua whose chunk is not
@@ -182,6 +209,10 @@ fn line_of<'n>(thread: *mut lua_State, other: &CStr) -> Option<(&'n CStr, c_int)
 
 /// The function of C around a function of Rust, its upvalue, which answers what is to be done.
 unsafe extern "C-unwind" fn steer(state: *mut lua_State) -> c_int {
+    // SAFETY: invariant 3.
+    let meter = unsafe { Meter::of_running(state, 3) };
+    // SAFETY: this is a function of this crate.
+    unsafe { meter.place().look(state) };
     // SAFETY: invariant 4.
     let count = unsafe { ffi::lua_gettop(state) };
     let given = if count > STACKED_MAX {
@@ -197,8 +228,6 @@ unsafe extern "C-unwind" fn steer(state: *mut lua_State) -> c_int {
     unsafe { ffi::lua_insert(state, 1) };
     // SAFETY: invariants 1 and 3: an error passes through nothing but this frame.
     unsafe { ffi::lua_call(state, given, ffi::LUA_MULTRET) };
-    // SAFETY: invariant 3.
-    let meter = unsafe { Meter::of_running(state, 3) };
     // SAFETY: this is a function of C.
     unsafe { meter.look_soon(state) };
     // SAFETY: invariant 3: the function answers at least the kind of turn.
@@ -236,17 +265,8 @@ unsafe fn pack(state: *mut lua_State, count: c_int) {
     unsafe { ffi::lua_pushinteger(state, ffi::lua_Integer::from(count)) };
 }
 
-/// Whether the registered probe says that it is time to ask. A coroutine with much memory looks more often from then on.
-unsafe fn is_due(state: *mut lua_State) -> bool {
-    // SAFETY: invariant 4; nothing is collected by this.
-    let kib = unsafe { ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) };
-    // SAFETY: invariant 4.
-    let every = unsafe { ffi::lua_gethookcount(state) };
-    let wanted = if kib > MUCH_KIB { LOOK_OFTEN } else { LOOK };
-    if every != wanted {
-        // SAFETY: invariant 4; what was set stays but for the count.
-        unsafe { ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, wanted) };
-    }
+/// The registered probe.
+unsafe fn probe<'p>(state: *mut lua_State) -> &'p Probe {
     // SAFETY: invariant 2.
     unsafe { ffi::lua_getfield(state, ffi::LUA_REGISTRYINDEX, PROBE.as_ptr()) };
     // SAFETY: invariant 4.
@@ -254,21 +274,53 @@ unsafe fn is_due(state: *mut lua_State) -> bool {
     // SAFETY: invariant 2: the pointer goes.
     unsafe { ffi::lua_settop(state, -2) };
     // SAFETY: `watch` has registered it, and the function beside it in the registry keeps it as long as there are hooks.
-    let probe = unsafe { &*pointer };
+    unsafe { &*pointer }
+}
+
+/// Whether the probe says that it is time to ask. A coroutine with much memory looks more often from
+/// then on, and one that cannot do what was put off also looks when functions return.
+unsafe fn is_due(state: *mut lua_State, probe: &Probe) -> bool {
+    let place = probe.meter.place();
+    // SAFETY: the hook is a function of this crate.
+    let is_fixed = unsafe { place.look(state) };
+    // SAFETY: invariant 4; nothing is collected by this.
+    let kib = unsafe { ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) };
+    let count = if kib > MUCH_KIB { LOOK_OFTEN } else { LOOK };
+    let mask = match is_fixed && place.is_put_off() {
+        true => ffi::LUA_MASKCOUNT | ffi::LUA_MASKRET,
+        false => ffi::LUA_MASKCOUNT,
+    };
+    // SAFETY: invariant 4.
+    let is_so = unsafe { ffi::lua_gethookcount(state) } == count;
+    // SAFETY: invariant 4.
+    if !is_so || unsafe { ffi::lua_gethookmask(state) } != mask {
+        // SAFETY: invariant 4; the hook is what it was.
+        unsafe { ffi::lua_sethook(state, Some(hook), mask, count) };
+    }
+    let can_catch_up = place.is_put_off() && !is_fixed;
     let looks = probe.looks.get() + 1 + kib / LOOK_KIB;
-    if looks < LOOKS && !probe.meter.is_used_up() {
+    if looks < LOOKS && !probe.meter.is_used_up() && !can_catch_up {
         probe.looks.set(looks);
         return false;
     }
     probe.looks.set(0);
     probe.meter.reset();
-    (probe.is_due)()
+    can_catch_up || (probe.is_due)()
 }
 
 /// Asks the registered function when it is time.
-unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
+unsafe extern "C-unwind" fn hook(state: *mut lua_State, debug: *mut lua_Debug) {
+    // SAFETY: Lua gives a hook what has happened.
+    if unsafe { (*debug).event } != ffi::LUA_HOOKCOUNT {
+        // A function returns. It is still there: what comes next is looked at.
+        // SAFETY: invariant 4; the hook is what it was.
+        unsafe { ffi::lua_sethook(state, Some(hook), ffi::LUA_MASKCOUNT, 1) };
+        return;
+    }
+    // SAFETY: the hook is a function of this crate.
+    let probe = unsafe { probe(state) };
     // SAFETY: invariants 2 and 4.
-    if !unsafe { is_due(state) } {
+    if !unsafe { is_due(state, probe) } {
         return;
     }
     // SAFETY: invariant 2.
@@ -283,6 +335,8 @@ unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
     }
     // SAFETY: invariant 2: the two answers go.
     unsafe { ffi::lua_settop(state, -3) };
+    // SAFETY: the hook is a function of C, too. It may have been put off.
+    unsafe { probe.meter.look_soon(state) };
     if turn == SUSPEND {
         // SAFETY: invariant 1; a hook that counts may suspend without values.
         unsafe { ffi::lua_yield(state, 0) };

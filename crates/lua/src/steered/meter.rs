@@ -14,15 +14,19 @@ use mlua::ffi::{self, lua_State};
 use mlua::{Function, LightUserData, Lua, Result};
 
 use super::hook;
+use super::place::Place;
 
 /// Bytes after which it is time to ask whether to go on: some ten microseconds of what is quick, a
 /// millisecond of what is slow.
 const METERED_BYTES: usize = 64 << 10;
 
-/// Bytes that functions have gone over since it was last asked whether to go on. One for each
-/// [`Lua`].
+/// Bytes that functions have gone over since it was last asked whether to go on, and where the
+/// coroutine stands that runs. One for each [`Lua`].
 #[derive(Debug, Default)]
-pub struct Meter(Cell<usize>);
+pub struct Meter {
+    bytes: Cell<usize>,
+    place: Place,
+}
 
 /// What keeps the meter of a [`Lua`].
 struct Kept(Rc<Meter>);
@@ -49,17 +53,27 @@ impl Meter {
 
     /// Counts so many bytes.
     pub fn spend(&self, bytes: usize) {
-        self.0.set(self.0.get().saturating_add(bytes));
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+    }
+
+    /// It is time to ask, right after the call of a function of this crate that is under way.
+    pub fn use_up(&self) {
+        self.spend(METERED_BYTES);
+    }
+
+    /// Where the coroutine stands that runs.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Whether it is time to ask.
     pub(super) fn is_used_up(&self) -> bool {
-        self.0.get() >= METERED_BYTES
+        self.bytes.get() >= METERED_BYTES
     }
 
     /// It was asked.
     pub(super) fn reset(&self) {
-        self.0.set(0);
+        self.bytes.set(0);
     }
 
     /// The same meter as functions of C have it among their upvalues.
@@ -78,12 +92,12 @@ impl Meter {
         unsafe { &*pointer }
     }
 
-    /// Has the hook look before the coroutine's next instruction if it is time.
+    /// Has the hook look before the coroutine's next instruction if it is time, or was put off.
     ///
     /// # Safety
     /// A function of C runs on `state`.
     pub(super) unsafe fn look_soon(&self, state: *mut lua_State) {
-        if !self.is_used_up() {
+        if !self.is_used_up() && !self.place.is_put_off() {
             return;
         }
         // SAFETY: invariant 4.
@@ -102,11 +116,25 @@ impl Meter {
 /// # Errors
 /// `function` is none of C, or has upvalues; what the interpreter says: no memory.
 pub fn measured(lua: &Lua, function: &Function, measure: Measure) -> Result<Function> {
-    let meter = Meter::of(lua);
     let runner = match measure {
         Measure::All => run::<true>,
         Measure::Answers => run::<false>,
     };
+    around(lua, function, runner)
+}
+
+/// `resume`, which is `coroutine.resume`, for what runs within coroutines: of what it resumes it is
+/// known whether it can be suspended together with those that it was resumed by.
+///
+/// # Errors
+/// As those of [`measured`].
+pub fn resuming(lua: &Lua, resume: &Function) -> Result<Function> {
+    around(lua, resume, enter)
+}
+
+/// `runner` as a closure around `function` and the meter.
+fn around(lua: &Lua, function: &Function, runner: ffi::lua_CFunction) -> Result<Function> {
+    let meter = Meter::of(lua);
     let close = |state| {
         // SAFETY: invariant 4.
         let is_of_c = unsafe { ffi::lua_iscfunction(state, -2) } != 0;
@@ -123,6 +151,24 @@ pub fn measured(lua: &Lua, function: &Function, measure: Measure) -> Result<Func
     // SAFETY: invariant 4; the closure leaves the function on the stack, or nothing, which is no
     // function.
     unsafe { lua.exec_raw((function, Meter::pointer(&meter)), close) }
+}
+
+/// The function of C around `coroutine.resume`, its first upvalue.
+unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
+    // SAFETY: invariant 3.
+    let meter = unsafe { Meter::of_running(state, 2) };
+    // SAFETY: invariant 3.
+    let function = unsafe { ffi::lua_tocfunction(state, ffi::lua_upvalueindex(1)) };
+    let Some(function) = function else { return 0 };
+    // SAFETY: this is a function of this crate.
+    let before = unsafe { meter.place().enter(state) };
+    // SAFETY: invariants 1 and 2, as in `run`. Where it raises an error what was entered is left
+    // with the coroutine further out, or when a turn begins.
+    let answered = unsafe { function(state) };
+    meter.place().leave(before);
+    // SAFETY: this is a function of C.
+    unsafe { meter.look_soon(state) };
+    answered
 }
 
 /// The function of C around another one, its first upvalue.

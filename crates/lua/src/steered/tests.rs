@@ -209,3 +209,163 @@ fn a_measured_function_is_the_same_but_for_that() {
     let with_upvalue: Function = lua.load("return string.gmatch('a', 'a')").eval().unwrap();
     measured(&lua, &with_upvalue, Measure::All).unwrap_err();
 }
+
+/// `is_fixed` answers whether what calls it cannot be suspended.
+fn tell_fixed(lua: &Lua) {
+    let meter = Meter::of(lua);
+    let told =
+        steered(lua, move |lua, _| Ok(Turn::Answer(meter.place().is_fixed().into_lua_multi(lua)?))).unwrap();
+    lua.globals().set("is_fixed", told).unwrap();
+    let coroutines: Table = lua.globals().get("coroutine").unwrap();
+    let resume: Function = coroutines.get("resume").unwrap();
+    lua.globals().set("resume_plainly", &resume).unwrap();
+    coroutines.set("resume", resuming(lua, &resume).unwrap()).unwrap();
+}
+
+#[test]
+fn where_lua_cannot_suspend_is_known() {
+    let lua = lua();
+    watch(&lua, || false, |_| Ok(Turn::Answer(MultiValue::new()))).unwrap();
+    tell_fixed(&lua);
+    let within = "local function within(f) return setmetatable({}, {__index = function() local found = f() return found end}).x end ";
+    let resumed = "local function resumed(f) return (select(2, coroutine.resume(coroutine.create(function() local found = f() return found end)))) end ";
+    for (work, expected) in [
+        ("return is_fixed()", false),
+        ("return (function() return is_fixed() end)()", false),
+        ("local t = {is_fixed} return t[1]()", false),
+        ("return within(is_fixed)", true),
+        ("for fixed in is_fixed do return fixed end", true),
+        ("for fixed in function() return is_fixed() end do return fixed end", true),
+        ("for _ in pairs({1}) do return is_fixed() end", false),
+        ("local found table.sort({2, 1}, function() found = is_fixed() end) return found", true),
+        ("within(is_fixed) return is_fixed()", false),
+        ("return resumed(is_fixed)", false),
+        ("return resumed(function() return within(is_fixed) end)", true),
+        ("return within(function() return resumed(is_fixed) end)", true),
+        ("return within(function() return resumed(function() return resumed(is_fixed) end) end)", true),
+        ("within(function() return resumed(is_fixed) end) return resumed(is_fixed)", false),
+        ("within(function() return resumed(error) end) return resumed(is_fixed)", false),
+    ] {
+        let thread = thread(&lua, &format!("{within} {resumed} {work}"));
+        let plainly: Function = lua.globals().get("resume_plainly").unwrap();
+        let answer: MultiValue = plainly.call(thread).unwrap();
+        assert_eq!(answer[1].as_boolean(), Some(expected), "{work}: {answer:?}");
+    }
+    // Outside of all coroutines there is nothing to suspend.
+    assert!(lua.load("return is_fixed()").eval::<bool>().unwrap());
+}
+
+/// How often what `work` does a thousand times is suspended: always outside of what is fixed.
+fn suspended_in(work: &str) -> usize {
+    let lua = lua();
+    let (meter, put_off) = (Meter::of(&lua), Rc::new(Cell::new(0)));
+    let counter = Rc::clone(&put_off);
+    let place = Rc::clone(&meter);
+    let ask = move |_: &Lua| {
+        if place.place().is_fixed() {
+            counter.set(counter.get() + 1);
+            place.place().put_off();
+            return Ok(Turn::Answer(MultiValue::new()));
+        }
+        Ok(Turn::Suspend)
+    };
+    watch(&lua, || true, ask).unwrap();
+    tell_fixed(&lua);
+    let spend = steered(&lua, move |_, _| {
+        meter.use_up();
+        Ok(Turn::Answer(MultiValue::new()))
+    });
+    lua.globals().set("spend", spend.unwrap()).unwrap();
+    let thread = thread(&lua, &format!("for i = 1, 1000 do {work} end return 'end'"));
+    let plainly: Function = lua.globals().get("resume_plainly").unwrap();
+    let mut suspended = 0;
+    loop {
+        let answer: MultiValue = plainly.call(&thread).unwrap();
+        assert_eq!(answer[0], Value::Boolean(true), "{work}: {answer:?}");
+        if answer.len() == 2 {
+            assert!(put_off.get() > 0, "{work}");
+            return suspended;
+        }
+        suspended += 1;
+        Meter::of(&lua).place().begin();
+    }
+}
+
+#[test]
+fn what_was_put_off_is_done_right_after() {
+    // The clock asks a few times more.
+    let check = |work: &str| {
+        let suspended = suspended_in(work);
+        assert!((1000..1100).contains(&suspended), "{work}: {suspended}");
+    };
+    let metamethod =
+        "local x = setmetatable({}, {__index = function() for i = 1, 9 do end spend() return 1 end}).x";
+    check(metamethod);
+    check("for x in function(_, last) if not last then spend() return 1 end end do end");
+    check("table.sort({1, 2}, function() spend() end)");
+    let within = "coroutine.resume(coroutine.create(function() spend() end))";
+    let metamethod = metamethod.replace("spend()", within);
+    check(&metamethod);
+}
+
+/// Finds one byte after the other, once the last one was answered with nothing or a text. It does
+/// not know what comes after an `x`.
+struct Bytes(Cell<usize>);
+
+impl Seek for Bytes {
+    fn seek(
+        &self,
+        text: &[u8],
+        pattern: &[u8],
+        given: Given<'_>,
+        found: &mut [Found; FOUND_MAX],
+    ) -> Option<usize> {
+        assert_eq!(pattern, b"pattern");
+        let at = self.0.get();
+        assert_ne!(text[at], b'!');
+        if text[at] == b'x' || given == Given::Text(b"slow") {
+            return None;
+        }
+        self.0.set(at + 1);
+        found[0] = Found::Bytes(at, at + 1);
+        found[1] = Found::Position(at + 1);
+        Some(2)
+    }
+}
+
+#[test]
+fn a_search_answers_at_once_or_by_its_steered_function() {
+    let lua = lua();
+    let slow = Steered::new(&lua, |lua, arguments| {
+        let bytes = arguments[0].as_userdata().unwrap().borrow::<Kept<Bytes>>()?.get();
+        bytes.0.set(bytes.0.get() + 1);
+        let given = arguments.get(1).cloned();
+        Ok(Turn::Answer(("slow", bytes.0.get(), arguments.len(), given).into_lua_multi(lua)?))
+    });
+    let (slow, text) = (slow.unwrap(), lua.create_string("abxcd!e").unwrap());
+    let pattern = lua.create_string("pattern").unwrap();
+    for takes in [true, false] {
+        let search = Rc::new(Bytes(Cell::new(0)));
+        let (step, kept) = quick(&lua, &slow, Rc::clone(&search), (&text, &pattern), takes).unwrap();
+        assert!(Rc::ptr_eq(&kept.borrow::<Kept<Bytes>>().unwrap().get(), &search));
+        lua.globals().set("step", step).unwrap();
+        let told = |work: &str| -> String {
+            let text = format!(
+                "local t = {{{work}}} for i = 1, #t do t[i] = tostring(t[i]) end return table.concat(t, ' ')"
+            );
+            lua.load(text).eval().unwrap()
+        };
+        assert_eq!(told("step()"), "a 1");
+        assert_eq!(told("step(false, 1)"), "b 2");
+        // The search counts as an argument.
+        let count = 1 + usize::from(takes);
+        assert!(told("step('y', 1)").starts_with(&format!("slow 3 {count}")));
+        assert_eq!(told("step('y')"), "c 4");
+        let slowly = if takes { "slow 5 2 slow" } else { "d 5" };
+        assert_eq!(told("step('slow')"), slowly);
+        // What panics is left to the other.
+        let slowly = if takes { "slow 6 2 true" } else { "slow 6 1" };
+        assert_eq!(told("step(true)").trim_end_matches(" nil"), slowly);
+        assert_eq!(told("step()"), "e 7");
+    }
+}
