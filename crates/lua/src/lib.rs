@@ -8,7 +8,7 @@
 //!   watch      a function of Rust that is asked again and again: go on, raise, suspend
 //!   measured   a function of Lua's own libraries whose bytes count: that is asked the sooner
 //!   place      whether Lua can suspend the coroutine that runs
-//!   quick      a function that finds one part of a text after the other, without a call by way of values
+//!   quick      a function that finds one part of a text after the other, without a call of Rust's
 //!   line       where a coroutine stands that has failed
 //!   put_list   many values of a table at once, and `put_pairs`
 //! ```
@@ -29,8 +29,8 @@
 //! 4. **One state.** A pointer to a state is used only while the `Lua` that owns it is borrowed.
 //! 5. **One meter.** The meter of a `Lua` is application data of it of a type that only this module
 //!    has: it stays as long as functions can be called.
-//! 6. **Layout.** A state begins as Lua 5.1 has it, whose sources `mlua` is built with: `watch` compares it, with which
-//!    every interpreter of scripts begins.
+//! 6. **Layout.** A state begins as Lua 5.1 has it, whose sources `mlua` is built with: `watch`
+//!    compares it, with which every interpreter of scripts begins.
 
 #[expect(unsafe_code, reason = "the interpreter's C interface")]
 mod steered;

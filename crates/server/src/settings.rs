@@ -41,8 +41,9 @@ pub struct ServeSettings {
     pub output_bytes_max: usize,
     /// Seconds after which a connection that says nothing, and waits for nothing, is closed; 0 = never. Default 0.
     pub idle_s_max: u64,
-    /// Milliseconds after which a script ends with an error that runs where it cannot be suspended: in a callback of
-    /// `table.sort` or `string.gsub`, or in a metamethod. Nobody else of its worker is served meanwhile. Default 5000.
+    /// Milliseconds after which a script ends with an error that runs for so long without a break
+    /// where it cannot be suspended: in one call of a metamethod, or of what `for` calls. Nothing
+    /// else of its worker is served meanwhile. Default 5000.
     pub script_in_place_ms_max: u64,
     /// Microseconds of one command's work after which others of its worker have a turn; 0 = each
     /// time that the clock is looked at, about 32 KiB of work apart, as tests want it. Default

@@ -142,8 +142,8 @@ options! {
     /// Default 300.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=KEEPALIVE_S_MAX))]
     keepalive_s: u32;
-    /// Milliseconds after which a script ends that runs where it cannot be suspended, as in a callback of `table.sort`.
-    /// Default 5000.
+    /// Milliseconds after which a script ends that runs for so long without a break where it cannot
+    /// be suspended, as in one call of a metamethod. Default 5000.
     #[arg(long, value_name = "MS")]
     script_in_place_ms_max: u64;
     /// Threads that serve connections. Default one for each processor.

@@ -10,9 +10,10 @@ use firn_engine::KeyspaceId;
 pub(crate) enum Demand {
     /// It touches what it has not named: again, under all locks there are.
     AllLocks,
-    /// A script had to wait where it cannot be suspended: again, and it waits with its whole worker.
+    /// A script had to wait for others of its worker where it cannot be suspended, or to raise what
+    /// came of a call that was: again, and its calls wait with its whole worker.
     InPlace,
-    /// A script has done so for too long: never again.
+    /// A script has kept its thread for too long where it cannot be suspended: never again.
     Late,
     /// SCRIPT KILL, or the end of the server: never again.
     End,
@@ -23,7 +24,7 @@ pub(crate) enum Demand {
 pub(crate) struct Coverage {
     /// `None` = everything, or nothing is needed.
     names: Option<HashSet<(KeyspaceId, Vec<u8>)>>,
-    /// Scripts wait for the engine without being suspended.
+    /// Calls of scripts wait for the engine without being suspended.
     pub(crate) is_in_place: bool,
     demand: Cell<Option<Demand>>,
 }

@@ -12,8 +12,10 @@ use firn_lua::mlua::thread::ThreadStatus;
 use firn_lua::mlua::{
     self, Function, IntoLuaMulti, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value,
 };
-use firn_lua::{Turn, line, steered, watch};
+use firn_lua::{Turn, line, resuming, steered, watch};
 
+use super::library::Complaint;
+use super::patterns::Search;
 use super::source::{Source, Sum, hexadecimal};
 use super::stage::{Actor, Stage, Suspension};
 use super::{api, bits, convert, json, msgpack, patterns, random, structs, work};
@@ -125,7 +127,7 @@ pub(super) struct Interpreter {
     options: Rc<json::Options>,
     generator: Rc<random::Generator>,
     /// What scripts have as globals, and where those lie.
-    environment: Table,
+    pub(super) environment: Table,
     globals: Table,
     resume: Function,
     /// Called before each script.
@@ -147,7 +149,7 @@ pub(super) enum Ended {
 }
 
 impl Interpreter {
-    fn new() -> mlua::Result<Self> {
+    pub(super) fn new() -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         lua.set_memory_limit(SCRIPT_BYTES_MAX)?;
@@ -173,8 +175,10 @@ impl Interpreter {
         let is_deep = lua.create_function(move |_, ()| Ok(of_stage.is_deep()))?;
         let patterns = patterns::library(&lua, &stage)?;
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME.to_string_lossy());
-        let (environment, globals, resume, begin) =
-            sandbox.call((is_suspending, is_over, is_deep, given, patterns, UNPACKED_MAX))?;
+        let resume: Function = lua.globals().raw_get::<Table>("coroutine")?.raw_get("resume")?;
+        let inner_resume = resuming(&lua, &resume)?;
+        let (environment, globals, begin) =
+            sandbox.call((is_suspending, is_over, is_deep, inner_resume, given, patterns, UNPACKED_MAX))?;
         let (of_clock, of_watch) = (Rc::clone(&stage), Rc::clone(&stage));
         watch(&lua, move || of_clock.is_turn_over(), move |lua| of_watch.watch(lua))?;
         let told_bytes = Cell::new(lua.used_memory());
@@ -296,6 +300,11 @@ impl Interpreter {
                     return Ended::Failed(self.placed(source, thread, text.as_bytes().to_vec()));
                 }
                 Some(Suspension::Pause) => worker.breathe().await,
+                Some(Suspension::Search(search)) => match self.seek(worker, &search).await {
+                    Ok(values) => given = values,
+                    // As below.
+                    Err(_) => self.stage.demand(Demand::InPlace),
+                },
                 Some(Suspension::Command(performance, is_raising)) => {
                     worker.pause().await;
                     let (actor, reply) = performance.await;
@@ -314,6 +323,22 @@ impl Interpreter {
                 return Ended::Over(demand);
             }
             self.stage.take_thread(worker);
+        }
+    }
+
+    /// Goes on with a search between turns of others: what its call answers.
+    async fn seek(&self, worker: &Rc<Worker>, search: &Search) -> std::result::Result<MultiValue, Complaint> {
+        loop {
+            worker.breathe().await;
+            if self.stage.is_ended(worker) {
+                return Ok(MultiValue::new());
+            }
+            self.stage.take_thread(worker);
+            let answer = search.answer(&self.lua);
+            self.stage.leave_thread(worker);
+            if let Some(values) = answer? {
+                return Ok(values);
+            }
         }
     }
 

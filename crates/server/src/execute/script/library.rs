@@ -34,11 +34,18 @@ pub(super) fn add_steered(
     name: &str,
     function: impl Fn(&Lua, &MultiValue) -> Result<Turn, Complaint> + 'static,
 ) -> mlua::Result<()> {
-    let function: Function = steered(lua, move |lua, arguments| match function(lua, &arguments) {
+    let function: Function = steered(lua, raising(function))?;
+    table.raw_set(name, function)
+}
+
+/// `function`, but what it complains of is raised with the caller's place before it.
+pub(super) fn raising(
+    function: impl Fn(&Lua, &MultiValue) -> Result<Turn, Complaint> + 'static,
+) -> impl Fn(&Lua, MultiValue) -> mlua::Result<Turn> + 'static {
+    move |lua, arguments| match function(lua, &arguments) {
         Ok(turn) => Ok(turn),
         Err(Complaint(text)) => Ok(Turn::Raise(Value::String(lua.create_string(placed(lua, &text))?))),
-    })?;
-    table.raw_set(name, function)
+    }
 }
 
 /// Calls between a function and the script's line that it was called from: those of the sandbox.

@@ -8,17 +8,18 @@
 -- script's function does so from C where it can be helped, since Lua cannot suspend what stands below a function of C.
 --
 -- Given: whether a suspension of the server's is under way; whether the script must end, whatever it catches; whether the
--- thread's stack is nearly used up; the libraries of the server; its patterns; how many values `unpack` may answer. Answers: the table that scripts have as
--- globals, the table behind it, what resumes a coroutine, and what is called before each script.
-local is_suspending, is_over, is_deep, libraries, patterns, RESULTS_MAX = ...
+-- thread's stack is nearly used up; what resumes a coroutine; the libraries of the server; its
+-- patterns; how many values `unpack` may answer. Answers: the table that scripts have as globals, the
+-- table behind it, and what is called before each script.
+local is_suspending, is_over, is_deep, resume, libraries, patterns, RESULTS_MAX = ...
 
-local create, resume, status, yield = coroutine.create, coroutine.resume, coroutine.status, coroutine.yield
+local create, status, yield = coroutine.create, coroutine.status, coroutine.yield
 local error, pcall, type, tostring, select, next, pairs = error, pcall, type, tostring, select, next, pairs
 local tonumber = tonumber
 local rawget, rawset, setmetatable, getmetatable = rawget, rawset, setmetatable, getmetatable
 local loadstring, setfenv, unpack, collectgarbage = loadstring, setfenv, unpack, collectgarbage
 local byte, concat, floor, sort = string.byte, table.concat, math.floor, table.sort
-local advance, put, walk, replace, replaced = patterns.advance, patterns.put, patterns.walk, patterns.replace, patterns.replaced
+local replace, replaced = patterns.replace, patterns.replaced
 
 local DEPTH_MAX = 150
 local READ_ONLY = "Attempt to modify a readonly table"
@@ -73,8 +74,9 @@ local function surface(co, ok, ...)
 end
 
 -- Errors as scripts catch them: of a table with an error's text only the text.
-local function caught(ok, reason, ...)
+local function caught(ok, ...)
   if not ok then
+    local reason = ...
     if type(reason) == "table" then
       local text = rawget(reason, "err")
       if text ~= nil then
@@ -84,7 +86,7 @@ local function caught(ok, reason, ...)
       return ok, tostring(reason)
     end
   end
-  return ok, reason, ...
+  return ok, ...
 end
 
 local globals = {
@@ -109,10 +111,11 @@ end
 
 function globals.xpcall(f, handler)
   local co = create(function() return f() end)
-  local function handle(ok, reason, ...)
+  local function handle(ok, ...)
     if ok then
-      return ok, reason, ...
+      return ok, ...
     end
+    local reason = ...
     if type(reason) == "userdata" then
       reason = tostring(reason)
     end
@@ -419,65 +422,40 @@ end
 
 local strings = copied(string)
 
--- Goes on with a search until it has something to tell: nothing is what it tells when it was suspended.
-local function finish(search, ...)
-  if select("#", ...) == 0 then
-    return finish(search, advance(search))
-  end
-  return ...
-end
-
--- An answer, or a search that takes longer.
-local function sought(...)
-  local search = ...
-  if type(search) == "userdata" then
-    return finish(search)
-  end
-  return ...
-end
-
-function strings.find(...)
-  return sought(patterns.find(...))
-end
-
-function strings.match(...)
-  return sought(patterns.match(...))
-end
-
-function strings.gmatch(...)
-  local search = walk(...)
-  return function()
-    return finish(search)
-  end
-end
-
-strings.gfind = strings.gmatch
+strings.find, strings.match, strings.gmatch, strings.gfind = patterns.find, patterns.match, patterns.walk, patterns.walk
 strings.rep = patterns.rep
 
--- Replaces what was found last by what the script's function or table has for it; `false` at the end.
-local function substitute(search, with, ...)
-  local first = ...
-  if first == nil then
-    return false
-  elseif type(with) == "function" then
-    put(search, (with(...)))
-  else
-    put(search, with[first])
+-- Has the script's function replace match after match, of which all have as many captures as the
+-- first; nothing comes at the end.
+local function replace_each(step, with, ...)
+  local count, a, b = select("#", ...), ...
+  if count == 1 then
+    while a do
+      a = step((with(a)))
+    end
+  elseif count == 2 then
+    while a do
+      a, b = step((with(a, b)))
+    end
+  elseif count > 0 then
+    return replace_each(step, with, step((with(...))))
   end
-  return true
 end
 
 function strings.gsub(...)
-  local search, count = replace(...)
-  if type(search) ~= "userdata" then
-    return search, count
+  local step, search = replace(...)
+  if type(search) == "number" then
+    return step, search
   end
   local with = select(3, ...)
-  local kind = type(with)
-  if kind ~= "function" and kind ~= "table" then
-    return finish(search)
+  if type(with) == "function" then
+    replace_each(step, with, step())
+  else
+    local found = step()
+    while found do
+      found = step(with[found])
+    end
   end
-  while substitute(search, with, finish(search)) do end
   return replaced(search)
 end
 
@@ -514,4 +492,4 @@ local function begin()
   depth = 0
 end
 
-return globals._G, globals, resume, begin
+return globals._G, globals, begin

@@ -24,6 +24,7 @@ use firn_protocol::resp::{self, OwnedArguments, Protocol};
 use super::convert::{error_table, to_lua};
 use super::decimal::general;
 use super::library::Complaint;
+use super::patterns::Search;
 use super::source::LongRun;
 use crate::access::{is_permitted, permit_in_script};
 use crate::client::Client;
@@ -61,8 +62,10 @@ type Performance = Pin<Box<dyn Future<Output = Performed>>>;
 
 /// Why the coroutine is, or should be, suspended.
 pub(super) enum Suspension {
-    /// A command waits, or has not begun, so that others have their turn before; whether its error is to be raised.
+    /// A command waits; whether its error is to be raised.
     Command(Performance, bool),
+    /// A search goes on between turns of others.
+    Search(Rc<Search>),
     /// Others have their turn.
     Pause,
 }
@@ -74,8 +77,10 @@ pub(super) struct Stage {
     pub(super) suspension: RefCell<Option<Suspension>>,
     /// What the script speaks with the server.
     pub(super) protocol: Cell<Protocol>,
+    /// Its calls are never suspended; it may be between them.
     is_in_place: Cell<bool>,
-    /// Until when it may run so, by the worker's clock that never goes back.
+    /// Until when this turn may go on where nothing can be suspended, by the worker's clock that
+    /// never goes back.
     in_place_until_ms: Cell<u64>,
     /// The script must end, whatever it catches.
     over: Cell<Option<Demand>>,
@@ -113,8 +118,6 @@ impl Stage {
         self.is_in_place.set(coverage.is_some_and(|coverage| coverage.is_in_place));
         let worker = Rc::clone(&actor.worker);
         self.begun_ms.set(worker.monotonic_ms());
-        let until_ms = self.begun_ms.get().saturating_add(worker.shared.settings.script_in_place_ms_max);
-        self.in_place_until_ms.set(until_ms);
         self.worker.replace(Some(Rc::clone(&worker)));
         self.client.replace(Some(Rc::clone(&actor.client)));
         self.actor.replace(Some(actor));
@@ -125,16 +128,10 @@ impl Stage {
         self.take_thread(&worker);
     }
 
-    /// The script goes on, as if others had had their turn.
-    fn begin_turn(&self, worker: &Worker, now_ns: u64) {
-        self.turn_ends_ns.set(now_ns + worker.shared.settings.turn_us * 1000);
-        self.asks.set(0);
-        self.steps.set(STEPS);
-    }
-
     /// The script is suspended: it can be killed meanwhile.
     pub(super) fn leave_thread(&self, worker: &Worker) {
         self.long_run(worker);
+        self.in_place_until_ms.set(u64::MAX);
         if worker.script().end() {
             self.demand(Demand::End);
         }
@@ -144,7 +141,12 @@ impl Stage {
     pub(super) fn take_thread(&self, worker: &Worker) {
         let now_ns = worker.monotonic_ns();
         worker.script().begin(now_ns);
-        self.begin_turn(worker, now_ns);
+        let settings = &worker.shared.settings;
+        self.turn_ends_ns.set(now_ns + settings.turn_us * 1000);
+        self.in_place_until_ms.set(worker.monotonic_ms().saturating_add(settings.script_in_place_ms_max));
+        self.asks.set(0);
+        self.steps.set(STEPS);
+        self.meter.place().begin();
     }
 
     /// The script runs for longer than a turn: from now on all know of it.
@@ -191,7 +193,7 @@ impl Stage {
     pub(super) fn over(&self) -> Option<Demand> {
         // A suspension that is still there was refused by Lua, and nobody has waited.
         if self.over.get().is_none() && self.suspension.borrow().is_some() {
-            self.over.set(Some(Demand::InPlace));
+            self.over.set(Some(Demand::Late));
         }
         self.over.get()
     }
@@ -226,12 +228,15 @@ impl Stage {
             Err(failure) => return self.failed(lua, failure.line().as_bytes(), is_raising),
         };
         let Some(actor) = self.actor.take() else { return over(lua) };
-        let is_pausing = self.is_turn_over();
-        if is_pausing && self.is_ended(&actor.worker) {
-            self.actor.replace(Some(actor));
-            return over(lua);
+        if self.is_turn_over() {
+            if self.is_ended(&actor.worker) {
+                self.actor.replace(Some(actor));
+                return over(lua);
+            }
+            // Others have theirs after this call.
+            self.meter.use_up();
         }
-        let is_in_place = self.is_in_place.get();
+        let stays = self.stays();
         let worker = Rc::clone(&actor.worker);
         let protocol = self.protocol.get();
         let reply_bytes_max = self.room(lua) / REPLY_COPIES;
@@ -240,17 +245,11 @@ impl Stage {
             drop(held);
             performed
         });
-        if is_pausing && is_in_place {
-            self.begin_turn(&worker, worker.monotonic_ns());
-        } else if is_pausing {
-            self.suspension.replace(Some(Suspension::Command(performance, is_raising)));
-            return Ok(Turn::Suspend);
-        }
-        if is_in_place {
+        if stays {
             worker.wait_in_place(true);
         }
         let polled = performance.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if is_in_place {
+        if stays {
             worker.wait_in_place(false);
         }
         match polled {
@@ -259,7 +258,7 @@ impl Stage {
                 self.answer(lua, reply, is_raising)
             }
             // It waits for somebody of this worker.
-            Poll::Pending if is_in_place => {
+            Poll::Pending if stays => {
                 self.demand(Demand::InPlace);
                 over(lua)
             }
@@ -357,25 +356,44 @@ impl Stage {
         Ok(())
     }
 
+    /// Whether the call under way is not to be suspended: Lua cannot do that everywhere.
+    fn stays(&self) -> bool {
+        self.is_in_place.get() || self.meter.place().is_fixed()
+    }
+
     /// Asked when a turn is over.
     pub(super) fn watch(&self, lua: &Lua) -> mlua::Result<Turn> {
+        self.rest(lua, self.meter.place().is_fixed(), || Suspension::Pause)
+    }
+
+    /// The same within a search.
+    pub(super) fn rest_in(&self, lua: &Lua, search: &Rc<Search>) -> mlua::Result<Turn> {
+        self.rest(lua, self.stays(), || Suspension::Search(Rc::clone(search)))
+    }
+
+    /// Ends the turn, or puts that off until the script can be suspended.
+    fn rest(&self, lua: &Lua, stays: bool, suspension: impl FnOnce() -> Suspension) -> mlua::Result<Turn> {
         if self.over.get().is_some() {
             return over(lua);
         }
-        // Nothing runs while an interpreter is made. What is suspended already is on its way out.
+        // No script runs while an interpreter is made. What is suspended already is on its way out.
         let worker = self.worker().filter(|_| self.suspension.borrow().is_none());
-        let Some(worker) = worker else { return Ok(Turn::Answer(MultiValue::new())) };
+        let Some(worker) = worker else {
+            self.steps.set(STEPS);
+            return Ok(Turn::Answer(MultiValue::new()));
+        };
         if self.is_ended(&worker) {
             return over(lua);
         }
         if let Err(failure) = self.check_memory(lua, 0) {
             return self.failed(lua, failure.line().as_bytes(), true);
         }
-        if self.is_in_place.get() {
-            self.begin_turn(&worker, worker.monotonic_ns());
+        if stays {
+            self.steps.set(STEPS);
+            self.meter.place().put_off();
             return Ok(Turn::Answer(MultiValue::new()));
         }
-        self.suspension.replace(Some(Suspension::Pause));
+        self.suspension.replace(Some(suspension()));
         Ok(Turn::Suspend)
     }
 
@@ -388,7 +406,7 @@ impl Stage {
         let is_gone = || self.client.borrow().as_ref().is_some_and(|client| worker.is_gone(client));
         if is_killed || worker.shared.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
             self.demand(Demand::End);
-        } else if self.is_in_place.get() && now_ms >= self.in_place_until_ms.get() {
+        } else if self.stays() && now_ms >= self.in_place_until_ms.get() {
             self.demand(Demand::Late);
         }
         self.over.get().is_some()

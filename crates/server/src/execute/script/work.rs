@@ -60,13 +60,24 @@ impl Stage {
     /// The script must end, whatever it catches: the call ends at once.
     #[inline]
     pub(super) fn work(&self, bytes: usize) -> Result<(), Complaint> {
-        self.meter.spend(bytes);
-        let unseen = self.unseen_bytes.get().saturating_add(bytes);
-        self.unseen_bytes.set(unseen);
-        match unseen < LOOK_BYTES {
-            true => Ok(()),
-            false => self.look(),
+        self.spend(bytes);
+        match self.is_look_due() {
+            false => Ok(()),
+            true => self.look(),
         }
+    }
+
+    /// The same for what does not look by itself.
+    #[inline]
+    pub(super) fn spend(&self, bytes: usize) {
+        self.meter.spend(bytes);
+        self.unseen_bytes.set(self.unseen_bytes.get().saturating_add(bytes));
+    }
+
+    /// Whether a call is to look next.
+    #[inline]
+    pub(super) fn is_look_due(&self) -> bool {
+        self.unseen_bytes.get() >= LOOK_BYTES
     }
 
     #[cold]

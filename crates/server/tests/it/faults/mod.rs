@@ -12,6 +12,7 @@ mod script_holes;
 mod script_memory;
 mod script_rights;
 mod script_states;
+mod script_within;
 mod beside;
 mod bounds;
 mod damaged_records;

@@ -102,7 +102,7 @@ fn s4_accepting_depends_on_no_thread() {
 
 /// Others are served while `script` runs, on the only thread there is.
 #[track_caller]
-fn gives_turns(script: &str, time: Duration) {
+pub(super) fn gives_turns(script: &str, time: Duration) {
     let served = Served::start(1);
     let (mut running, mut other) = (served.connect(), served.connect());
     running.stream.write_all(&request(&["EVAL", script, "0"])).expect("it is sent");

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use firn_lua::Found;
+
 use crate::bounds::{CAPTURES_MAX, CHOICES_MAX};
 
 use super::class::{Set, is_of_class, parse_set};
@@ -24,13 +26,6 @@ enum Extent {
 struct Capture {
     start: usize,
     extent: Extent,
-}
-
-/// A part of the text that was captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Captured {
-    Position(usize),
-    Bytes(usize, usize),
 }
 
 /// What is to be undone or tried when a match fails.
@@ -115,14 +110,14 @@ impl Machine {
     }
 
     /// A capture; of a pattern without any the first one is all that it matched, from `start` to `end`.
-    pub(super) fn capture(&self, index: usize, start: usize, end: usize) -> Result<Captured, Wrong> {
+    pub(super) fn capture(&self, index: usize, start: usize, end: usize) -> Result<Found, Wrong> {
         match self.captures.get(index) {
-            None if index == 0 => Ok(Captured::Bytes(start, end)),
+            None if index == 0 => Ok(Found::Bytes(start, end)),
             None => Err("invalid capture index"),
             Some(capture) => match capture.extent {
                 Extent::Unfinished => Err("unfinished capture"),
-                Extent::Position => Ok(Captured::Position(capture.start + 1)),
-                Extent::Bytes(len) => Ok(Captured::Bytes(capture.start, capture.start + len)),
+                Extent::Position => Ok(Found::Position(capture.start + 1)),
+                Extent::Bytes(len) => Ok(Found::Bytes(capture.start, capture.start + len)),
             },
         }
     }

@@ -1,29 +1,35 @@
 //! Lua's `find`, `match`, `gmatch` and `gsub`, by a matcher that gives turns: see `machine`.
 //!
-//! What a script calls is in the sandbox, which calls these functions. Replacements by functions of the script are made there
-//! too, so that such a function is called by Lua, and may be suspended.
+//! What a script calls are these functions but for `gsub`, which is the sandbox's: replacements by
+//! functions of the script are made there, so that such a function is called by Lua, and may be
+//! suspended.
 //!
 //! ```text
-//!   find, match, replace ─► the answer, or a search that is not done ─► advance ─► nothing: it was suspended; again
-//!   walk ─► a search                                                       └─────► what was found; nil: nothing more
+//!   find, match, replace by a text ─► the answer
+//!   walk, replace by others ─► a step: called again and again ─► the next match, at once where it comes soon
+//!   each of them, at the end of a turn ─┬─► it is suspended, and the search goes on between turns
+//!                                       └─► Lua cannot suspend it: it goes on, and is suspended after it
 //! ```
 
 mod class;
 mod machine;
+mod course;
 mod search;
 
 use std::rc::Rc;
 
-use firn_lua::Turn;
 use firn_lua::mlua::{self, AnyUserData, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use firn_lua::{Kept, Steered, Turn, quick};
 
-use super::library::{Complaint, add, add_steered, bad_argument, number_at, string_at};
+use super::library::{Answered, Complaint, add, add_steered, bad_argument, number_at, raising, string_at};
 use super::stage::Stage;
 use super::work::string_bytes;
 use crate::bounds::SCRIPT_BYTES_MAX;
-use search::{Kind, Progress, Search};
+use course::{Kind, With};
 
-type Steered = Result<Turn, Complaint>;
+pub(super) use search::Search;
+
+type Steering = Result<Turn, Complaint>;
 
 /// Signs that make more of a text than itself.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
@@ -38,70 +44,53 @@ pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
         let (text, pattern) =
             (string_at(lua, arguments, 1, "match")?, string_at(lua, arguments, 2, "match")?);
         let start = start_at(arguments, text.as_bytes().len(), "match")?;
-        begin(lua, &of, Search::new(&of, text, pattern, start, Kind::Match))
+        go_on(lua, &of, &Rc::new(Search::new(&of, text, pattern, start, Kind::Match)))
     })?;
     let of = Rc::clone(stage);
-    add_steered(lua, &table, "walk", move |lua, arguments| {
+    let slow = Steered::new(lua, raising(move |lua, arguments| step(lua, &of, arguments)))?;
+    let (of, slow_walk) = (Rc::clone(stage), slow.clone());
+    add(lua, &table, "walk", move |lua, arguments| {
         let (text, pattern) =
             (string_at(lua, arguments, 1, "gmatch")?, string_at(lua, arguments, 2, "gmatch")?);
-        let search = Search::new(&of, text, pattern, 0, Kind::Walk);
-        Ok(Turn::Answer(lua.create_userdata(search)?.into_lua_multi(lua)?))
+        let search = Rc::new(Search::new(&of, text, pattern, 0, Kind::Walk));
+        Ok(quick(lua, &slow_walk, Rc::clone(&search), search.words(), false)?.0.into_lua_multi(lua)?)
     })?;
     let of = Rc::clone(stage);
-    add_steered(lua, &table, "replace", move |lua, arguments| replace(lua, &of, arguments))?;
-    let of = Rc::clone(stage);
-    add_steered(lua, &table, "advance", move |lua, arguments| {
-        let search = search_at(arguments)?;
-        let mut search = search.borrow_mut::<Search>()?;
-        loop {
-            if let Some(values) = answer(lua, &mut search, &of)? {
-                return Ok(Turn::Answer(values));
-            }
-            match of.watch(lua)? {
-                // It goes on where it cannot be suspended.
-                Turn::Answer(_) => {}
-                turn => return Ok(turn),
-            }
-        }
-    })?;
-    let of = Rc::clone(stage);
-    add(lua, &table, "put", move |lua, arguments| {
-        let search = search_at(arguments)?;
-        of.work(string_bytes(arguments))?;
-        search.borrow_mut::<Search>()?.put(lua, arguments.get(1).unwrap_or(&Value::Nil))?;
-        Ok(MultiValue::new())
-    })?;
+    add_steered(lua, &table, "replace", move |lua, arguments| replace(lua, &of, &slow, arguments))?;
     let of = Rc::clone(stage);
     add(lua, &table, "replaced", move |lua, arguments| {
-        let values = search_at(arguments)?.borrow_mut::<Search>()?.replaced(lua)?;
+        let values = search_at(arguments)?.replaced(lua)?;
         of.work(string_bytes(&values))?;
         Ok(values)
     })?;
     let of = Rc::clone(stage);
-    add(lua, &table, "rep", move |lua, arguments| {
-        let text = string_at(lua, arguments, 1, "rep")?;
-        let count = number_at(arguments, 2, "rep")?.max(0.0) as usize;
-        let bytes = text.as_bytes();
-        let len = bytes.len().saturating_mul(count);
-        if len > SCRIPT_BYTES_MAX {
-            return Err(Complaint("resulting string too large".into()));
-        }
-        // Once here, and once in Lua.
-        let _held = of.hold(lua, len * 2)?;
-        let many = if bytes.is_empty() { Vec::new() } else { bytes.repeat(count) };
-        Ok(lua.create_string(many)?.into_lua_multi(lua)?)
-    })?;
+    add(lua, &table, "rep", move |lua, arguments| repeat(lua, &of, arguments))?;
     Ok(table)
 }
 
+/// `rep(text, count)`
+fn repeat(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Answered {
+    let text = string_at(lua, arguments, 1, "rep")?;
+    let count = number_at(arguments, 2, "rep")?.max(0.0) as usize;
+    let bytes = text.as_bytes();
+    let len = bytes.len().saturating_mul(count);
+    if len > SCRIPT_BYTES_MAX {
+        return Err(Complaint("resulting string too large".into()));
+    }
+    // Once here, and once in Lua.
+    let _held = stage.hold(lua, len * 2)?;
+    let many = if bytes.is_empty() { Vec::new() } else { bytes.repeat(count) };
+    Ok(lua.create_string(many)?.into_lua_multi(lua)?)
+}
+
 /// `find(text, pattern [, start [, plain]])`
-fn find(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steered {
+fn find(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steering {
     let (text, pattern) = (string_at(lua, arguments, 1, "find")?, string_at(lua, arguments, 2, "find")?);
     let start = start_at(arguments, text.as_bytes().len(), "find")?;
     let is_plain = !matches!(arguments.get(3), None | Some(Value::Nil | Value::Boolean(false)))
         || !signs(&pattern.as_bytes()).iter().any(|sign| SPECIAL.contains(sign));
     if !is_plain {
-        return begin(lua, stage, Search::new(stage, text, pattern, start, Kind::Find));
+        return go_on(lua, stage, &Rc::new(Search::new(stage, text, pattern, start, Kind::Find)));
     }
     let (bytes, wanted) = (text.as_bytes(), pattern.as_bytes());
     stage.work((bytes.len() - start) / 16)?;
@@ -113,54 +102,60 @@ fn find(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steered {
     Ok(Turn::Answer(values))
 }
 
-/// `gsub(text, pattern, with [, max])`; a replacement that is no text is the sandbox's to make.
-fn replace(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steered {
+/// `gsub(text, pattern, with [, max])`; of a replacement that is no text the step that is given what
+/// is put for the last match, and what it steps in.
+fn replace(lua: &Lua, stage: &Rc<Stage>, slow: &Steered, arguments: &MultiValue) -> Steering {
     let (text, pattern) = (string_at(lua, arguments, 1, "gsub")?, string_at(lua, arguments, 2, "gsub")?);
     let with = match arguments.get(2) {
         Some(Value::String(_) | Value::Integer(_) | Value::Number(_)) => {
-            Some(string_at(lua, arguments, 3, "gsub")?)
+            With::Text(string_at(lua, arguments, 3, "gsub")?)
         }
-        Some(Value::Function(_) | Value::Table(_)) => None,
+        Some(Value::Function(_)) => With::Captures,
+        Some(Value::Table(_)) => With::FirstCapture,
         _ => return Err(bad_argument(3, "gsub", "string/function/table expected")),
     };
     let max = match arguments.get(3) {
         None | Some(Value::Nil) => usize::MAX,
         Some(_) => number_at(arguments, 4, "gsub")?.max(0.0) as usize,
     };
-    let is_text = with.is_some();
-    let search = Search::new(stage, text, pattern, 0, Kind::Replace { with, max });
+    let is_text = matches!(with, With::Text(_));
+    let search = Rc::new(Search::new(stage, text, pattern, 0, Kind::Replace { with, max }));
     match is_text {
-        true => begin(lua, stage, search),
-        false => Ok(Turn::Answer(lua.create_userdata(search)?.into_lua_multi(lua)?)),
+        true => go_on(lua, stage, &search),
+        false => {
+            let step = quick(lua, slow, Rc::clone(&search), search.words(), true)?;
+            Ok(Turn::Answer(step.into_lua_multi(lua)?))
+        }
     }
 }
 
-/// The answer if it comes soon, or the search.
-fn begin(lua: &Lua, stage: &Stage, mut search: Search) -> Steered {
-    let values = match answer(lua, &mut search, stage)? {
-        Some(values) => values,
-        None => lua.create_userdata(search)?.into_lua_multi(lua)?,
-    };
-    Ok(Turn::Answer(values))
+/// One step of a search, where that is not done at once.
+fn step(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steering {
+    let search = search_at(arguments)?;
+    if let Some(value) = arguments.get(1) {
+        stage.work(string_bytes(arguments))?;
+        search.put(lua, value)?;
+    }
+    go_on(lua, stage, &search)
 }
 
-/// Goes on while there are steps; `None` if that was not enough.
-fn answer(lua: &Lua, search: &mut Search, stage: &Stage) -> Result<Option<MultiValue>, Complaint> {
-    let mut left = stage.steps().get();
-    let progress = search.advance(lua, &mut left);
-    stage.steps().set(left);
-    let values = match progress? {
-        Progress::Unfinished => return Ok(None),
-        Progress::Found(start, end) => search.found(lua, start, end)?,
-        Progress::Ended => search.ended(lua)?,
-    };
-    stage.work(string_bytes(&values))?;
-    Ok(Some(values))
+/// Goes on to what the search answers, or is suspended meanwhile.
+fn go_on(lua: &Lua, stage: &Stage, search: &Rc<Search>) -> Steering {
+    loop {
+        if let Some(values) = search.answer(lua)? {
+            return Ok(Turn::Answer(values));
+        }
+        match stage.rest_in(lua, search)? {
+            // It goes on where it cannot be suspended.
+            Turn::Answer(_) => {}
+            turn => return Ok(turn),
+        }
+    }
 }
 
-fn search_at(arguments: &MultiValue) -> Result<AnyUserData, Complaint> {
+fn search_at(arguments: &MultiValue) -> Result<Rc<Search>, Complaint> {
     match arguments.front() {
-        Some(Value::UserData(search)) => Ok(search.clone()),
+        Some(Value::UserData(kept)) => Ok(AnyUserData::borrow::<Kept<Search>>(kept)?.get()),
         _ => Err(Complaint("a search is needed".into())),
     }
 }
@@ -179,3 +174,6 @@ fn start_at(arguments: &MultiValue, len: usize, function: &str) -> Result<usize,
 fn signs(pattern: &[u8]) -> &[u8] {
     &pattern[..memchr::memchr(0, pattern).unwrap_or(pattern.len())]
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,58 +1,31 @@
 //! One call of `find`, `match` or `gsub`, or a walk of `gmatch`.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use firn_lua::mlua::{IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, UserData, Value};
+use firn_lua::{FOUND_MAX, Found, Given, Seek};
 
 use super::super::budget::Held;
 use super::super::convert::text_of;
 use super::super::library::{Answered, Complaint, type_name};
 use super::super::stage::Stage;
-use super::machine::{Captured, Machine, Outcome};
+use super::super::work::string_bytes;
+use super::course::{Course, Kind, Progress, With};
 use super::signs;
 
-/// What is sought, and what for.
-pub(super) enum Kind {
-    /// Where it is, and its captures.
-    Find,
-    /// Its captures.
-    Match,
-    /// The captures of one after the other.
-    Walk,
-    /// To be replaced by a text, or by what the sandbox puts; so often at most.
-    Replace { with: Option<LuaString>, max: usize },
-}
-
-/// How far a search has come.
-pub(super) enum Progress {
-    /// There is more to try.
-    Unfinished,
-    /// It was found from here to there.
-    Found(usize, usize),
-    /// It is not there, or not any more.
-    Ended,
-}
-
 /// A search, which is not at its end when it is kept.
-pub(super) struct Search {
+pub(in super::super) struct Search {
     text: LuaString,
     pattern: LuaString,
-    /// Where the pattern begins after a sign that ties it to the start.
-    first: usize,
-    is_anchored: bool,
-    kind: Kind,
-    machine: Machine,
-    /// Where the next match is tried.
-    at: usize,
-    /// A match at `at` is under way.
-    is_within: bool,
-    is_over: bool,
-    /// What a replacement has made so far, of the text before `copied`.
-    out: Vec<u8>,
-    copied: usize,
-    count: usize,
-    /// The last match, which waits for what is put for it.
-    last: (usize, usize),
+    /// Where the pattern ends.
+    pattern_len: usize,
+    stage: Rc<Stage>,
+    state: RefCell<State>,
+}
+
+struct State {
+    course: Course,
     held: Held,
 }
 
@@ -66,181 +39,131 @@ impl From<&'static str> for Complaint {
 
 impl Search {
     pub(super) fn new(stage: &Rc<Stage>, text: LuaString, pattern: LuaString, at: usize, kind: Kind) -> Self {
-        let is_anchored = !matches!(kind, Kind::Walk) && pattern.as_bytes().first() == Some(&b'^');
-        Self {
-            text,
-            pattern,
-            first: usize::from(is_anchored),
-            is_anchored,
-            kind,
-            machine: Machine::default(),
-            at,
-            is_within: false,
-            is_over: false,
-            out: Vec::new(),
-            copied: 0,
-            count: 0,
-            last: (0, 0),
-            held: Held::nothing(stage),
-        }
+        let pattern_len = signs(&pattern.as_bytes()).len();
+        let course = Course::new(&pattern.as_bytes(), at, kind);
+        let state = RefCell::new(State { course, held: Held::nothing(stage) });
+        Self { text, pattern, pattern_len, stage: Rc::clone(stage), state }
     }
 
-    /// Goes on for so many steps, to the next match that somebody has to see.
-    pub(super) fn advance(&mut self, lua: &Lua, steps: &mut u64) -> Result<Progress, Complaint> {
-        loop {
-            if matches!(self.kind, Kind::Replace { max, .. } if self.count >= max) {
-                self.is_over = true;
-            }
-            if self.is_over {
-                return Ok(Progress::Ended);
-            }
-            let (start, end) = match self.seek(steps)? {
-                Progress::Found(start, end) => (start, end),
-                other => {
-                    self.held.set(lua, self.machine.memory_bytes() + self.out.capacity())?;
-                    self.is_over = matches!(other, Progress::Ended);
-                    return Ok(other);
-                }
-            };
-            self.last = (start, end);
-            let with = match &self.kind {
-                Kind::Replace { with: Some(with), .. } => with.clone(),
-                _ => return Ok(Progress::Found(start, end)),
-            };
-            self.copy_to(start);
-            self.expand(&with.as_bytes())?;
-            *steps = steps.saturating_sub(with.as_bytes().len() as u64);
-            self.pass_match();
-            self.held.set(lua, self.out.capacity())?;
-        }
+    /// The text, and the pattern.
+    pub(super) fn words(&self) -> (&LuaString, &LuaString) {
+        (&self.text, &self.pattern)
     }
 
-    fn seek(&mut self, steps: &mut u64) -> Result<Progress, Complaint> {
+    /// Goes on while there are steps; `None` if that was not enough.
+    pub(in super::super) fn answer(&self, lua: &Lua) -> Result<Option<MultiValue>, Complaint> {
+        let mut steps = self.stage.steps().get();
+        let values = self.advance(lua, &mut steps);
+        self.stage.steps().set(steps);
+        let Some(values) = values? else { return Ok(None) };
+        self.stage.work(string_bytes(&values))?;
+        Ok(Some(values))
+    }
+
+    fn advance(&self, lua: &Lua, steps: &mut u64) -> Result<Option<MultiValue>, Complaint> {
+        let State { course, held } = &mut *self.state.borrow_mut();
         let (text, pattern) = (self.text.as_bytes(), self.pattern.as_bytes());
-        let pattern = signs(&pattern);
+        let pattern = &pattern[..self.pattern_len];
         loop {
-            if !self.is_within {
-                self.machine.begin(self.at, self.first);
-                self.is_within = true;
-            }
-            match self.machine.run(&text, pattern, steps)? {
-                Outcome::Unfinished => return Ok(Progress::Unfinished),
-                Outcome::Matched(end) => {
-                    self.is_within = false;
-                    return Ok(Progress::Found(self.at, end));
+            let progress = course.advance(&text, pattern, steps)?;
+            let with = match (&progress, &course.kind) {
+                (Progress::Found(..), Kind::Replace { with: With::Text(with), .. }) => with.clone(),
+                _ => {
+                    held.set(lua, course.machine.memory_bytes() + course.out.capacity())?;
+                    return Ok(match progress {
+                        Progress::Unfinished => None,
+                        Progress::Found(start, end) => Some(found(lua, course, &text, start, end)?),
+                        Progress::Ended => Some(ended(lua, course, held, &text)?),
+                    });
                 }
-                Outcome::Failed => {
-                    self.is_within = false;
-                    if self.is_anchored || self.at >= text.len() {
-                        return Ok(Progress::Ended);
-                    }
-                    self.at += 1;
-                }
-            }
+            };
+            course.expand(&text, &with.as_bytes())?;
+            *steps = steps.saturating_sub(with.as_bytes().len() as u64);
+            held.set(lua, course.out.capacity())?;
         }
-    }
-
-    /// The next match is tried behind the last one, and one byte further if that was empty.
-    fn pass_match(&mut self) {
-        let (start, end) = self.last;
-        self.count += 1;
-        self.copied = end;
-        if end > start {
-            self.at = end;
-        } else {
-            self.at = start + 1;
-            self.is_over = start >= self.text.as_bytes().len();
-        }
-        self.is_over |= self.is_anchored;
-    }
-
-    fn copy_to(&mut self, end: usize) {
-        self.out.extend_from_slice(&self.text.as_bytes()[self.copied..end]);
-        self.copied = end;
-    }
-
-    /// Adds a replacement, in which `%` and a digit stand for a capture.
-    fn expand(&mut self, with: &[u8]) -> Result<(), Complaint> {
-        let (start, end) = self.last;
-        let mut signs = with.iter().copied();
-        while let Some(sign) = signs.next() {
-            if sign != b'%' {
-                self.out.push(sign);
-                continue;
-            }
-            let sign = signs.next().unwrap_or(0);
-            match sign {
-                b'0' => self.out.extend_from_slice(&self.text.as_bytes()[start..end]),
-                b'1'..=b'9' => match self.machine.capture(usize::from(sign - b'1'), start, end)? {
-                    Captured::Bytes(start, end) => {
-                        self.out.extend_from_slice(&self.text.as_bytes()[start..end])
-                    }
-                    Captured::Position(at) => self.out.extend_from_slice(at.to_string().as_bytes()),
-                },
-                other => self.out.push(other),
-            }
-        }
-        Ok(())
     }
 
     /// What the sandbox has for the last match.
-    pub(super) fn put(&mut self, lua: &Lua, value: &Value) -> Result<(), Complaint> {
-        let (start, end) = self.last;
-        self.copy_to(start);
+    pub(super) fn put(&self, lua: &Lua, value: &Value) -> Result<(), Complaint> {
+        let State { course, held } = &mut *self.state.borrow_mut();
+        let text = self.text.as_bytes();
         match value {
-            Value::Nil | Value::Boolean(false) => self.copy_to(end),
-            Value::String(text) => self.out.extend_from_slice(&text.as_bytes()),
+            Value::Nil | Value::Boolean(false) => course.put(&text, None),
+            Value::String(with) => course.put(&text, Some(&with.as_bytes())),
             other => match text_of(other) {
-                Some(text) => self.out.extend_from_slice(&text),
+                Some(with) => course.put(&text, Some(&with)),
                 None => {
                     let kind = type_name(other);
                     return Err(Complaint(format!("invalid replacement value (a {kind})")));
                 }
             },
         }
-        self.pass_match();
-        self.held.set(lua, self.machine.memory_bytes() + self.out.capacity())
-    }
-
-    /// What a match is answered with.
-    pub(super) fn found(&mut self, lua: &Lua, start: usize, end: usize) -> Answered {
-        let mut values = MultiValue::new();
-        let mut count = self.machine.captures();
-        match self.kind {
-            Kind::Find => {
-                values.push_back(Value::Number((start + 1) as f64));
-                values.push_back(Value::Number(end as f64));
-            }
-            Kind::Match | Kind::Walk | Kind::Replace { .. } => count = count.max(1),
-        }
-        let text = self.text.as_bytes();
-        for index in 0..count {
-            values.push_back(match self.machine.capture(index, start, end)? {
-                Captured::Position(at) => Value::Number(at as f64),
-                Captured::Bytes(start, end) => lua.create_string(&text[start..end])?.into_lua(lua)?,
-            });
-        }
-        drop(text);
-        if matches!(self.kind, Kind::Walk) {
-            self.pass_match();
-        }
-        Ok(values)
-    }
-
-    /// What the end is answered with.
-    pub(super) fn ended(&mut self, lua: &Lua) -> Answered {
-        match &self.kind {
-            Kind::Replace { with: Some(_), .. } => self.replaced(lua),
-            _ => Ok(Value::Nil.into_lua_multi(lua)?),
-        }
+        held.set(lua, course.machine.memory_bytes() + course.out.capacity())
     }
 
     /// The text with its replacements, and how many those were.
-    pub(super) fn replaced(&mut self, lua: &Lua) -> Answered {
-        let end = self.text.as_bytes().len();
-        self.copy_to(end);
-        let text = lua.create_string(std::mem::take(&mut self.out))?;
-        self.held.set(lua, 0)?;
-        Ok((text, self.count as f64).into_lua_multi(lua)?)
+    pub(super) fn replaced(&self, lua: &Lua) -> Answered {
+        let State { course, held } = &mut *self.state.borrow_mut();
+        replaced(lua, course, held, &self.text.as_bytes())
     }
+}
+
+impl Seek for Search {
+    fn seek(
+        &self,
+        text: &[u8],
+        pattern: &[u8],
+        given: Given<'_>,
+        parts: &mut [Found; FOUND_MAX],
+    ) -> Option<usize> {
+        if self.stage.is_look_due() {
+            return None;
+        }
+        let mut state = self.state.try_borrow_mut().ok()?;
+        let mut steps = self.stage.steps().get();
+        let pattern = pattern.get(..self.pattern_len)?;
+        let count = state.course.advance_at_once(text, pattern, given, &mut steps, parts);
+        self.stage.steps().set(steps);
+        let mut bytes = if let Given::Text(with) = given { with.len() } else { 0 };
+        for part in parts.iter().take(count?) {
+            bytes += if let Found::Bytes(start, end) = part { end - start } else { 0 };
+        }
+        self.stage.spend(bytes);
+        count
+    }
+}
+
+/// What a match is answered with.
+fn found(lua: &Lua, course: &mut Course, text: &[u8], start: usize, end: usize) -> Answered {
+    let mut values = MultiValue::new();
+    if matches!(course.kind, Kind::Find) {
+        values.push_back(Value::Number((start + 1) as f64));
+        values.push_back(Value::Number(end as f64));
+    }
+    for index in 0..course.told() {
+        values.push_back(match course.machine.capture(index, start, end)? {
+            Found::Position(at) => Value::Number(at as f64),
+            Found::Bytes(start, end) => lua.create_string(&text[start..end])?.into_lua(lua)?,
+        });
+    }
+    if matches!(course.kind, Kind::Walk) {
+        course.pass_match(text);
+    }
+    Ok(values)
+}
+
+/// What the end is answered with.
+fn ended(lua: &Lua, course: &mut Course, held: &mut Held, text: &[u8]) -> Answered {
+    match &course.kind {
+        Kind::Replace { with: With::Text(_), .. } => replaced(lua, course, held, text),
+        Kind::Walk | Kind::Replace { .. } => Ok(MultiValue::new()),
+        Kind::Find | Kind::Match => Ok(Value::Nil.into_lua_multi(lua)?),
+    }
+}
+
+fn replaced(lua: &Lua, course: &mut Course, held: &mut Held, text: &[u8]) -> Answered {
+    course.copy_to(text, text.len());
+    let made = lua.create_string(std::mem::take(&mut course.out))?;
+    held.set(lua, 0)?;
+    Ok((made, course.count as f64).into_lua_multi(lua)?)
 }

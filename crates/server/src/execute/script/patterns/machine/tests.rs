@@ -18,8 +18,8 @@ fn find(text: &[u8], pattern: &[u8], steps: u64) -> Result<Option<Vec<String>>, 
             let mut found = vec![(at + 1).to_string(), end.to_string()];
             for index in 0..machine.captures() {
                 found.push(match machine.capture(index, at, end)? {
-                    Captured::Position(at) => at.to_string(),
-                    Captured::Bytes(start, end) => String::from_utf8_lossy(&text[start..end]).into_owned(),
+                    Found::Position(at) => at.to_string(),
+                    Found::Bytes(start, end) => String::from_utf8_lossy(&text[start..end]).into_owned(),
                 });
             }
             return Ok(Some(found));
