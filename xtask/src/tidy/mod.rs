@@ -18,6 +18,8 @@ mod comparisons;
 mod markdown;
 mod large_files;
 mod machine_paths;
+mod links;
+mod results;
 
 use std::fmt;
 
@@ -63,6 +65,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("Markdown", markdown::check),
     ("large files", large_files::check),
     ("paths of one machine", machine_paths::check),
+    ("links of documents", links::check),
+    ("index of results", results::check),
 ];
 
 /// Findings of every check on the checkout, by file.
