@@ -1,6 +1,6 @@
 //! How many keys the databases have: counted, for nothing else knows.
 //!
-//! Keys are written without being read, so that no counter could be kept (decision 0074). Where there are up to
+//! Keys are written without being read, so that no counter could be kept (decision 0023). Where there are up to
 //! [`COUNTED_AT_ONCE_MAX`] keys, who asks counts them. Where there are more, a task of the first worker counts them all
 //! between requests, once somebody has asked, and what it found last is the answer, with its age.
 

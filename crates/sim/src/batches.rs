@@ -108,7 +108,7 @@ impl Run<'_> {
         totals.kill_count += u64::from(!is_power);
         totals.power_loss_count += u64::from(is_power);
         self.next = last + 1;
-        // What a kill left is as durable as it was before (decision 0005).
+        // What a kill left is as durable as it was before (decision 0003).
         self.durable = if is_power { last } else { self.durable.min(last) };
         Ok(())
     }

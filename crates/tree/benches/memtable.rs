@@ -1,6 +1,6 @@
 //! The memtable, measured: `cargo bench -p firn-tree --bench memtable`.
 //!
-//! Numbers and what followed from them: docs/decisions/0002-memtable-structure.md. Under `cargo test` it runs small.
+//! Numbers and what followed from them: docs/decisions/0002-memtable.md. Under `cargo test` it runs small.
 #![expect(
     dead_code,
     unused_imports,

@@ -67,7 +67,7 @@ pub(crate) enum Sent {
 /// `Unsupported` where a ring is wished for and the kernel does not give it, with its reason.
 pub(crate) fn choose(wish: Network) -> io::Result<Network> {
     match wish {
-        // A ring costs as much where it was measured, and needs more of the kernel: docs/decisions/0014-io-uring.md.
+        // A ring costs as much where it was measured, and needs more of the kernel: docs/decisions/0022-server-threads.md.
         Network::Auto | Network::Epoll => Ok(Network::Epoll),
         Network::Ring => ring::trial().map(|()| Network::Ring),
     }

@@ -56,7 +56,7 @@ impl Runner<'_> {
                 Ok(moment) => {
                     model.truncate(moment);
                     self.model = model;
-                    // What power loss left is on the device; what a kill left is, where it was before (decision 0005).
+                    // What power loss left is on the device; what a kill left is, where it was before (decision 0003).
                     self.acknowledged = moment;
                     self.durable = match crash {
                         Crash::Kill => self.durable.min(moment),

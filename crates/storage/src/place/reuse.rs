@@ -1,7 +1,7 @@
 //! Files that nobody needs any more, given on under new names.
 //!
 //! The pages of such a file are in memory and its blocks on the device are its own: to write over them costs a
-//! fraction of what new ones cost (figures in decisions 0008 and 0021).
+//! fraction of what new ones cost (figures in decision 0004).
 
 mod leaving;
 

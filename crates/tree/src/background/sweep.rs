@@ -17,7 +17,7 @@
 //! first: what was listed before that is not his.
 //!
 //! An upload of a file that the manifest names, or somebody holds, stays as the file does. It may have begun twice, or have ended and not been
-//! forgotten: stores are known that remove the file's parts then ([decision 0065](../../../../docs/decisions/0065-uploads-go-as-files-do.md)).
+//! forgotten: stores are known that remove the file's parts then ([decision 0020](../../../../docs/decisions/0020-object-stores.md)).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -363,7 +363,7 @@ const GROUPS_FIRST: u64 = 16;
 const GROUP_BYTES_MIN: u64 = 1 << 20;
 
 /// The same where what is drained refers to values beside the tree: little of them is drained at a time (see `values::hidden`), and each group gets a table of that, which
-/// costs a sync however small it is (figures in decision 0044). In the tree 4 MiB have more written than 1: 3.9 to 4.2 bytes for each byte of a small
+/// costs a sync however small it is (figures in decision 0014). In the tree 4 MiB have more written than 1: 3.9 to 4.2 bytes for each byte of a small
 /// database in place of 3.6 to 3.9.
 const GROUP_BYTES_MIN_REFERENCES: u64 = 4 << 20;
 

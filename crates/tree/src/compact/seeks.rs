@@ -5,7 +5,7 @@
 //! stay as deep as those allow for ever: every scan would seek in each of its sorted runs, and every point read ask a filter
 //! of each. How many reads are to come is not known. To pay as much as has been lost, and no sooner, costs at most twice
 //! what knowing would cost. That is in time; writing wears devices too, so the setting `read_compaction_price` says how
-//! much must have been lost for each byte that is rewritten (decision 0011).
+//! much must have been lost for each byte that is rewritten (decision 0007).
 //!
 //! Source: the ski-rental problem; LevelDB's compaction after a number of seeks.
 

@@ -1,7 +1,7 @@
 //! What dead segments leave to the next ones: their arenas and their files.
 //!
 //! The pages of both are there already: a first store to a new page of the arena costs a fault, and a first write to
-//! a new page of the file an allocation (figures in decision 0008).
+//! a new page of the file an allocation (figures in decision 0004).
 //!
 //! A file is given on by renaming it, with its old bytes in it. No frame among them can pass for one of the new
 //! segment, because a frame's checksum is salted with its position and the log's generation; no reader misses

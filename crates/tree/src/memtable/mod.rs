@@ -16,7 +16,7 @@
 //! 2. No record's bytes are read before it is published: insertion orders by hash and sequence alone.
 //! 3. Nothing is moved, changed or freed before the memtable itself is.
 //!
-//! No `unsafe` here: entries are arrays of atomics. Decision: docs/decisions/0002-memtable-structure.md.
+//! No `unsafe` here: entries are arrays of atomics. Decision: docs/decisions/0002-memtable.md.
 
 mod entries;
 mod points;

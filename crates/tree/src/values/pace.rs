@@ -46,11 +46,11 @@ const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 const FADE: f64 = 0.75;
 /// Writers get a pace from here on, as close as that to where collections begin.
 const OVER_MIN: f64 = -0.045;
-/// Here they get just what collections give back: with more writes than those keep up with, space settles about here (decision 0054).
+/// Here they get just what collections give back: with more writes than those keep up with, space settles about here (decision 0013).
 const OVER_EVEN: f64 = -0.015;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
-/// Debts shorter than this are not worth a sleep: the shorter, the more writes sleep, and the less the longest of them do (decision 0048).
+/// Debts shorter than this are not worth a sleep: the shorter, the more writes sleep, and the less the longest of them do (decision 0013).
 const DEBT_NS_MIN: u64 = 500_000;
 /// The longest that any write is made to wait; by then the pace is another.
 const DEBT_NS_MAX: u64 = 200_000_000;

@@ -17,7 +17,7 @@ use crate::database::Database;
 use crate::version::Version;
 
 /// Of the space that is allowed beside what lives, the part more at which collections begin: the later they do the less they copy
-/// (decision 0054).
+/// (decision 0013).
 const OVER_PART: f64 = 0.04;
 
 /// Of the space that is allowed beside what lives, the part that values have in any case: where logs and tables are large beside

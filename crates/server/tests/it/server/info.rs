@@ -224,7 +224,7 @@ fn a_key_that_expired_is_counted_once() {
     assert_eq!(expired(client), 9);
 }
 
-/// What a counter of keys that is exact would cost: asking whether a key is there, beside a SET (docs/decisions/0074).
+/// What a counter of keys that is exact would cost: asking whether a key is there, beside a SET (docs/decisions/0023-commands.md).
 #[test]
 #[ignore = "prints figures; seconds"]
 fn figures_of_an_exact_counter() {

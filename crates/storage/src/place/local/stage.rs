@@ -6,7 +6,7 @@
 //!                    └─► the next exclusive lock (left.rs) ─► the file
 //! ```
 //! A store to a mapped page costs a fraction of a system call, and one system call for 64 KiB a fraction of one for each piece
-//! (figures in decision 0042). A slot is used again and again, so that its pages stay in memory and have their blocks.
+//! (figures in decision 0003). A slot is used again and again, so that its pages stay in memory and have their blocks.
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;

@@ -182,7 +182,7 @@ fn t11_an_operator_that_panics_in_a_read_fails_that_read() {
     assert_eq!(rows, [(KEY.to_vec(), value(0))]);
 }
 
-/// A flush and a compaction are tried again, and writes go on (decision 0070).
+/// A flush and a compaction are tried again, and writes go on (decision 0015).
 #[test]
 fn t11_an_operator_that_panics_in_the_background_is_tried_again() {
     let scene = Scene::new();
