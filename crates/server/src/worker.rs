@@ -142,8 +142,8 @@ pub(crate) struct Worker {
     free: RefCell<Vec<u32>>,
     /// Clients whose output waits to be sent.
     dirty: RefCell<Vec<Rc<Client>>>,
-    /// Which task waits for which ticket.
-    waiting: RefCell<HashMap<Ticket, u32>>,
+    /// Which task waits for which ticket; `None` where it does no more.
+    waiting: RefCell<HashMap<Ticket, Option<u32>>>,
     arrived: RefCell<HashMap<Ticket, Completion>>,
     /// When which task is run although nothing came for it; milliseconds of the clock's `now`.
     timers: RefCell<BTreeSet<(u64, u32)>>,
@@ -236,7 +236,7 @@ impl Worker {
         }
         // Tasks hold the worker, and the worker holds them.
         self.tasks.clear();
-        debug_assert!(self.waiting.borrow().is_empty(), "a task that is gone waits");
+        debug_assert!(self.waiting.borrow().values().all(Option::is_none), "a task that is gone waits");
         debug_assert!(self.arrived.borrow().is_empty(), "something came for a task that is gone");
         self.flush();
         self.clients.borrow_mut().clear();
@@ -272,8 +272,8 @@ impl Worker {
         self.session.borrow_mut().poll(&mut |ticket, completion| arrived.push((ticket, completion)));
         let is_any = !arrived.is_empty();
         for (ticket, completion) in arrived {
-            // What nobody waits for belonged to a connection that is gone.
-            if let Some(task) = self.waiting.borrow_mut().remove(&ticket) {
+            // What no task waits for any more goes here, locks with it.
+            if let Some(Some(task)) = self.waiting.borrow_mut().remove(&ticket) {
                 self.arrived.borrow_mut().insert(ticket, completion);
                 self.tasks.wake(task);
             }

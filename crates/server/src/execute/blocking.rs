@@ -56,12 +56,19 @@ async fn run_in_line(
     let mut until_ms = None;
     let mut handed = None;
     loop {
-        let wait = match attempt(request, command, out, line, handed.take()).await? {
-            Tried::Done => return Ok(()),
-            Tried::Waiting(wait) => wait,
-        };
-        if !std::mem::replace(&mut line.has_waited, true) {
-            until_ms = wait.timeout_ms.map(|timeout_ms| worker.monotonic_ms() + timeout_ms);
+        match attempt(request, command, out, line, handed.take()).await {
+            Ok(Tried::Done) => return Ok(()),
+            Ok(Tried::Waiting(wait)) => {
+                if !std::mem::replace(&mut line.has_waited, true) {
+                    until_ms = wait.timeout_ms.map(|timeout_ms| worker.monotonic_ms() + timeout_ms);
+                }
+            }
+            // A script keeps its keys for long: it waits on, as if they were empty, and looks again.
+            Err(failure) if line.has_waited && failure == Failure::BUSY => {
+                let is_over = until_ms.is_some_and(|until_ms| worker.monotonic_ms() >= until_ms);
+                client.is_told_to_look.set(!is_over);
+            }
+            Err(failure) => return Err(failure),
         }
         let told = worker.told_to_look(client, until_ms).await;
         if worker.is_gone(client) {

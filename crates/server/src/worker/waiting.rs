@@ -181,7 +181,7 @@ impl Worker {
     /// Waits for the completion of `ticket`.
     async fn completion(&self, ticket: Ticket) -> Completion {
         self.waits.set(self.waits.get() + 1);
-        self.waiting.borrow_mut().insert(ticket, self.tasks.current());
+        self.waiting.borrow_mut().insert(ticket, Some(self.tasks.current()));
         let _expected = Expected { worker: self, ticket };
         poll_fn(|_| match self.arrived.borrow_mut().remove(&ticket) {
             Some(completion) => Poll::Ready(completion),
@@ -380,7 +380,8 @@ pub(crate) enum Told {
     Over,
 }
 
-/// A completion that is waited for: nobody keeps it for who is gone.
+/// A completion that is waited for. Where the wait ends before it comes, it is still taken from
+/// the session, and dropped: locks that are granted then would stay for ever otherwise.
 struct Expected<'w> {
     worker: &'w Worker,
     ticket: Ticket,
@@ -388,7 +389,9 @@ struct Expected<'w> {
 
 impl Drop for Expected<'_> {
     fn drop(&mut self) {
-        self.worker.waiting.borrow_mut().remove(&self.ticket);
+        if let Some(task) = self.worker.waiting.borrow_mut().get_mut(&self.ticket) {
+            *task = None;
+        }
         self.worker.arrived.borrow_mut().remove(&self.ticket);
     }
 }

@@ -51,6 +51,72 @@ fn c3_what_needs_a_busy_script_s_keys_is_told() {
     assert_eq!(other.say("SET k v"), ok());
 }
 
+/// A lock that is granted to a client that has its refusal already is let go of, also on a thread
+/// on which nothing waits.
+#[test]
+fn c3_what_was_refused_keeps_no_lock() {
+    let served = Served::start(2);
+    let mut killer = served.connect();
+    assert_eq!(killer.say("CONFIG SET lua-time-limit 50"), ok());
+    let mut others = Vec::new();
+    for round in 0..6 {
+        let key = &format!("k{round}");
+        let (mut running, mut refused) = (served.connect(), served.connect());
+        running.stream.write_all(&request(&["EVAL", ENDLESS, "1", key])).expect("it is sent");
+        let start = Instant::now();
+        while refused.call(&["SET", key, "v"]) != error(BUSY) {
+            assert!(start.elapsed() < Duration::from_secs(10), "round {round}: it does not run");
+        }
+        if round % 2 == 0 {
+            assert_eq!(killer.say("SCRIPT KILL"), ok());
+            assert_eq!(running.reply(), Some(error(KILLED)));
+        } else {
+            drop(running);
+        }
+        // Of either thread.
+        for _ in 0..2 {
+            let mut other = served.connect();
+            other.stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+            assert_eq!(other.call(&["SET", key, "v"]), ok(), "round {round}");
+            others.push(other);
+        }
+        others.push(refused);
+    }
+}
+
+/// Clients that wait for a key look again when databases change, and wait on where a script keeps it.
+#[test]
+fn c3_waiting_clients_wait_on_beside_a_script() {
+    let served = Served::start(2);
+    let other = &mut served.connect();
+    assert_eq!(other.say("CONFIG SET lua-time-limit 200"), ok());
+    let (mut brief, mut long) = (served.connect(), served.connect());
+    brief.stream.write_all(&request(&["BLPOP", "k", "1"])).expect("it is sent");
+    long.stream.write_all(&request(&["BLPOP", "k", "0"])).expect("it is sent");
+    let start = Instant::now();
+    while !info(other).contains("blocked_clients:2") {
+        assert!(start.elapsed() < Duration::from_secs(10), "they do not wait");
+    }
+    let mut running = served.connect();
+    running.stream.write_all(&request(&["EVAL", ENDLESS, "1", "k"])).expect("it is sent");
+    while other.say("SET k v") != error(BUSY) {
+        assert!(start.elapsed() < Duration::from_secs(10), "it does not run");
+    }
+    assert_eq!(other.say("FLUSHALL"), ok());
+    assert_eq!(brief.reply(), Some(Value::Null), "its time is over");
+    assert_eq!(other.say("SCRIPT KILL"), ok());
+    assert_eq!(running.reply(), Some(error(KILLED)));
+    assert_eq!(other.say("RPUSH k v"), Value::Integer(1));
+    assert_eq!(long.reply(), Some(Value::Array(vec![bulk("k"), bulk("v")])));
+}
+
+fn info(client: &mut Client) -> String {
+    match client.say("INFO clients") {
+        Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn c3_all_are_killed_and_one_ends_without_its_client() {
     let served = Served::start(2);
