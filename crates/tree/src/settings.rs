@@ -34,8 +34,7 @@ pub struct TreeSettings {
     pub block_bytes: u32,
     /// Target size of a table.
     pub table_bytes: u64,
-    /// Bytes from which on values lie beside the tree, in keyspaces that do not say; `u32::MAX` = none do. Values of keyspaces
-    /// with a compaction filter lie in the tree.
+    /// Bytes from which on values lie beside the tree, in keyspaces that do not say; `u32::MAX` = none do.
     pub separate_bytes: u32,
     /// Bytes at which a value segment takes no more values.
     pub value_segment_bytes: u64,
