@@ -3,9 +3,10 @@
 //! Both come here while they hold the key's lock, and whoever changes the key tells while holding it: so nobody who
 //! has read a key misses a change that came after.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::datatype::DatabaseId;
@@ -87,6 +88,8 @@ impl WatchFlag {
 pub(crate) struct Observers {
     state: Mutex<State>,
     count: AtomicUsize,
+    /// The next place in line to be given.
+    next_place: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -124,11 +127,15 @@ const KEYS_TOGETHER: usize = 64;
 struct Observed {
     /// With whether something stood there when it was watched.
     watchers: Vec<(Arc<WatchFlag>, bool)>,
-    /// Longest waiting first.
-    waiters: VecDeque<Waiter>,
+    /// By their places, longest waiting first.
+    waiters: BTreeMap<Place, Waiter>,
 }
 
-/// Who stands in line for a key.
+/// When a command began to wait, among all that wait: it keeps its place in every line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
+
+/// A client in a line.
 #[derive(Debug)]
 struct Waiter {
     address: ClientAddress,
@@ -176,47 +183,49 @@ impl Observers {
         }
     }
 
-    /// `address` stands in line for `key`, behind all others, unless it does already. Served, it changes `destination` too.
-    pub(crate) fn wait(&self, key: &[u8], address: ClientAddress, destination: Option<&[u8]>) {
+    /// A place in line behind all that were given before.
+    pub(crate) fn give_place(&self) -> Place {
+        Place(self.next_place.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// `address` stands in line for `key` at its place, unless it does already. Served, it changes
+    /// `destination` too.
+    pub(crate) fn wait(&self, key: &[u8], place: Place, address: ClientAddress, destination: Option<&[u8]>) {
         let mut state = self.state();
         let waiters = &mut state.keys.entry(key.to_vec()).or_default().waiters;
-        if !waiters.iter().any(|known| known.address == address) {
-            waiters.push_back(Waiter { address, destination: destination.map(<[u8]>::to_vec) });
+        if let Entry::Vacant(vacant) = waiters.entry(place) {
+            vacant.insert(Waiter { address, destination: destination.map(<[u8]>::to_vec) });
             self.count.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// `waiter` leaves the line for `key`; who is the first now, and should look.
-    pub(crate) fn leave(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
+    /// The client at `place` leaves the line for `key`; who is the first now, and should look.
+    pub(crate) fn leave(&self, key: &[u8], place: Place) -> Option<ClientAddress> {
         let mut state = self.state();
         let keys = &mut state.keys;
         let observed = keys.get_mut(key)?;
-        if let Some(place) = observed.waiters.iter().position(|known| known.address == waiter) {
-            observed.waiters.remove(place);
+        if observed.waiters.remove(&place).is_some() {
             self.count.fetch_sub(1, Ordering::AcqRel);
         }
-        let first = observed.waiters.front().map(|first| first.address);
+        let first = observed.waiters.values().next().map(|first| first.address);
         if observed.watchers.is_empty() && observed.waiters.is_empty() {
             keys.remove(key);
         }
         first
     }
 
-    /// Who stands next behind `waiter` in the line for `key`.
-    pub(crate) fn behind(&self, key: &[u8], waiter: ClientAddress) -> Option<ClientAddress> {
+    /// Who waits for `key` longest.
+    pub(crate) fn first(&self, key: &[u8]) -> Option<(Place, ClientAddress)> {
         let state = self.state();
-        let keys = &state.keys;
-        let waiters = &keys.get(key)?.waiters;
-        let place = waiters.iter().position(|known| known.address == waiter)?;
-        waiters.get(place + 1).map(|next| next.address)
+        let (place, first) = state.keys.get(key)?.waiters.first_key_value()?;
+        Some((*place, first.address))
     }
 
-    /// Who waits for `key` longest, but for those that are `passed`.
-    pub(crate) fn first_but(&self, key: &[u8], passed: &[ClientAddress]) -> Option<ClientAddress> {
+    /// Who stands next behind `place` in the line for `key`.
+    pub(crate) fn behind(&self, key: &[u8], place: Place) -> Option<(Place, ClientAddress)> {
         let state = self.state();
-        let keys = &state.keys;
-        let mut waiters = keys.get(key)?.waiters.iter().map(|waiter| waiter.address);
-        waiters.find(|address| !passed.contains(address))
+        let mut behind = state.keys.get(key)?.waiters.range((Bound::Excluded(place), Bound::Unbounded));
+        behind.next().map(|(place, next)| (*place, next.address))
     }
 
     /// Keys of the engine that those who wait longest for `key`, up to `waiters_max` of them, change when they are served.
@@ -224,7 +233,7 @@ impl Observers {
         let state = self.state();
         let keys = &state.keys;
         let Some(observed) = keys.get(key) else { return Vec::new() };
-        let waiters = observed.waiters.iter().take(waiters_max);
+        let waiters = observed.waiters.values().take(waiters_max);
         waiters.filter_map(|waiter| waiter.destination.clone()).collect()
     }
 
@@ -313,7 +322,7 @@ impl Observers {
                 !has_moved
             });
             self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
-            waiters.extend(observed.waiters.iter().map(|waiter| waiter.address));
+            waiters.extend(observed.waiters.values().map(|waiter| waiter.address));
             if observed.watchers.is_empty() && observed.waiters.is_empty() {
                 left.push(key.clone());
             }

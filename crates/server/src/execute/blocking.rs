@@ -22,6 +22,7 @@ use crate::access::permit;
 use crate::client::{Client, ClientAddress, Unblock, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::handover::{Handed, Taken};
+use crate::observers::Place;
 use crate::transaction::{Collection, Key, Transaction};
 use crate::worker::{Told, Turns, Worker};
 
@@ -37,8 +38,7 @@ enum Tried {
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let (worker, client) = (request.worker, request.client);
     worker.check_names(client, request.arguments.from(1))?;
-    let mut line =
-        Line { worker, client, keys: BTreeSet::new(), has_waited: false, is_counted: false, is_told: false };
+    let mut line = Line::new(worker, client);
     let done = run_in_line(request, command, out, &mut line).await;
     line.end().await;
     done
@@ -177,6 +177,8 @@ struct Line<'a> {
     worker: &'a Rc<Worker>,
     client: &'a Rc<Client>,
     keys: BTreeSet<Vec<u8>>,
+    /// Where it stands in each line, since it first stood in one.
+    place: Option<Place>,
     /// It has waited at least once.
     has_waited: bool,
     /// It is counted among the clients that wait.
@@ -185,7 +187,19 @@ struct Line<'a> {
     is_told: bool,
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    fn new(worker: &'a Rc<Worker>, client: &'a Rc<Client>) -> Self {
+        Self {
+            worker,
+            client,
+            keys: BTreeSet::new(),
+            place: None,
+            has_waited: false,
+            is_counted: false,
+            is_told: false,
+        }
+    }
+
     fn waiter(&self) -> ClientAddress {
         self.worker.address_of(self.client)
     }
@@ -197,11 +211,12 @@ impl Line<'_> {
             // The database was flushed or swapped: its old keys are not what the client waits for.
             self.leave().await;
         }
-        let mut turns = Turns::new(self.worker);
+        let (mut turns, observers) = (Turns::new(self.worker), &self.worker.shared.observers);
+        let place = *self.place.get_or_insert_with(|| observers.give_place());
         let destination = wait.destination.as_ref().map(Key::bytes);
         for key in wait.keys.iter().map(Key::bytes) {
             if self.keys.insert(key.to_vec()) {
-                self.worker.shared.observers.wait(key, self.waiter(), destination);
+                observers.wait(key, place, self.waiter(), destination);
                 let waiting_bytes = &self.client.waiting_bytes;
                 waiting_bytes.set(waiting_bytes.get() + name_memory_bytes(key));
             }
@@ -214,9 +229,9 @@ impl Line<'_> {
 
     /// Lets who stands behind the client look: it keeps its place, but cannot use what is there.
     async fn pass_on(&self) {
-        let mut turns = Turns::new(self.worker);
+        let (mut turns, Some(place)) = (Turns::new(self.worker), self.place) else { return };
         for key in &self.keys {
-            if let Some(next) = self.worker.shared.observers.behind(key, self.waiter()) {
+            if let Some((_, next)) = self.worker.shared.observers.behind(key, place) {
                 self.worker.shared.look(next);
             }
             turns.step(key.len()).await;
@@ -235,8 +250,8 @@ impl Line<'_> {
     async fn leave(&mut self) -> Vec<ClientAddress> {
         let (mut next, mut turns) = (Vec::new(), Turns::new(self.worker));
         self.wait_no_more();
-        while let Some(key) = self.keys.pop_first() {
-            next.extend(self.worker.shared.observers.leave(&key, self.waiter()));
+        while let (Some(key), Some(place)) = (self.keys.pop_first(), self.place) {
+            next.extend(self.worker.shared.observers.leave(&key, place));
             let waiting_bytes = &self.client.waiting_bytes;
             waiting_bytes.set(waiting_bytes.get() - name_memory_bytes(&key));
             turns.step(key.len()).await;
@@ -282,8 +297,8 @@ impl Drop for Line<'_> {
         // A server that ends drops the task where it stands; otherwise all were given up.
         self.wait_no_more();
         self.client.waiting_bytes.set(0);
-        let (keys, waiter) = (std::mem::take(&mut self.keys), self.waiter());
-        let next = keys.iter().filter_map(|key| self.worker.shared.observers.leave(key, waiter)).collect();
+        let (keys, Some(place)) = (std::mem::take(&mut self.keys), self.place) else { return };
+        let next = keys.iter().filter_map(|key| self.worker.shared.observers.leave(key, place)).collect();
         self.tell(next);
     }
 }

@@ -36,8 +36,10 @@ async fn hand_keys(worker: &Rc<Worker>, ready: Vec<Vec<u8>>, cover: Option<Arc<C
     let mut ready = VecDeque::from(ready);
     let mut uncovered = Vec::new();
     while let Some(key) = ready.pop_front() {
-        let mut passed = Vec::new();
-        while let Some(waiter) = worker.shared.observers.first_but(&key, &passed) {
+        let observers = &worker.shared.observers;
+        let mut next = observers.first(&key);
+        // Behind one that was passed or served: whether it has left the line makes no difference.
+        while let Some((place, waiter)) = next {
             match hand(worker, waiter, cover.clone()).await {
                 Taken::Some(changed) => {
                     let is_new = |changed: &Vec<u8>| *changed != key && !ready.contains(changed);
@@ -45,12 +47,13 @@ async fn hand_keys(worker: &Rc<Worker>, ready: Vec<Vec<u8>>, cover: Option<Arc<C
                     ready.extend(changed);
                 }
                 Taken::Nothing => break,
-                Taken::Passed => passed.push(waiter),
+                Taken::Passed => {}
                 Taken::Uncovered => {
                     uncovered.push(key);
                     break;
                 }
             }
+            next = observers.behind(&key, place);
         }
     }
     uncovered

@@ -10,21 +10,21 @@ const fn waiter(number: u64) -> ClientAddress {
 fn waiters_are_told_in_the_order_they_came() {
     let observers = Observers::default();
     assert!(observers.is_empty());
-    observers.wait(b"k", waiter(1), None);
-    observers.wait(b"k", waiter(2), Some(b"d"));
-    observers.wait(b"k", waiter(1), None);
+    let (first, second) = (observers.give_place(), observers.give_place());
+    observers.wait(b"k", second, waiter(2), Some(b"d"));
+    observers.wait(b"k", first, waiter(1), None);
+    observers.wait(b"k", second, waiter(2), None);
     assert!(!observers.changed(b"other"));
     assert!(observers.changed(b"k"));
-    assert_eq!(observers.first_but(b"k", &[]), Some(waiter(1)));
-    assert_eq!(observers.first_but(b"k", &[waiter(1)]), Some(waiter(2)));
-    assert_eq!(observers.first_but(b"k", &[waiter(1), waiter(2)]), None);
+    assert_eq!(observers.first(b"k"), Some((first, waiter(1))));
+    assert_eq!(observers.behind(b"k", first), Some((second, waiter(2))));
+    assert_eq!(observers.behind(b"k", second), None);
     assert_eq!(observers.destinations(b"k", 1), Vec::<Vec<u8>>::new());
     assert_eq!(observers.destinations(b"k", 2), [b"d".to_vec()]);
-    assert_eq!(observers.behind(b"k", waiter(1)), Some(waiter(2)));
-    assert_eq!(observers.behind(b"k", waiter(2)), None);
-    assert_eq!(observers.leave(b"k", waiter(1)), Some(waiter(2)));
+    assert_eq!(observers.leave(b"k", first), Some(waiter(2)));
+    assert_eq!(observers.behind(b"k", first), Some((second, waiter(2))), "its place is known");
     assert!(!observers.is_empty());
-    assert_eq!(observers.leave(b"k", waiter(2)), None);
+    assert_eq!(observers.leave(b"k", second), None);
     assert!(observers.is_empty());
 }
 
@@ -53,8 +53,8 @@ fn many_keys_are_passed_over_in_pieces_each_once() {
     for (number, flag) in (0..1000_u32).zip(&flags) {
         let key = |id: DatabaseId| [&id.number().to_be_bytes()[..], &number.to_be_bytes()].concat();
         observers.watch(&key(id), flag, number % 2 == 0);
-        observers.wait(&key(id), waiter(u64::from(number)), None);
-        observers.wait(&key(next), waiter(5000), None);
+        observers.wait(&key(id), Place(u64::from(number)), waiter(u64::from(number)), None);
+        observers.wait(&key(next), Place(5000), waiter(5000), None);
     }
     let mut pieces = 0;
     pass(|after| {

@@ -283,8 +283,8 @@ impl Transaction {
     /// Lets who waits for these keys longest look.
     fn tell_waiting(&self, ready: &[Vec<u8>]) {
         let shared = &self.worker.shared;
-        let waiters = ready.iter().filter_map(|key| shared.observers.first_but(key, &[]));
-        waiters.for_each(|waiter| shared.look(waiter));
+        let waiters = ready.iter().filter_map(|key| shared.observers.first(key));
+        waiters.for_each(|(_, waiter)| shared.look(waiter));
     }
 
     async fn write(&mut self) -> Result<()> {
