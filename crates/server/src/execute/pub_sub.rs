@@ -7,7 +7,7 @@ use std::rc::Rc;
 use firn_protocol::command::{Command, CommandId, id_of};
 use firn_protocol::resp::{Protocol, Reply};
 
-use super::call::Call;
+use super::call::{Call, Origin};
 use super::scan::check_pattern;
 use crate::bounds::{CHANNEL_BYTES_MAX, KEPT_PATTERN_BYTES_MAX};
 use crate::client::{Client, name_memory_bytes};
@@ -191,6 +191,9 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `SUBSCRIBE channel [channel ...]` and its sisters: a message for each name, in place of a reply.
 async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()> {
+    if topic == Topic::Shard && call.origin != Origin::Client {
+        return Err(Failure::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
     let client = Rc::clone(call.client);
     let names = call.arguments.from(1);
     names.iter().try_for_each(|name| check_length(topic, name))?;

@@ -65,7 +65,8 @@ pub(super) async fn deny(request: &Request<'_>, command: &'static Command, failu
     }
     discard(request.worker, request.client).await;
     unwatch(request.worker, request.client).await;
-    let line = format!("EXECABORT Transaction discarded because of: {}", failure.line());
+    let reason = failure.line().strip_prefix("ERR ").unwrap_or(failure.line());
+    let line = format!("EXECABORT Transaction discarded because of: {reason}");
     request.client.reply(|reply| reply.error(&line));
 }
 

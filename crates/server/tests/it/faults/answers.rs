@@ -7,7 +7,8 @@
 //! C7: names of members that have several scores: ranges of names end with the first score. Neighbours: ZREVRANGEBYLEX,
 //! LIMIT, ZREMRANGEBYLEX, ZRANGESTORE BYLEX.
 //!
-//! C9: EXEC with an argument stays in MULTI. Neighbours: outside of MULTI, DISCARD with an argument, EXEC of a subscriber.
+//! C9: EXEC with an argument stays in MULTI. Neighbours: outside of MULTI, DISCARD with an argument, EXEC of a subscriber,
+//! what Redis refuses within a transaction only.
 
 use firn_protocol::resp::Value;
 
@@ -117,7 +118,7 @@ fn c9_exec_that_is_refused_ends_the_transaction() {
     let served = Served::start(1);
     let client = &mut served.connect();
     let refused =
-        error("EXECABORT Transaction discarded because of: ERR wrong number of arguments for 'exec' command");
+        error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
     client.say("WATCH k");
     client.say("MULTI");
     client.say("SET k v");
@@ -132,8 +133,18 @@ fn c9_exec_that_is_refused_ends_the_transaction() {
     assert_eq!(client.say("EXEC"), error("EXECABORT Transaction discarded because of previous errors."));
     client.say("SUBSCRIBE a");
     let Value::Error(line) = client.say("EXEC") else { panic!("a subscriber may not") };
-    assert!(
-        line.starts_with("EXECABORT Transaction discarded because of: ERR Can't execute 'exec'"),
-        "{line}"
-    );
+    assert!(line.starts_with("EXECABORT Transaction discarded because of: Can't execute 'exec'"), "{line}");
+}
+
+#[test]
+fn c9_sharded_channels_are_not_subscribed_to_within_a_transaction() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    client.say("MULTI");
+    client.say("SSUBSCRIBE a");
+    client.say("SUNSUBSCRIBE a");
+    let Value::Array(replies) = client.say("EXEC") else { panic!("an array") };
+    assert_eq!(replies[0], error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    assert_eq!(replies[1], Value::Array(vec![bulk("sunsubscribe"), bulk("a"), Value::Integer(0)]));
+    assert_eq!(client.say("GET k"), Value::Null, "it is not subscribed");
 }
