@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use firn_engine::KeyspaceId;
 
+use crate::lines::LineKey;
 use crate::store::Databases;
 use crate::worker::{Message, Shared};
 
@@ -44,7 +45,7 @@ impl Cover {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It took something, and waits no more. Others wait for these keys, which that has changed.
-    Some(Vec<Vec<u8>>),
+    Some(Vec<LineKey>),
     /// There is nothing at the key.
     Nothing,
     /// It waits no more, or cannot use what is there: who stands behind it may.

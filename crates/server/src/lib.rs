@@ -50,6 +50,7 @@ mod parameters;
 mod statistics;
 mod slow_log;
 mod latency;
+mod lines;
 mod monitors;
 mod saver;
 mod large_writes;

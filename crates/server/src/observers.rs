@@ -1,17 +1,18 @@
-//! Who is told when a key changes: clients that watch it, and clients that wait for something to stand there.
+//! Clients that are told when a key changes: those that watch it, and those that wait in a line for
+//! something to stand there.
 //!
-//! Both come here while they hold the key's lock, and whoever changes the key tells while holding it: so nobody who
-//! has read a key misses a change that came after.
+//! Both come here while they hold the key's lock, and a command that changes the key tells them while
+//! it holds that lock: a client that has read a key misses no change that comes after.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::datatype::DatabaseId;
 
-use crate::client::{ClientAddress, name_memory_bytes};
+use crate::client::name_memory_bytes;
+use crate::lines::Lines;
 
 /// The keys that one client watches: raised when one of them changes.
 #[derive(Debug, Default)]
@@ -88,8 +89,8 @@ impl WatchFlag {
 pub(crate) struct Observers {
     state: Mutex<State>,
     count: AtomicUsize,
-    /// The next place in line to be given.
-    next_place: AtomicU64,
+    /// Clients that wait.
+    pub(crate) lines: Lines,
 }
 
 #[derive(Debug, Default)]
@@ -127,20 +128,6 @@ const KEYS_TOGETHER: usize = 64;
 struct Observed {
     /// With whether something stood there when it was watched.
     watchers: Vec<(Arc<WatchFlag>, bool)>,
-    /// By their places, longest waiting first.
-    waiters: BTreeMap<Place, Waiter>,
-}
-
-/// When a command began to wait, among all that wait: it keeps its place in every line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(u64);
-
-/// A client in a line.
-#[derive(Debug)]
-struct Waiter {
-    address: ClientAddress,
-    /// Another key of the engine that it changes when it is served.
-    destination: Option<Vec<u8>>,
 }
 
 impl Observers {
@@ -151,7 +138,7 @@ impl Observers {
     /// Whether anybody is to be told of anything. Exact for a key whose lock the caller holds.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
+        self.count.load(Ordering::Acquire) == 0 && self.lines.is_empty()
     }
 
     /// `flag` is raised when `key` changes, at which something stands or not (`is_there`).
@@ -178,72 +165,16 @@ impl Observers {
         let before = observed.watchers.len();
         observed.watchers.retain(|(known, _)| !Arc::ptr_eq(known, flag));
         self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
-        if observed.watchers.is_empty() && observed.waiters.is_empty() {
+        if observed.watchers.is_empty() {
             keys.remove(key);
         }
     }
 
-    /// A place in line behind all that were given before.
-    pub(crate) fn give_place(&self) -> Place {
-        Place(self.next_place.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// `address` stands in line for `key` at its place, unless it does already. Served, it changes
-    /// `destination` too.
-    pub(crate) fn wait(&self, key: &[u8], place: Place, address: ClientAddress, destination: Option<&[u8]>) {
-        let mut state = self.state();
-        let waiters = &mut state.keys.entry(key.to_vec()).or_default().waiters;
-        if let Entry::Vacant(vacant) = waiters.entry(place) {
-            vacant.insert(Waiter { address, destination: destination.map(<[u8]>::to_vec) });
-            self.count.fetch_add(1, Ordering::AcqRel);
+    /// `key` has changed: raises the flags of clients that watch it.
+    pub(crate) fn changed(&self, key: &[u8]) {
+        if let Some(observed) = self.state().keys.get(key) {
+            observed.watchers.iter().for_each(|(flag, _)| flag.raise());
         }
-    }
-
-    /// The client at `place` leaves the line for `key`; who is the first now, and should look.
-    pub(crate) fn leave(&self, key: &[u8], place: Place) -> Option<ClientAddress> {
-        let mut state = self.state();
-        let keys = &mut state.keys;
-        let observed = keys.get_mut(key)?;
-        if observed.waiters.remove(&place).is_some() {
-            self.count.fetch_sub(1, Ordering::AcqRel);
-        }
-        let first = observed.waiters.values().next().map(|first| first.address);
-        if observed.watchers.is_empty() && observed.waiters.is_empty() {
-            keys.remove(key);
-        }
-        first
-    }
-
-    /// Who waits for `key` longest.
-    pub(crate) fn first(&self, key: &[u8]) -> Option<(Place, ClientAddress)> {
-        let state = self.state();
-        let (place, first) = state.keys.get(key)?.waiters.first_key_value()?;
-        Some((*place, first.address))
-    }
-
-    /// Who stands next behind `place` in the line for `key`.
-    pub(crate) fn behind(&self, key: &[u8], place: Place) -> Option<(Place, ClientAddress)> {
-        let state = self.state();
-        let mut behind = state.keys.get(key)?.waiters.range((Bound::Excluded(place), Bound::Unbounded));
-        behind.next().map(|(place, next)| (*place, next.address))
-    }
-
-    /// Keys of the engine that those who wait longest for `key`, up to `waiters_max` of them, change when they are served.
-    pub(crate) fn destinations(&self, key: &[u8], waiters_max: usize) -> Vec<Vec<u8>> {
-        let state = self.state();
-        let keys = &state.keys;
-        let Some(observed) = keys.get(key) else { return Vec::new() };
-        let waiters = observed.waiters.values().take(waiters_max);
-        waiters.filter_map(|waiter| waiter.destination.clone()).collect()
-    }
-
-    /// `key` has changed: raises the flags of who watches it, and says whether somebody waits for it.
-    pub(crate) fn changed(&self, key: &[u8]) -> bool {
-        let state = self.state();
-        let keys = &state.keys;
-        let Some(observed) = keys.get(key) else { return false };
-        observed.watchers.iter().for_each(|(flag, _)| flag.raise());
-        !observed.waiters.is_empty()
     }
 
     /// What stood at `key` had expired and was removed: a change for who watched it while it was there, and for nobody else.
@@ -300,14 +231,13 @@ impl Observers {
     }
 
     /// Some keys of the database `id`, from `after` on, have changed: a client that watches one that was
-    /// moved to `new` watches it only there, and others are told. Adds the clients that wait for
-    /// the keys, each as often as it does. The last key looked at; `None` if that was all.
+    /// moved to `new` watches it only there, and others are told. The last key looked at; `None` if
+    /// that was all.
     pub(crate) fn keys_changed(
         &self,
         id: DatabaseId,
         new: Option<DatabaseId>,
         after: Option<&[u8]>,
-        waiters: &mut Vec<ClientAddress>,
     ) -> Option<Vec<u8>> {
         let mut state = self.state();
         let (mut last, mut left) = (None, Vec::new());
@@ -322,8 +252,7 @@ impl Observers {
                 !has_moved
             });
             self.count.fetch_sub(before - observed.watchers.len(), Ordering::AcqRel);
-            waiters.extend(observed.waiters.values().map(|waiter| waiter.address));
-            if observed.watchers.is_empty() && observed.waiters.is_empty() {
+            if observed.watchers.is_empty() {
                 left.push(key.clone());
             }
             last = Some(key.clone());

@@ -13,6 +13,7 @@ use super::{Request, access, blocking, dispatch, generic, script, transactions};
 use crate::bounds::LOCKED_KEYS_MAX;
 use crate::failure::{Failure, Result};
 use crate::handover::Cover;
+use crate::lines::LineKey;
 use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
 use crate::transaction::{Key, Transaction};
 use crate::worker::Worker;
@@ -222,14 +223,16 @@ impl LockNames {
     /// again. The locks of all names are held, so that nobody begins to wait meanwhile.
     fn add_destinations(&mut self, worker: &Worker) -> bool {
         let count = self.names.len();
-        if !worker.shared.is_any_key_observed() || count > COVERED_NAMES_MAX {
+        let lines = &worker.shared.observers.lines;
+        if lines.is_empty() || count > COVERED_NAMES_MAX {
             return false;
         }
         let mut index = 0;
         while index < self.names.len() && self.names.len() - count < DESTINATIONS_MAX {
-            let destinations = worker.shared.observers.destinations(&self.names[index].1, DESTINATIONS_MAX);
-            for destination in destinations {
-                let name = (self.keyspaces.keys, destination);
+            let line = LineKey::of(&self.databases, &self.names[index].1);
+            let destinations = line.map(|line| lines.destinations(&line, DESTINATIONS_MAX));
+            for destination in destinations.into_iter().flatten() {
+                let name = (self.keyspaces.keys, destination.engine_key(&self.databases));
                 if !self.names.contains(&name) {
                     self.names.push(name);
                 }

@@ -2,8 +2,8 @@
 //!
 //! Such a command tries under the locks of its keys. If there is nothing, it stands in line at each key, lets go of the
 //! locks, and waits until another command that writes one of the keys hands it over ([`serving`](super::serving)): then it
-//! tries again, under that command's locks. What no command hands over (databases that were swapped) it is told of, and
-//! looks for under its own locks.
+//! tries again, under that command's locks. What comes with a database that is swapped it is handed too, but takes
+//! under its own locks.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,8 +22,8 @@ use crate::access::permit;
 use crate::client::{Client, ClientAddress, Unblock, name_memory_bytes};
 use crate::failure::{Failure, Result};
 use crate::handover::{Handed, Taken};
-use crate::observers::Place;
-use crate::transaction::{Collection, Key, Transaction};
+use crate::lines::{LineKey, Lines, Place};
+use crate::transaction::{Collection, Transaction};
 use crate::worker::{Told, Turns, Worker};
 
 /// What a try came to.
@@ -176,7 +176,9 @@ const LEFT_AT_ONCE_MAX: usize = 64;
 struct Line<'a> {
     worker: &'a Rc<Worker>,
     client: &'a Rc<Client>,
-    keys: BTreeSet<Vec<u8>>,
+    keys: BTreeSet<LineKey>,
+    /// First clients of lines that it has left.
+    next: Vec<ClientAddress>,
     /// Where it stands in each line, since it first stood in one.
     place: Option<Place>,
     /// It has waited at least once.
@@ -193,6 +195,7 @@ impl<'a> Line<'a> {
             worker,
             client,
             keys: BTreeSet::new(),
+            next: Vec::new(),
             place: None,
             has_waited: false,
             is_counted: false,
@@ -204,23 +207,23 @@ impl<'a> Line<'a> {
         self.worker.address_of(self.client)
     }
 
+    fn lines(&self) -> &'a Lines {
+        &self.worker.shared.observers.lines
+    }
+
     async fn stand(&mut self, wait: &Wait) {
-        if let (Some(old), Some(new)) = (self.keys.first(), wait.keys.first())
-            && !old.starts_with(&new.database.number().to_be_bytes())
-        {
-            // The database was flushed or swapped: its old keys are not what the client waits for.
-            self.leave().await;
-        }
-        let (mut turns, observers) = (Turns::new(self.worker), &self.worker.shared.observers);
-        let place = *self.place.get_or_insert_with(|| observers.give_place());
-        let destination = wait.destination.as_ref().map(Key::bytes);
-        for key in wait.keys.iter().map(Key::bytes) {
-            if self.keys.insert(key.to_vec()) {
-                observers.wait(key, place, self.waiter(), destination);
+        let (mut turns, lines) = (Turns::new(self.worker), self.lines());
+        let place = *self.place.get_or_insert_with(|| lines.give_place());
+        let index = self.client.database.get();
+        let destination = wait.destination.as_ref().map(|key| LineKey::new(index, key.bytes()));
+        for key in wait.keys.iter().map(|key| LineKey::new(index, key.bytes())) {
+            turns.step(key.bytes().len()).await;
+            if !self.keys.contains(&key) {
+                lines.stand(&key, place, self.waiter(), destination.as_ref());
                 let waiting_bytes = &self.client.waiting_bytes;
-                waiting_bytes.set(waiting_bytes.get() + name_memory_bytes(key));
+                waiting_bytes.set(waiting_bytes.get() + name_memory_bytes(key.bytes()));
+                self.keys.insert(key);
             }
-            turns.step(key.len()).await;
         }
         if !self.keys.is_empty() && !std::mem::replace(&mut self.is_counted, true) {
             self.worker.shared.waiting_count.fetch_add(1, Ordering::AcqRel);
@@ -231,10 +234,10 @@ impl<'a> Line<'a> {
     async fn pass_on(&self) {
         let (mut turns, Some(place)) = (Turns::new(self.worker), self.place) else { return };
         for key in &self.keys {
-            if let Some((_, next)) = self.worker.shared.observers.behind(key, place) {
+            if let Some((_, next)) = self.lines().behind(key, place) {
                 self.worker.shared.look(next);
             }
-            turns.step(key.len()).await;
+            turns.step(key.bytes().len()).await;
         }
     }
 
@@ -251,21 +254,21 @@ impl<'a> Line<'a> {
         let (mut next, mut turns) = (Vec::new(), Turns::new(self.worker));
         self.wait_no_more();
         while let (Some(key), Some(place)) = (self.keys.pop_first(), self.place) {
-            next.extend(self.worker.shared.observers.leave(&key, place));
+            next.extend(self.lines().leave(&key, place));
             let waiting_bytes = &self.client.waiting_bytes;
-            waiting_bytes.set(waiting_bytes.get() - name_memory_bytes(&key));
-            turns.step(key.len()).await;
+            waiting_bytes.set(waiting_bytes.get() - name_memory_bytes(key.bytes()));
+            turns.step(key.bytes().len()).await;
         }
         next
     }
 
     /// The client has what it waited for. Very many places it gives up only when the command that
     /// gave it that goes on: handed something there meanwhile, it takes nothing, and the
-    /// next client in line has its turn.
+    /// next client in line has its turn. What it was told of and has not taken is for those behind
+    /// it, once the command is over.
     async fn is_served(&mut self) {
-        self.is_told = false;
         match self.keys.len() <= LEFT_AT_ONCE_MAX {
-            true => drop(self.leave().await),
+            true => self.next = self.leave().await,
             false => self.wait_no_more(),
         }
     }
@@ -280,7 +283,8 @@ impl<'a> Line<'a> {
 
     /// Gives up the places. Others have their turns meanwhile.
     async fn end(mut self) {
-        let next = self.leave().await;
+        let mut next = std::mem::take(&mut self.next);
+        next.extend(self.leave().await);
         self.tell(next);
     }
 
@@ -298,7 +302,7 @@ impl Drop for Line<'_> {
         self.wait_no_more();
         self.client.waiting_bytes.set(0);
         let (keys, Some(place)) = (std::mem::take(&mut self.keys), self.place) else { return };
-        let next = keys.iter().filter_map(|key| self.worker.shared.observers.leave(key, place)).collect();
+        let next = keys.iter().filter_map(|key| self.lines().leave(key, place)).collect();
         self.tell(next);
     }
 }

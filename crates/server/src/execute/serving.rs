@@ -12,12 +12,13 @@ use firn_engine::KeyLocks;
 
 use crate::client::ClientAddress;
 use crate::handover::{Cover, Look, Taken};
+use crate::lines::LineKey;
 use crate::worker::{Message, Worker};
 
 /// Lets who waits for the keys `ready` look at them, and returns when all have. `locks` are those of `cover`.
 pub(super) async fn hand_over(
     worker: &Rc<Worker>,
-    ready: Vec<Vec<u8>>,
+    ready: Vec<LineKey>,
     locks: Option<KeyLocks>,
     cover: impl FnOnce() -> Cover,
 ) {
@@ -26,24 +27,29 @@ pub(super) async fn hand_over(
     }
     let uncovered = hand_keys(worker, ready, Some(Arc::new(cover()))).await;
     drop(locks);
-    // Whose destinations were not locked: they lock for themselves, still before the next command of this client.
+    // Clients whose keys or destinations were not locked: they lock for themselves, still before the next command of this client.
     let left = hand_keys(worker, uncovered, None).await;
     debug_assert!(left.is_empty(), "who locks for itself is covered");
 }
 
-/// Hands each key to those who stand in line for it; the keys where somebody needs locks that are not held.
-async fn hand_keys(worker: &Rc<Worker>, ready: Vec<Vec<u8>>, cover: Option<Arc<Cover>>) -> Vec<Vec<u8>> {
+/// Hands each key to the clients in line for it; the keys whose locks are not held, or where a client
+/// needs locks that are not.
+async fn hand_keys(worker: &Rc<Worker>, ready: Vec<LineKey>, cover: Option<Arc<Cover>>) -> Vec<LineKey> {
     let mut ready = VecDeque::from(ready);
     let mut uncovered = Vec::new();
+    let (lines, keyspace) = (&worker.shared.observers.lines, worker.shared.store.keyspaces.keys);
     while let Some(key) = ready.pop_front() {
-        let observers = &worker.shared.observers;
-        let mut next = observers.first(&key);
+        if cover.as_ref().is_some_and(|cover| !cover.has(keyspace, &key.engine_key(&cover.databases()))) {
+            uncovered.push(key);
+            continue;
+        }
+        let mut next = lines.first(&key);
         // Behind one that was passed or served: whether it has left the line makes no difference.
         while let Some((place, waiter)) = next {
             match hand(worker, waiter, cover.clone()).await {
                 Taken::Some(changed) => {
-                    let is_new = |changed: &Vec<u8>| *changed != key && !ready.contains(changed);
-                    let changed: Vec<Vec<u8>> = changed.into_iter().filter(is_new).collect();
+                    let is_new = |changed: &LineKey| *changed != key && !ready.contains(changed);
+                    let changed: Vec<LineKey> = changed.into_iter().filter(is_new).collect();
                     ready.extend(changed);
                 }
                 Taken::Nothing => break,
@@ -53,7 +59,7 @@ async fn hand_keys(worker: &Rc<Worker>, ready: Vec<Vec<u8>>, cover: Option<Arc<C
                     break;
                 }
             }
-            next = observers.behind(&key, place);
+            next = lines.behind(&key, place);
         }
     }
     uncovered

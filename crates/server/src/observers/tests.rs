@@ -1,32 +1,6 @@
-//! Watchers and waiters of keys, told one by one.
+//! Watchers of keys, told one by one.
 
 use super::*;
-
-const fn waiter(number: u64) -> ClientAddress {
-    ClientAddress { worker: 0, id: 0, number }
-}
-
-#[test]
-fn waiters_are_told_in_the_order_they_came() {
-    let observers = Observers::default();
-    assert!(observers.is_empty());
-    let (first, second) = (observers.give_place(), observers.give_place());
-    observers.wait(b"k", second, waiter(2), Some(b"d"));
-    observers.wait(b"k", first, waiter(1), None);
-    observers.wait(b"k", second, waiter(2), None);
-    assert!(!observers.changed(b"other"));
-    assert!(observers.changed(b"k"));
-    assert_eq!(observers.first(b"k"), Some((first, waiter(1))));
-    assert_eq!(observers.behind(b"k", first), Some((second, waiter(2))));
-    assert_eq!(observers.behind(b"k", second), None);
-    assert_eq!(observers.destinations(b"k", 1), Vec::<Vec<u8>>::new());
-    assert_eq!(observers.destinations(b"k", 2), [b"d".to_vec()]);
-    assert_eq!(observers.leave(b"k", first), Some(waiter(2)));
-    assert_eq!(observers.behind(b"k", first), Some((second, waiter(2))), "its place is known");
-    assert!(!observers.is_empty());
-    assert_eq!(observers.leave(b"k", second), None);
-    assert!(observers.is_empty());
-}
 
 /// Passes over all, in pieces; the last key of the last but one.
 fn pass(mut piece: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
@@ -40,7 +14,7 @@ fn pass(mut piece: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Option<Vec<u
 fn flush(observers: &Observers, id: DatabaseId, new: DatabaseId) {
     observers.begin_changes([id].into_iter());
     pass(|after| observers.keys_change(id, Some(new), after));
-    pass(|after| observers.keys_changed(id, Some(new), after, &mut Vec::new()));
+    pass(|after| observers.keys_changed(id, Some(new), after));
     observers.have_changed();
 }
 
@@ -53,8 +27,7 @@ fn many_keys_are_passed_over_in_pieces_each_once() {
     for (number, flag) in (0..1000_u32).zip(&flags) {
         let key = |id: DatabaseId| [&id.number().to_be_bytes()[..], &number.to_be_bytes()].concat();
         observers.watch(&key(id), flag, number % 2 == 0);
-        observers.wait(&key(id), Place(u64::from(number)), waiter(u64::from(number)), None);
-        observers.wait(&key(next), Place(5000), waiter(5000), None);
+        observers.watch(&key(next), &Arc::new(WatchFlag::default()), true);
     }
     let mut pieces = 0;
     pass(|after| {
@@ -63,9 +36,12 @@ fn many_keys_are_passed_over_in_pieces_each_once() {
     });
     assert_eq!(pieces, 1000 / KEYS_TOGETHER + 2);
     assert!(flags.iter().all(|flag| flag.is_raised()), "a database that is swapped has no successor");
-    let mut waiters = Vec::new();
-    pass(|after| observers.keys_changed(id, None, after, &mut waiters));
-    assert_eq!(waiters, (0..1000).map(waiter).collect::<Vec<_>>());
+    let mut pieces = 0;
+    pass(|after| {
+        pieces += 1;
+        observers.keys_changed(id, None, after)
+    });
+    assert_eq!(pieces, 1000 / KEYS_TOGETHER + 2);
 }
 
 #[test]
@@ -82,7 +58,7 @@ fn who_watches_for_what_is_not_there_watches_on_when_databases_are_flushed() {
     let late = Arc::new(WatchFlag::default());
     observers.watch(&key(id(0)), &late, false);
     assert!(late.is_raised(), "it came after the flush had begun");
-    pass(|after| observers.keys_changed(id(0), Some(id(9)), after, &mut Vec::new()));
+    pass(|after| observers.keys_changed(id(0), Some(id(9)), after));
     observers.have_changed();
     observers.unwatch(&key(id(0)), &late);
     assert!(there.is_raised() && !missing.is_raised());

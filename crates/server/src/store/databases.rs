@@ -63,6 +63,13 @@ impl Databases {
         flushed.map(|(before, now)| (before.id, now.id)).collect()
     }
 
+    /// Indexes that mean a database which another one meant `before`.
+    pub(crate) fn moved_since(&self, before: &Self) -> Vec<u32> {
+        let pairs = (0..).zip(self.by_index.iter().zip(&before.by_index));
+        let changed = pairs.filter(|(_, (now, old))| now.id != old.id && before.with_id(now.id).is_some());
+        changed.map(|(index, _)| index).collect()
+    }
+
     /// Which databases an index meant `before` that means another one now.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<DatabaseId> {
         let pairs = self.by_index.iter().zip(&before.by_index);

@@ -1,6 +1,5 @@
 //! Databases as wholes.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Purge};
 
 use super::Transaction;
 use crate::failure::{Failure, Result};
+use crate::lines::LineKey;
 use crate::store::{Database, Databases};
 use crate::worker::{Turns, Worker};
 
@@ -71,9 +71,13 @@ impl Transaction {
         let (flushed, changed) = (databases.flushed_since(&before), databases.changed_since(&before));
         let successor = |id| flushed.iter().find(|(old, _)| *old == id).map(|(_, new)| *new);
         let changed: Vec<_> = changed.into_iter().map(|id| (id, successor(id))).collect();
+        let moved = databases.moved_since(&before);
         begin_changes(&worker, &changed).await;
-        store.databases.store(Arc::new(databases));
+        self.view_of_databases = Arc::new(databases);
+        store.databases.store(Arc::clone(&self.view_of_databases));
         end_changes(&worker, &changed).await;
+        let brought = brought(&worker, &self.view_of_databases, &moved).await;
+        self.ready.extend(brought);
     }
 }
 
@@ -98,21 +102,37 @@ async fn begin_changes(worker: &Worker, changed: &[Change]) {
     }
 }
 
-/// The databases are others now: each client that waits for one of their keys looks, once.
+/// The databases are others now: tells clients that watch keys of them.
 async fn end_changes(worker: &Worker, changed: &[Change]) {
     let observers = &worker.shared.observers;
     let mut turns = Turns::new(worker);
-    let (mut waiters, mut told) = (Vec::new(), HashSet::new());
     for (id, new) in changed {
-        let mut last = observers.keys_changed(*id, *new, None, &mut waiters);
+        let mut last = observers.keys_changed(*id, *new, None);
         while let Some(key) = last {
-            waiters
-                .drain(..)
-                .filter(|waiter| told.insert(*waiter))
-                .for_each(|waiter| worker.shared.look(waiter));
             turns.step(PASS_BYTES).await;
-            last = observers.keys_changed(*id, *new, Some(&key), &mut waiters);
+            last = observers.keys_changed(*id, *new, Some(&key));
         }
     }
     observers.have_changed();
+}
+
+/// Keys that clients wait for and where something stands, of indexes that mean other databases now.
+async fn brought(worker: &Worker, databases: &Databases, indexes: &[u32]) -> Vec<LineKey> {
+    let lines = &worker.shared.observers.lines;
+    let keyspace = worker.shared.store.keyspaces.keys;
+    let (mut brought, mut turns) = (Vec::new(), Turns::new(worker));
+    for index in indexes {
+        let mut keys = lines.some_keys(*index, None);
+        while let Some(last) = keys.last().cloned() {
+            for key in keys {
+                turns.step(key.bytes().len()).await;
+                // What cannot be read its clients are told of, as they try.
+                if worker.is_stored(keyspace, &key.engine_key(databases)).await.unwrap_or(true) {
+                    brought.push(key);
+                }
+            }
+            keys = lines.some_keys(*index, Some(&last));
+        }
+    }
+    brought
 }

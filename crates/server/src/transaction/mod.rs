@@ -28,6 +28,7 @@ use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation, Purge
 
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
+use crate::lines::LineKey;
 use crate::purge_queue::PurgeRecord;
 use crate::store::{Databases, Keyspaces, NextGeneration};
 use crate::subscriptions::{Addressee, Published};
@@ -66,7 +67,7 @@ pub(crate) struct Transaction {
     /// Keys that changed, for those who watch or wait for them.
     touched: Vec<Vec<u8>>,
     /// Keys that were written to and that somebody waits for.
-    ready: Vec<Vec<u8>>,
+    ready: Vec<LineKey>,
     /// Keys at which something had expired and is removed.
     rid: Vec<Vec<u8>>,
     /// Messages to be sent once it is written.
@@ -272,7 +273,7 @@ impl Transaction {
 
     /// As [`commit`](Self::commit), but who waits for keys is not told: these keys are returned, and the caller hands them
     /// over.
-    pub(crate) async fn commit_ready(&mut self) -> Result<Vec<Vec<u8>>> {
+    pub(crate) async fn commit_ready(&mut self) -> Result<Vec<LineKey>> {
         self.write().await?;
         for (message, addressees) in self.messages.drain(..) {
             self.worker.publish(message, addressees);
@@ -281,9 +282,9 @@ impl Transaction {
     }
 
     /// Lets who waits for these keys longest look.
-    fn tell_waiting(&self, ready: &[Vec<u8>]) {
+    fn tell_waiting(&self, ready: &[LineKey]) {
         let shared = &self.worker.shared;
-        let waiters = ready.iter().filter_map(|key| shared.observers.first(key));
+        let waiters = ready.iter().filter_map(|key| shared.observers.lines.first(key));
         waiters.for_each(|(_, waiter)| shared.look(waiter));
     }
 
@@ -339,8 +340,24 @@ impl Transaction {
     /// Tells who watches a key that was written to; keys that somebody waits for are `ready` then.
     fn tell_observers(&mut self) {
         let shared = &self.worker.shared;
+        let lines = &shared.observers.lines;
+        let databases = shared.store.databases.load();
+        let is_outdated = !Arc::ptr_eq(&databases, &self.view_of_databases);
         for key in self.touched.drain(..) {
-            if shared.observers.changed(&key) && !self.ready.contains(&key) {
+            shared.observers.changed(&key);
+            if lines.is_empty() {
+                continue;
+            }
+            if is_outdated
+                && let Some((_, first)) = LineKey::of(&databases, &key).and_then(|key| lines.first(&key))
+            {
+                // Databases were swapped since the locks were taken, maybe before this was written.
+                shared.look(first);
+            }
+            if let Some(key) = LineKey::of(&self.view_of_databases, &key)
+                && lines.has(&key)
+                && !self.ready.contains(&key)
+            {
                 self.ready.push(key);
             }
         }

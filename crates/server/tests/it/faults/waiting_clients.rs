@@ -1,6 +1,8 @@
 //! C2: `BLPOP` waits; `RPUSH` and `LPOP` in one pipeline. The waiting client gets the element within the push, not the pusher's
 //! next command. Neighbours: `BLMOVE` and a chain of them, several waiting in line, `BZPOPMIN`, `BLMPOP` over two lists, a push
 //! inside MULTI and in a script, one who waits for another type, one whose connection or time ends.
+//!
+//! After FLUSHALL, FLUSHDB or SWAPDB those in line were served in another order.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -97,6 +99,110 @@ fn c2_those_in_line_are_served_in_their_order() {
     assert_eq!(pusher.say("ZADD k 7 m"), Value::Integer(1));
     assert_eq!(waiters[1].reply(), Some(array(&["k", "m", "7"])));
     assert_eq!(pusher.say("EXISTS k"), Value::Integer(0));
+}
+
+/// Clients that wait for `k` in the order in which they are returned.
+fn line(served: &Served, lines: &[&str]) -> Vec<Client> {
+    let mut waiters: Vec<Client> = lines.iter().map(|_| served.connect()).collect();
+    for (waiter, line) in waiters.iter_mut().zip(lines) {
+        wait(served, waiter, line);
+    }
+    waiters
+}
+
+fn in_order(waiters: &mut [Client], what: &str) {
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        assert_eq!(waiter.reply(), Some(array(&["k", &number.to_string()])), "{what}");
+    }
+}
+
+#[test]
+fn c2_lines_keep_their_order_when_databases_change() {
+    const WAITERS: usize = 20;
+    let served = Served::start(3);
+    let pusher = &mut served.connect();
+    let numbers: Vec<String> = (0..WAITERS).map(|number| number.to_string()).collect();
+    let together = format!("RPUSH k {}", numbers.join(" "));
+    let singly: Vec<String> = numbers.iter().map(|number| format!("RPUSH k {number}")).collect();
+    for changes in [
+        &["FLUSHALL"][..],
+        &["FLUSHDB"],
+        &["SWAPDB 0 1"],
+        &["SWAPDB 1 0", "SWAPDB 0 1", "FLUSHDB", "SWAPDB 3 0", "FLUSHALL"],
+        &["MULTI", "FLUSHALL", "SET x 1", "EXEC"],
+        &["MULTI", "SWAPDB 0 2", "FLUSHDB", "SWAPDB 2 5", "EXEC"],
+        &["EVAL redis.call('FLUSHALL') 0"],
+    ] {
+        let what = changes.join(", ");
+        for round in 0..4 {
+            let waiters = &mut line(&served, &["BLPOP k other 0"; WAITERS]);
+            // All at once, and after the clients have looked.
+            pipeline(pusher, changes);
+            if round % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            match round < 2 {
+                true => drop(pipeline(pusher, &[&together])),
+                false => drop(pipeline(pusher, &singly.iter().map(String::as_str).collect::<Vec<_>>())),
+            }
+            in_order(waiters, &what);
+            assert_eq!(pusher.say("EXISTS k"), Value::Integer(0), "{what}");
+        }
+    }
+    assert_eq!(served.server.waiting_count(), 0);
+}
+
+#[test]
+fn c2_what_a_swap_brings_goes_to_the_line_in_order() {
+    const WAITERS: usize = 20;
+    let served = Served::start(3);
+    let pusher = &mut served.connect();
+    let numbers: Vec<String> = (0..WAITERS).map(|number| number.to_string()).collect();
+    for round in 0..10 {
+        pipeline(pusher, &["SELECT 1", &format!("RPUSH k {}", numbers.join(" ")), "SELECT 0"]);
+        let waiters = &mut line(&served, &["BLPOP k 0"; WAITERS]);
+        assert_eq!(pusher.say("SWAPDB 0 1"), Value::Simple("OK".into()), "{round}");
+        in_order(waiters, "SWAPDB");
+        assert_eq!(pusher.say("EXISTS k"), Value::Integer(0));
+    }
+}
+
+#[test]
+fn c2_swaps_beside_pushes_leave_no_client_waiting_for_what_is_there() {
+    const EACH: usize = 2000;
+    let served = Served::start(3);
+    let connect = |index: usize| {
+        let mut client = served.connect();
+        client.say(&format!("SELECT {index}"));
+        client
+    };
+    let (taken, left) = std::thread::scope(|scope| {
+        let waiters: Vec<_> = [0, 0, 1, 1]
+            .map(|index| {
+                let mut client = connect(index);
+                let mut take = move || (0..).find(|_| client.say("BLPOP k 0") == array(&["k", "end"]));
+                scope.spawn(move || take().expect("it ends"))
+            })
+            .into();
+        let pushers = [0, 1].map(|index| {
+            let mut client = connect(index);
+            scope.spawn(move || (0..EACH).for_each(|number| drop(client.say(&format!("RPUSH k {number}")))))
+        });
+        let swapper = &mut connect(2);
+        while pushers.iter().any(|pusher| !pusher.is_finished()) {
+            pipeline(swapper, &["SWAPDB 0 1", "SWAPDB 1 2", "SWAPDB 2 1"]);
+        }
+        let start = Instant::now();
+        while served.server.waiting_count() < waiters.len() && start.elapsed() < Duration::from_secs(5) {
+            std::thread::yield_now();
+        }
+        let left = [0, 1].map(|index| {
+            pipeline(swapper, &[&format!("SELECT {index}"), "LLEN k", "RPUSH k end end"]).swap_remove(1)
+        });
+        (waiters.into_iter().map(|waiter| waiter.join().expect("it takes")).sum::<usize>(), left)
+    });
+    assert_eq!(left, [Value::Integer(0), Value::Integer(0)], "two clients wait for each list");
+    assert_eq!(taken, 2 * EACH);
 }
 
 #[test]
