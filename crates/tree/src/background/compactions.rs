@@ -4,6 +4,7 @@ use super::busy::Busy;
 use super::{Task, Work};
 use crate::compact::expired::pick_expired;
 use crate::compact::hiding::pick_hiding;
+use crate::compact::kept::pick_kept;
 use crate::compact::pick::{Choice, PickRules, first_with_room, pick, pick_for_deletes};
 use crate::compact::seeks::pick_for_reads;
 use crate::compact::small::{OfKeyspace, together};
@@ -94,10 +95,11 @@ impl Database {
             let share_max = self.garbage_share_max(keyspace) * part;
             let rules = PickRules { share_max, ..rules };
             let looks = &keyspace.observed.looks;
-            let pickers: [&dyn Fn() -> Option<Choice>; 5] = [
+            let pickers: [&dyn Fn() -> Option<Choice>; 6] = [
                 &|| pick(levels, &rules, &taken),
                 &|| pick_hiding(levels, &rules, &taken),
                 &|| pick_expired(levels, &rules, &taken),
+                &|| pick_kept(levels, &rules, &taken),
                 &|| pick_for_deletes(levels, &rules, &taken, &looks.partly()),
                 &|| pick_for_reads(levels, &rules, &taken, &keyspace.observed.seeks),
             ];

@@ -11,7 +11,7 @@ use super::pick::{Choice, PickRules};
 use crate::version::{Levels, Table};
 
 /// More urgent than this it never is: drains do not wait for it.
-const SCORE_MAX: f64 = 1.9;
+pub(super) const SCORE_MAX: f64 = 1.9;
 
 /// The table of which the largest share has expired, if in all of them more has than `rules` allow;
 /// never one of `busy`.

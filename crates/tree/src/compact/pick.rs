@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use firn_format::Sequence;
 use firn_format::key::key_hash;
 
 use super::reclaim::PartlyHidden;
@@ -49,6 +50,8 @@ pub(crate) struct PickRules {
     pub(crate) room_bytes: u64,
     /// What expires by this time has expired, in milliseconds since the Unix epoch.
     pub(crate) now_ms: u64,
+    /// Of the oldest snapshot; it sees records of smaller sequences alone.
+    pub(crate) oldest_snapshot: Sequence,
 }
 
 /// Tables to rewrite together.

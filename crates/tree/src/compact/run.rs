@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::{Error, ErrorKind, Result};
+use firn_format::Sequence;
 use firn_format::table::{Compression as Codec, ReferenceSet};
 use firn_jobs::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of,
@@ -75,6 +76,7 @@ impl Database {
             relief_only: false,
             room_bytes: u64::MAX,
             now_ms: self.now_ms(),
+            oldest_snapshot: self.snapshots.sequences().first().copied().unwrap_or(Sequence::MAX),
         }
     }
 

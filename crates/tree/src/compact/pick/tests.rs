@@ -17,6 +17,7 @@ use crate::compact::hiding::pick_hiding;
 use crate::version::{Levels, Table};
 
 mod expired;
+mod kept;
 mod model;
 mod random;
 mod room;
@@ -34,6 +35,7 @@ const RULES: PickRules = PickRules {
     relief_only: false,
     room_bytes: u64::MAX,
     now_ms: 0,
+    oldest_snapshot: Sequence::MAX,
 };
 
 /// Any file: picking looks at what the manifest says of tables, never into them.

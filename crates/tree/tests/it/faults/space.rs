@@ -236,6 +236,28 @@ fn p3_values_beside_the_tree_are_given_back() {
     }
 }
 
+/// A flush under a snapshot writes what is deleted with its tombstone.
+#[test]
+fn p3_what_a_snapshot_kept_is_given_back() {
+    for (bytes, separate_bytes) in [(4 << 10, 1 << 10), (4 << 10, u32::MAX)] {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::new(TreeSettings { separate_bytes, ..settings() });
+        let tree = open_at(&world, dir.path());
+        fill(&tree, KEYSPACE_DEFAULT, 9_000, bytes);
+        let snapshot = tree.snapshot().unwrap();
+        let mut writer = session(&tree);
+        let gone = (0..9_000).filter(|number| number % 9 != 1);
+        gone.for_each(|number| delete(&mut writer, KEYSPACE_DEFAULT, &key(number)));
+        rest(&world, &tree, 20);
+        let before = disk_bytes(dir.path());
+        assert!(before > 9_000 * bytes as u64, "{before} bytes of disk: the snapshot keeps them");
+        drop(snapshot);
+        rest(&world, &tree, 60);
+        assert_small(dir.path(), &tree, 1_000 * bytes as u64);
+        assert_eq!(get_in(&mut writer, KEYSPACE_DEFAULT, &key(1)), Some(value(1, bytes)));
+    }
+}
+
 #[test]
 fn p3_of_values_beside_the_tree_that_never_left_the_buffer_nothing_stays() {
     let dir = tempfile::tempdir().unwrap();

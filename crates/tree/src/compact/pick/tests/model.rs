@@ -1,5 +1,6 @@
 //! What picking costs: a keyspace of records of one byte, filled and overwritten, with no file ever written.
 
+use firn_format::Sequence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -244,6 +245,7 @@ fn rules(buffer: u64, tables_per_buffer: f64) -> PickRules {
         relief_only: false,
         room_bytes: u64::MAX,
         now_ms: 0,
+        oldest_snapshot: Sequence::MAX,
     }
 }
 

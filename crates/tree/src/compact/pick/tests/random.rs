@@ -1,5 +1,6 @@
 //! Random levels, with several choices in progress at once: an older version must never end above a newer one.
 
+use firn_format::Sequence;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -174,6 +175,7 @@ fn life(seed: u64) {
         relief_only: false,
         room_bytes: u64::MAX,
         now_ms: 0,
+        oldest_snapshot: Sequence::MAX,
     };
     for _ in 0..world.random.usize(10..200) {
         match world.random.u8(..3) {
