@@ -75,7 +75,8 @@ impl Expiring {
         expired.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
-    /// Times in milliseconds since the Unix epoch, each with the bytes that expire by it and not by the one before.
+    /// Times in milliseconds since the Unix epoch, each with the bytes that expire by it and not by
+    /// the one before.
     pub fn points(&self) -> &[(u64, u64)] {
         &self.points
     }

@@ -68,7 +68,8 @@ impl Table {
         !self.reader.properties().expiring.is_empty()
     }
 
-    /// Which part of its bytes, and of the values beside the tree that it refers to, has expired at `now_ms`, at least.
+    /// Which part of its bytes, and of the values beside the tree that it refers to, has expired at
+    /// `now_ms`, at least.
     pub(crate) fn expired_share(&self, now_ms: u64) -> f64 {
         let properties = self.reader.properties();
         let expired = properties.expiring.expired_bytes(now_ms);
