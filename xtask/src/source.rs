@@ -66,6 +66,19 @@ impl<'t> Source<'t> {
         self.text.lines().count().saturating_sub(tests)
     }
 
+    /// Lines of code outside tests: neither blank nor nothing but comment.
+    pub(crate) fn production_code_line_count(&self) -> usize {
+        let tests = self.test_ranges();
+        let mut begin = 0;
+        let mut count = 0;
+        for line in self.masked.split(|&byte| byte == b'\n') {
+            let is_test = tests.iter().any(|range| range.contains(&begin));
+            count += usize::from(!is_test && !line.trim_ascii().is_empty());
+            begin += line.len() + 1;
+        }
+        count
+    }
+
     /// Functions with bodies outside tests.
     pub(crate) fn production_functions(&self) -> Vec<Function> {
         let tests = self.test_ranges();

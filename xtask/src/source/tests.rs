@@ -44,6 +44,12 @@ fn test_code_is_not_production() {
 }
 
 #[test]
+fn comments_blank_lines_and_tests_are_not_code() {
+    let text = "//! Head.\n\n/// Of `f`.\nfn f() { // ends\n    /* a\n    b */\n}\n\n#[test]\nfn t() {\n}\n";
+    assert_eq!(Source::new(text).production_code_line_count(), 2);
+}
+
+#[test]
 fn module_lines_know_their_attributes_and_surroundings() {
     let line = |name: &str, inside: &[&str], path: Option<&str>, is_test| ModuleLine {
         name: name.to_owned(),

@@ -34,7 +34,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let test_modules = test_modules(repository);
     let is_test = |path: &str| is_test_file(path) || test_modules.contains(path);
     for (path, source) in repository.sources().filter(|(path, _)| !is_test(path)) {
-        let count = source.production_line_count();
+        let count = source.production_code_line_count();
         files.push(Measured { name: path.to_owned(), path: path.to_owned(), line: 1, count });
         functions.extend(source.production_functions().into_iter().map(|function| Measured {
             name: format!("{path}::{}", function.name),
@@ -42,7 +42,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
             line: function.line,
             count: function.line_count,
         }));
-        findings.extend(long_library(path, count));
+        findings.extend(long_library(path, source.production_line_count()));
         findings.extend(long_inline_tests(path, &source));
     }
     findings.extend(FILES.check(repository, files));
@@ -111,6 +111,7 @@ mod tests {
         assert!(found(&"const A: u8 = 1;\n".repeat(501))[0].contains("has 501 lines, the limit is 500"));
         let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "const B: u8 = 1;\n".repeat(70));
         assert_eq!(found(&format!("{}{tests}", "const A: u8 = 1;\n".repeat(500))), [""; 0]);
+        assert_eq!(found(&"/// Of A.\nconst A: u8 = 1;\n".repeat(500)), [""; 0]);
     }
 
     #[test]
