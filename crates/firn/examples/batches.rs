@@ -4,13 +4,15 @@
 
 use firn::{Batch, Compression, Db, Durability, KeyspaceSettings, ScanRange, WriteOptions};
 
-/// Moves money between accounts and keeps a journal of it, so that neither is ever seen without the other.
+/// Moves money between accounts and keeps a journal of it, so that neither is ever seen without the
+/// other.
 pub fn main() -> firn::Result<()> {
     let directory = std::env::temp_dir().join(format!("firn-batches-{}", std::process::id()));
     let copy = directory.with_extension("copy");
     let db = Db::open(&directory)?;
 
-    // Keyspaces share one log and one order of writes; each has its keys to itself, and settings of its own.
+    // Keyspaces share one log and one order of writes; each has its keys to itself, and settings of
+    // its own.
     let accounts = db.in_keyspace(db.keyspace("accounts")?);
     let compressed = KeyspaceSettings { compression: Some(Compression::Zstd), ..KeyspaceSettings::default() };
     let journal = db.in_keyspace(db.create_keyspace("journal", compressed)?);
@@ -20,7 +22,8 @@ pub fn main() -> firn::Result<()> {
     // A snapshot is a point in the order of writes. Nothing written later shows in it.
     let before = db.snapshot()?;
 
-    // All of a batch becomes visible at once, in every keyspace, and survives a crash whole or not at all.
+    // All of a batch becomes visible at once, in every keyspace, and survives a crash whole or not
+    // at all.
     let mut transfer = Batch::new();
     transfer.put(accounts.id(), b"anna", b"70");
     transfer.put(accounts.id(), b"bo", b"50");
@@ -34,7 +37,8 @@ pub fn main() -> firn::Result<()> {
     println!("before: {then:?}\nafter:  {now:?}");
     assert_eq!(journal.at(&before).get("0001")?, None);
 
-    // A checkpoint links files instead of copying them; the copy is a database that goes its own way.
+    // A checkpoint links files instead of copying them; the copy is a database that goes its own
+    // way.
     let checkpoint = db.checkpoint(&copy)?;
     accounts.put("anna", "0")?;
     let copied = Db::open(&copy)?;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use firn::{Change, Db, KeyspaceSettings, MergeOperator};
 
-/// Adds numbers. The name is stored with the keyspace, so it carries a version: the meaning of old records must
-/// never change.
+/// Adds numbers. The name is stored with the keyspace, so it carries a version: the meaning of old
+/// records must never change.
 #[derive(Debug)]
 struct Add;
 
@@ -18,7 +18,8 @@ impl MergeOperator for Add {
 
     fn merge(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         let sum = base.into_iter().chain(operands.iter().copied()).try_fold(0, |sum, number| {
-            // `None` says that a number is none: the read fails instead of answering something made up.
+            // `None` says that a number is none: the read fails instead of answering something made
+            // up.
             Some(u64::wrapping_add(sum, number_of(number)?))
         })?;
         Some(sum.to_le_bytes().to_vec())
@@ -43,9 +44,11 @@ pub fn main() -> firn::Result<()> {
                 let db = visits.database();
                 let mut taken = Vec::new();
                 for _ in 0..1000 {
-                    // A merge reads nothing: as cheap as a put, however many threads write the same key.
+                    // A merge reads nothing: as cheap as a put, however many threads write the same
+                    // key.
                     visits.merge("home", visitors.to_le_bytes())?;
-                    // An update reads, and its function may answer something; it may be called again if it raced.
+                    // An update reads, and its function may answer something; it may be called
+                    // again if it raced.
                     taken.push(db.update("next ticket", |current| {
                         let ticket = current.and_then(number_of).unwrap_or(0);
                         (Change::Put((ticket + 1).to_le_bytes().to_vec()), ticket)

@@ -1,4 +1,5 @@
-//! Operations that may be pending: many durable writes in flight on one thread, then the same as futures.
+//! Operations that may be pending: many durable writes in flight on one thread, then the same as
+//! futures.
 //!
 //! `cargo run --release -p firn --example sessions`
 
@@ -17,7 +18,8 @@ pub fn main() -> firn::Result<()> {
     let directory = std::env::temp_dir().join(format!("firn-sessions-{}", std::process::id()));
     let db = Db::open(&directory)?;
 
-    // A session never blocks but in `wait`: what takes time answers a ticket, and its completion comes later.
+    // A session never blocks but in `wait`: what takes time answers a ticket, and its completion
+    // comes later.
     let mut session = db.engine().session();
     let mut in_flight = BTreeSet::new();
     let mut acknowledged = 0;
@@ -38,7 +40,8 @@ pub fn main() -> firn::Result<()> {
     }
     println!("{acknowledged} writes shared {} syncs", db.stats().sync_count);
 
-    // The same as futures, for any executor. A call begins its operation; awaiting only waits for the answer.
+    // The same as futures, for any executor. A call begins its operation; awaiting only waits for
+    // the answer.
     let futures = Futures::new(db.engine().session());
     let value = block_on(async {
         let writes: Vec<_> = (0..1000_u32)

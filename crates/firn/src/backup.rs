@@ -11,8 +11,9 @@ use firn_engine::{Checkpoint, Error, ErrorKind, Result};
 use crate::Db;
 
 impl Db {
-    /// As [`checkpoint`](Self::checkpoint), but `path`, which must be missing, appears only once it is whole and survives
-    /// loss of power. Until then the backup lies beside it under a name that begins with a dot.
+    /// As [`checkpoint`](Self::checkpoint), but `path`, which must be missing, appears only once it
+    /// is whole and survives loss of power. Until then the backup lies beside it under a name that
+    /// begins with a dot.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint); `Retry` with what the system says of the folder.

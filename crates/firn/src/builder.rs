@@ -93,21 +93,24 @@ impl Builder {
         self
     }
 
-    /// Puts what is finished (tables, sealed value segments) and the manifest at `place`, which other machines reach; the log and what grows
-    /// stay in the local directory.
+    /// Puts finished files (tables, sealed value segments) and the manifest at `place`, which other
+    /// machines reach. The log and the files that grow stay in the local directory.
     ///
-    /// The database can then be opened on another machine, and compactions can run wherever that place is reached. At
-    /// most one process writes to it, whichever opened it last; checkpoints copy what lies there. Put a
-    /// directory whose file server may be away for a moment into a [`Mounted`](firn_storage::place::Mounted) one: a read
-    /// that fails there would else end writing.
+    /// The database can then be opened on another machine, and compactions can run wherever that
+    /// place is reached. At most one process writes to it: the one that opened it last. Checkpoints
+    /// copy what lies there. Put a directory whose file server may be away for a moment into a
+    /// [`Mounted`](firn_storage::place::Mounted) one: otherwise a read that fails there ends
+    /// writing.
     #[must_use]
     pub fn shared(mut self, place: Arc<dyn Storage>) -> Self {
         self.shared = Some(place);
         self
     }
 
-    /// Opens a database on shared storage whose log lies on another machine, which is else a `Conflict`: what was written there and is
-    /// neither in a table nor acknowledged as [`Shared`](firn_engine::Durability::Shared) is given up, and whoever has it open there writes nothing any more. Default no.
+    /// Opens a database on shared storage whose log lies on another machine, which is otherwise a
+    /// `Conflict`. Writes of that log are given up, unless they are in a table or were acknowledged
+    /// as [`Shared`](firn_engine::Durability::Shared). A process that has the database open there
+    /// writes nothing any more. Default no.
     #[must_use]
     pub fn take_over(mut self, take_over: bool) -> Self {
         self.take_over = take_over;
@@ -121,11 +124,12 @@ impl Builder {
         self
     }
 
-    /// Runs compactions on `executor` instead of on background threads of the database. It must reach the same files
-    /// and know the same operators and filters.
+    /// Runs compactions on `executor` instead of on background threads of the database. It must
+    /// reach the same files and know the same operators and filters.
     ///
-    /// Its results are checked before they count. What it refuses, fails at, answers wrongly or keeps for too long (half
-    /// a minute and more for large ones) is done by the database itself; `Stats` says how often, and why the last time.
+    /// Its results are checked before they count. The database does itself what the executor
+    /// refuses, fails at, answers wrongly or keeps for too long (half a minute, more for large
+    /// jobs). `Stats` says how often, and why the last time.
     #[must_use]
     pub fn executor(mut self, executor: Arc<dyn Executor>) -> Self {
         self.executor = Some(executor);
@@ -135,8 +139,9 @@ impl Builder {
     /// Opens the database. Blocks for recovery.
     ///
     /// # Errors
-    /// `Conflict` if another process has it open; `Invalid` for settings out of range, a directory that is no
-    /// database, a newer format, or an operator that is not registered; `Corrupt` with file and offset.
+    /// `Conflict` if another process has it open; `Corrupt` with file and offset. `Invalid` for
+    /// settings out of range, a directory that is no database, a newer format, or an operator that
+    /// is not registered.
     pub fn open(self) -> Result<Db> {
         self.settings.validate()?;
         let storage = match self.storage {

@@ -1,4 +1,4 @@
-//! One database: an engine, and who does its background work.
+//! One database: an engine and the threads of its background work.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,11 @@ use crate::{Builder, Keyspace, Scan};
 
 /// A database in this process. Cheap to share (`&Db` or `Arc<Db>`) between threads.
 ///
-/// The calls here block, use the default keyspace, and borrow a session from a pool; a loop that does millions of
-/// them is faster on a [`session`](Self::session) of its own. Dropping the last handle closes the database.
+/// The calls here block, use the default keyspace, and borrow a session from a pool. A loop that
+/// does millions of them is faster on a [`session`](Self::session) of its own. Dropping the last
+/// handle closes the database.
 ///
-/// 1. What a write acknowledged survives what the database's durability names.
+/// 1. An acknowledged write survives what the database's durability names.
 /// 2. One process has a directory open for writing at a time.
 pub struct Db {
     engine: Arc<dyn Ordered>,
@@ -32,7 +33,8 @@ impl std::fmt::Debug for Db {
 }
 
 impl Db {
-    /// Opens the database in the directory `path` with default settings, creating it if there is none.
+    /// Opens the database in the directory `path` with default settings, creating it if there is
+    /// none.
     ///
     /// # Errors
     /// As [`Builder::open`].
@@ -122,7 +124,8 @@ impl Db {
         self.write_with(batch, WriteOptions::default())
     }
 
-    /// As [`write`](Self::write) with a durability of its own. Expiry is the operations', not the batch's.
+    /// As [`write`](Self::write) with a durability of its own. Expiry is the operations', not the
+    /// batch's.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -141,21 +144,25 @@ impl Db {
         }
     }
 
-    /// Creates a keyspace, durable on return; the one there is if it has the same name and settings.
+    /// Creates a keyspace, durable on return; the one there is if it has the same name and
+    /// settings.
     ///
     /// # Errors
-    /// `Conflict` if the name exists with other settings; `Invalid` if an operator it names is not registered;
-    /// `Closed` where writes are.
+    /// `Conflict` if the name exists with other settings; `Invalid` if an operator it names is not
+    /// registered; `Closed` where writes are.
     pub fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<KeyspaceId> {
         self.engine.create_keyspace(name, settings)
     }
 
-    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as the database's settings say.
+    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as
+    /// the database's settings say.
     ///
-    /// New values follow at once, older ones when a compaction meets them; [`Keyspace::compact_range`] meets all. At least 32.
+    /// New values follow at once, older ones when a compaction meets them;
+    /// [`Keyspace::compact_range`] meets all. At least 32.
     ///
     /// # Errors
-    /// `Invalid` if there is no such keyspace, or for fewer than 32 bytes; `Closed` where writes are.
+    /// `Invalid` if there is no such keyspace, or for fewer than 32 bytes; `Closed` where writes
+    /// are.
     pub fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
         self.engine.set_separate_bytes(id, bytes)
     }
@@ -173,7 +180,8 @@ impl Db {
         self.engine.drop_keyspace(id)
     }
 
-    /// A point in time whose data stays readable while the snapshot lives. Read it with [`Keyspace::at`].
+    /// A point in time whose data stays readable while the snapshot lives. Read it with
+    /// [`Keyspace::at`].
     ///
     /// # Errors
     /// `Closed` after [`close`](Self::close).
@@ -181,17 +189,20 @@ impl Db {
         self.engine.snapshot()
     }
 
-    /// A consistent copy at `path`, which opens as a database of its own. Immutable files are linked, so `path`
-    /// must be missing or empty, on the same file system. What lies on shared storage is copied: all of the copy lies at `path`.
+    /// A consistent copy at `path`, which opens as a database of its own. Immutable files are
+    /// linked, so `path` must be missing or empty, on the same file system. What lies on shared
+    /// storage is copied: all of the copy lies at `path`.
     ///
     /// # Errors
-    /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes are. What was made is removed then, but for the directory
-    /// itself; where that fails too, the message says so.
+    /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes
+    /// are. What was made is removed then, but for the directory itself; where that fails too, the
+    /// message says so.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<Checkpoint> {
         self.engine.checkpoint(path.as_ref())
     }
 
-    /// Makes every write acknowledged so far durable at `Disk` and answers the position through which it is.
+    /// Makes every write acknowledged so far durable at `Disk` and answers the position through
+    /// which it is.
     ///
     /// # Errors
     /// `Closed` with the cause if the sync fails: then nothing is written any more.
@@ -199,7 +210,8 @@ impl Db {
         self.engine.sync()
     }
 
-    /// Writes everything acknowledged so far to tables. Never needed for durability: it shortens the next opening.
+    /// Writes everything acknowledged so far to tables. Never needed for durability: it shortens
+    /// the next opening.
     ///
     /// # Errors
     /// `Retry` when the disk is full; `Closed` where writes are.
@@ -220,7 +232,8 @@ impl Db {
         self.engine.stats()
     }
 
-    /// Makes everything durable and ends; later calls are refused. Errors that dropping would hide show here.
+    /// Makes everything durable and ends; later calls are refused. Errors that dropping would hide
+    /// show here.
     pub fn close(&self) -> Result<()> {
         let closed = self.engine.close();
         let panicked = self.spawn.join_all();
@@ -243,7 +256,7 @@ impl Db {
 
 impl Drop for Db {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // A caller that needs the result calls `close`.
         let _ignored = self.close();
     }
 }

@@ -1,9 +1,9 @@
-//! Numbers that nobody else draws.
+//! Random identities that are unique in practice.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// An identity for something that is made now; not zero. Two are the same as seldom as 128 coins all fall as others did.
+/// An identity for something that is made now: 128 random bits, not zero.
 pub(crate) fn fresh_id() -> u128 {
     // The system gives each such state keys of its own.
     let draw = || u128::from(RandomState::new().hash_one(std::process::id()));

@@ -10,8 +10,8 @@ use crate::{Db, Scan};
 
 /// One keyspace of a [`Db`]: where reads look, as of which point, and how writes are done.
 ///
-/// A few words that borrow the database; made anew for each use ([`Db::in_keyspace`]) or kept while the database
-/// lives. Calls block, and borrow a session from the database's pool.
+/// A few words that borrow the database; made anew for each use ([`Db::in_keyspace`]) or kept while
+/// the database lives. Calls block, and borrow a session from the database's pool.
 ///
 /// ```
 /// # fn main() -> firn::Result<()> {
@@ -69,7 +69,8 @@ impl<'d> Keyspace<'d> {
     /// The value of `key`, or `None` if it has none.
     ///
     /// # Errors
-    /// `Corrupt` with file and offset; `Invalid` if the keyspace was dropped. The same for every read here.
+    /// `Corrupt` with file and offset; `Invalid` if the keyspace was dropped. The same for every
+    /// read here.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.db.with_session(|session| session.get(self.at, self.id, key.as_ref()))
     }
@@ -86,20 +87,22 @@ impl<'d> Keyspace<'d> {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `Invalid` for a key or value beyond its limit, or a dropped keyspace; `Retry` when the disk is full;
-    /// `NotDurable` where that shows only after the write, or shared storage is away; `Closed` after [`Db::close`], when opened for reading only, and after a failed sync. The same for every
-    /// write here.
+    /// The same for every write here:
+    /// - `Invalid` for a key or value beyond its limit, or a dropped keyspace.
+    /// - `Retry` when the disk is full.
+    /// - `NotDurable` where that shows only after the write, or shared storage is away.
+    /// - `Closed` after [`Db::close`], when opened for reading only, and after a failed sync.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
         self.db.with_session(|session| session.put(self.id, key.as_ref(), value.as_ref(), self.options))
     }
 
-    /// Sets `key` to the `value_bytes` that `source` has from here to its end, of which a few MiB at a time are in memory: for values
-    /// that are large. The value is there as a whole or not at all, from when the source has ended; others write meanwhile as they
-    /// like. From 4 MiB on that needs a keyspace whose `separate_bytes` are set.
+    /// Sets `key` to the `value_bytes` that `source` yields until its end. For large values: a few
+    /// MiB at a time are in memory. The value appears as a whole once the source has ended, or not
+    /// at all; other writes go on meanwhile. From 4 MiB on the keyspace needs `separate_bytes`.
     ///
     /// # Errors
-    /// `Invalid` where the source fails, ends early or has more, or where such a value would be held in memory (the message names
-    /// the setting); else as [`put`](Self::put).
+    /// `Invalid` where the source fails, ends early or has more, or where such a value would be
+    /// held in memory (the message names the setting). Otherwise as [`put`](Self::put).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -126,12 +129,13 @@ impl<'d> Keyspace<'d> {
         self.db.ordered().put_from(self.id, key.as_ref(), value_bytes, source, self.options)
     }
 
-    /// Writes the value of `key` to `out`, a few MiB at a time, as it was when the call began (or in the snapshot); its length, or
-    /// `None`, and nothing written, if it has none.
+    /// Writes the value of `key` to `out`, a few MiB at a time, as it was when the call began or in
+    /// the snapshot. Answers its length, or `None` if the key has no value; nothing is written
+    /// then.
     ///
     /// # Errors
-    /// `Retry` if the value expires meanwhile, `Invalid` if `out` refuses it, with its error as the cause; else as
-    /// [`get`](Self::get). A part of it may be written then.
+    /// `Retry` if the value expires meanwhile; `Invalid` if `out` refuses it, with its error as the
+    /// cause. Otherwise as [`get`](Self::get). A part of the value may be written then.
     pub fn read_into(&self, key: impl AsRef<[u8]>, out: &mut dyn Write) -> Result<Option<u64>> {
         let mut read = |snapshot: &Snapshot| {
             self.db.with_session(|session| session.read_into(snapshot, self.id, key.as_ref(), out))
@@ -158,12 +162,13 @@ impl<'d> Keyspace<'d> {
         self.db.with_session(|session| session.merge(self.id, key.as_ref(), operand.as_ref(), self.options))
     }
 
-    /// Replaces the value of `key` by what `f` makes of it, atomically; answers what the last call of `f` answered.
+    /// Replaces the value of `key` by what `f` makes of it, atomically; answers what the last call
+    /// of `f` answered.
     ///
-    /// `f` may be called more than once, on this thread, and must not write to the database, nor
-    /// wait for another update of the key: those stand in line behind this one. A panic of `f`, or
-    /// of a merge operator, goes on through this call; nothing is written then, and the database
-    /// goes on.
+    /// `f` may be called more than once, on this thread. It must not write to the database, nor
+    /// wait for another update of the key: such an update waits for this one. A panic of `f`, or of
+    /// a merge operator, passes through this call; nothing is written then, and the database goes
+    /// on.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -188,7 +193,8 @@ impl<'d> Keyspace<'d> {
         self.db.with_session(|session| session.write(&batch, self.options))
     }
 
-    /// Keys and values of `range` in its order, as they are now (or in the snapshot), however long it takes.
+    /// Keys and values of `range` in its order, as they are now (or in the snapshot), however long
+    /// it takes.
     ///
     /// # Errors
     /// As [`get`](Self::get); errors met on the way come through the iterator.
@@ -196,11 +202,12 @@ impl<'d> Keyspace<'d> {
         Scan::open(self.db.session(), self.at, self.id, range)
     }
 
-    /// Flushes, then rewrites `start..end` (`None` = to the end) into the deepest level that holds any of it,
-    /// giving back the space of what was overwritten and deleted. Blocks until that is durable.
+    /// Flushes, then rewrites `start..end` (`None` = to the end) into the deepest level that holds
+    /// any of it. That gives back the space of overwritten and deleted records. Blocks until it is
+    /// durable.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: nothing was lost; else as [`put`](Self::put).
+    /// `Retry` when the disk is full: nothing was lost. Otherwise as [`put`](Self::put).
     pub fn compact_range(&self, start: impl AsRef<[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.db.ordered().compact_range(self.id, start.as_ref(), end)
     }

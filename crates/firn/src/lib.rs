@@ -1,23 +1,24 @@
 //! Firn, a key-value store: the crate that applications embed.
 //!
-//! [`Db::open`] needs a path and nothing else; [`Keyspace`] reads and writes one keyspace of a database.
-//! [`Db::builder`] takes [`Settings`] (data, round-trips through TOML) and components (storage, clock, merge
-//! operators, filters, extractors).
+//! [`Db::open`] needs a path and nothing else; [`Keyspace`] reads and writes one keyspace of a
+//! database. [`Db::builder`] takes [`Settings`] (data, round-trips through TOML) and components
+//! (storage, clock, merge operators, filters, extractors).
 //!
 //! ```text
 //!   Db ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
 //!                                              ▲ background threads of this process
 //! ```
-//! The examples: `hello` (open, put, get, scan), `batches` (keyspaces, atomic batches, snapshots), `counters` (merge and
-//! update), `sessions` (operations that do not block).
+//! The examples: `hello` (open, put, get, scan), `batches` (keyspaces, atomic batches, snapshots),
+//! `counters` (merge and update), `sessions` (operations that do not block).
 //!
 //! # Not here
-//! - The engine: crate `firn-tree`. The contract it fulfils: crate `firn-engine`, whose words are re-exported.
+//! - The engine: crate `firn-tree`. The contract it fulfils: crate `firn-engine`, whose words are
+//!   re-exported.
 
 #![forbid(unsafe_code)]
 
 mod settings;
-mod identity; // numbers that nobody else draws
+mod identity; // random identities, unique in practice
 mod machine;
 mod builder;
 mod db;

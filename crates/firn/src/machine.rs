@@ -1,12 +1,14 @@
-//! What this process may use of the machine's memory: the one thing the facade asks the system about.
+//! What this process may use of the machine's memory: the one thing the facade asks the system
+//! about.
 
 use std::path::{Path, PathBuf};
 
-/// Bytes of files that the system can keep in memory for this process beside `memory_bytes` of its own; without bound
-/// where the system does not tell.
+/// Bytes of files that the system can keep in memory for this process beside `memory_bytes` of its
+/// own; `u64::MAX` where the system reports no limit.
 ///
-/// The least of the machine's memory and the limits of the control groups the process is in, an eighth of it left to
-/// others. Asked once, when a database is opened: a limit that is lowered later is not seen.
+/// Seven eighths of the least of the machine's memory and the limits of the process's control
+/// groups, less `memory_bytes`. Asked once, when a database is opened: a limit lowered later is not
+/// seen.
 pub(crate) fn page_cache_bytes(memory_bytes: u64) -> u64 {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     match memory_limit(&read) {
@@ -23,8 +25,8 @@ fn memory_limit(read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
     limits.chain(machine).min()
 }
 
-/// Files that may hold the memory limit of one line of `/proc/self/cgroup` (`number:controllers:path`), from the
-/// group to the root.
+/// Files that may hold the memory limit of one line of `/proc/self/cgroup`
+/// (`number:controllers:path`), from the group to the root.
 fn limit_files(line: &str) -> Vec<PathBuf> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };

@@ -3,14 +3,15 @@
 use firn_engine::blocking::Blocking;
 use firn_engine::{BatchLimit, KeyspaceId, ReadAt, Result, ScanBatch, ScanRange};
 
-/// Records of the first batch; each further one doubles it up to the default limit, so that short scans stay cheap.
+/// Records of the first batch; each further one doubles it up to the default limit, so that short
+/// scans stay cheap.
 const RECORDS_FIRST: usize = 16;
 
 /// Records of a scan, one after the other: keys and values, copied.
 ///
-/// Owns what it reads, so it may be kept, sent to another thread, and outlive snapshots it was opened from. Shows the
-/// database as of its opening, however long it runs. Fetches a batch at a time and may block doing so. After an
-/// error it ends.
+/// Owns what it reads, so it may be kept, sent to another thread, and outlive snapshots it was
+/// opened from. Shows the database as of its opening, however long it runs. Fetches a batch at a
+/// time and may block doing so. After an error it ends.
 pub struct Scan {
     session: Blocking,
     scan: Box<dyn firn_engine::Scan>,

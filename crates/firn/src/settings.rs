@@ -1,4 +1,4 @@
-//! What a database is told when it is opened, as data.
+//! What a database is told when it is opened, as data: sizes, limits and defaults.
 
 mod size;
 mod value;
@@ -11,15 +11,16 @@ use firn_engine::{Compression, Durability, Error, Result};
 use size::MIB;
 use value::Value;
 
-/// Writes the struct, its defaults and its table of fields from one list, so that documentation, commented TOML,
-/// ranges and defaults cannot disagree.
+/// Writes the struct, its defaults and its table of fields from one list, so that documentation,
+/// commented TOML, ranges and defaults cannot disagree.
 macro_rules! settings {
     ($( $(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:literal,
         $range:literal, $remedy:literal, $is_good:expr; )+) => {
         /// What a database is told when it is opened, as data: sizes, limits and defaults.
         ///
         /// Start from [`Settings::default`] or [`Settings::for_memory`] and change fields, or read
-        /// [TOML](Settings::from_toml). Opening validates; components (storage, clock, operators) are not settings.
+        /// [TOML](Settings::from_toml). Opening validates; components (storage, clock, operators)
+        /// are not settings.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Settings {
             $(
@@ -64,22 +65,23 @@ pub(crate) struct Field {
 }
 
 settings! {
-    /// Everything the database may hold in memory: log arenas, indexes, filters, block cache. Bytes.
-    /// Less memory sends more reads to the device and slows writers earlier. Pages of mapped tables are the
-    /// kernel's and come on top.
+    /// Everything the database may hold in memory: log arenas, indexes, filters, block cache.
+    /// Bytes. Less memory sends more reads to the device and slows writers earlier. Pages of mapped
+    /// tables are the kernel's and come on top.
     memory_bytes: u64 = "512 MiB",
         "16 MiB to 16 TiB", "set it to what this process may use",
         |s| (16 * MIB..=MIB << 24).contains(&s.memory_bytes);
 
-    /// Bytes of tables that the system can be expected to keep in memory beside memory_bytes; 0 = seven eighths of
-    /// the machine's memory, or of the control group's limit, less memory_bytes. While all tables fit, they are read
-    /// where they lie; once they do not, what reads find is kept in the cache.
+    /// Bytes of tables that the system can be expected to keep in memory beside memory_bytes. 0 =
+    /// seven eighths of the machine's memory, or of the control group's limit, less memory_bytes.
+    /// While all tables fit, they are read where they lie; once they do not, what reads find is
+    /// kept in the cache.
     page_cache_bytes: u64 = "0",
         "at most 1 PiB", "lower it",
         |s| s.page_cache_bytes <= MIB << 30;
 
-    /// Record bytes at which a keyspace's memtable is frozen into a run. Larger memtables mean fewer, longer runs
-    /// and a longer replay after a crash.
+    /// Record bytes at which a keyspace's memtable is frozen into a run. Larger memtables mean
+    /// fewer, longer runs and a longer replay after a crash.
     memtable_bytes: u64 = "a sixteenth of memory_bytes, 1 MiB to 32 MiB",
         "64 KiB to half of memory_bytes", "lower it, or raise memory_bytes",
         |s| (64 << 10..=s.memory_bytes / 2).contains(&s.memtable_bytes);
@@ -99,26 +101,27 @@ settings! {
         "at least two log segments and at most memory_bytes", "raise it, or lower log_segment_bytes",
         |s| (2 * s.log_segment_bytes..=s.memory_bytes).contains(&s.buffer_bytes_max);
 
-    /// Bytes of log above which the keyspace that holds the oldest segment is frozen and drained, whatever its
-    /// size. Bounds the disk space of the log and the time of a replay.
+    /// Bytes of log above which the keyspace that holds the oldest segment is frozen and drained,
+    /// whatever its size. Bounds the disk space of the log and the time of a replay.
     log_bytes_max: u64 = "memory_bytes",
         "at least two log segments", "raise it, or lower log_segment_bytes",
         |s| s.log_bytes_max >= 2 * s.log_segment_bytes;
 
-    /// Adjacent runs of one buffer level that are merged into one of the next. More means less merging and more
-    /// runs to ask for each read.
+    /// Adjacent runs of one buffer level that are merged into one of the next. More means less
+    /// merging and more runs to ask for each read.
     merge_fan_in: usize = "4",
         "2 to 16", "choose a number in that range",
         |s| (2..=16).contains(&s.merge_fan_in);
 
-    /// What an acknowledged write survives where the write does not say: "process" (the death of the process), "disk" (loss of
-    /// power; concurrent writers share a sync) or "shared" (loss of the machine, for databases on shared storage; concurrent writers share an object).
+    /// What an acknowledged write survives where the write does not say. "process": the death of
+    /// the process. "disk": loss of power; concurrent writers share a sync. "shared", for databases
+    /// on shared storage: loss of the machine; concurrent writers share an object.
     durability: Durability = "process",
         "process, disk or shared", "choose one of the words",
         |_| true;
 
-    /// Bytes of a table's data block before compression. Larger blocks compress better and cost more for a read
-    /// that misses memory.
+    /// Bytes of a table's data block before compression. Larger blocks compress better and cost
+    /// more for a read that misses memory.
     block_bytes: u32 = "4 KiB",
         "256 to 1 MiB", "choose a size in that range",
         |s| (256..=1 << 20).contains(&s.block_bytes);
@@ -128,8 +131,9 @@ settings! {
         "64 KiB to 16 GiB", "choose a size in that range",
         |s| (64 << 10..=16384 * MIB).contains(&s.table_bytes);
 
-    /// Bytes from which on values lie beside the tree, in keyspaces that do not say: they are written once, compactions
-    /// do not copy them, and what nothing refers to any more is collected. 0 = none do.
+    /// Bytes from which on values lie beside the tree, in keyspaces that do not say. Such values
+    /// are written once, compactions do not copy them, and unreferenced ones are collected. 0 =
+    /// none do.
     separate_bytes: u32 = "0",
         "0, or at least 32", "raise it, or set it to 0",
         |s| s.separate_bytes == 0 || s.separate_bytes >= 32;
@@ -139,62 +143,70 @@ settings! {
         "4 KiB to 512 MiB", "choose a size in that range",
         |s| (4096..=512 * MIB).contains(&s.value_segment_bytes);
 
-    /// Bytes of tables and value segments for each byte of keys and values that lives: tables may hide half of what this allows beside what lives before
-    /// they are compacted, and about there value segments are collected; at rest both is done sooner. Writes that go on have files take a little more, up
-    /// to 0.1. Less means less space and more writing.
+    /// Bytes of tables and value segments for each byte of keys and values that lives. Tables are
+    /// compacted once they hide half of what this allows beside what lives. Value segments are
+    /// collected at about the same point. At rest both happen sooner. While writes go on, files
+    /// take a little more, up to 0.1. Less means less space and more writing.
     space_amplification_max: f64 = "1.5",
         "1.05 to 100.0", "choose a number in that range",
         |s| (1.05..=100.0).contains(&s.space_amplification_max);
 
-    /// Bits of filter for each key, in runs and tables. 10 sends about one in a hundred reads of a missing key to
-    /// a block it need not see; 0 turns filters off.
+    /// Bits of filter for each key, in runs and tables. With 10, about one in a hundred reads of a
+    /// missing key reads a block that it need not see; 0 turns filters off.
     filter_bits_per_key: u32 = "10",
         "0 to 64", "choose a number in that range",
         |s| s.filter_bits_per_key <= 64;
 
-    /// Sorted runs in level 0 over one key that reads may have to ask. Compaction keeps them to half as many on
-    /// average; fewer mean faster reads and more writing.
+    /// Sorted runs in level 0 over one key that reads may have to ask. Compaction keeps them to
+    /// half as many on average; fewer mean faster reads and more writing.
     level0_runs_max: usize = "12",
         "2 to 256", "choose a number in that range",
         |s| (2..=256).contains(&s.level0_runs_max);
 
-    /// Price of compactions that reads ask for: how many times what rewriting takes must reads have lost to sorted runs
-    /// of level 0 before it is done for their sake alone. More means less writing beside scans, and slower scans.
+    /// Price of compactions that reads ask for. Sorted runs of level 0 must have cost reads this
+    /// many times what rewriting them takes before that is done for reads alone. More means less
+    /// writing beside scans, and slower scans.
     read_compaction_price: f64 = "4.0",
         "0.01 to 1000000000.0", "choose a number in that range; 1 is as cheap as it is in time alone",
         |s| (0.01..=1e9).contains(&s.read_compaction_price);
 
-    /// Compression in keyspaces that do not say, of the last level's tables and of values beside the tree, each by
-    /// itself and by its writer: "none" (read through a mapping), "lz4" or "zstd".
+    /// Compression in keyspaces that do not say: "none" (read through a mapping), "lz4" or "zstd".
+    /// It applies to the last level's tables and to values beside the tree, each by itself and by
+    /// its writer.
     compression: Compression = "none",
         "none, lz4 or zstd", "choose one of the words",
         |_| true;
 
-    /// Threads for merges, drains, compactions and collections; beside a worker as many again wait for it.
+    /// Threads for merges, drains, compactions and collections; beside a worker as many again wait
+    /// for it.
     background_threads: usize = "2",
         "1 to 256", "choose a number in that range",
         |s| (1..=256).contains(&s.background_threads);
 
-    /// Bytes that bulk jobs begun here read in a second while the workers that were to do them are away. What takes tables out of level 0 goes
-    /// at once; the rest waits for workers or its turn, a minute at most. More means more of this machine's time for it.
+    /// Bytes that bulk jobs begun here read in a second while the workers that were to do them are
+    /// away. What takes tables out of level 0 goes at once; the rest waits for workers or its turn,
+    /// a minute at most. More means more of this machine's time for it.
     fallback_bytes_per_second: u64 = "16 MiB",
         "1 MiB to 1 TiB", "choose a size in that range",
         |s| (MIB..=1024 * 1024 * MIB).contains(&s.fallback_bytes_per_second);
 
-    /// Share of the jobs done by workers that are done here too, and compared, before they are believed; none while writers are about to stop.
-    /// Sums and checksums of every job prove that nothing was lost; this proves that a worker follows the rules.
+    /// Share of the jobs done by workers that are done here too, and compared, before they are
+    /// believed; none while writers are about to stop. Sums and checksums of every job prove that
+    /// nothing was lost; this proves that a worker follows the rules.
     reexecuted_share: f64 = "0.01",
         "0 to 1", "choose a share in that range",
         |s| (0.0..=1.0).contains(&s.reexecuted_share);
 
-    /// Threads of the lowest priority that do jobs which wait for workers, as far as processors here idle. What takes too long there goes to a
-    /// worker again. 0 = all that workers can do is left to them.
+    /// Threads of the lowest priority that do jobs which wait for workers, as far as processors
+    /// here idle. What takes too long there goes to a worker again. 0 = all that workers can do is
+    /// left to them.
     idle_threads: usize = "2",
         "at most 256", "lower it",
         |s| s.idle_threads <= 256;
 
-    /// How much nicer threads for merges, drains and compactions are than others, where processors are short. Each
-    /// step takes a fifth of their share: less keeps writers from being stopped, more keeps readers from waiting.
+    /// How much nicer threads for merges, drains and compactions are than others, where processors
+    /// are short. Each step takes a fifth of their share: less keeps writers from being stopped,
+    /// more keeps readers from waiting.
     background_nice: u32 = "0",
         "at most 19", "lower it",
         |s| s.background_nice <= 19;
@@ -204,9 +216,10 @@ settings! {
         "1 to 256", "choose a number in that range",
         |s| (1..=256).contains(&s.read_threads);
 
-    /// Files of the database's directory that are open for reading at once; 0 = half of what this process may have open (`ulimit -n`) as the
-    /// database is opened. The one that was not used for longest is closed for another. Mapped tables need none. Log segments and files
-    /// that are being written come on top, a few tens.
+    /// Files of the database's directory that are open for reading at once. 0 = half of what this
+    /// process may have open (`ulimit -n`) as the database is opened. The least recently used one
+    /// is closed for another. Mapped tables need none. Log segments and files that are being
+    /// written come on top, a few tens.
     open_files_max: usize = "0",
         "0, or 16 to 16777216", "choose a number in that range, or 0",
         |s| s.open_files_max == 0 || (16..=1 << 24).contains(&s.open_files_max);
@@ -221,15 +234,16 @@ settings! {
         "at most 1 GiB", "lower it",
         |s| s.value_bytes_max <= 1024 * MIB;
 
-    /// Manifest edits after which the whole state is restated and older edits are removed. More means a slower
-    /// opening and less manifest writing.
+    /// Manifest edits after which the whole state is restated and older edits are removed. More
+    /// means a slower opening and less manifest writing.
     manifest_edits_max: u64 = "64",
         "1 to 65536", "choose a number in that range",
         |s| (1..=65536).contains(&s.manifest_edits_max);
 }
 
 impl Settings {
-    /// Defaults for a database that may hold `memory_bytes`; sizes that follow from it are set accordingly.
+    /// Defaults for a database that may hold `memory_bytes`; sizes that follow from it are set
+    /// accordingly.
     ///
     /// Total: too little memory is refused by [`validate`](Self::validate), not here.
     pub fn for_memory(memory_bytes: u64) -> Self {
@@ -238,7 +252,8 @@ impl Settings {
             memory_bytes,
             page_cache_bytes: 0,
             memtable_bytes: sixteenth.clamp(MIB, 32 * MIB),
-            // Where values lie beside the tree segments of the log end early, and their files are as long as was set aside.
+            // Where values lie beside the tree segments of the log end early, and their files are
+            // as long as was set aside.
             log_segment_bytes: (memory_bytes / 32 / (4 * MIB) * (4 * MIB)).clamp(4 * MIB, 32 * MIB),
             buffer_bytes: memory_bytes / 4,
             buffer_bytes_max: memory_bytes / 2,

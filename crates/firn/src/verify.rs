@@ -7,15 +7,17 @@ use firn_engine::{Result, Semantics};
 use firn_storage::place::{Local, LocalOptions};
 use firn_tree::{VerifyOptions, VerifyProgress, VerifyReport};
 
-/// Checks every checksum, reference and invariant of the database in the directory `path`, and changes nothing.
+/// Checks every checksum, reference and invariant of the database in the directory `path`, and
+/// changes nothing.
 ///
-/// Blocks for reading all of it; `progress` is told, between files, how far it has come. Other readers may have the
-/// database open meanwhile, a writer may not. Merge operators and filters need not be known; filters of prefixes, whose
-/// extractors are not known here, are counted as unchecked.
+/// Blocks for reading all of it; `progress` is told, between files, how far it has come. Other
+/// readers may have the database open meanwhile, a writer may not. Merge operators and filters need
+/// not be known; filters of prefixes, whose extractors are not known here, are counted as
+/// unchecked.
 ///
 /// # Errors
-/// `Conflict` if a process has the database open for writing; `Invalid` if `path` is no database or a newer release
-/// wrote it. Damage is no error: it is in the report.
+/// `Conflict` if a process has the database open for writing; `Invalid` if `path` is no database or
+/// a newer release wrote it. Damage is no error: it is in the report.
 pub fn verify(path: impl AsRef<Path>, mut progress: impl FnMut(VerifyProgress)) -> Result<VerifyReport> {
     let local = Local::open(path, LocalOptions { create: false }).map_err(firn_tree::storage_error)?;
     firn_tree::verify(VerifyOptions { storage: Arc::new(local), semantics: Semantics::new() }, &mut progress)

@@ -12,7 +12,8 @@
 //!   line       where a coroutine stands that has failed
 //!   put_list   many values of a table at once, and `put_pairs`
 //! ```
-//! A function of C keeps the frame of who calls it, also where that is `return f()`: errors have the right line.
+//! A function of C keeps its caller's frame, also where the call is `return f()`: errors have the
+//! right line.
 //!
 //! # Not here
 //! - What scripts may do, and what they call: crate `firn-server`.
@@ -20,17 +21,18 @@
 //! # Safety model
 //! All `unsafe` is in `steered`. Its functions of C run on a state that Lua has given them, and
 //! rest on these:
-//! 1. **Frames without destructors.** `lua_error` and `lua_yield` leave by `longjmp`. The functions of C that call them, and
-//!    everything of Rust between them and Lua, hold nothing that would have to be dropped.
-//! 2. **Stack.** A function of C has at least `LUA_MINSTACK` (20) free slots, and uses fewer than ten, apart from the
-//!    arguments, which are there already.
-//! 3. **Own closures.** The functions of C are only ever made by this module, with the function
-//!    that they run as first upvalue, and the meter among the others.
+//! 1. **Frames without destructors.** `lua_error` and `lua_yield` leave by `longjmp`. The functions
+//!    of C that call them hold nothing that would have to be dropped, nor does any Rust between
+//!    them and Lua.
+//! 2. **Stack.** A function of C has at least `LUA_MINSTACK` (20) free slots, and uses fewer than
+//!    ten, apart from the arguments, which are there already.
+//! 3. **Own closures.** Only this module makes the functions of C. The first upvalue is the
+//!    function that they run; the meter is among the others.
 //! 4. **One state.** A pointer to a state is used only while the `Lua` that owns it is borrowed.
-//! 5. **One meter.** The meter of a `Lua` is application data of it of a type that only this module
-//!    has: it stays as long as functions can be called.
-//! 6. **Layout.** A state begins as Lua 5.1 has it, whose sources `mlua` is built with: `watch`
-//!    compares it, with which every interpreter of scripts begins.
+//! 5. **One meter.** The meter of a `Lua` is part of its application data, under a type that only
+//!    this module has. It stays as long as functions can be called.
+//! 6. **Layout.** A state begins as in Lua 5.1, whose sources `mlua` is built with. `watch` checks
+//!    that, and every interpreter of scripts begins with it.
 
 #[expect(unsafe_code, reason = "the interpreter's C interface")]
 mod steered;

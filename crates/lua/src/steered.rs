@@ -41,23 +41,24 @@ const WATCHER: &CStr = c"firn.watcher";
 /// Where the [`Probe`] of [`watch`] is registered.
 const PROBE: &CStr = c"firn.probe";
 
-/// Arguments that a function of Rust gets on Lua's stack; more come in a table, since the stack of a function of C ends at
-/// 8 000 values, of which a script may give all.
+/// Arguments that a function of Rust gets on Lua's stack; more come in a table. The stack of a
+/// function of C ends at 8 000 values, all of which a script may give.
 const STACKED_MAX: c_int = 200;
 
-/// Instructions between two looks at the memory. One instruction may write as much memory as there is, so that the more there
-/// is, the sooner the clock is asked.
+/// Instructions between two looks at the memory. One instruction may write as much memory as there
+/// is, so that the more there is, the sooner the clock is asked.
 const LOOK: c_int = 128;
 
 /// The same where there is more than [`MUCH_KIB`].
 const LOOK_OFTEN: c_int = 8;
 const MUCH_KIB: c_int = 16 << 10;
 
-/// Looks after which the clock is asked where there is little memory; each so many KiB count as one more look.
+/// Looks after which the clock is asked where there is little memory; each so many KiB count as one
+/// more look.
 const LOOKS: c_int = 32;
 const LOOK_KIB: c_int = 512;
 
-/// What the hook looks at before it asks anybody.
+/// What the hook looks at before it calls the watcher's `f`.
 struct Probe {
     looks: Cell<c_int>,
     /// What functions have gone over meanwhile.
@@ -127,13 +128,14 @@ pub fn steered(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static
     unsafe { lua.exec_raw((stacked, packed, meter), close) }
 }
 
-/// Lets `f` be asked again and again by every coroutine made from now on, whenever `is_due` says so: an answer means to go on.
+/// Has `f` called again and again by every coroutine made from now on, whenever `is_due` says so.
+/// An answer of `f` means to go on.
 ///
-/// `is_due` is cheap, and asked after 4 096 instructions, or after fewer where there is much memory: one instruction, as that
-/// which joins two strings, may take a time that is proportional to it. It is asked too, before the
-/// next instruction, after a call of a function of this crate with which the [`Meter`] was used up.
-/// It must not use the interpreter. Where that was put off ([`Place::put_off`]), `f` is asked too as
-/// soon as the coroutine can be suspended.
+/// `is_due` is cheap. It is asked after 4 096 instructions, or after fewer where there is much
+/// memory. One instruction, such as joining two strings, may take time in proportion to the memory.
+/// It is also asked before the next instruction once a call of a function of this crate has used up
+/// the [`Meter`]. It must not use the interpreter. Where that was put off ([`Place::put_off`]), `f`
+/// is called too as soon as the coroutine can be suspended.
 ///
 /// # Errors
 /// The interpreter is none of Lua 5.1; what it says: no memory.
@@ -160,8 +162,8 @@ pub fn watch(
     place::check_layout(lua)
 }
 
-/// Where `thread`, which has failed, stands: the name of the chunk and the line of the innermost function of Lua whose chunk is not
-/// called `other`; `None` if there is none.
+/// Where `thread`, which has failed, stands: the innermost function of Lua whose chunk is not
+/// called `other`. Gives the name of its chunk and the line; `None` if there is no such function.
 ///
 /// # Errors
 /// What the interpreter says: no memory.
@@ -171,7 +173,8 @@ pub fn line(lua: &Lua, thread: &Thread, other: &CStr) -> Result<Option<(LuaStrin
         let failed = unsafe { ffi::lua_tothread(state, -1) };
         let found = line_of(failed, other);
         let (source, line) = found.unwrap_or((c"", -1));
-        // SAFETY: invariant 2; `source` lives as long as the function does, which is on the stack of `thread`.
+        // SAFETY: invariant 2; `source` lives as long as the function does, which is on the stack
+        // of `thread`.
         unsafe { ffi::lua_pushstring(state, source.as_ptr()) };
         // SAFETY: invariant 2.
         unsafe { ffi::lua_pushinteger(state, ffi::lua_Integer::from(line)) };
@@ -188,7 +191,8 @@ fn line_of<'n>(thread: *mut lua_State, other: &CStr) -> Option<(&'n CStr, c_int)
     let mut debug = MaybeUninit::<lua_Debug>::zeroed();
     let mut level = 0;
     loop {
-        // SAFETY: invariant 4: `thread` belongs to the state that is borrowed; Lua writes what it knows to `debug`.
+        // SAFETY: invariant 4: `thread` belongs to the state that is borrowed; Lua writes what it
+        // knows to `debug`.
         if unsafe { ffi::lua_getstack(thread, level, debug.as_mut_ptr()) } == 0 {
             return None;
         }
@@ -197,7 +201,8 @@ fn line_of<'n>(thread: *mut lua_State, other: &CStr) -> Option<(&'n CStr, c_int)
         // SAFETY: zeroes are a value of every field.
         let found = unsafe { debug.assume_init_ref() };
         if !found.source.is_null() {
-            // SAFETY: it is a string that ends in a zero, which the function keeps, and the function is on the stack.
+            // SAFETY: it is a string that ends in a zero, which the function keeps, and the
+            // function is on the stack.
             let name: &'n CStr = unsafe { CStr::from_ptr(found.source) };
             if found.currentline >= 0 && name != other {
                 return Some((name, found.currentline));
@@ -273,12 +278,13 @@ unsafe fn probe<'p>(state: *mut lua_State) -> &'p Probe {
     let pointer = unsafe { ffi::lua_touserdata(state, -1) }.cast::<Probe>();
     // SAFETY: invariant 2: the pointer goes.
     unsafe { ffi::lua_settop(state, -2) };
-    // SAFETY: `watch` has registered it, and the function beside it in the registry keeps it as long as there are hooks.
+    // SAFETY: `watch` has registered it, and the function beside it in the registry keeps it as
+    // long as there are hooks.
     unsafe { &*pointer }
 }
 
-/// Whether the probe says that it is time to ask. A coroutine with much memory looks more often from
-/// then on, and one that cannot do what was put off also looks when functions return.
+/// Whether the probe says that it is time to ask. A coroutine with much memory looks more often
+/// from then on, and one that cannot do what was put off also looks when functions return.
 unsafe fn is_due(state: *mut lua_State, probe: &Probe) -> bool {
     let place = probe.meter.place();
     // SAFETY: the hook is a function of this crate.

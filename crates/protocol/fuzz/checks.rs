@@ -1,7 +1,7 @@
 //! What must hold for any bytes that a socket brings.
 //!
-//! The fuzz targets call these with bytes that libFuzzer makes up, `tests/damage.rs` with bytes from a seed. Each
-//! function panics if the parser is at fault.
+//! The fuzz targets call these with bytes that libFuzzer makes up, `tests/damage.rs` with bytes
+//! from a seed. Each function panics if the parser is at fault.
 
 use firn_protocol::command;
 use firn_protocol::resp::{Arguments, Limits, Parsed, Parser, ProtocolError, Span, decode, measure};
@@ -20,7 +20,8 @@ pub(crate) fn run(name: &str, bytes: &[u8]) {
 
 type Requests = Vec<Vec<Vec<u8>>>;
 
-/// Requests are the same however the stream is cut, their memory is that of the bytes, and their keys are among them.
+/// Requests are the same however the stream is cut, their memory is that of the bytes, and their
+/// keys are among them.
 fn requests(bytes: &[u8]) {
     let (whole, error) = parse(bytes, bytes.len().max(1));
     for size in [1, 7] {
@@ -34,7 +35,8 @@ fn requests(bytes: &[u8]) {
     }
 }
 
-/// All requests of a stream that comes in pieces of `size`, as a connection takes them, and what ended it.
+/// All requests of a stream that comes in pieces of `size`, as a connection takes them, and what
+/// ended it.
 fn parse(bytes: &[u8], size: usize) -> (Requests, Option<ProtocolError>) {
     let (mut parser, mut spans, mut input, mut at) = (Parser::new(), Vec::<Span>::new(), Vec::new(), 0);
     let mut requests = Vec::new();

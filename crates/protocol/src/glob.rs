@@ -4,10 +4,13 @@ mod pieces;
 
 /// Whether all of `text` matches `pattern`.
 ///
-/// `*` any bytes, `?` one byte, `[a-z^...]` one byte of a set (`^` first: not of it), `\` makes the next byte ordinary.
-/// A set that is not closed ends with the pattern. Never blocks, and allocates only where both are long. Steps, for a
-/// pattern of m bytes and a text of n: m + n where the pieces between stars are plain bytes; beside them, n for each 64
-/// bytes of the longest piece that has `?` or sets, and 256 for each range of a set.
+/// `*` any bytes, `?` one byte, `[a-z^...]` one byte of a set (`^` first: not of it), `\` makes the
+/// next byte ordinary. A set that is not closed ends with the pattern. Never blocks, and allocates
+/// only where both are long.
+///
+/// Steps, for a pattern of m bytes and a text of n: m + n where the pieces between stars are plain
+/// bytes. Otherwise also n for each 64 bytes of the longest piece that has `?` or sets, and 256 for
+/// each range of a set.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     matches_folded(pattern, text, |byte| byte)
 }
@@ -17,8 +20,8 @@ pub fn matches_any_case(pattern: &[u8], text: &[u8]) -> bool {
     matches_folded(pattern, text, |byte| byte.to_ascii_lowercase())
 }
 
-/// Up to this product of both lengths the walk, which takes up to so many steps, costs less than looking at the pattern
-/// first.
+/// Up to this product of both lengths the walk, which takes up to so many steps, costs less than
+/// looking at the pattern first.
 const WALK_STEPS_MAX: usize = 64 << 10;
 
 fn matches_folded(pattern: &[u8], text: &[u8], fold: impl Fn(u8) -> u8) -> bool {
@@ -39,7 +42,8 @@ pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     pattern.get(..end.unwrap_or(pattern.len())).unwrap_or_default()
 }
 
-/// Of several stars only the last one need ever take more: what the earlier ones took is the shortest that works.
+/// Of several stars only the last one need ever take more: what the earlier ones took is the
+/// shortest that works.
 fn walk(pattern: &[u8], text: &[u8], fold: impl Fn(u8) -> u8) -> bool {
     let (mut rest, mut left) = (pattern, text);
     let mut retry: Option<(&[u8], &[u8])> = None;

@@ -4,11 +4,12 @@
 //!   bytes of a socket ─► resp::Parser ─► arguments ─► command::find ─► the server executes
 //!   bytes of a socket ◄─ resp::Reply  ◄──────────────────────────────── what it answers
 //! ```
-//! Start at [`resp::Parser`] and [`resp::Reply`], which are the two directions of RESP as a server sees it;
-//! [`resp::decode`] is the client's side. [`command`] is the one table of commands that everything else is made from.
+//! Start at [`resp::Parser`] and [`resp::Reply`], which are the two directions of RESP as a server
+//! sees it; [`resp::decode`] is the client's side. [`command`] is the one table of commands that
+//! everything else is made from.
 //!
 //! # Not here
-//! - Sockets, threads, clocks: who has bytes hands them in.
+//! - Sockets, threads, clocks: the caller passes bytes in.
 //! - What commands do: crate `server`.
 //!
 //! # Invariants

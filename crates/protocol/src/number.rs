@@ -6,8 +6,8 @@ mod hexadecimal;
 pub use extended::Extended;
 use hexadecimal::Hexadecimal;
 
-/// The integer that `text` is, if it is written as [`append_integer`] would write it: no spaces, no plus, no leading
-/// zeros, no `-0`, within 64 bits.
+/// The integer that `text` is, if [`append_integer`] would write it so: no spaces, no plus, no
+/// leading zeros, no `-0`, within 64 bits.
 #[inline]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text.split_first() {
@@ -44,9 +44,10 @@ pub fn append_integer(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(buffer.format(number).as_bytes());
 }
 
-/// The number that `text` is: decimal with or without fraction and exponent, hexadecimal (`0x1.8p3`, at most 5119
-/// bytes), or `inf`, `+inf`, `-inf`, `infinity` in any case. `None` for anything else, for what is not a number, and for
-/// what is too large or too near to 0 for a double.
+/// The number that `text` is: decimal with or without fraction and exponent, hexadecimal, or
+/// infinity. Hexadecimal (`0x1.8p3`) has at most 5119 bytes; infinity is `inf`, `+inf`, `-inf` or
+/// `infinity` in any case. `None` for anything else, for NaN, and for what is too large or too near
+/// to 0 for a double.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     let Ok(number) = text.parse::<f64>() else {
@@ -64,8 +65,8 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
 /// Digits beyond which a number is written with an exponent.
 const PLAIN_DIGITS_MAX: i32 = 17;
 
-/// Appends `number` as `%.17g` writes it, in 17 digits without zeros at the end: `3`, `0.10000000000000001`, `1e+22`,
-/// `inf`, `-inf`, `nan`. It reads back as the same number.
+/// Appends `number` as `%.17g` writes it, in 17 digits without zeros at the end: `3`,
+/// `0.10000000000000001`, `1e+22`, `inf`, `-inf`, `nan`. It reads back as the same number.
 ///
 /// Exponents are written from 10^17 up and below 10^-4.
 pub fn append_double(out: &mut Vec<u8>, number: f64) {

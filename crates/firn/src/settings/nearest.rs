@@ -1,4 +1,4 @@
-//! The word somebody probably meant.
+//! The setting that a misspelt word probably means.
 
 /// The one of `known` nearest to `word`, if it is near enough to be meant.
 pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {

@@ -5,7 +5,8 @@ pub(crate) const MIB: u64 = 1 << 20;
 
 const UNITS: [(&str, u32); 5] = [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 
-/// The number of bytes in `64 MiB`, `64MiB`, `4096` or `512 B`; `None` for anything else and beyond 2^64.
+/// The number of bytes in `64 MiB`, `64MiB`, `4096` or `512 B`; `None` for anything else and beyond
+/// 2^64.
 ///
 /// Units are powers of 1024 and their case does not matter.
 pub(crate) fn parse_bytes(text: &str) -> Option<u64> {

@@ -6,12 +6,12 @@ use super::nearest::nearest;
 use super::{FIELDS, Settings};
 
 impl Settings {
-    /// The settings in `text`; what it does not name has its default, sizes that follow from `memory_bytes`
-    /// follow from the one given.
+    /// The settings in `text`. A setting that it does not name has its default; sizes that follow
+    /// from `memory_bytes` follow from the one given.
     ///
     /// # Errors
-    /// `Invalid`: not TOML (with line and column), a setting that does not exist (with the nearest that does),
-    /// a value of the wrong type, or one out of range.
+    /// `Invalid`: not TOML (with line and column), an unknown setting (with the nearest known one),
+    /// a wrong type, or a value out of range.
     pub fn from_toml(text: &str) -> Result<Self> {
         let table = text.parse::<toml::Table>().map_err(|error| {
             let place = error.span().map(|span| line_and_column(text, span.start));
@@ -22,8 +22,8 @@ impl Settings {
         Self::from_table(&table)
     }
 
-    /// The settings as TOML that [`from_toml`](Self::from_toml) reads back, every field with its meaning, default
-    /// and range as a comment.
+    /// The settings as TOML that [`from_toml`](Self::from_toml) reads back, every field with its
+    /// meaning, default and range as a comment.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         for field in FIELDS {

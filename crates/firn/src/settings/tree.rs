@@ -5,8 +5,9 @@ use firn_tree::TreeSettings;
 use super::Settings;
 
 impl Settings {
-    /// The same settings for the engine on a machine that can keep `page_cache_bytes` of files where the settings do
-    /// not say. Every field is named here, so that a new one cannot be forgotten.
+    /// The same settings for the engine on a machine that can keep `page_cache_bytes` of files
+    /// where the settings do not say. Every field is named here, so that a new one cannot be
+    /// forgotten.
     pub(crate) fn to_tree(&self, page_cache_bytes: u64) -> TreeSettings {
         TreeSettings {
             memory_bytes: self.memory_bytes,

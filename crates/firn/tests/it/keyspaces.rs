@@ -106,7 +106,7 @@ fn a_database_whose_first_segments_are_empty_opens_again() {
     let two = db.in_keyspace(names[1]);
     for round in 0..5 {
         two.put(format!("key {round}"), "value").expect("put");
-        // Ends a segment, freezes what it holds and looks for segments that nobody needs.
+        // Ends a segment, freezes what it holds and looks for segments that no keyspace needs.
         let copy = dir.path().with_extension(format!("copy-{round}"));
         db.checkpoint(&copy).expect("checkpoint");
         db.wait_idle().expect("idle");

@@ -1,4 +1,4 @@
-//! Opening and closing: who may, what is said to those who may not, and what is found again.
+//! Opening and closing: what may open a database, what a refusal says, and what is found again.
 
 use std::path::Path;
 

@@ -68,7 +68,8 @@ fn an_unknown_keyspace_is_refused_when_the_scan_is_opened() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
-/// A block is checked when it is first touched, so damage shows inside a scan, not when it is opened.
+/// A block is checked when it is first touched, so damage shows inside a scan, not when it is
+/// opened.
 #[test]
 fn damage_comes_once_and_ends_the_scan() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! A file system that is soon full. The tests of `cli` include this file, for one that machines share.
+//! A file system that is soon full. The tests of `cli` include this file, for one that machines
+//! share.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,7 +20,8 @@ impl SmallDisk {
             Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             Err(error) => format!("`mount` cannot be run: {error}"),
         };
-        // Not by a macro: of what those print the harness keeps to itself what a test that passes has said.
+        // Not by a macro: of what those print the harness keeps to itself what a test that passes
+        // has said.
         let _ = writeln!(
             std::io::stderr(),
             "LEFT OUT: a real full disk, since mounting a tmpfs was refused: {why}"

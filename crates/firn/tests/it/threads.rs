@@ -8,7 +8,8 @@ use firn::{
     Change, Completion, Db, Durability, KEYSPACE_DEFAULT, Outcome, ScanRange, Settings, WriteOptions,
 };
 
-/// Every kind of blocking call, by threads that own keys of their own and share the pool of sessions.
+/// Every kind of blocking call, by threads that own keys of their own and share the pool of
+/// sessions.
 #[test]
 fn eight_threads_share_a_database() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -79,7 +80,8 @@ fn an_update_may_read() {
     assert_eq!(db.get("target").expect("get").as_deref(), Some(&b"value"[..]));
 }
 
-/// One thread, no inline waiting, more data than the buffer may hold: the session keeps what finds no room.
+/// One thread, no inline waiting, more data than the buffer may hold: the session keeps what finds
+/// no room.
 #[test]
 fn a_session_that_never_blocks_finishes_what_it_began() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -107,7 +109,7 @@ fn a_session_that_never_blocks_finishes_what_it_began() {
     assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 12_000);
 }
 
-/// The same as futures: whoever waits is woken, also where admission paces or stops the writes.
+/// The same as futures: each waiting write is woken, also where admission paces or stops writes.
 #[test]
 fn futures_are_woken_however_slow_the_writes() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -123,8 +123,8 @@ pub fn measured(lua: &Lua, function: &Function, measure: Measure) -> Result<Func
     around(lua, function, runner)
 }
 
-/// `resume`, which is `coroutine.resume`, for what runs within coroutines: of what it resumes it is
-/// known whether it can be suspended together with those that it was resumed by.
+/// `resume`, which is `coroutine.resume`, for code that runs within coroutines. It keeps track of
+/// whether a resumed coroutine can be suspended together with those that resumed it.
 ///
 /// # Errors
 /// As those of [`measured`].

@@ -41,8 +41,8 @@ pub enum Given<'g> {
 
 /// A search in a text.
 pub trait Seek: 'static {
-    /// Goes on in `text`, which is the same each time: how many of `found` it has found; `None`
-    /// leaves the call to the steered function, as if it had not been asked.
+    /// Goes on in `text`, which is the same each time; answers how many of `found` it has filled.
+    /// `None` leaves the call to the steered function, as if this had not been asked.
     ///
     /// It must not use the interpreter.
     fn seek(

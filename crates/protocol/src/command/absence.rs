@@ -1,7 +1,8 @@
 //! What of Redis is not offered, by features: why, and what to do instead.
 //!
-//! The one place where the reasons are written. Entries of the table refer to them, so that an error, COMMAND DOCS and the
-//! page of commands say the same; features without commands of their own stand here too.
+//! The one place where the reasons are written. Entries of the table refer to them, so that an
+//! error, COMMAND DOCS and the page of commands say the same. Features without commands of their
+//! own stand here too.
 
 /// A feature of Redis that is not offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

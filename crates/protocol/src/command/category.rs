@@ -32,7 +32,7 @@ pub enum Category {
     Stream,
     /// Publishing and subscribing.
     PubSub,
-    /// For those who run the server.
+    /// For operators of the server.
     Admin,
     /// Constant or logarithmic cost.
     Fast,

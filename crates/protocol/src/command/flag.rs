@@ -10,7 +10,7 @@ pub enum Flag {
     ReadOnly,
     /// May need more memory: refused when memory is short.
     DenyOom,
-    /// For those who run the server.
+    /// For operators of the server.
     Admin,
     /// Publishes, or changes what a connection is subscribed to.
     PubSub,

@@ -16,7 +16,8 @@ pub struct KeySpec {
 pub enum Begin {
     /// At this position; the command's name is at 0.
     Index(u32),
-    /// After this word, looked for from the position on; negative: from so many before the end, backwards.
+    /// After this word, looked for from the position on; negative: from so many before the end,
+    /// backwards.
     Keyword(&'static str, i32),
     /// No description finds it.
     Unknown,
@@ -206,10 +207,11 @@ pub(super) const fn unknown(flags: KeyFlags) -> KeySpec {
     KeySpec { begin: Begin::Unknown, extent: Extent::Unknown, flags }
 }
 
-/// Positions of the first and the last key and the distance between keys, as far as fixed positions tell them
-/// (0, 0, 0 when they tell nothing), and whether there are keys that they do not tell.
+/// Positions of the first and the last key and the distance between keys, where positions are
+/// fixed; otherwise 0, 0, 0. Also whether there are other keys.
 ///
-/// A single run is told whole. Of several runs those are joined that follow each other without a gap.
+/// A single run is given whole. Of several runs those are joined that follow each other without a
+/// gap.
 pub(super) const fn fixed_positions(specs: &[KeySpec]) -> (i32, i32, i32, bool) {
     if let [KeySpec { begin: Begin::Index(index), extent: Extent::Range { last, step, .. }, flags }] = specs {
         return (*index as i32, last_of(*index, *last), *step as i32, flags.has(KeyFlag::Incomplete));

@@ -38,7 +38,8 @@ impl fmt::Display for KeysError {
 
 impl std::error::Error for KeysError {}
 
-/// Positions of the keys of a request, as COMMAND GETKEYS answers them: none for a script with a bad count of keys.
+/// Positions of the keys of a request, as COMMAND GETKEYS answers them: none for a script with a
+/// bad count of keys.
 ///
 /// `arguments` begin with the command's name (for a subcommand: its container's, then its own).
 ///
@@ -52,13 +53,14 @@ pub fn keys_of<A: AsRef<[u8]>>(command: &Command, arguments: &[A]) -> Result<Vec
     }
 }
 
-/// Shows `visit` each key of a request, in the order of the command's descriptions; allocates nothing.
+/// Shows `visit` each key of a request, in the order of the command's descriptions; allocates
+/// nothing.
 ///
 /// No key at all is fine for the commands that need none (EVAL with a count of 0).
 ///
 /// # Errors
-/// [`KeysError`]. Some keys may have been shown by then: who checks rights MUST refuse the request, or be sure that
-/// the command itself refuses it.
+/// [`KeysError`]. Some keys may have been shown by then. A caller that checks rights MUST refuse
+/// the request, or be sure that the command itself refuses it.
 pub fn visit_keys<A: AsRef<[u8]>>(
     command: &Command,
     arguments: &[A],

@@ -8,14 +8,16 @@
 //!                page::render ────────────────┘──► docs/commands.md
 //! ```
 //!
-//! The table lists every command of Redis 7.0; CLIENT SETINFO and CLIENT NO-TOUCH, which newer clients send when they
-//! connect; and HEXPIRE with its family, which newer programs ask for.
-//! What Firn does not offer yet is there too and says so in [`Offered`], by a feature of [`ABSENCES`].
+//! The table lists every command of Redis 7.0. It also has CLIENT SETINFO and CLIENT NO-TOUCH,
+//! which newer clients send when they connect, and HEXPIRE with its family, which newer programs
+//! ask for. What Firn does not offer yet is there too and says so in [`Offered`], by a feature of
+//! [`ABSENCES`].
 //!
 //! # Invariants
-//! 1. A name is lower case and occurs once; [`CommandId`]s are dense, and stable within one build only.
-//! 2. Nothing a client sends makes this panic. Finding a command allocates nothing; names longer than any command's
-//!    are not read.
+//! 1. A name is lower case and occurs once; [`CommandId`]s are dense, and stable within one build
+//!    only.
+//! 2. Nothing a client sends makes this panic. Finding a command allocates nothing; names longer
+//!    than any command's are not read.
 
 mod flag;
 mod category;
@@ -47,7 +49,8 @@ use std::fmt;
 pub struct Command {
     /// Name in lower case; of a subcommand only its own part: `get` of CONFIG GET.
     pub name: &'static str,
-    /// Number of arguments with the name (and the container's name): exactly so many, or, negative, at least.
+    /// Number of arguments with the name (and the container's name): exactly so many, or, negative,
+    /// at least.
     pub arity: i32,
     /// What the server must know before it runs the command.
     pub flags: Flags,
@@ -95,7 +98,8 @@ pub enum Offered {
 }
 
 impl Command {
-    /// Number of the command: the index of per-command counters and dispatch tables, below [`COUNT`].
+    /// Number of the command: the index of per-command counters and dispatch tables, below
+    /// [`COUNT`].
     pub const fn id(&self) -> CommandId {
         self.id
     }
@@ -142,7 +146,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// Of an entry that says neither that it is built nor why it is not: no such one stays in the table.
+/// Of an entry that says neither that it is built nor why it is not: no such one stays in the
+/// table.
 const UNSAID: Absence = Absence { feature: "", reason: "", instead: "" };
 
 /// A command as group files write it; what follows from its flags and keys is added by the table.

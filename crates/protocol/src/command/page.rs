@@ -44,7 +44,8 @@ fn push_absences(page: &mut String) {
     }
 }
 
-/// The commands that belong to a feature: of a container whose subcommands all do, the container stands for them.
+/// The commands that belong to a feature: of a container whose subcommands all do, the container
+/// stands for them.
 fn commands_of(absence: &'static Absence) -> String {
     let is_its = |command: &&Command| command.offered == Offered::NotYet(absence);
     let is_named = |command: &&Command| !container_of(command).is_some_and(|it| is_its(&it));

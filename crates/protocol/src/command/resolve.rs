@@ -69,7 +69,8 @@ impl Refusal {
     }
 }
 
-/// Appends at most `bytes_max` of what a client sent, up to a zero byte; ends of lines become blanks.
+/// Appends at most `bytes_max` of what a client sent, up to a zero byte; ends of lines become
+/// blanks.
 fn echo(text: &mut Vec<u8>, sent: &[u8], bytes_max: usize) {
     let shown = sent.iter().take(bytes_max).take_while(|byte| **byte != 0);
     text.extend(shown.map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));

@@ -1,7 +1,7 @@
 //! The commands of all groups in one numbered table, found by name.
 //!
-//! Commands come first, group by group, then subcommands, container by container. Names are found through a hash
-//! table with open addressing; all of it is made at compile time.
+//! Commands come first, group by group, then subcommands, container by container. Names are found
+//! through a hash table with open addressing; all of it is made at compile time.
 
 use super::group::GROUPS;
 use super::key_spec::fixed_positions;
@@ -77,15 +77,18 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The subcommand of `command` called `name`, in any case. Compares with each: there are at most some thirty.
+/// The subcommand of `command` called `name`, in any case. Compares with each: there are at most
+/// some thirty.
 pub fn find_subcommand(command: &Command, name: &[u8]) -> Option<&'static Command> {
     command.subcommands().iter().find(|subcommand| subcommand.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// The number of the command with this name (`get`, `config|get`), for constants of dispatch tables.
+/// The number of the command with this name (`get`, `config|get`), for constants of dispatch
+/// tables.
 ///
 /// # Panics
-/// When there is no such command: at compile time where the call initialises a constant, as it should.
+/// When there is no such command: at compile time where the call initialises a constant, as it
+/// should.
 pub const fn id_of(name: &str) -> CommandId {
     let mut index = 0;
     while index < COUNT {
@@ -177,10 +180,12 @@ const fn complete(written: Command, id: usize, group: Group) -> Command {
 /// Length of the longest name of a command.
 const NAME_BYTES_MAX: usize = 20;
 
-/// A power of two, at least eight times the commands: one name in twenty is not where its hash says.
+/// A power of two, at least eight times the commands: one name in twenty is not where its hash
+/// says.
 const SLOT_COUNT: usize = 2048;
 
-/// Numbers of the commands at the places their hashes give; the others hold a number that no command has.
+/// Numbers of the commands at the places their hashes give; the others hold a number that no
+/// command has.
 static SLOTS: [u16; SLOT_COUNT] = slots();
 
 const _: () = assert!(TOP_COUNT * 8 <= SLOT_COUNT && SLOT_COUNT.is_power_of_two());
@@ -202,7 +207,8 @@ const fn slots() -> [u16; SLOT_COUNT] {
     slots
 }
 
-/// The place of a name, the same for letters of either case: from its first and last bytes and its length.
+/// The place of a name, the same for letters of either case: from its first and last bytes and its
+/// length.
 const fn slot_of(name: &[u8]) -> usize {
     let (first, last) = if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
         (u64::from_le_bytes(*first), u64::from_le_bytes(*last))

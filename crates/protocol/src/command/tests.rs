@@ -135,7 +135,8 @@ fn arity_fits_keys_and_subcommands() {
     }
 }
 
-/// COMMAND leaves out what is not offered: a container that were not would hide what clients can call.
+/// COMMAND leaves out what is not offered: a container that were not would hide what clients can
+/// call.
 #[test]
 fn a_container_is_offered_if_one_of_its_subcommands_is() {
     for command in commands().iter().filter(|command| !command.subcommands().is_empty()) {
@@ -144,7 +145,7 @@ fn a_container_is_offered_if_one_of_its_subcommands_is() {
     }
 }
 
-/// Nobody is refused without a reason, and the page names what to do instead.
+/// Each command that is not offered gives a reason, and the page names what to do instead.
 #[test]
 fn what_is_not_offered_belongs_to_a_feature() {
     for command in all() {

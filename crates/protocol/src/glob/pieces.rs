@@ -1,7 +1,8 @@
-//! Long patterns on long texts: what stands between stars is looked for piece by piece.
+//! Long patterns on long texts: the pieces between stars are looked for one by one.
 //!
-//! Each element of a piece takes one byte. So the first piece stands at the front, the last one at the end, and of those
-//! between each one where it is found first: what it leaves to the others is the longest that it can.
+//! Each element of a piece takes one byte. The first piece must stand at the front and the last one
+//! at the end. Each piece between them is taken where it is found first, which leaves the most text
+//! to the others.
 
 /// What one byte must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,8 +118,8 @@ fn end_of_first(piece: &[Element], text: &[u8], fold: &impl Fn(u8) -> u8) -> Opt
     }
 }
 
-/// The same of plain bytes. After a byte that does not fit, what was found stays of use: of the longest piece's front that
-/// the text ends with there.
+/// The same of plain bytes. After a byte that does not fit, what was found stays of use: of the
+/// longest piece's front that the text ends with there.
 fn end_of_bytes(wanted: &[u8], text: &[u8], fold: &impl Fn(u8) -> u8) -> Option<usize> {
     // For each front of what is wanted, the longest shorter front that it ends with.
     let mut shorter = vec![0_usize; wanted.len()];
@@ -144,7 +145,8 @@ fn end_of_bytes(wanted: &[u8], text: &[u8], fold: &impl Fn(u8) -> u8) -> Option<
     None
 }
 
-/// The same of any elements: a bit for each front of the piece says whether the text ends with it, 64 of them a step.
+/// The same of any elements: a bit for each front of the piece says whether the text ends with it,
+/// 64 of them a step.
 fn end_of_elements(piece: &[Element], text: &[u8], fold: &impl Fn(u8) -> u8) -> Option<usize> {
     let words = piece.len().div_ceil(64);
     // For each byte the elements that take it.

@@ -129,8 +129,9 @@ fn long_pieces_are_found_where_short_ones_are() {
 }
 
 mod faults {
-    //! S6: `*` and 25 000 bytes on a text of 50 000 took a step for each pair of bytes. Neighbours: several such pieces, a piece
-    //! with `?` and sets, stars after each byte, a text that ends before the piece does.
+    //! S6: `*` and 25 000 bytes on a text of 50 000 took a step for each pair of bytes. Neighbours:
+    //! several such pieces, a piece with `?` and sets, stars after each byte, a text that ends
+    //! before the piece does.
     #![expect(clippy::disallowed_methods, reason = "what is tested is time")]
 
     use super::*;

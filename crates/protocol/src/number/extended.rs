@@ -1,8 +1,9 @@
 //! Numbers with a fraction as users add them up: results of `INCRBYFLOAT` and `HINCRBYFLOAT`.
 //!
-//! Redis counts with the 80-bit numbers of its usual machine, whose mantissas have 64 bits, and answers 17 decimals: so
-//! 0.1 and 0.2 make 0.3, which doubles do not. Here the same numbers are made of integers: every step is computed
-//! exactly, then rounded once, to the nearest and of two to the even one.
+//! Redis counts with the 80-bit numbers of its usual machine, whose mantissas have 64 bits, and
+//! answers 17 decimals. So 0.1 and 0.2 make 0.3, which doubles do not. Here the same numbers are
+//! made of integers. Every step is computed exactly, then rounded once, to the nearest and of two
+//! to the even one.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
@@ -17,8 +18,8 @@ const EXPONENT_END: i64 = 16_384;
 /// 2 to this power is the smallest number.
 const EXPONENT_MIN: i64 = -16_445;
 
-/// A text with the digit that counts first in front of this place is too great to be a number; below the other, it is
-/// nearer to 0 than any.
+/// The decimal place of a text's first significant digit: from this place on, the text is too great
+/// to be a number. Below [`DECIMAL_PLACE_MIN`] it is nearer to 0 than any number.
 const DECIMAL_PLACE_MAX: i64 = 4_933;
 const DECIMAL_PLACE_MIN: i64 = -4_950;
 
@@ -46,9 +47,10 @@ impl Extended {
     /// The number 0.
     pub const ZERO: Self = Self::Finite { mantissa: BigInt::ZERO, exponent: 0 };
 
-    /// The number nearest to what `text` says: decimal with or without fraction and exponent, hexadecimal with or
-    /// without fraction and power of 2 (`0x1.8p3`), or `inf` or `infinity` in any case, with or without a sign. `None`
-    /// for anything else, for what is too great, and for what is not 0 but nearer to it than to any other number.
+    /// The number nearest to what `text` says, with or without a sign. Decimal has or has not a
+    /// fraction and an exponent, hexadecimal (`0x1.8p3`) a fraction and a power of 2; `inf` and
+    /// `infinity` are read too. `None` for anything else, for what is too great, and for what is
+    /// nearer to 0 than to any other number without being 0.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -114,8 +116,8 @@ impl Extended {
         rounded((a << (i - exponent)) + (b << (j - exponent)), exponent)
     }
 
-    /// Appends it with at most 17 decimals, rounded, without zeros behind the last one that counts, and without an
-    /// exponent, however long that is.
+    /// Appends it with at most 17 decimals, rounded, without zeros behind the last one that counts,
+    /// and without an exponent, however long that is.
     ///
     /// The number must be finite.
     pub fn append_plain(&self, out: &mut Vec<u8>) {

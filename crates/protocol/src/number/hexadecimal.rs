@@ -1,4 +1,5 @@
-//! Numbers in hexadecimal, `0x1.8p3`: what the C library reads as a number, Redis's commands take for one.
+//! Numbers in hexadecimal, `0x1.8p3`: what the C library reads as a number, Redis's commands take
+//! for one.
 
 use num_bigint::BigUint;
 
@@ -17,8 +18,9 @@ const DOUBLE_LAST_MIN: i64 = -1074;
 const DOUBLE_BITS: i64 = 53;
 
 impl Hexadecimal {
-    /// What `text` says: `0x`, hexadecimal digits with or without a point, and perhaps `p` and a decimal power of
-    /// 2; with or without a sign. `None` for anything else, and for what is too long.
+    /// What `text` says: `0x`, hexadecimal digits with or without a point, and perhaps `p` and a
+    /// decimal power of 2; with or without a sign. `None` for anything else, and for what is too
+    /// long.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return None;
@@ -44,7 +46,8 @@ impl Hexadecimal {
         Some(Self { is_negative, magnitude, exponent: power - 4 * behind as i64 })
     }
 
-    /// The double nearest to it, of two the even one; `None` if that is infinite, or 0 where this is not.
+    /// The double nearest to it, of two the even one; `None` if that is infinite, or 0 where this
+    /// is not.
     pub(super) fn nearest_double(&self) -> Option<f64> {
         let sign = if self.is_negative { -1.0 } else { 1.0 };
         let bits = self.magnitude.bits() as i64;

@@ -4,8 +4,9 @@ use super::request::{ProtocolError, Span};
 
 /// Splits `line` at spaces and appends where its arguments lie.
 ///
-/// Between double quotes spaces belong to the argument, and `\n \r \t \b \a \xHH` stand for one byte, a `\` before another
-/// byte for that byte; between single quotes only `\'` stands for a quote. Quoted arguments are unquoted in place.
+/// Between double quotes spaces belong to the argument, and `\n \r \t \b \a \xHH` stand for one
+/// byte. Before any other byte `\` stands for that byte. Between single quotes only `\'` stands for
+/// a quote. Quoted arguments are unquoted in place.
 ///
 /// # Errors
 /// `UnbalancedQuotes` where a quote is not closed, or closed in the midst of an argument.
@@ -32,7 +33,8 @@ pub(super) fn split(line: &mut [u8], spans: &mut Vec<Span>) -> Result<(), Protoc
     }
 }
 
-/// Copies what lies between quotes; `at` is behind the first one. Answers where reading and writing go on.
+/// Copies what lies between quotes; `at` is behind the first one. Answers where reading and writing
+/// go on.
 fn unquote(
     line: &mut [u8],
     mut at: usize,

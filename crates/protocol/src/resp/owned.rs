@@ -34,7 +34,8 @@ impl OwnedArguments {
         self.bytes.len()
     }
 
-    /// Bytes of memory that keeping them takes, those that describe each argument included: more than 0 for each.
+    /// Bytes of memory that keeping them takes, those that describe each argument included: more
+    /// than 0 for each.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()
     }

@@ -5,7 +5,8 @@ use crate::number;
 /// Which version of the protocol a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Version 2: maps and sets are arrays, nothing is told apart but strings, numbers, arrays and errors.
+    /// Version 2: maps and sets are arrays, nothing is told apart but strings, numbers, arrays and
+    /// errors.
     #[default]
     Resp2,
     /// Version 3, after `HELLO 3`.
@@ -14,8 +15,8 @@ pub enum Protocol {
 
 /// Appends replies to a connection's output.
 ///
-/// A reply is one value; arrays, maps, sets and pushes announce how many values follow, and the caller writes those.
-/// Nothing is checked: what is announced must be written.
+/// A reply is one value; arrays, maps, sets and pushes announce how many values follow, and the
+/// caller writes those. Nothing is checked: what is announced must be written.
 #[derive(Debug)]
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
@@ -73,7 +74,8 @@ impl<'a> Reply<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// The front of a string of `len` bytes, which follow [`raw`](Self::raw), piece by piece, up to [`bulk_end`](Self::bulk_end).
+    /// The front of a string of `len` bytes, which follow [`raw`](Self::raw), piece by piece, up to
+    /// [`bulk_end`](Self::bulk_end).
     pub fn bulk_head(&mut self, len: usize) {
         self.head(b'$', len as i64);
     }
@@ -180,8 +182,8 @@ impl<'a> Reply<'a> {
         self.head(if self.protocol == Protocol::Resp3 { b'>' } else { b'*' }, len as i64);
     }
 
-    /// What is said about the value that comes after it: `len` pairs, which follow. Version 2 cannot say it: `false`, and
-    /// none may follow.
+    /// What is said about the value that comes after it: `len` pairs, which follow. Version 2
+    /// cannot say it: `false`, and none may follow.
     #[must_use]
     pub fn attributes(&mut self, len: usize) -> bool {
         let is_said = self.protocol == Protocol::Resp3;
@@ -191,8 +193,8 @@ impl<'a> Reply<'a> {
         is_said
     }
 
-    /// Begins an array, set or map whose length is not known yet; values follow, then [`finish_array`](Self::finish_array) or
-    /// one of its sisters.
+    /// Begins an array, set or map whose length is not known yet; values follow, then
+    /// [`finish_array`](Self::finish_array) or one of its sisters.
     pub fn mark(&self) -> Mark {
         Mark(self.out.len())
     }

@@ -5,7 +5,8 @@ use std::fmt;
 use super::inline;
 use crate::number;
 
-/// How large a request may be. The consequence of each is a [`ProtocolError`], after which the connection ends.
+/// How large a request may be. The consequence of each is a [`ProtocolError`], after which the
+/// connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Arguments of one request.
@@ -17,11 +18,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What a client may send once it is known: about two thousand million arguments of half a gibibyte. What bounds memory
-    /// is how much is kept of a request that is not complete.
+    /// What a client may send once it is known: about two thousand million arguments of half a
+    /// gibibyte. What bounds memory is how much is kept of a request that is not complete.
     pub const DEFAULT: Self =
         Self { arguments_max: i32::MAX as usize, argument_bytes_max: 512 << 20, line_bytes_max: 64 << 10 };
-    /// What a client may send before it has said who it is.
+    /// What a client may send before it is authenticated.
     pub const UNKNOWN_CLIENT: Self =
         Self { arguments_max: 10, argument_bytes_max: 16 << 10, line_bytes_max: 64 << 10 };
 }
@@ -90,7 +91,8 @@ impl<'a> Arguments<'a> {
 /// What came of the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A request, of so many bytes. It may have no arguments at all: then there is nothing to answer.
+    /// A request, of so many bytes. It may have no arguments at all: then there is nothing to
+    /// answer.
     Request(usize),
     /// More bytes must come: at least this many.
     Incomplete(usize),
@@ -143,8 +145,8 @@ impl std::error::Error for ProtocolError {}
 
 /// Takes requests out of a stream of bytes, one after the other.
 ///
-/// Owned by one connection. Remembers how far it came, so that each byte is looked at once however the stream is cut.
-/// After an error nothing more can be parsed: the stream has lost its rhythm.
+/// Owned by one connection. Remembers how far it came, so that each byte is looked at once however
+/// the stream is cut. After an error nothing more can be parsed: the stream has lost its rhythm.
 #[derive(Clone, Debug, Default)]
 pub struct Parser {
     /// Bytes of this request that are behind us.
@@ -165,9 +167,10 @@ impl Parser {
 
     /// The next request of `input`, which begins where that request does.
     ///
-    /// Its arguments are appended to `spans`. Until it is complete the caller keeps `input` (and adds to its end) and
-    /// `spans` as they are. After [`Parsed::Request`] the caller drops that many bytes, or goes on behind them. Of an
-    /// inline request the quoted arguments are unquoted where they stand.
+    /// Its arguments are appended to `spans`. Until it is complete the caller keeps `input` (and
+    /// adds to its end) and `spans` as they are. After [`Parsed::Request`] the caller drops that
+    /// many bytes, or goes on behind them. Of an inline request the quoted arguments are unquoted
+    /// where they stand.
     ///
     /// # Errors
     /// What makes the stream unreadable; the limits that apply are those of the call.
@@ -243,7 +246,8 @@ impl Parser {
         Ok(None)
     }
 
-    /// The line that begins where we are, without its first byte and its end; `None` if its end has not come.
+    /// The line that begins where we are, without its first byte and its end; `None` if its end has
+    /// not come.
     #[inline]
     fn line<'a>(
         &mut self,

@@ -55,7 +55,8 @@ impl std::error::Error for DecodeError {}
 /// Aggregates within aggregates: deeper ones are refused.
 const DEPTH_MAX: usize = 32;
 
-/// The reply at the front of `input`, without the attributes it may have, and how many bytes it took; `None` if it is not complete.
+/// The reply at the front of `input`, without the attributes it may have, and how many bytes it
+/// took; `None` if it is not complete.
 ///
 /// Memory grows with the bytes that are there, never with a length that is only announced.
 ///
@@ -66,7 +67,8 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
     Ok(reader.value(0)?.map(|value| (value, reader.at)))
 }
 
-/// Bytes of the reply at the front of `input`, without looking into it more than needed; `None` if it is not complete.
+/// Bytes of the reply at the front of `input`, without looking into it more than needed; `None` if
+/// it is not complete.
 ///
 /// # Errors
 /// As [`decode`].

@@ -123,7 +123,8 @@ impl Group {
         }
     }
 
-    /// The ACL categories of a member that names none itself, before those that follow from its flags.
+    /// The ACL categories of a member that names none itself, before those that follow from its
+    /// flags.
     pub(super) const fn categories(self) -> Categories {
         Categories::of(match self {
             Group::String => &[Category::String],

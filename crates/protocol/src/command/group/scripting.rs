@@ -7,7 +7,7 @@ use crate::command::absence::{NO_FUNCTIONS, NO_SCRIPT_DEBUGGER};
 use crate::command::key_spec::{RO_ACCESS, RW_ACCESS_UPDATE, counted};
 use crate::command::{Command, entry};
 
-/// The cost of running what somebody wrote.
+/// The cost of running a client's script.
 const SCRIPT: &str = "as the script";
 
 pub(super) const COMMANDS: &[Command] = &[
