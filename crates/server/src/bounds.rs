@@ -1,7 +1,8 @@
 //! What clients size, and how far: the one list of it.
 //!
-//! The constants here are those that hold the bounds. `table` lists them with the settings' defaults and what comes of more;
-//! its test makes a table of SECURITY.md of it. Those of scripts are in `scripts`.
+//! The constants here are those that hold the bounds. `table` lists them with the settings'
+//! defaults and what comes of more; its test makes a table of SECURITY.md of it. Those of scripts
+//! are in `scripts`.
 
 mod scripts;
 #[cfg(test)]
@@ -12,7 +13,8 @@ pub(crate) use scripts::*;
 /// Bytes of a client's name, and of what it says of its library.
 pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 1 << 10;
 
-/// Bytes of anything of a client's that is kept for diagnosis: in SLOWLOG, in ACL LOG, in messages of errors.
+/// Bytes of anything of a client's that is kept for diagnosis: in SLOWLOG, in ACL LOG, in messages
+/// of errors.
 pub(crate) const DIAGNOSIS_BYTES_MAX: usize = 128;
 
 /// Arguments of a command that SLOWLOG keeps; the last one says how many more there were.
@@ -51,14 +53,16 @@ pub(crate) const READ_TOGETHER_MAX: usize = 512;
 /// Bytes of their values, after which no more are read together.
 pub(crate) const READ_TOGETHER_BYTES_MAX: usize = 1 << 20;
 
-/// Keys of one command or of one EXEC that are locked one by one; with more all keys are locked at once.
+/// Keys of one command or of one EXEC that are locked one by one; with more all keys are locked at
+/// once.
 pub(crate) const LOCKED_KEYS_MAX: usize = 16 << 10;
 
 /// Microseconds of one command's work after which others have a turn, unless the settings say
 /// otherwise.
 pub(crate) const TURN_US: u64 = 2_000;
 
-/// Operations of a batch, and its bytes, above which a thread of its own writes it, one batch after the other.
+/// Operations of a batch, and its bytes, above which a thread of its own writes it, one batch after
+/// the other.
 pub(crate) const BATCH_OPS_MAX: usize = 8 << 10;
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 

@@ -25,13 +25,14 @@ pub(crate) struct Client {
     pub(crate) id: u32,
     /// Number told to people; never given twice.
     pub(crate) number: u64,
-    /// What those who ask are told of it.
+    /// What CLIENT LIST and the like say of it.
     pub(crate) description: Description,
-    /// Who it is.
+    /// The user that it has logged in as.
     pub(crate) login: Login,
     /// Which of its replies are kept from it.
     pub(crate) silence: Cell<Silence>,
-    /// Nanoseconds for which the command that runs has waited for other clients, or for this one to read.
+    /// Nanoseconds for which the command that runs has waited for other clients, or for this one to
+    /// read.
     pub(crate) idle_ns: Cell<u64>,
     /// It is shown every command.
     pub(crate) is_monitor: Cell<bool>,
@@ -65,10 +66,11 @@ pub(crate) struct Client {
     pub(crate) takes_hands: Cell<bool>,
     /// What it was handed, and has not looked at.
     pub(crate) hands: RefCell<VecDeque<Handed>>,
-    /// Commands of the unit that it runs, in this attempt, and how many of them monitors were shown before.
+    /// Commands of the unit that it runs, in this attempt, and how many of them monitors were shown
+    /// before.
     pub(crate) unit_commands: Cell<u64>,
     pub(crate) unit_commands_shown: Cell<u64>,
-    /// Somebody has ended its waiting.
+    /// A CLIENT UNBLOCK has ended its waiting.
     pub(crate) is_unblocked: Cell<Option<Unblock>>,
     /// The connection ends once its output is sent.
     pub(crate) is_closing: Cell<bool>,
@@ -121,7 +123,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Adds a request, if all of them together take at most `memory_bytes_max` with it; whether it did.
+    /// Adds a request, if all of them together take at most `memory_bytes_max` with it; whether it
+    /// did.
     pub(crate) fn push(
         &mut self,
         command: &'static Command,
@@ -147,16 +150,19 @@ impl Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) flag: Arc<WatchFlag>,
-    /// The engine's keys, and when what stood there expires, in milliseconds since the Unix epoch; 0 = never.
+    /// The engine's keys, and when what stood there expires, in milliseconds since the Unix epoch;
+    /// 0 = never.
     keys: BTreeMap<Vec<u8>, u64>,
     /// Memory that they take, here and with the observers.
     memory_bytes: usize,
 }
 
-/// Memory of a name that a client has left with the server, without its bytes: an entry of its own table and one of everybody's.
+/// Memory of a name that a client has left with the server, without its bytes. It has an entry in
+/// the client's own table and in that of all clients.
 const NAME_BYTES: usize = 256;
 
-/// Memory of `name`, which a client has left with the server: it stands in the client's own table and in everybody's.
+/// Memory of `name`, which a client has left with the server: it stands in the client's own table
+/// and in that of all clients.
 pub(crate) fn name_memory_bytes(name: &[u8]) -> usize {
     NAME_BYTES + 2 * name.len()
 }
@@ -255,7 +261,8 @@ impl Client {
         matches!(self.silence.get(), Silence::All | Silence::This) || self.is_cut_off.get()
     }
 
-    /// The connection ends, and what it was not sent is lost: a later reply would be taken for the one before it.
+    /// The connection ends, and what it was not sent is lost: a later reply would be taken for the
+    /// one before it.
     pub(crate) fn cut_off(&self) {
         self.is_cut_off.set(true);
         self.is_closing.set(true);
@@ -272,7 +279,8 @@ impl Client {
         });
     }
 
-    /// Appends a message that answers no request: at once, or once the reply that is being sent is whole.
+    /// Appends a message that answers no request: at once, or once the reply that is being sent is
+    /// whole.
     pub(crate) fn append_message(&self, write: impl FnOnce(Protocol, &mut Output)) {
         if self.is_cut_off.get() {
             return;

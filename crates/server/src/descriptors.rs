@@ -28,9 +28,9 @@ pub struct DescriptorShares {
 
 impl DescriptorShares {
     /// Shares out `limit` for `threads` server threads, `http` connections by HTTP and up to
-    /// `wanted` clients. The engine gets `files`. Where that is 0 it gets half of what the server
-    /// does not need itself, and down to a third where `wanted` clients need more than the other
-    /// half. Clients get the rest.
+    /// `wanted` clients. The engine gets `files`. If that is 0 it gets half of what the server does
+    /// not need itself. If `wanted` clients need more than the other half, it gets less, down to a
+    /// third. Clients get the rest.
     pub fn of(limit: u64, threads: usize, http: usize, files: usize, wanted: usize) -> Self {
         let own = BESIDE + threads * BY_THREAD + http;
         let rest = rest_of(limit, own);

@@ -1,14 +1,15 @@
-//! What a server does between requests: collections that have expired go, strings that somebody has found expired, and the
-//! parts of what was deleted.
+//! What a server does between requests. It removes expired collections, strings that a command has
+//! found expired, and the parts of deleted collections.
 //!
 //! ```text
 //!   expiry ─ due, or found ─► the key's lock ─► removed, as DEL does ─► purges ─► its parts are deleted ─► compaction frees room
 //! ```
-//! Nobody waits for it: what has expired is not found, and what is purged belongs to nobody. One task on the first worker
-//! does it, some records at a time, with everybody else's turns between them.
+//! No command waits for it: what has expired is not found, and what is purged belongs to no key.
+//! One task on the first worker does it, some records at a time, with turns of other tasks between
+//! them.
 //!
-//! Each work has a time of its own at which it is done next: one that fails is tried again, later
-//! and later, and holds up no other. A record that cannot be read is passed over, counted and told
+//! Each work has its own time at which it is done next. A failed one is tried again, later and
+//! later, and holds up no other. A record that cannot be read is passed over, counted and logged
 //! once.
 
 mod due;
@@ -40,11 +41,11 @@ const PARTS_PER_ROUND: usize = 1024;
 /// Purges that are read at once where some are in the keyspace only.
 const PURGES_PER_READ: usize = 10_000;
 
-/// Parts above which a collection is deleted as a range. One by one is better for few: ranges cost reads until
-/// compaction is through with them.
+/// Parts above which a collection is deleted as a range. One by one is better for few: ranges cost
+/// reads until compaction is through with them.
 const PARTS_ONE_BY_ONE_MAX: u64 = 512;
 
-/// Milliseconds after which nobody works on a flushed database any more, although he began before.
+/// Milliseconds after which no command that began before the flush works on a flushed database.
 const STRAGGLERS_MS: u64 = 60_000;
 
 /// What is done, each at times of its own.
@@ -98,8 +99,8 @@ struct Duty {
     expired_through_ms: u64,
     /// How far the pass over what is due has come, while it lasts.
     pass: Option<ExpiryPass>,
-    /// Where in the keyspace purges are read next, while they are; `None` = they are all in the queue, or it says that they
-    /// are not.
+    /// Where in the keyspace purges are read next, while they are; `None` = they are all in the
+    /// queue, or it says that they are not.
     read_from: Option<Vec<u8>>,
     /// Flushed databases whose records were deleted, and when: stragglers may have written since.
     purging: HashMap<DatabaseId, u64>,
@@ -218,7 +219,7 @@ impl Duty {
             false => transaction.delete(keyspaces.expiry, record),
         }
         transaction.commit().await?;
-        // Who found it first has counted it, unless there was no room for a note.
+        // The command that found it first has counted it, unless there was no room for a note.
         let expired = &self.worker.shared.store.expired;
         if is_expired && !expired.removed(entry.key.bytes(), expiry.expires_at_ms) {
             self.worker.counters().add(Measure::Expired, 1);
@@ -294,8 +295,9 @@ impl Duty {
         Ok(true)
     }
 
-    /// Puts into the empty queue what the keyspace holds, as far as some of it was not there. Each is read once, though those
-    /// of databases stay in the keyspace for long; purging twice does no harm.
+    /// Puts into the empty queue what the keyspace holds, as far as some of it was not there. Each
+    /// is read once, though those of databases stay in the keyspace for long; purging twice does no
+    /// harm.
     async fn read_purges(&mut self) -> Result<()> {
         let worker = Rc::clone(&self.worker);
         let queue = &worker.shared.purges;
@@ -367,8 +369,9 @@ impl Duty {
         }
     }
 
-    /// Deletes all of a database that was flushed. Who had begun to write to it before goes on for a moment: so it is
-    /// done twice, and only the second time the purge itself goes.
+    /// Deletes all of a database that was flushed. Commands that had begun to write to it before go
+    /// on for a moment. So it is deleted twice, and only the second time the purge itself is
+    /// removed.
     async fn purge_database(&mut self, id: DatabaseId, is_last: bool) -> Result<()> {
         let keyspaces = self.worker.shared.store.keyspaces;
         let mut batch = Batch::new();

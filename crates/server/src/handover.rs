@@ -1,12 +1,13 @@
-//! What a client that waits is handed: leave to look at a key whose lock another client's command holds.
+//! What a client that waits is handed: leave to look at a key whose lock another client's command
+//! holds.
 //!
 //! ```text
 //!   pusher's task: locks ─► writes ─► Handed ─► waits for the answer ─► next in line … ─► unlocks ─► replies
 //!                                       │             ▲
 //!   waiter's task:          it waits ───┴─► takes ────┘
 //! ```
-//! The pusher goes on holding its locks, so that nothing comes between what it wrote and who waited for that. The waiter
-//! takes no locks of its own meanwhile: what it may touch is in the [`Cover`].
+//! The pusher goes on holding its locks, so that no other command comes between its write and the
+//! waiter. The waiter takes no locks of its own meanwhile: what it may touch is in the [`Cover`].
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -48,7 +49,7 @@ pub(crate) enum Taken {
     Some(Vec<LineKey>),
     /// There is nothing at the key.
     Nothing,
-    /// It waits no more, or cannot use what is there: who stands behind it may.
+    /// It waits no more, or cannot use what is there: the next client in line may.
     Passed,
     /// It would touch what the cover does not have.
     Uncovered,
@@ -60,7 +61,7 @@ pub(crate) struct Handed {
     look: Arc<Look>,
 }
 
-/// The side of who allowed it.
+/// The side of the command that allowed it.
 #[derive(Debug)]
 pub(crate) struct Look {
     /// `None`: the locks were let go of, and the client takes its own.

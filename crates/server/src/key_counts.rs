@@ -1,8 +1,9 @@
 //! How many keys the databases have: counted, for nothing else knows.
 //!
-//! Keys are written without being read, so that no counter could be kept (decision 0023). Where there are up to
-//! [`COUNTED_AT_ONCE_MAX`] keys, who asks counts them. Where there are more, a task of the first worker counts them all
-//! between requests, once somebody has asked, and what it found last is the answer, with its age.
+//! Keys are written without being read, so that no counter could be kept (decision 0023). Up to
+//! [`COUNTED_AT_ONCE_MAX`] keys, the command that asks counts them. Beyond that, a task of the
+//! first worker counts them all between requests, once a client has asked. What it found last is
+//! the answer, with its age.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,14 +18,14 @@ use crate::store::{DATABASE_COUNT, Store};
 use crate::transaction::{Transaction, decode_value};
 use crate::worker::Worker;
 
-/// Keys of all databases that are counted while somebody waits for it: a fraction of a millisecond.
+/// Keys of all databases that are counted while the client waits: a fraction of a millisecond.
 pub(crate) const COUNTED_AT_ONCE_MAX: u64 = 1000;
 
-/// Milliseconds between looks whether somebody has asked, and at least between two counts.
+/// Milliseconds between looks whether a client has asked, and at least between two counts.
 const LOOK_MS: u64 = 200;
 const PAUSE_MS: u64 = 5_000;
 
-/// Between two counts that metrics ask for, whoever reads them however often.
+/// Between two counts that metrics ask for, however often they are read.
 const WISH_PAUSE: Duration = Duration::from_secs(60);
 
 /// A count may take this part of the time.
@@ -46,7 +47,8 @@ impl KeyCount {
     }
 }
 
-/// What was counted last, by index; a database that was flushed or swapped meanwhile is another one.
+/// What was counted last, by index; a database that was flushed or swapped meanwhile is another
+/// one.
 #[derive(Debug)]
 pub(crate) struct KeyCounts {
     is_wanted: AtomicBool,
@@ -85,7 +87,7 @@ pub(crate) enum Age {
 
 impl Default for KeyCounts {
     fn default() -> Self {
-        // Who asks first should find something.
+        // The first request should find something.
         Self { is_wanted: AtomicBool::new(true), last: Mutex::default(), wished: Mutex::default() }
     }
 }
@@ -176,7 +178,7 @@ async fn count(
     Ok((counted, true))
 }
 
-/// Counts all keys whenever somebody has asked. Runs until the worker ends.
+/// Counts all keys whenever a client has asked. Runs until the worker ends.
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         worker.sleep_until(worker.monotonic_ms() + LOOK_MS).await;
@@ -184,7 +186,7 @@ pub(crate) async fn run(worker: Rc<Worker>) {
             continue;
         }
         let (began, began_ms) = (worker.shared.store.clock.now(), worker.monotonic_ms());
-        // What fails is tried again when somebody asks.
+        // What fails is tried again at the next request.
         if let Ok(counted) = count_all(&worker).await {
             let last = Last { counts: counted, began: Some(began) };
             *worker.shared.key_counts.last.lock().unwrap_or_else(PoisonError::into_inner) = last;

@@ -4,7 +4,8 @@
 //!   worker ─ batch ─► line ─► thread, from the first such batch on ─► engine
 //!        ◄─────── woken, a batch that failed given back ◄──────────────┘
 //! ```
-//! Who has handed one in holds the locks of its keys until it is told, so that it does not matter who writes.
+//! The task that has handed one in holds the locks of its keys until it is woken. So it does not
+//! matter which thread writes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +35,7 @@ struct Line {
 #[derive(Debug)]
 pub(crate) struct LargeWrite {
     state: Mutex<State>,
-    /// Who waits: a worker and its task.
+    /// The worker and its task that wait.
     waiting: (usize, u32),
 }
 
@@ -49,12 +50,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LargeWrites {
-    /// Nobody stands in line.
+    /// With an empty line.
     pub(crate) fn new() -> Self {
         Self { threads: ThreadSpawn::new(), line: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Waits until nothing is written any more. Workers have ended before, so that nothing new comes.
+    /// Waits until nothing is written any more. Workers have ended before, so that nothing new
+    /// comes.
     pub(crate) fn finish(&self) {
         locked(&self.line).is_ending = true;
         self.changed.notify_all();

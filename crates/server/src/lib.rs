@@ -8,11 +8,13 @@
 //! ```
 //! Start at [`Server`]; a request's way begins in `serve`.
 //!
-//! A worker is a thread with its own sockets, its own session and its own tasks. A connection stays where it was put, and an
-//! operation runs where its connection is. Commands are `async` functions that wait for the engine in few places; who runs
-//! them is forty lines in `task`: there is no runtime, no waker and no allocation for a command that does not wait.
+//! A worker is a thread with its own sockets, its own session and its own tasks. A connection stays
+//! where it was put, and an operation runs where its connection is. Commands are `async` functions
+//! that wait for the engine in few places. `task` runs them in forty lines: there is no runtime, no
+//! waker and no allocation for a command that does not wait.
 //!
-//! Beside all that, [`http`] tells operators what is counted, on a thread and a port of its own; other programs tell by it what they count.
+//! [`http`] reports what is counted to operators, on a thread and a port of its own; other programs
+//! use it for their counters.
 //!
 //! # Not here
 //! - What the bytes mean: crate `firn-protocol`. How types lie on keys: `firn_format::datatype`.
@@ -20,20 +22,23 @@
 //! # Invariants
 //! 1. Replies go out in the order of their requests.
 //! 2. Nothing is answered before the engine has acknowledged it.
-//! 3. What a connection's requests make the server hold is bounded: one request; those since MULTI, the names that they leave
-//!    here, and the replies of EXEC, each up to the limit of one; the replies that were not read yet up to a limit.
+//! 3. What the server holds for a connection is bounded. One request has a limit. So have, each the
+//!    same one, the requests since MULTI, the names that they leave here and the replies of EXEC.
+//!    Unread replies have a limit of their own.
 //!
 //! # Safety model
-//! Unsafe code is in `net/ring` alone, where the kernel reads and writes memory of ours between system calls. Its notes rely on
-//! these, by number:
-//! 1. *What is sent stands still.* Bytes that a send in flight reads belong to its seat, which neither changes nor frees them
-//!    before the send's answer; a seat sends once at a time. The time of a pause is written once.
-//! 2. *A buffer has one owner.* The kernel owns a buffer of the ring from its release until an answer names it; it is read between
-//!    that answer and its next release, and by one borrow that cannot outlive this.
+//! Unsafe code is in `net/ring` alone, where the kernel reads and writes this process's memory
+//! between system calls. Its notes rely on these, by number:
+//! 1. *What is sent stands still.* Bytes that a send in flight reads belong to its seat. The seat
+//!    neither changes nor frees them before the send's answer, and sends once at a time. The time
+//!    of a pause is written once.
+//! 2. *A buffer has one owner.* The kernel owns a buffer of the ring from its release until an
+//!    answer names it. It is read between that answer and its next release, and by one borrow that
+//!    cannot outlive this.
 //! 3. *Everything else names no memory*: cancelling, polling, accepting without an address.
-//! 4. *A descriptor in an answer is new*: the kernel opened it for us and tells it once.
-//! 5. *Nothing is in flight when memory goes.* A ring that is dropped ends its operations and waits for the last answers; where the
-//!    kernel does not let it, the memory is leaked.
+//! 4. *A descriptor in an answer is new*: the kernel opened it for this process and names it once.
+//! 5. *Nothing is in flight when memory goes.* A ring that is dropped ends its operations and waits
+//!    for the last answers. Where the kernel does not let it, the memory is leaked.
 
 mod settings;
 mod bounds;

@@ -1,8 +1,8 @@
 //! Clients that wait for something to stand at a key, in a line for each key.
 //!
-//! A line belongs to the index of a database, as its clients do: which database that index means may
-//! change, and they keep their places. A client comes here while it holds the key's lock, and a
-//! command that changes the key asks while it holds that lock: so no change is missed.
+//! A line belongs to the index of a database, as its clients do. The database of that index may
+//! change, and they keep their places. A client comes here while it holds the key's lock. A command
+//! that changes the key asks while it holds that lock, so that no change is missed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -32,7 +32,7 @@ use crate::worker::{Mailbox, Shared, Worker};
 
 /// A server that listens.
 ///
-/// Owned by whoever started it; [`stop`](Self::stop) ends it, dropping it does too.
+/// Owned by its starter; [`stop`](Self::stop) ends it, dropping it does too.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -49,7 +49,8 @@ impl Server {
     /// Serves `db` from now on, on threads of its own.
     ///
     /// # Errors
-    /// What the system says of the address or of threads; `Unsupported` where a network is wished for that it does not give.
+    /// What the system says of the address or of threads; `Unsupported` where a network is wished
+    /// for that it does not give.
     pub fn start(db: Arc<Db>, settings: ServeSettings) -> io::Result<Self> {
         Self::start_with(db, settings, Arc::new(SystemClock::new()))
     }
@@ -129,8 +130,8 @@ impl Server {
             http,
             was_stopped: AtomicBool::new(false),
         };
-        // Each takes connections, so that none depends on one thread. Connections that come before all of them have started
-        // wait for those that have not.
+        // Each takes connections, so that none depends on one thread. Connections that come before
+        // all of them have started wait for those that have not.
         for index in (0..threads).rev() {
             server.start_worker(index, listener.try_clone()?)?;
         }
@@ -158,7 +159,7 @@ impl Server {
         }
     }
 
-    /// Warns of what was asked for and is not given, and of what is given to everybody.
+    /// Warns of settings that are not granted, and of access that is open to all.
     fn note_dangers(&self) {
         let (log, settings) = (&self.shared.log, &self.shared.settings);
         if settings.clients_max > settings.clients_room {
@@ -200,7 +201,7 @@ impl Server {
             }
             let ran = Worker::new(shared, index).and_then(|worker| {
                 worker.listen(listener)?;
-                // Nobody waits any more only where nobody wants the server.
+                // If the receiver is gone, the server is not wanted any more.
                 let _ = ready.send(());
                 worker.run()
             });
@@ -227,7 +228,8 @@ impl Server {
         self.address
     }
 
-    /// Where it answers by HTTP, if it does: until it is stopped or dropped, so that the end can be watched.
+    /// Where it answers by HTTP, if it does: until it is stopped or dropped, so that the end can be
+    /// watched.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)
     }
@@ -242,13 +244,13 @@ impl Server {
         self.shared.waiting_count.load(Ordering::Acquire)
     }
 
-    /// Waits until every worker has ended: because of [`end`](Self::end), because a client said `SHUTDOWN`, or because
-    /// one has failed.
+    /// Waits until every worker has ended: because of [`end`](Self::end), because a client said
+    /// `SHUTDOWN`, or because one has failed.
     ///
     /// # Errors
     /// The first failure of a worker.
     pub fn wait(&self) -> io::Result<()> {
-        // Whoever panicked has said so in its `WorkerEnd`.
+        // A worker that panicked has said so in its `WorkerEnd`.
         self.threads.join_all();
         self.shared.large_writes.finish();
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -306,7 +308,7 @@ impl Drop for WorkerEnd {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whoever wanted to know has called `stop`.
+        // A caller that needs the result has called `stop`.
         let _ = self.stop();
     }
 }

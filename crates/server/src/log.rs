@@ -30,9 +30,10 @@ pub enum LogLevel {
     /// Nothing.
     #[default]
     Off,
-    /// What somebody must do something about.
+    /// What an operator must act on.
     Error,
-    /// What somebody may want to look at: refused connections, slow commands, writers that stand still.
+    /// What an operator may want to look at: refused connections, slow commands, writers that stand
+    /// still.
     Warn,
     /// Beginning and end.
     Info,
@@ -110,7 +111,7 @@ impl Log {
         if is_written {
             lines.push_str(&line(self.format, unix_ms, level, event, fields));
         }
-        // Nobody is left to be told.
+        // There is nowhere left to report a failure.
         let _ = std::io::stderr().write_all(lines.as_bytes());
     }
 
@@ -136,8 +137,8 @@ impl Log {
         }
     }
 
-    /// Looks at the engine once a second, and tells when writers begin and cease to stand still, and when nothing is
-    /// written any more.
+    /// Looks at the engine once a second, and tells when writers begin and cease to stand still,
+    /// and when nothing is written any more.
     pub(crate) fn note_engine(&self, stats: impl FnOnce() -> Stats) {
         let second = self.clock.unix_ms() / 1000;
         let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +190,8 @@ impl Log {
         }
     }
 
-    /// Whether one more line may be written in this second, and how many were left out in the last one.
+    /// Whether one more line may be written in this second, and how many were left out in the last
+    /// one.
     fn admit(&self, second: u64) -> (bool, u64) {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left_out = 0;
@@ -256,7 +258,8 @@ fn time(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
-/// Year, month and day of a day since 1970. Years begin in March here, so that the leap day is their last.
+/// Year, month and day of a day since 1970. Years begin in March here, so that the leap day is
+/// their last.
 fn date(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);

@@ -1,6 +1,7 @@
 //! Clients that are shown every command.
 //!
-//! Whoever runs a command writes a line once, and gives it to every worker that has such clients.
+//! The worker that runs a command writes a line once, and gives it to every worker that has such
+//! clients.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,7 +24,7 @@ impl Monitors {
         Self { counts: (0..workers).map(|_| AtomicUsize::new(0)).collect(), total: AtomicUsize::new(0) }
     }
 
-    /// Whether anybody is shown anything.
+    /// Whether any client is shown commands.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.total.load(Ordering::Relaxed) > 0
@@ -53,15 +54,15 @@ impl Monitors {
 pub(crate) struct MonitorLine<'a> {
     pub(crate) unix_us: u64,
     pub(crate) database: u32,
-    /// Who had asked.
+    /// The address of the client that sent it.
     pub(crate) address: &'a str,
     pub(crate) command: &'static Command,
     pub(crate) arguments: Arguments<'a>,
 }
 
 impl MonitorLine<'_> {
-    /// The line as it is sent: time, database, address, the command with its arguments in quotes, and how much of them was
-    /// left out where it would be too long.
+    /// The line as it is sent: time, database, address, the command with its arguments in quotes.
+    /// Where it would be too long, it says how much was left out.
     pub(crate) fn render(&self) -> Vec<u8> {
         let (seconds, micros) = (self.unix_us / 1_000_000, self.unix_us % 1_000_000);
         let mut line = format!("+{seconds}.{micros:06} [{} {}]", self.database, self.address).into_bytes();
@@ -80,8 +81,8 @@ impl MonitorLine<'_> {
     }
 }
 
-/// Appends `bytes` in quotes, with escapes for whatever would not be seen; of a line that is long enough only how many more
-/// there are.
+/// Appends `bytes` in quotes, with escapes for whatever would not be seen; of a line that is long
+/// enough only how many more there are.
 fn quote(bytes: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
     for (index, byte) in bytes.iter().enumerate() {

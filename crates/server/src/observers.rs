@@ -1,8 +1,8 @@
 //! Clients that are told when a key changes: those that watch it, and those that wait in a line for
-//! something to stand there.
+//! it.
 //!
-//! Both come here while they hold the key's lock, and a command that changes the key tells them while
-//! it holds that lock: a client that has read a key misses no change that comes after.
+//! Both come here while they hold the key's lock, and a command that changes the key tells them
+//! while it holds that lock. So a client that has read a key misses no change that comes after.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -43,8 +43,8 @@ impl WatchFlag {
         self.is_raised.store(true, Ordering::Release);
     }
 
-    /// The engine's keys that are watched beside those that the client has named: the same keys in databases that have
-    /// taken the places of theirs.
+    /// The engine's keys that are watched beside those that the client has named: the same keys in
+    /// databases that have taken the places of theirs.
     pub(crate) fn moved(&self) -> Vec<Vec<u8>> {
         self.moved_keys().keys.iter().cloned().collect()
     }
@@ -135,7 +135,7 @@ impl Observers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody is to be told of anything. Exact for a key whose lock the caller holds.
+    /// Whether no client is to be told of anything. Exact for a key whose lock the caller holds.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0 && self.lines.is_empty()
@@ -177,7 +177,8 @@ impl Observers {
         }
     }
 
-    /// What stood at `key` had expired and was removed: a change for who watched it while it was there, and for nobody else.
+    /// What stood at `key` had expired and was removed: a change only for clients that watched it
+    /// while it was there.
     pub(crate) fn rid_of_expired(&self, key: &[u8]) {
         if let Some(observed) = self.state().keys.get(key) {
             observed.watchers.iter().filter(|(_, was_there)| *was_there).for_each(|(flag, _)| flag.raise());
@@ -196,9 +197,9 @@ impl Observers {
     }
 
     /// Some keys of the database `id`, from `after` on, are about to change: raises the flags of
-    /// clients that watch them. Where it is flushed, and `new` takes its place, that is not so for keys
-    /// where nothing stands, which are watched in both from now on. The last key looked at; `None`
-    /// if that was all.
+    /// clients that watch them. With `new`, which takes its place, flags are not raised for keys
+    /// where nothing stands: these are watched in both from now on. Answers the last key looked at;
+    /// `None` if that was all.
     pub(crate) fn keys_change(
         &self,
         id: DatabaseId,
@@ -230,9 +231,9 @@ impl Observers {
         last
     }
 
-    /// Some keys of the database `id`, from `after` on, have changed: a client that watches one that was
-    /// moved to `new` watches it only there, and others are told. The last key looked at; `None` if
-    /// that was all.
+    /// Some keys of the database `id`, from `after` on, have changed. A client that watches one
+    /// that was moved to `new` watches it only there, and others are told. Answers the last key
+    /// looked at; `None` if that was all.
     pub(crate) fn keys_changed(
         &self,
         id: DatabaseId,

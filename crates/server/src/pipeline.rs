@@ -1,4 +1,5 @@
-//! What a connection has sent: whole requests that wait for their turn, and bytes that are no whole request yet.
+//! What a connection has sent: whole requests that wait for their turn, and bytes that are no whole
+//! request yet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,8 +13,8 @@ const INPUT_BYTES_KEPT: usize = 64 << 10;
 
 /// The input of one connection, which owns it.
 ///
-/// Requests are made out of it a few at a time, so that what they read can be loaded together. An error stands behind all
-/// requests that came before it.
+/// Requests are made out of it a few at a time, so that what they read can be loaded together. An
+/// error stands behind all requests that came before it.
 #[derive(Debug, Default)]
 pub(crate) struct Pipeline {
     input: Vec<u8>,
@@ -45,7 +46,8 @@ impl Whole {
 impl Pipeline {
     /// Makes requests out of the input if none is left; whether it did.
     ///
-    /// Of a client that `is_unknown` it makes one at a time: who it turns out to be decides what it may send.
+    /// For a client that `is_unknown` it makes one at a time: the user it logs in as decides what
+    /// it may send.
     ///
     /// # Errors
     /// The stream cannot be read on; all requests before that were executed.

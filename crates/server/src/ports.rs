@@ -25,8 +25,8 @@ impl Ports {
     /// Takes the ports that `settings` name. Does not block.
     ///
     /// # Errors
-    /// `AddrInUse` if another process listens on one of them; `Unsupported` where the system does
-    /// not give the network that `settings` ask for; what else the system says of an address.
+    /// `AddrInUse` if another process listens on one of them; what else the system says of an
+    /// address. `Unsupported` where the system does not give the network that `settings` ask for.
     pub fn take(settings: &ServeSettings) -> io::Result<Self> {
         let network = net::choose(settings.network)?;
         let clients = bind(SocketAddr::new(settings.bind, settings.port))?;

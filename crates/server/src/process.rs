@@ -18,7 +18,7 @@ pub(crate) struct CpuTime {
 pub(crate) struct Memory {
     pub(crate) resident_bytes: u64,
     pub(crate) resident_bytes_peak: u64,
-    /// Of the resident bytes, those that are nobody's but the process's: what it has allocated.
+    /// Of the resident bytes, those that are the process's own: what it has allocated.
     pub(crate) anonymous_bytes: u64,
     /// The others: pages of files, which the system takes back when it needs them.
     pub(crate) mapped_bytes: u64,
@@ -31,7 +31,8 @@ pub(crate) fn cpu_time() -> CpuTime {
     cpu_time_of(&stat, rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The times in a line of `/proc/self/stat`: the name, which may hold anything, ends with the last bracket.
+/// The times in a line of `/proc/self/stat`: the name, which may hold anything, ends with the last
+/// bracket.
 fn cpu_time_of(stat: &str, ticks_per_second: f64) -> CpuTime {
     const FIRST: usize = 11;
     let fields = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
@@ -62,8 +63,9 @@ fn kib(text: &str, name: &str) -> u64 {
     value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Lets this process have `count` open files and connections, or as many as it may without asking anybody; how many
-/// that is. Shells hand out few, of which a server would be full at a tenth of its clients.
+/// Lets this process have `count` open files and connections, or as many as it may without
+/// privileges; how many that is. Shells hand out few, of which a server would be full at a tenth of
+/// its clients.
 pub fn raise_descriptor_limit(count: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.map_or(count, |maximum| count.min(maximum));

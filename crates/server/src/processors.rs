@@ -1,8 +1,8 @@
 //! Which processor a worker stays on.
 //!
-//! Where there are as many workers as processors, each gets one: what it has in its caches stays there, and the system never
-//! puts two of them on one processor while another is idle. Fewer workers stay free, so that servers that share a machine do
-//! not all sit on its first processors.
+//! Where there are as many workers as processors, each gets one. What it has in its caches stays
+//! there, and the system never puts two of them on one processor while another is idle. Fewer
+//! workers stay free, so that servers that share a machine do not all sit on its first processors.
 
 use std::io;
 
@@ -18,7 +18,8 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Those that the calling thread may run on, shared out among `workers` if that is `wanted` and there are as many.
+    /// Those that the calling thread may run on, shared out among `workers` if that is `wanted` and
+    /// there are as many.
     pub(crate) fn share_out(workers: usize, wanted: bool) -> Self {
         let all = sched_getaffinity(None).ok();
         let of_worker = |processor| {

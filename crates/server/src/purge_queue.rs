@@ -1,7 +1,8 @@
 //! What was deleted and waits for its parts to be deleted too.
 //!
-//! The keyspace `purges` says so durably; reading it again and again would pass over everything that was purged before. So
-//! who deletes also puts it here, and the keyspace is read when a server starts, and when this was full.
+//! The keyspace `purges` says so durably, but reading it again and again would pass over everything
+//! that was purged before. So a command that deletes also puts it here. The keyspace is read when a
+//! server starts, and when this was full.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,7 +56,8 @@ impl PurgeQueue {
         self.state().queue.is_empty()
     }
 
-    /// Whether the keyspace must be read, since some may not have been here; asked once, it is no more.
+    /// Whether the keyspace must be read, since some may not have been here; asked once, it is no
+    /// more.
     pub(crate) fn take_incomplete(&self) -> bool {
         std::mem::take(&mut self.state().is_incomplete)
     }

@@ -35,7 +35,8 @@ pub(crate) struct Saver {
 struct EachSecond {
     threads: ThreadSpawn,
     is_syncing: AtomicBool,
-    /// When the last one began, in milliseconds of the clock that never goes back, and how much was written then.
+    /// When the last one began, in milliseconds of the clock that never goes back, and how much was
+    /// written then.
     last: Mutex<(u64, u64)>,
 }
 
@@ -43,7 +44,7 @@ struct EachSecond {
 struct State {
     /// What goes on, since when in milliseconds of the clock that never goes back.
     running: Option<(Saving, u64)>,
-    /// The worker and the task of those who wait.
+    /// The tasks that wait, each with its worker.
     waiting: Vec<(usize, u32)>,
     last: Saved,
 }
@@ -127,8 +128,8 @@ impl Saver {
         })
     }
 
-    /// Makes durable what was written since this was last done, if that is a second ago, on a thread of its own. What fails
-    /// closes the engine for writes, which says why.
+    /// Makes durable what was written since this was last done, if that is a second ago, on a
+    /// thread of its own. What fails closes the engine for writes, which says why.
     pub(crate) fn sync_each_second(shared: &Arc<Shared>) {
         let each = &shared.saver.each_second;
         let now_ms = shared.store.clock.now().as_millis() as u64;
@@ -149,7 +150,8 @@ impl Saver {
         let of_thread = Arc::clone(shared);
         let body = move || {
             of_thread.processors.unpin();
-            // Who writes next learns what went wrong: the engine takes no writes after a failed sync.
+            // The next write is refused with the cause: the engine takes no writes after a failed
+            // sync.
             let _ = of_thread.store.db.sync();
             of_thread.saver.each_second.is_syncing.store(false, Ordering::Release);
         };

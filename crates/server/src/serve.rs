@@ -9,7 +9,8 @@ use crate::execute::{Request, Run, discard, execute, prefetch, unsubscribe_all, 
 use crate::pipeline::Pipeline;
 use crate::worker::Worker;
 
-/// Reads requests, executes them one after the other, and answers in their order, until the connection ends.
+/// Reads requests, executes them one after the other, and answers in their order, until the
+/// connection ends.
 pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
     let mut pipeline = Pipeline::default();
     let mut run = Run::default();

@@ -18,8 +18,8 @@ pub struct ServeSettings {
     pub dir: PathBuf,
     /// Workers, each a thread with its own connections. Default 1; at least 1.
     pub threads: usize,
-    /// Whether each worker stays on a processor of its own, where there are as many as processors (and more than one).
-    /// Default yes.
+    /// Whether each worker stays on a processor of its own, where there are as many as processors
+    /// (and more than one). Default yes.
     pub pins_workers: bool,
     /// How the kernel is asked for what connections send and get. Default [`Network::Auto`].
     pub network: Network,
@@ -29,40 +29,48 @@ pub struct ServeSettings {
     /// ([`DescriptorShares`](crate::DescriptorShares)); `clients_max` is lowered to it, which the
     /// log, `INFO` and metrics tell. Default: no limit is known.
     pub clients_room: usize,
-    /// Bytes of one request, of what is queued behind `MULTI`, and of the names a client watches, waits for and is subscribed
-    /// to: a connection with more is told so and closed. Of the replies of `EXEC` too, which is refused with more. Default 1 GiB.
+    /// Bytes of one request, of what is queued behind `MULTI`, and of the replies of `EXEC`. Also
+    /// of the names that a client watches, waits for and is subscribed to. A connection with more
+    /// is told so and closed; an `EXEC` with more is refused. Default 1 GiB.
     pub request_bytes_max: usize,
-    /// Bytes of replies that were not read by their client, above which none of its requests are executed. Default 1 MiB.
+    /// Bytes of replies that were not read by their client, above which none of its requests are
+    /// executed. Default 1 MiB.
     pub unread_bytes_max: usize,
-    /// Bytes of one argument; a connection that sends a longer one is told so and closed. Default 512 MiB.
+    /// Bytes of one argument; a connection that sends a longer one is told so and closed. Default
+    /// 512 MiB.
     pub argument_bytes_max: usize,
-    /// Bytes of replies and messages that were not read by their client, above which a message closes the connection.
-    /// Default 32 MiB.
+    /// Bytes of replies and messages that were not read by their client, above which a message
+    /// closes the connection. Default 32 MiB.
     pub output_bytes_max: usize,
-    /// Seconds after which a connection that says nothing, and waits for nothing, is closed; 0 = never. Default 0.
+    /// Seconds after which a connection that says nothing, and waits for nothing, is closed; 0 =
+    /// never. Default 0.
     pub idle_s_max: u64,
-    /// Milliseconds after which a script ends with an error that runs for so long without a break
-    /// where it cannot be suspended: in one call of a metamethod, or of what `for` calls. Nothing
-    /// else of its worker is served meanwhile. Default 5000.
+    /// Milliseconds for which a script may run without a break where it cannot be suspended; then
+    /// it ends with an error. Such places are one call of a metamethod, or of what `for` calls. Its
+    /// worker serves nothing else meanwhile. Default 5000.
     pub script_in_place_ms_max: u64,
-    /// Microseconds of one command's work after which others of its worker have a turn; 0 = each
-    /// time that the clock is looked at, about 32 KiB of work apart, as tests want it. Default
-    /// 2000.
+    /// Microseconds of one command's work after which others of its worker have a turn. With 0, as
+    /// tests want it, they have one each time that the clock is looked at, about 32 KiB of work
+    /// apart. Default 2000.
     pub turn_us: u64,
-    /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never. Default 300.
+    /// Seconds after which the system asks a silent connection's other side whether it is there; 0
+    /// = never. Default 300.
     pub keepalive_s: u32,
-    /// Whether connections from other machines are refused while the default user has no password. Default yes.
+    /// Whether connections from other machines are refused while the default user has no password.
+    /// Default yes.
     pub is_protected: bool,
-    /// Where metrics, health and a page for people are served by HTTP; port 0 = one that is free. Default: nowhere.
+    /// Where metrics, health and a page for people are served by HTTP; port 0 = one that is free.
+    /// Default: nowhere.
     pub http: Option<SocketAddr>,
-    /// The folder that backups are made in when that is asked for by HTTP, an absolute path on the database's file system.
-    /// Default: none, and no backups.
+    /// The folder that backups are made in when that is asked for by HTTP, an absolute path on the
+    /// database's file system. Default: none, and no backups.
     pub backup_dir: Option<PathBuf>,
     /// How lines of the log look, which goes to standard error. Default text.
     pub log_format: LogFormat,
     /// What is logged. Default: nothing.
     pub log_level: LogLevel,
-    /// The password of the default user. `None`: what the database's users say, at first that none is needed.
+    /// The password of the default user. `None`: what the database's users say, at first that none
+    /// is needed.
     pub password: Option<Password>,
 }
 
@@ -120,10 +128,12 @@ impl Default for ServeSettings {
 /// Interfaces of the kernel to sockets. Clients see no difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
-    /// The one that is to be preferred by what was measured: epoll, as long as a ring saves nothing that shows.
+    /// The one that is to be preferred by what was measured: epoll, as long as a ring saves nothing
+    /// that shows.
     #[default]
     Auto,
-    /// io_uring: one system call for all that is received, sent and waited for in a round. Needs Linux 6.0, and containers often forbid it.
+    /// io_uring: one system call for all that is received, sent and waited for in a round. Needs
+    /// Linux 6.0, and containers often forbid it.
     Ring,
     /// epoll: a system call for each thing received or sent.
     Epoll,

@@ -17,7 +17,7 @@ pub(crate) struct SlowCall {
     /// How long it took.
     pub(crate) us: u64,
     pub(crate) arguments: Vec<Vec<u8>>,
-    /// Who had asked.
+    /// The address of the client that sent it.
     pub(crate) address: String,
     pub(crate) name: Vec<u8>,
 }
@@ -89,7 +89,7 @@ impl SlowLog {
 /// What stands for a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
 
-/// Which arguments of a command must not be shown to anybody.
+/// Which arguments of a command must not be shown.
 pub(crate) fn secrets(command: &'static Command, arguments: Arguments<'_>) -> impl Fn(usize) -> bool {
     let secret = secret_arguments(command, arguments);
     move |index| secret.contains(&index)

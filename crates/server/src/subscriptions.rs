@@ -1,7 +1,8 @@
-//! Who is subscribed to which channels; shared by all workers.
+//! Which clients are subscribed to which channels; shared by all workers.
 //!
-//! A message goes from the publisher's worker to each worker that has subscribers, once, and is written to their
-//! outputs there. Messages of one connection arrive in the order they were published.
+//! A message goes from the publisher's worker to each worker that has subscribers, once, and is
+//! written to their outputs there. Messages of one connection arrive in the order they were
+//! published.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -140,7 +141,7 @@ impl Subscriptions {
         }
     }
 
-    /// Who gets a message of `channel` by its name.
+    /// The clients that get a message of `channel` by its name.
     pub(crate) fn addressees(&self, topic: Topic, channel: &[u8]) -> Vec<Addressee> {
         let state = self.read();
         let of_kind = if topic == Topic::Shard { &state.shards } else { &state.channels };
@@ -148,8 +149,8 @@ impl Subscriptions {
     }
 
     /// Adds the clients that get a message of `channel` by patterns that come after the pattern
-    /// `after`, once each; the last pattern looked at, or `None` if that was all. Looks at so few
-    /// that the lock is held for a short time.
+    /// `after`, once each. Answers the last pattern looked at, or `None` if that was all. Looks at
+    /// so few that the lock is held for a short time.
     pub(crate) fn pattern_addressees(
         &self,
         channel: &[u8],

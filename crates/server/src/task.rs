@@ -1,7 +1,8 @@
-//! Futures of one thread, run when somebody who knows says so.
+//! Futures of one thread, run when they are woken by name.
 //!
-//! A task waits for one thing at a time and looks for it itself when it is run; whoever brings that thing calls
-//! [`Tasks::wake`]. Running a task for nothing does no harm. So there are no wakers.
+//! A task waits for one thing at a time and looks for it itself when it is run. The code that
+//! brings that thing calls [`Tasks::wake`]. Running a task for nothing does no harm. So there are
+//! no wakers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,7 +21,8 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Takes in `task` under the free number `id`; it runs with the next [`run_ready`](Self::run_ready).
+    /// Takes in `task` under the free number `id`; it runs with the next
+    /// [`run_ready`](Self::run_ready).
     pub(crate) fn add(&self, id: u32, task: Task) {
         let mut tasks = self.tasks.borrow_mut();
         let index = id as usize;

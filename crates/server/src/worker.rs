@@ -77,13 +77,13 @@ pub(crate) struct Shared {
     pub(crate) large_writes: LargeWrites,
     pub(crate) key_counts: KeyCounts,
     pub(crate) damaged_records: DamagedRecords,
-    /// What has expired is found by nobody, and stays: for tests.
+    /// What has expired is neither found nor removed by background work: for tests.
     pub(crate) is_expiry_paused: AtomicBool,
     /// Tells this run of the server from any other.
     pub(crate) run: u128,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) client_count: AtomicUsize,
-    /// Held by who finds a worker for a connection: each worker takes connections.
+    /// Held while a worker is found for a connection: each worker takes connections.
     pub(crate) placing: Mutex<()>,
     /// Clients that stand in line for keys.
     pub(crate) waiting_count: AtomicUsize,
@@ -94,7 +94,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether somebody is to be told when keys change. Exact for a key whose lock the caller holds.
+    /// Whether any client is to be told when keys change. Exact for a key whose lock the caller
+    /// holds.
     #[inline]
     pub(crate) fn is_any_key_observed(&self) -> bool {
         !self.observers.is_empty()
@@ -201,7 +202,8 @@ impl Worker {
         }))
     }
 
-    /// Takes connections from `listener`, as every worker does, and gives each to the worker that has fewest.
+    /// Takes connections from `listener`, as every worker does, and gives each to the worker that
+    /// has fewest.
     pub(crate) fn listen(&self, listener: std::net::TcpListener) -> io::Result<()> {
         self.sockets.borrow_mut().listen(listener)
     }
@@ -309,7 +311,8 @@ impl Worker {
                         }
                         Message::Hand { id, number, handed } => {
                             let client = self.client(id).filter(|client| client.number == number);
-                            // It does not wait any more, or locks for itself: dropped, that passes on.
+                            // It does not wait any more, or locks for itself: dropped, that passes
+                            // on.
                             if let Some(client) = client.filter(|client| client.takes_hands.get()) {
                                 client.hands.borrow_mut().push_back(handed);
                                 self.tasks.wake(id);
@@ -457,5 +460,5 @@ impl Worker {
     }
 }
 
-/// Memory that two buffers that nobody uses keep.
+/// Memory that two unused buffers keep.
 const BUFFER_BYTES_KEPT: usize = 256 << 10;

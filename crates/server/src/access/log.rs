@@ -58,7 +58,7 @@ pub(crate) struct Entry {
     pub(crate) context: Context,
     /// What was refused.
     pub(crate) object: Vec<u8>,
-    /// To whom.
+    /// The user that was refused.
     pub(crate) user: Vec<u8>,
     /// When it was refused last, in milliseconds since the Unix epoch.
     pub(crate) at_ms: u64,
@@ -73,7 +73,8 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Notes a refusal, of which long parts are cut; one that is like a recent one is counted with it.
+    /// Notes a refusal, of which long parts are cut; one that is like a recent one is counted with
+    /// it.
     pub(crate) fn add(&mut self, mut entry: Entry) {
         entry.object = cut(&entry.object);
         entry.user = cut(&entry.user);

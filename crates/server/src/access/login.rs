@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::{DEFAULT_USER, User, Users};
 use crate::client::Client;
 
-/// Who a connection is.
+/// The user of a connection.
 #[derive(Debug)]
 pub(crate) struct Login {
     /// `None` once the user is removed.
     user: RefCell<Option<Arc<User>>>,
     name: RefCell<Vec<u8>>,
-    /// It has said who it is, or came when nobody was asked.
+    /// It has logged in, or came when no password was asked for.
     is_known: Cell<bool>,
     /// Everything is allowed: as of the users' version.
     is_unlimited: Cell<bool>,
@@ -20,7 +20,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// The default user, known if nobody is asked.
+    /// The default user, known if no password is asked for.
     pub(crate) fn new(users: &Users) -> Self {
         let login = Self {
             user: RefCell::default(),
@@ -56,9 +56,9 @@ impl Login {
         self.is_unlimited.get()
     }
 
-    /// Whether it must say who it is before anything else.
+    /// Whether the connection must log in before anything else.
     pub(crate) fn is_unknown(&self, users: &Users) -> bool {
-        // Who may do everything is known.
+        // A user with all rights is known.
         !self.is_unlimited(users) && !self.is_known.get() && !users.is_open()
     }
 

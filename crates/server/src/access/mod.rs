@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Users: which commands, keys and channels a connection may use.
 //!
 //! ```text
 //!   catalog ─ read at start ─► Users ─ replaced as a whole by ACL SETUSER ─► Login ─ what a connection knows of its user
@@ -6,7 +6,8 @@
 //!   request ─► permit ─ everything allowed? one comparison ◄──────────────────┘
 //!                    └─ else the command, its keys, its channels against the user's rules
 //! ```
-//! A change holds for the next request of every connection: each compares a number that every change raises.
+//! A change holds for the next request of every connection: each compares a number that every
+//! change raises.
 
 mod password;
 mod in_order;
@@ -45,9 +46,9 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// The users that the catalog has, as names and rules; with the default user if it is not among them.
+    /// The users of the catalog, as names and rules, with the default user if it is not among them.
     ///
-    /// A user with a rule that cannot be read is there and may do nothing, not even log in: half of the rules may allow
+    /// A user with an unreadable rule may do nothing, not even log in: half of the rules may allow
     /// more than all of them. A sentence about each goes to `unreadable`.
     pub(crate) fn new(recorded: &[(Vec<u8>, Vec<u8>)], unreadable: &mut Vec<String>) -> Self {
         let mut table = UserTable::new();
@@ -78,13 +79,15 @@ impl Users {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Replaces the users from now on. Whoever changes them holds the lock of the catalog's users, or is alone.
+    /// Replaces the users from now on. The caller holds the lock of the catalog's users, or runs
+    /// alone.
     pub(crate) fn replace(&self, table: UserTable) {
         self.table.store(Arc::new(table));
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The default user's only password from now on, until the server ends; with `None` the user needs none.
+    /// The default user's only password from now on, until the server ends; with `None` the user
+    /// needs none.
     pub(crate) fn set_default_password(&self, password: Option<&[u8]>) {
         let mut table = UserTable::clone(&self.table());
         let mut user =
@@ -94,7 +97,7 @@ impl Users {
         self.replace(table);
     }
 
-    /// Whether clients need not say who they are.
+    /// Whether clients need not log in.
     pub(crate) fn is_open(&self) -> bool {
         self.table.load().get(DEFAULT_USER).is_some_and(|user| user.is_open())
     }

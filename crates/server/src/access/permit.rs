@@ -15,7 +15,8 @@ use crate::worker::{Turns, Worker};
 /// looked at.
 ///
 /// # Errors
-/// `NOAUTH` of who must say who they are first, `NOPERM` of who may not; that is noted in the log.
+/// `NOAUTH` of a client that must log in first, `NOPERM` of a user without the right; both are
+/// noted in the log.
 #[inline]
 pub(crate) async fn permit(
     worker: &Worker,
@@ -227,12 +228,12 @@ fn line(denied: Denied, command: &'static Command) -> String {
     }
 }
 
-/// Parameters whose values nobody else may see.
+/// Parameters whose values no other user may see.
 const SECRET_PARAMETERS: [&str; 5] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
 
-/// Positions of the arguments that nobody else may see: passwords, and what stands where one may be. Whoever shows
-/// requests to people (MONITOR, SLOWLOG, logs) leaves them out.
+/// Positions of the arguments that no other user may see: passwords, and what stands where one may
+/// be. Whatever shows requests to people (MONITOR, SLOWLOG, logs) leaves them out.
 pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'_>) -> Vec<usize> {
     const ACL_DRYRUN: CommandId = id_of("acl|dryrun");
     const ACL_SETUSER: CommandId = id_of("acl|setuser");
@@ -266,8 +267,8 @@ pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'
     }
 }
 
-/// The same of a request that stands within another one, from its word `first` on: of what is none, everything behind its
-/// first word.
+/// The same of a request that stands within another one, from its word `first` on: of what is none,
+/// everything behind its first word.
 fn secrets_within(arguments: Arguments<'_>, first: usize) -> Vec<usize> {
     let inner = arguments.from(first);
     let words: Vec<&[u8]> = inner.iter().collect();

@@ -12,11 +12,11 @@ use super::in_order::InOrder;
 use super::password::Digest;
 use crate::bounds::CHANNEL_BYTES_MAX;
 
-/// Somebody who may log in, and what they may do then. Never changed: a change makes another one.
+/// A user that may log in, with its rights. Never changed: a change makes another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     pub(super) name: Vec<u8>,
-    /// May log in; who has stays so.
+    /// May log in; a connection that has logged in stays so.
     pub(super) is_on: bool,
     /// Any password will do.
     pub(super) needs_no_password: bool,
@@ -78,7 +78,7 @@ impl Name {
 const PSUBSCRIBE: CommandId = id_of("psubscribe");
 
 impl User {
-    /// A user who may do nothing, not even log in.
+    /// A user without any right, not even to log in.
     pub(crate) fn new(name: &[u8]) -> Self {
         Self {
             name: name.to_vec(),
@@ -93,7 +93,7 @@ impl User {
         }
     }
 
-    /// A user who may do everything, without a password.
+    /// A user with all rights, without a password.
     pub(super) fn with_everything(name: &[u8]) -> Self {
         Self {
             is_on: true,
@@ -118,7 +118,7 @@ impl User {
         self.needs_no_password = password.is_none();
     }
 
-    /// Whether anybody may be this user.
+    /// Whether a client may be this user without a password.
     pub(crate) fn is_open(&self) -> bool {
         self.is_on && self.needs_no_password
     }
@@ -128,7 +128,7 @@ impl User {
         self.needs_no_password
     }
 
-    /// Whether somebody with `password` may log in as this user.
+    /// Whether a client with `password` may log in as this user.
     pub(crate) fn admits(&self, password: &[u8]) -> bool {
         let digest = Digest::of(password);
         // All of them, so that the time does not tell which.
@@ -148,8 +148,9 @@ impl User {
         named.rest
     }
 
-    /// The first part of that, which takes as long as its words are many: whether the command may
-    /// run at all, and what of its names is then to be asked for one by one, in their order.
+    /// The first part of that, which takes time in proportion to the command's words. It checks
+    /// whether the command may run at all, and collects the names to be checked one by one, in
+    /// their order.
     pub(super) fn check_command(
         &self,
         command: &'static Command,
@@ -244,8 +245,8 @@ fn channels(command: &'static Command, arguments: Arguments<'_>) -> Range<usize>
 
 /// What lasts longer than a request.
 impl User {
-    /// Whether a subscription to this channel, or pattern, is allowed. A pattern must be one of the user's own: what it
-    /// matches cannot be told.
+    /// Whether a subscription to this channel, or pattern, is allowed. A pattern must be one of the
+    /// user's own: what it matches cannot be told.
     pub(crate) fn allows_channel(&self, is_pattern: bool, name: &[u8]) -> bool {
         self.has_all_channels
             || match is_pattern {

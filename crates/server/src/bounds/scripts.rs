@@ -1,5 +1,6 @@
-//! What scripts size. What ends their turns otherwise stands where it does: steps of patterns and
-//! time in `stage`, what one call goes over in `work`, instructions and bytes in crate `lua`.
+//! Bounds on what scripts size. Other things that end their turns stand elsewhere: steps of
+//! patterns and time in `stage`, what one call goes over in `work`. Instructions and bytes are in
+//! crate `lua`.
 
 /// Memory that one script may make the server hold, Lua's included.
 pub(crate) const SCRIPT_BYTES_MAX: usize = 256 << 20;

@@ -89,13 +89,15 @@ pub(crate) fn check_name(what: &str, text: &[u8]) -> Result<()> {
 }
 
 impl Client {
-    /// Memory of what the client has left with the server: names that it watches, is subscribed to, or waits for.
+    /// Memory of what the client has left with the server: names that it watches, is subscribed to,
+    /// or waits for.
     pub(crate) fn left_bytes(&self) -> usize {
         let watch_bytes = self.watch.borrow().as_ref().map_or(0, Watch::memory_bytes);
         watch_bytes + self.subscriptions.borrow().memory_bytes() + self.waiting_bytes.get()
     }
 
-    /// Memory of the connection: its input and output, the request that runs, those since MULTI, and what it has left.
+    /// Memory of the connection: its input and output, the request that runs, those since MULTI,
+    /// and what it has left.
     pub(crate) fn memory_bytes(&self) -> usize {
         let it = &self.description;
         let queued_bytes = self.queue.borrow().as_ref().map_or(0, Queue::memory_bytes);

@@ -19,7 +19,8 @@ const CONFIG_SET: CommandId = id_of("config|set");
 const DELUSER: CommandId = id_of("acl|deluser");
 const SETUSER: CommandId = id_of("acl|setuser");
 
-/// Whether a command changes users, or the default user's password: it holds the lock of the catalog's users while it does.
+/// Whether a command changes users, or the default user's password: it holds the lock of the
+/// catalog's users while it does.
 pub(super) fn changes_users(command: &'static Command) -> bool {
     matches!(command.id(), CONFIG_SET | DELUSER | SETUSER)
 }
@@ -254,7 +255,7 @@ fn generate(call: &mut Call<'_>) -> Result<()> {
     let mut bytes = vec![0_u8; digits.div_ceil(2)];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        // The system's own, which nobody can guess.
+        // From the system's random source, which cannot be guessed.
         filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Failure::of(format!("ERR no random bits: {error}")))?;
     }

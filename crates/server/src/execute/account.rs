@@ -1,4 +1,4 @@
-//! What is noted of commands that ran: counters, what took long, and who watches all of them.
+//! What is noted of commands that ran: counters, slow commands, and what monitors are shown.
 
 use firn_protocol::command::{Command, Flag};
 use firn_protocol::resp::Arguments;
@@ -64,8 +64,8 @@ pub(super) fn attempt_begins(client: &Client) {
     client.unit_commands.set(0);
 }
 
-/// Shows monitors a script of a transaction, or what a script has called. What they were shown of an earlier attempt they are not
-/// shown again.
+/// Shows monitors a script of a transaction, or what a script has called. What they were shown of
+/// an earlier attempt they are not shown again.
 pub(super) fn show_in_unit(
     worker: &Worker,
     client: &Client,

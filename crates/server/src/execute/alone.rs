@@ -81,15 +81,15 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
     }
 }
 
-/// Keys up to which a command also locks what those change whom it serves, and how many of these at a time. Who is left
-/// over locks for itself, a moment later.
+/// Up to this many keys, a command also locks the destinations of the clients that it serves, so
+/// many at a time. A client that is left over locks for itself, a moment later.
 const COVERED_NAMES_MAX: usize = 1024;
 const DESTINATIONS_MAX: usize = 32;
 
 /// What commands lock before they run.
 ///
-/// Keys are named by the identities that databases have once they are locked, and the transaction goes on with these: who
-/// flushes or swaps databases then comes after it.
+/// Keys are named by the identities that databases have once they are locked, and the transaction
+/// goes on with these. So a command that flushes or swaps databases comes after it.
 #[derive(Debug)]
 pub(super) struct LockNames {
     names: Vec<(KeyspaceId, Vec<u8>)>,
@@ -143,7 +143,8 @@ impl LockNames {
         let words: Vec<&[u8]> = arguments.iter().collect();
         let other = generic::other_database(command, arguments);
         let mut positions = Vec::new();
-        // A request whose keys cannot be told is refused by the command itself, before it reads anything.
+        // A request whose keys cannot be told is refused by the command itself, before it reads
+        // anything.
         let _ = command::visit_keys(command, &words, |key| positions.push(key.index));
         if self.is_too_many(positions.len()) {
             return Ok(());
@@ -178,7 +179,7 @@ impl LockNames {
         self.names.push((keyspace, key.to_vec()));
     }
 
-    /// What the indexes of databases mean for who holds the locks.
+    /// What the indexes of databases mean for the holder of the locks.
     pub(super) fn databases(&self) -> Arc<Databases> {
         Arc::clone(&self.databases)
     }
@@ -213,14 +214,16 @@ impl LockNames {
                 }
                 return Ok(Some(locks));
             }
-            // Who held the locks may have read one of the keys, and flushed or swapped databases: the command comes after.
+            // The last holder of the locks may have read one of the keys, and flushed or swapped
+            // databases: this command comes after it.
             drop(locks);
             self.rename(worker.shared.store.databases.load_full())?;
         }
     }
 
-    /// Adds what those change who wait for the keys, and are served when these are written; whether that is to be locked
-    /// again. The locks of all names are held, so that nobody begins to wait meanwhile.
+    /// Adds the destinations of the clients that wait for the keys, and are served when these are
+    /// written; whether all is to be locked again. The locks of all names are held, so that no
+    /// client begins to wait meanwhile.
     fn add_destinations(&mut self, worker: &Worker) -> bool {
         let count = self.names.len();
         let lines = &worker.shared.observers.lines;
@@ -242,7 +245,7 @@ impl LockNames {
         self.names.len() > count
     }
 
-    /// What is locked, for those who are served meanwhile.
+    /// What is locked, for the clients that are served meanwhile.
     pub(super) fn cover(&self) -> Cover {
         let names = (!self.is_all).then(|| self.names.iter().cloned().collect());
         Cover::new(names, self.databases())

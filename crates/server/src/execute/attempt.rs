@@ -1,8 +1,9 @@
 //! Units that may have to be done again: EXEC and scripts.
 //!
-//! A script tells only while it runs what it touches. The keys that it names are locked before; when it touches another one,
-//! everything it did is dropped and it begins again with all locks held. Nobody sees that: what it wrote was in the
-//! transaction only, and its messages were not sent.
+//! The keys that a script touches are known only while it runs. Those that it names are locked
+//! before. When it touches another one, everything it did is dropped and it begins again with all
+//! locks held. No client sees that: its writes were in the transaction only, and its messages were
+//! not sent.
 
 use std::rc::Rc;
 
@@ -36,7 +37,7 @@ impl Attempts {
         Self { names: Some(names), is_all: false, is_in_place: false }
     }
 
-    /// Of a unit that touches what nobody can name before it runs.
+    /// Of a unit that touches keys which are unknown before it runs.
     pub(super) fn of_all(worker: &Worker) -> Self {
         Self { names: Some(LockNames::new(worker)), is_all: true, is_in_place: false }
     }
@@ -49,7 +50,7 @@ impl Attempts {
     /// Takes the locks.
     pub(super) async fn begin(&mut self, worker: &Rc<Worker>) -> Result<Attempt> {
         if self.is_in_place {
-            // What it waited for may be somebody's here.
+            // What it waited for may belong to another task of this worker.
             worker.pause().await;
         }
         let Some(names) = &mut self.names else {
@@ -74,7 +75,7 @@ impl Attempts {
         Ok(Attempt { transaction, coverage, locks })
     }
 
-    /// Writes what an attempt has done, and serves who waited for that.
+    /// Writes what an attempt has done, and serves the clients that waited for that.
     pub(super) async fn commit(&self, worker: &Rc<Worker>, attempt: &mut Attempt) -> Result<()> {
         let ready = attempt.transaction.commit_ready().await?;
         hand_over(worker, ready, attempt.locks.take(), || match &self.names {

@@ -1,9 +1,9 @@
 //! Commands that wait until another client gives them something.
 //!
-//! Such a command tries under the locks of its keys. If there is nothing, it stands in line at each key, lets go of the
-//! locks, and waits until another command that writes one of the keys hands it over ([`serving`](super::serving)): then it
-//! tries again, under that command's locks. What comes with a database that is swapped it is handed too, but takes
-//! under its own locks.
+//! Such a command tries under the locks of its keys. If there is nothing, it stands in line at each
+//! key and releases the locks. It waits until another command that writes one of the keys hands it
+//! over ([`serving`](super::serving)). Then it tries again, under that command's locks. What comes
+//! with a swapped database is handed to it too, but it takes that under its own locks.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -63,7 +63,8 @@ async fn run_in_line(
                     until_ms = wait.timeout_ms.map(|timeout_ms| worker.monotonic_ms() + timeout_ms);
                 }
             }
-            // A script keeps its keys for long: it waits on, as if they were empty, and looks again.
+            // A script keeps its keys for long: it waits on, as if they were empty, and looks
+            // again.
             Err(failure) if line.has_waited && failure == Failure::BUSY => {
                 let is_over = until_ms.is_some_and(|until_ms| worker.monotonic_ms() >= until_ms);
                 client.is_told_to_look.set(!is_over);
@@ -87,7 +88,7 @@ async fn run_in_line(
             (None, Told::Look) => line.is_told = true,
             (None, Told::Handed(given)) => handed = Some(given),
         }
-        // Rights may have changed while it waited: what is there is for who stands behind it then.
+        // Rights may have changed while it waited: the next client in line gets what is there then.
         permit(worker, client, command, request.arguments).await?;
     }
 }
@@ -153,7 +154,8 @@ async fn attempt_alone(
         Some(wait) => {
             line.stand(&wait).await;
             if names.is_outdated(request.worker) {
-                // Databases were flushed or swapped before it stood in line: nobody will say so again.
+                // Databases were flushed or swapped before it stood in line: it is told of that
+                // only here.
                 request.client.is_told_to_look.set(true);
             }
             if leaves_some && line.is_told {
@@ -185,7 +187,7 @@ struct Line<'a> {
     has_waited: bool,
     /// It is counted among the clients that wait.
     is_counted: bool,
-    /// It was told that something may be there, and has not looked: nobody else was told that.
+    /// It was told that something may be there, and has not looked: no other client was told that.
     is_told: bool,
 }
 
@@ -230,7 +232,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Lets who stands behind the client look: it keeps its place, but cannot use what is there.
+    /// Lets the next client in line look: this one keeps its place, but cannot use what is there.
     async fn pass_on(&self) {
         let (mut turns, Some(place)) = (Turns::new(self.worker), self.place) else { return };
         for key in &self.keys {
@@ -262,10 +264,10 @@ impl<'a> Line<'a> {
         next
     }
 
-    /// The client has what it waited for. Very many places it gives up only when the command that
-    /// gave it that goes on: handed something there meanwhile, it takes nothing, and the
-    /// next client in line has its turn. What it was told of and has not taken is for those behind
-    /// it, once the command is over.
+    /// The client has what it waited for. Very many places are given up only when the serving
+    /// command goes on. If something is handed over there meanwhile, the client takes nothing and
+    /// the next in line has its turn. What it was told of and has not taken goes to the next ones
+    /// once the command is over.
     async fn is_served(&mut self) {
         match self.keys.len() <= LEFT_AT_ONCE_MAX {
             true => self.next = self.leave().await,
@@ -307,10 +309,12 @@ impl Drop for Line<'_> {
     }
 }
 
-/// The first of the keys that are the arguments `keys` where a collection stands, and that collection.
+/// The first of the keys that are the arguments `keys` where a collection stands, and that
+/// collection.
 ///
 /// # Errors
-/// `WRONGTYPE` if something else stands at a key before it. To who has waited that is as if nothing stood there.
+/// `WRONGTYPE` if something else stands at a key before it. To a client that has waited that is as
+/// if nothing stood there.
 pub(super) async fn first_collection(
     call: &mut Call<'_>,
     keys: Range<usize>,
@@ -333,7 +337,8 @@ pub(super) async fn first_collection(
     Ok(None)
 }
 
-/// Nothing was found: the command waits for the keys that are the arguments `keys`, or answers that there was nothing.
+/// Nothing was found: the command waits for the keys that are the arguments `keys`, or answers that
+/// there was nothing.
 pub(super) async fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_ms: Option<u64>) -> Result<()> {
     if call.origin == Origin::Unit {
         call.reply(|reply| reply.null_array());

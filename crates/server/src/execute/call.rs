@@ -46,7 +46,8 @@ pub(crate) struct Call<'a> {
     pub(crate) cover: Option<Arc<Cover>>,
     /// It found something, but would touch what the cover does not have.
     pub(crate) lacks_cover: bool,
-    /// It waits on although something stands at one of its keys: maybe who stands behind it in line can use that.
+    /// It waits on although something stands at one of its keys: the next client in line may use
+    /// that.
     pub(crate) leaves_some: bool,
     /// A part of the reply is with the client already.
     pub(crate) is_spilled: bool,
@@ -127,7 +128,8 @@ impl<'a> Call<'a> {
         self.key_of(self.argument(index))
     }
 
-    /// Whether the key that is the argument at `index` may be touched where it is served by another command.
+    /// Whether the key that is the argument at `index` may be touched where it is served by another
+    /// command.
     pub(super) fn is_covered(&self, index: usize) -> Result<bool> {
         let Some(cover) = &self.cover else { return Ok(true) };
         Ok(cover.has(self.transaction.keyspaces().keys, self.key(index)?.bytes()))
@@ -144,7 +146,8 @@ impl<'a> Call<'a> {
         words.iter().take(READ_TOGETHER_MAX).map(|user| Key::new(database, user)).collect()
     }
 
-    /// The arguments from `first` on as keys of the selected database. Others have their turns meanwhile.
+    /// The arguments from `first` on as keys of the selected database. Others have their turns
+    /// meanwhile.
     pub(crate) async fn keys_from(&self, first: usize) -> Result<Vec<Key>> {
         let database = self.database().id;
         let mut turns = Turns::new(self.worker);
@@ -167,8 +170,8 @@ impl<'a> Call<'a> {
         self.transaction.entry(key).await
     }
 
-    /// The collection at the key that is the argument at `index`; `None` if there is no such key, `WRONGTYPE` if it is
-    /// something else.
+    /// The collection at the key that is the argument at `index`; `None` if there is no such key,
+    /// `WRONGTYPE` if it is something else.
     pub(crate) async fn collection(&mut self, index: usize, tag: Tag) -> Result<Option<Collection>> {
         let key = self.key(index)?;
         self.transaction.collection(key, tag).await
@@ -213,8 +216,8 @@ impl<'a> Call<'a> {
         check_length(self.worker, bytes)
     }
 
-    /// Of a long reply to a client, sends what there is and waits until most of it was read. The command must not fail any
-    /// more for reasons of its own.
+    /// Of a long reply to a client, sends what there is and waits until most of it was read. The
+    /// command must not fail any more for reasons of its own.
     ///
     /// # Errors
     /// As [`check_reply`](Self::check_reply).
@@ -222,7 +225,7 @@ impl<'a> Call<'a> {
         self.check_reply()?;
         if self.is_to_spill() {
             match self.client.is_closing.get() {
-                // Nobody reads the rest.
+                // The client reads no more: the rest is dropped.
                 true => self.client.cut_off(),
                 false => self.client.append(self.out),
             }
@@ -252,7 +255,7 @@ impl<'a> Call<'a> {
         });
     }
 
-    /// What is said of a command that the table has and nobody runs.
+    /// The error of a command that the table has and the server does not offer.
     pub(crate) fn not_offered(&self) -> Failure {
         Failure::of(format!("ERR {} is not offered yet", self.command))
     }

@@ -31,7 +31,8 @@ impl Deadline {
         })
     }
 
-    /// The moment that `number` means, in milliseconds since the Unix epoch; `None` if no number can say it.
+    /// The moment that `number` means, in milliseconds since the Unix epoch; `None` if no number
+    /// can say it.
     fn at_ms(self, number: i64, now_ms: u64) -> Option<i64> {
         let now_ms = i64::try_from(now_ms).ok()?;
         match self {
@@ -43,7 +44,8 @@ impl Deadline {
     }
 }
 
-/// The argument at `index` as a moment that is no earlier than the epoch: for commands that set a value with it.
+/// The argument at `index` as a moment that is no earlier than the epoch: for commands that set a
+/// value with it.
 pub(super) fn deadline(call: &Call<'_>, index: usize, kind: Deadline) -> Result<u64> {
     let number = call.integer(index)?;
     let at_ms = if number > 0 { kind.at_ms(number, call.transaction.now_ms()) } else { None };
@@ -119,7 +121,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// `EXPIRE key seconds [NX | XX | GT | LT]` and its sisters. What is over at once is removed at once.
+/// `EXPIRE key seconds [NX | XX | GT | LT]` and its sisters. What is over at once is removed at
+/// once.
 async fn expire(call: &mut Call<'_>, kind: Deadline) -> Result<()> {
     let number = call.integer(2)?;
     let conditions = Conditions::of(call)?;

@@ -64,7 +64,8 @@ async fn del(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `EXISTS key [key ...]`, `TOUCH key [key ...]`: how many of the names are those of keys; one named twice counts twice.
+/// `EXISTS key [key ...]`, `TOUCH key [key ...]`: how many of the names are those of keys; one
+/// named twice counts twice.
 async fn exists(call: &mut Call<'_>) -> Result<()> {
     let mut turns = Turns::new(call.worker);
     let mut words = call.arguments.from(1);

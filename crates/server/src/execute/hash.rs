@@ -95,7 +95,8 @@ async fn len(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `HSET key field value [field value ...]`, `HMSET …`: all of them; of a field named twice the last value.
+/// `HSET key field value [field value ...]`, `HMSET …`: all of them; of a field named twice the
+/// last value.
 async fn set(call: &mut Call<'_>, answers_ok: bool) -> Result<()> {
     if !call.arguments.len().is_multiple_of(2) {
         return Err(call.wrong_arguments());

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// Of `count` elements those from `start` to `stop`, both included; negative ones are counted from the end.
+/// Of `count` elements those from `start` to `stop`, both included; negative ones are counted from
+/// the end.
 pub(super) fn span(count: u64, start: i64, stop: i64) -> Range<u64> {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let from_end = |index: i64| if index < 0 { index + count } else { index };
@@ -10,7 +11,8 @@ pub(super) fn span(count: u64, start: i64, stop: i64) -> Range<u64> {
     if start > stop { 0..0 } else { start as u64..stop as u64 + 1 }
 }
 
-/// The place of the element `index` of `count`, a negative one counted from the end; `None` if there is none.
+/// The place of the element `index` of `count`, a negative one counted from the end; `None` if
+/// there is none.
 pub(super) fn place(count: u64, index: i64) -> Option<u64> {
     let place = match index < 0 {
         true => count.checked_sub(index.unsigned_abs())?,

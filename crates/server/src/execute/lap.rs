@@ -1,7 +1,8 @@
 //! How long commands take, with as few looks at the clock as can be.
 //!
-//! The end of one command is the beginning of the next, as long as the connection does not wait for more. `GET` and `SET`
-//! that follow their like share the time until something else comes: a look at the clock costs a good part of what they do.
+//! The end of one command is the beginning of the next, as long as the connection does not wait for
+//! more. Successive `GET`s or `SET`s share the time until something else comes: a look at the clock
+//! costs a good part of what they do.
 
 use firn_protocol::command::CommandId;
 
@@ -10,7 +11,8 @@ use crate::worker::Worker;
 /// The clock of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Lap {
-    /// When what is going on began, in nanoseconds of the clock that never goes back; `None` = nothing goes on.
+    /// When what is going on began, in nanoseconds of the clock that never goes back; `None` =
+    /// nothing goes on.
     since_ns: Option<u64>,
     /// Commands of one kind that are not accounted for yet.
     plain: Option<(CommandId, u64)>,

@@ -6,7 +6,8 @@ use super::call::Call;
 use crate::failure::{Failure, Result};
 use crate::transaction::STRING_BYTES_MAX;
 
-/// Most memory that Redis, which takes four bytes for each pair of prefixes, spends on it. Here a bit is enough.
+/// Most memory that Redis, which takes four bytes for each pair of prefixes, spends on it. Here a
+/// bit is enough.
 const REDIS_BYTES_MAX: u64 = STRING_BYTES_MAX as u64;
 
 /// Pairs that are looked at before others have a turn.

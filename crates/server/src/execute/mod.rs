@@ -5,9 +5,9 @@
 //!           ─► between MULTI and EXEC: queued
 //!           ─► alone: locks ─► Transaction ─► Call ─► the group's file ─► commit ─► the reply goes out
 //! ```
-//! A command is a function of a [`Call`]: it reads and writes in the call's transaction and appends its reply. It takes no
-//! locks and commits nothing, so that EXEC and scripts run the same functions one after the other. One that fails has
-//! written nothing.
+//! A command is a function of a [`Call`]: it reads and writes in the call's transaction and appends
+//! its reply. It takes no locks and commits nothing, so that EXEC and scripts run the same
+//! functions one after the other. One that fails has written nothing.
 
 mod request;
 mod prefetch;
@@ -64,7 +64,8 @@ const SET: CommandId = id_of("set");
 /// Of `SET key value`.
 const PLAIN_SET_ARGUMENTS: usize = 3;
 
-/// Executes one request and answers it, or adds it to `run`, which is answered later but before anything else.
+/// Executes one request and answers it, or adds it to `run`, which is answered later but before
+/// anything else.
 pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     if request.arguments.is_empty() {
         return;
@@ -147,7 +148,8 @@ async fn reject(request: &Request<'_>, command: Option<&'static Command>, failur
     }
 }
 
-/// Whether a request begins as a line of HTTP that a browser can be made to send here by a page of the web.
+/// Whether a request begins as a line of HTTP that a browser can be made to send here by a page of
+/// the web.
 fn is_of_http(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
 }
@@ -158,7 +160,7 @@ fn cut_off(request: &Request<'_>) {
     request.client.is_closing.set(true);
 }
 
-/// Whether nobody wants to know of each command by itself.
+/// Whether neither a monitor nor exact measurement needs each command by itself.
 #[inline]
 fn is_plain(worker: &Worker) -> bool {
     !worker.shared.parameters.is_exact() && !worker.shared.monitors.is_any()
@@ -169,7 +171,8 @@ fn touches_keys(command: &Command) -> bool {
     command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly)
 }
 
-/// The command that the request names, if it may run; else why not, and which it was if there is one.
+/// The command that the request names, if it may run; else why not, and which it was if there is
+/// one.
 fn resolve(
     request: &Request<'_>,
 ) -> std::result::Result<&'static Command, (Option<&'static Command>, Failure)> {

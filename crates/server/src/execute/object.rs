@@ -1,7 +1,7 @@
 //! OBJECT: how values are kept, told as if by Redis.
 //!
-//! Firn keeps all values of a type in one way. Libraries and tests ask for the encodings of Redis all the same: the answer is
-//! the one that Redis would choose by default for such a value.
+//! Firn keeps all values of a type in one way. Libraries and tests still ask for the encodings of
+//! Redis: the answer is the one that Redis would choose by default for such a value.
 
 use firn_format::datatype::{FieldKind, Tag};
 use firn_protocol::command::{CommandId, id_of};

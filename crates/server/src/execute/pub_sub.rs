@@ -33,7 +33,7 @@ pub(crate) struct ClientSubscriptions {
     channels: BTreeSet<Vec<u8>>,
     patterns: BTreeSet<Vec<u8>>,
     shards: BTreeSet<Vec<u8>>,
-    /// Memory that the names take, here and with everybody's subscriptions.
+    /// Memory that the names take, here and in the table of all subscriptions.
     memory_bytes: usize,
 }
 
@@ -144,7 +144,8 @@ pub(crate) fn unsubscribe_at_once(worker: &Worker, client: &Client) {
     }
 }
 
-/// A client that speaks version 2 cannot tell messages from replies: while it is subscribed it may say little.
+/// A client that speaks version 2 cannot tell messages from replies: while it is subscribed it may
+/// say little.
 pub(super) fn check(client: &Client, command: &'static Command) -> Result<()> {
     let is_restricted = client.protocol.get() == Protocol::Resp2 && !client.subscriptions.borrow().is_empty();
     let is_allowed = matches!(
@@ -214,9 +215,8 @@ async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()>
     Ok(())
 }
 
-/// Closes the client if its user may not see all that it has just subscribed to: rights may have
-/// changed while others had their turns, and subscribers are looked at when rights change, not
-/// afterwards.
+/// Closes the client if its user may not see all that it has just subscribed to. Rights may have
+/// changed while others had their turns, and subscribers are looked at only when rights change.
 async fn close_if_denied(call: &Call<'_>, topic: Topic) {
     let users = &call.worker.shared.store.users;
     let mut turns = Turns::new(call.worker);
@@ -278,7 +278,8 @@ async fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
     }
 }
 
-/// Says what became of a subscription. That is a message, which also a client gets that wishes for no replies.
+/// Says what became of a subscription. That is a message, which also a client gets that wishes for
+/// no replies.
 fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
     let write = |reply: &mut Reply<'_>| {
         reply.push(3);
@@ -292,8 +293,9 @@ fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
     }
 }
 
-/// `PUBLISH channel message`, `SPUBLISH channel message`: how many get it. It is sent once the transaction is written, to those
-/// who were subscribed when it was published and still are. Others have their turns between patterns.
+/// `PUBLISH channel message`, `SPUBLISH channel message`: how many get it. It is sent once the
+/// transaction is written, to clients that were subscribed when it was published and still are.
+/// Others have their turns between patterns.
 async fn publish(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     let (channel, payload) = (call.argument(1), call.argument(2));
     check_length(topic, channel)?;

@@ -1,4 +1,4 @@
-//! One request, and who asks.
+//! One request, and the client that sent it.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use firn_protocol::resp::Arguments;
 use crate::client::Client;
 use crate::worker::Worker;
 
-/// One request, and who asks.
+/// One request, and the client that sent it.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) worker: &'a Rc<Worker>,

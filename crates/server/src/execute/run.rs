@@ -1,7 +1,8 @@
 //! Plain writes that follow one another in a pipeline, written together.
 //!
-//! `SET key value` reads nothing, so that several of them are one frame of the log. They are answered once it is written,
-//! before anything that follows them is executed. Only where a collection may stand at one of the keys is that read first.
+//! `SET key value` reads nothing, so that several of them are one frame of the log. They are
+//! answered once it is written, before anything that follows them is executed. Only where a
+//! collection may stand at one of the keys is that read first.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -86,7 +87,8 @@ impl Run {
         });
     }
 
-    /// What was written had to wait for `ns` nanoseconds: all of it, so that the first one stands for the others.
+    /// What was written had to wait for `ns` nanoseconds: all of it, so that the first one stands
+    /// for the others.
     fn note_wait(&self, worker: &Worker, client: &Client, ns: u64) {
         let first = self.batch.get(0).and_then(|op| Some((UserKey::decode(op.key).ok()?, op.value)));
         let Some((key, Ok(Value::String { bytes, .. }))) =
@@ -103,12 +105,13 @@ impl Run {
     async fn write(&mut self, worker: &Rc<Worker>, client: &Client) -> Result<()> {
         let _locks = loop {
             let keys: Vec<(KeyspaceId, &[u8])> = self.batch.ops().map(|op| (op.keyspace, op.key)).collect();
-            // Whoever has read one of these keys to change it writes first.
+            // A command that has read one of these keys to change it writes first.
             let locks = worker.lock(&keys).await?;
             if !self.is_outdated(worker) {
                 break locks;
             }
-            // Who held the locks may have read one of the keys, and flushed or swapped databases: the run comes after.
+            // The last holder of the locks may have read one of the keys, and flushed or swapped
+            // databases: the run comes after it.
             drop(locks);
             self.rename(worker, client)?;
         };
@@ -139,7 +142,7 @@ impl Run {
         Ok(())
     }
 
-    /// Writes what may replace collections, or what somebody waits for.
+    /// Writes what may replace collections, or what clients wait for.
     async fn write_with_care(&self, worker: &Rc<Worker>) -> Result<()> {
         let mut transaction = Transaction::locked(worker, worker.shared.store.databases.load_full());
         for op in self.batch.ops() {
@@ -157,6 +160,6 @@ fn may_replace(worker: &Worker, key: &[u8]) -> bool {
     let Ok(key) = UserKey::decode(key) else { return true };
     let databases = worker.shared.store.databases.load();
     let database: Option<&Database> = databases.with_id(key.database()).map(|database| &**database);
-    // Nobody reads a database that was flushed meanwhile.
+    // No command reads a database that was flushed meanwhile.
     database.is_some_and(|database| database.collections.is_possible(Bucket::of(&key)))
 }

@@ -1,8 +1,8 @@
 //! Walking over the keys of a database.
 //!
-//! Keys of a slot lie in the order of their hashes. So a cursor is a slot and a hash, `slot << 32 | hash`: the server
-//! remembers nothing of a walk, and keys that come or go meanwhile do not disturb it. A step never ends between keys of one
-//! hash.
+//! Keys of a slot lie in the order of their hashes. So a cursor is a slot and a hash, `slot << 32 |
+//! hash`. The server remembers nothing of a walk, and keys that come or go meanwhile do not disturb
+//! it. A step never ends between keys of one hash.
 
 use firn_engine::{KeyspaceId, ScanRange};
 use firn_format::datatype::slot::SLOT_COUNT;
@@ -89,8 +89,8 @@ fn compared_bytes(pattern: &[u8], name: &[u8]) -> usize {
     8 * (pattern.len() + name.len())
 }
 
-/// A cursor as clients send it: digits, perhaps with a sign; less than 0 counts down from 2^64, where no walk goes on.
-/// Nothing at all is 0.
+/// A cursor as clients send it: digits, perhaps with a sign; less than 0 counts down from 2^64,
+/// where no walk goes on. Nothing at all is 0.
 pub(super) fn cursor(text: &[u8]) -> Result<u64> {
     let (is_negative, digits) = match text {
         b"" => return Ok(0),

@@ -1,8 +1,10 @@
-//! Clients that wait are served within the command that gives them something, before its client's next one.
+//! Clients that wait are served within the command that gives them something, before its client's
+//! next one.
 //!
-//! After a command has written, and while it still holds its locks, who waits for the keys that it has changed looks at them
-//! in turn: whoever waited longest first, until nothing is left or nobody is. What a served client changes itself (BLMOVE)
-//! is handed on in the same way. So neither the pusher's next command nor anybody else's sees what belongs to one who waits.
+//! After a command has written, it still holds its locks. The clients that wait for the keys it has
+//! changed look at them in turn. The longest waiting is first; that ends when nothing or no client
+//! is left. What a served client changes itself (BLMOVE) is handed on in the same way. So no other
+//! command, of the pusher or of other clients, sees what belongs to a waiting client.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -15,7 +17,8 @@ use crate::handover::{Cover, Look, Taken};
 use crate::lines::LineKey;
 use crate::worker::{Message, Worker};
 
-/// Lets who waits for the keys `ready` look at them, and returns when all have. `locks` are those of `cover`.
+/// Lets the clients that wait for the keys `ready` look at them, and returns when all have. `locks`
+/// are those of `cover`.
 pub(super) async fn hand_over(
     worker: &Rc<Worker>,
     ready: Vec<LineKey>,
@@ -27,13 +30,14 @@ pub(super) async fn hand_over(
     }
     let uncovered = hand_keys(worker, ready, Some(Arc::new(cover()))).await;
     drop(locks);
-    // Clients whose keys or destinations were not locked: they lock for themselves, still before the next command of this client.
+    // Clients whose keys or destinations were not locked: they lock for themselves, still before
+    // the next command of this client.
     let left = hand_keys(worker, uncovered, None).await;
     debug_assert!(left.is_empty(), "who locks for itself is covered");
 }
 
-/// Hands each key to the clients in line for it; the keys whose locks are not held, or where a client
-/// needs locks that are not.
+/// Hands each key to the clients in line for it. Answers the keys whose locks are not held, and
+/// those where a client needs locks that are not.
 async fn hand_keys(worker: &Rc<Worker>, ready: Vec<LineKey>, cover: Option<Arc<Cover>>) -> Vec<LineKey> {
     let mut ready = VecDeque::from(ready);
     let mut uncovered = Vec::new();

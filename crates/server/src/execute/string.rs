@@ -65,7 +65,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// `GET key`, where the string is all in one record or there is none: `false` if there is more to it.
+/// `GET key`, where the string is all in one record or there is none: `false` if there is more to
+/// it.
 ///
 /// The most frequent command: no transaction, no allocation once the buffers have grown.
 pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
@@ -178,8 +179,8 @@ fn set_options(call: &Call<'_>) -> Result<SetOptions> {
     Ok(options)
 }
 
-/// Takes the option `word` at `index`, which says when the key expires; where its number is. Of one word the last holds, and
-/// it is looked at once all options are known.
+/// Takes the option `word` at `index`, which says when the key expires; where its number is. Of one
+/// word the last holds, and it is looked at once all options are known.
 fn expiry_option(
     call: &Call<'_>,
     index: usize,
@@ -373,7 +374,8 @@ async fn append(call: &mut Call<'_>) -> Result<()> {
     let value = call.argument(2);
     let bytes = match value.is_empty() && entry.exists() {
         true => {
-            // As in Redis, who watches the string is told that it was written, even if nothing was.
+            // As in Redis, clients that watch the string are told that it was written, even if
+            // nothing was.
             call.transaction.touch(&entry.key);
             end
         }

@@ -1,7 +1,7 @@
 //! MULTI, EXEC, DISCARD, WATCH: several commands as one.
 //!
-//! EXEC locks the keys of everything that was queued, and those that are watched. Then it runs the commands in one
-//! transaction, which is written as one batch.
+//! EXEC locks the keys of everything that was queued, and those that are watched. Then it runs the
+//! commands in one transaction, which is written as one batch.
 
 use std::rc::Rc;
 
@@ -57,7 +57,8 @@ pub(super) fn refuse(client: &Rc<Client>) {
     }
 }
 
-/// Answers a request that its client may not make. Refused, EXEC is over, and so is what was queued.
+/// Answers a request that its client may not make. Refused, EXEC is over, and so is what was
+/// queued.
 pub(super) async fn deny(request: &Request<'_>, command: &'static Command, failure: &Failure) {
     refuse(request.client);
     if command.id() != EXEC {
@@ -70,8 +71,8 @@ pub(super) async fn deny(request: &Request<'_>, command: &'static Command, failu
     request.client.reply(|reply| reply.error(&line));
 }
 
-/// Keeps a request for EXEC. A client whose requests take more memory than one request may have is closed, and none of them
-/// runs.
+/// Keeps a request for EXEC. A client whose requests take more memory than one request may have is
+/// closed, and none of them runs.
 pub(super) fn queue(request: &Request<'_>, command: &'static Command) {
     if command.flags.has(Flag::NoMulti) {
         refuse(request.client);
@@ -156,7 +157,7 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
     if names.is_outdated(request.worker)
         && let Some(watch) = request.client.watch.borrow().as_ref()
     {
-        // Databases were flushed or swapped before it watched: nobody will say so again.
+        // Databases were flushed or swapped before it watched: the flag is raised only here.
         watch.flag.raise();
     }
     Reply::new(out, request.client.protocol.get()).ok();
@@ -195,15 +196,16 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
     done
 }
 
-/// Runs what was queued unless what is watched has changed; more than once if a script in it touches what it has not named.
+/// Runs what was queued unless what is watched has changed; more than once if a script in it
+/// touches what it has not named.
 async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
     let is_named =
         queue.requests.iter().all(|(command, arguments)| names_all(command, arguments.get().len()));
     let mut attempts = match is_named && !shows_attempts(queue) {
         true => Attempts::naming(lock_names(request, queue)?),
-        // It reads or changes databases as wholes, which all of it sees as they are between others' writes; or it must not
-        // be begun again.
+        // It reads or changes databases as wholes, which all of it sees as they are between others'
+        // writes; or it must not be begun again.
         false => Attempts::of_all(request.worker),
     };
     let (protocol, database) = (client.protocol.get(), client.database.get());
@@ -225,7 +227,8 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
     }
 }
 
-/// Whether doing it again would show: a script may demand that, and there are commands that do something beside the transaction.
+/// Whether doing it again would show: a script may demand that, and there are commands that do
+/// something beside the transaction.
 fn shows_attempts(queue: &Queue) -> bool {
     let goes_beyond = |command: &'static Command| {
         let is_in_transaction = command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly);
@@ -278,7 +281,8 @@ async fn run_queued(
     Ok(())
 }
 
-/// Locks of everything that is queued or watched: reads too, for what they see must stay until the writes are done.
+/// Locks of everything that is queued or watched: reads too, for what they see must stay until the
+/// writes are done.
 fn lock_names(request: &Request<'_>, queue: &Queue) -> Result<LockNames> {
     let mut names = LockNames::new(request.worker);
     let keyspace = request.worker.shared.store.keyspaces.keys;

@@ -62,7 +62,8 @@ impl Answer {
         Self { content, ..Self::text(200, body) }
     }
 
-    /// What `find` answers to who only asks: GET, or HEAD, which is told what the body would be.
+    /// What `find` answers to a request that only reads: GET, or HEAD, which is told what the body
+    /// would be.
     pub fn to_get(request: &Request, find: impl FnOnce(&str) -> Self) -> Self {
         let is_head = request.method == "HEAD";
         if request.method != "GET" && !is_head {
@@ -86,7 +87,7 @@ impl Answer {
         };
         let (status, content, bytes) = (self.status, self.content, self.body.len());
         let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
-        // The page holds all that it needs, and nobody else's page may hold it.
+        // The page holds all that it needs, and no other page may embed it.
         let head = format!(
             "HTTP/1.1 {status} {reason}\r\nContent-Type: {content}\r\nContent-Length: {bytes}\r\n{allow}\
              Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'; \

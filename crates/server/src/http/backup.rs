@@ -1,8 +1,9 @@
 //! `POST /backup?to=NAME`: a backup of the database in the folder for backups.
 //!
-//! Who may ask: a program on this machine, if the server was started with a folder for backups. A page in a browser there may
-//! not, whoever it belongs to: it cannot send the header that is asked for without asking us first, which is refused, and
-//! a name that somebody has led to this address is no address.
+//! A program on this machine may ask, if the server was started with a folder for backups. A page
+//! in a browser there may not: it cannot send the required header without a preflight request,
+//! which is refused. A host name that was made to lead to this address is refused too: it is no
+//! address.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
@@ -91,7 +92,7 @@ fn back_up(shared: &Shared, path: &Path) -> Answer {
     }
 }
 
-/// Where the backup goes; `Err` if that, or whoever asks, is refused.
+/// Where the backup goes; `Err` if that, or the client, is refused.
 fn path_of(shared: &Shared, peer: SocketAddr, request: &Request) -> Result<PathBuf, Answer> {
     let Some(folder) = &shared.settings.backup_dir else {
         return Err(Answer::text(

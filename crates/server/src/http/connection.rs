@@ -14,7 +14,8 @@ const RECEIVE: Duration = Duration::from_secs(5);
 /// How long an answer may take to go.
 const SEND: Duration = Duration::from_secs(10);
 
-/// How long it is waited, after the answer, until the other side closes: closing first could cost it the answer.
+/// How long it is waited, after the answer, until the other side closes: closing first could cost
+/// it the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A connection, which does not block.
@@ -29,7 +30,7 @@ pub(super) struct Connection {
 enum Stage {
     /// What came of the request so far.
     Head(Vec<u8>),
-    /// Somebody works for the answer.
+    /// The answer is being made.
     Waiting(Pending),
     /// The answer, and how much of it has gone.
     Answer(Vec<u8>, usize),
@@ -119,7 +120,7 @@ impl Connection {
         match self.stream.read(&mut rest) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Ok(0) | Err(_) => Err(ErrorKind::UnexpectedEof.into()),
-            // More is looked at in the next round: nobody keeps the thread.
+            // More is looked at in the next round: no connection keeps the thread.
             Ok(_) => Ok(()),
         }
     }

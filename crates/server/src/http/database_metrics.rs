@@ -1,7 +1,7 @@
 //! Everything that a server counts, as metrics.
 //!
-//! Counters here are since the start of the server: `CONFIG RESETSTAT` does not set them back. What the engine counts is since
-//! its opening, which is the same.
+//! Counters here are since the start of the server: `CONFIG RESETSTAT` does not set them back. What
+//! the engine counts is since its opening, which is the same.
 
 mod values; // values beside the tree
 mod jobs; // where background jobs ran
@@ -249,7 +249,8 @@ fn engine(stats: &Stats, text: &mut Exposition) {
     }
 }
 
-/// Of a database whose tables lie elsewhere, with a cache before them. docs/operations.md names these.
+/// Of a database whose tables lie elsewhere, with a cache before them. docs/operations.md names
+/// these.
 fn shared_cache(cache: &SharedCacheStats, text: &mut Exposition) {
     let singles = [
         ("hits_total", Counter, cache.hit_count, "Parts of files that reads found in the cache."),

@@ -36,7 +36,8 @@ impl Site for DatabaseSite {
         if request.method == "POST" && request.path == "/backup" {
             return self.backups.begin(&self.shared, peer, request).map_or_else(Reply::from, Reply::from);
         }
-        // A page of the web can call this machine by a name of its own, and have its reader's browser ask here.
+        // A page of the web can call this machine by a name of its own, and have its reader's
+        // browser ask here.
         let is_rebound = peer.ip().to_canonical().is_loopback()
             && request.header("host").is_some_and(|host| !is_address(host));
         if is_rebound {

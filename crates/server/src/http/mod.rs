@@ -3,14 +3,16 @@
 //! ```text
 //!   knock ─► connection (head, answer, linger) ─► request (what is asked for) ─► a site (by path) ─► answer: metrics, page
 //! ```
-//! What is answered is a [`Site`]'s: `database_site` is that of a server, and programs of other kinds have their own.
+//! What is answered is a [`Site`]'s: `database_site` is that of a server, and programs of other
+//! kinds have their own.
 //!
-//! One thread waits for all its sockets and answers at once: nothing here waits for the engine. Everything is bounded: a
-//! head has 8 KiB, there are 64 connections, and each is over after some seconds. A connection has one request. The oldest one that
-//! has not asked yet goes for one that comes: who says nothing keeps nobody out.
+//! One thread waits for all its sockets and answers at once: nothing here waits for the engine.
+//! Everything is bounded: a head has 8 KiB, there are 64 connections, and each is over after some
+//! seconds. A connection has one request. A new connection replaces the oldest one without a
+//! request, so that silent connections keep no other out.
 //!
 //! # Not here
-//! - Users' data: whoever reaches the port sees counters and names of commands, never keys or values.
+//! - Users' data: any client of the port sees counters and names of commands, never keys or values.
 
 mod request;
 mod connection;
@@ -45,7 +47,7 @@ const ACCEPTED_AT_ONCE: usize = HTTP_CONNECTIONS_MAX / 2;
 /// How long it is waited without looking at what has become late.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// How long nobody is accepted after that failed: descriptors were short.
+/// How long no connection is accepted after that failed: descriptors were short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Answers by HTTP what a [`Site`] says. Ends when it is dropped.
@@ -64,7 +66,8 @@ struct End {
 }
 
 impl HttpServer {
-    /// Listens on `address` from now on; port 0 = any. One thread of its own answers what `site` says.
+    /// Listens on `address` from now on; port 0 = any. One thread of its own answers what `site`
+    /// says.
     ///
     /// # Errors
     /// What the system says of the address or of threads.
@@ -122,7 +125,7 @@ struct Rounds {
     end: Arc<End>,
     listener: TcpListener,
     connections: Vec<Connection>,
-    /// Nobody is accepted before.
+    /// No connection is accepted before.
     accept_from: Duration,
 }
 
@@ -140,14 +143,14 @@ impl Rounds {
         }
     }
 
-    /// Until there is something to do; whether somebody may be accepted.
+    /// Until there is something to do; whether a connection may be accepted.
     fn wait(&self) -> bool {
         let is_open = self.clock.now() >= self.accept_from;
         let mut wanted = vec![PollFd::new(&*self.end.alarm, PollFlags::IN)];
         if is_open {
             wanted.push(PollFd::new(&self.listener, PollFlags::IN));
         }
-        // Whoever waits for a backup is woken by the alarm.
+        // Connections that wait for a backup are woken by the alarm.
         for connection in self.connections.iter().filter(|connection| !connection.is_waiting()) {
             let flags = if connection.is_sending() { PollFlags::OUT } else { PollFlags::IN };
             wanted.push(PollFd::new(connection.stream(), flags));
@@ -158,7 +161,8 @@ impl Rounds {
         is_open
     }
 
-    /// Whether there is room for one more: the oldest that has not asked yet goes for it, else the oldest that was answered.
+    /// Whether there is room for one more: the oldest that has not asked yet goes for it, else the
+    /// oldest that was answered.
     fn make_room(&mut self) -> bool {
         if self.connections.len() < HTTP_CONNECTIONS_MAX {
             return true;

@@ -6,8 +6,9 @@ const STYLE: &str = include_str!("page/style.css");
 const PIECES: &str = include_str!("page/pieces.js");
 
 impl Answer {
-    /// A page called `title`: the elements of `body`, and a script that fills them with what `page/pieces.js` has: `table`, `tiles`, `number`, `bytes`, `time`,
-    /// `duration`. All three are this program's own words, and MUST hold nothing that came from elsewhere.
+    /// A page called `title`: the elements of `body`, and a script that fills them with what
+    /// `page/pieces.js` has: `table`, `tiles`, `number`, `bytes`, `time`, `duration`. All three are
+    /// this program's own words, and MUST hold nothing that came from elsewhere.
     pub fn page(title: &str, body: &str, script: &str) -> Self {
         let html = format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

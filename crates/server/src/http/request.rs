@@ -3,7 +3,7 @@
 /// Bytes of a head; a longer one is refused.
 pub(super) const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// A request without its body, of which nobody here has any use.
+/// A request without its body, which no site uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub(super) method: String,

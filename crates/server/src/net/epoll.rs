@@ -84,7 +84,8 @@ impl Sockets {
         }
     }
 
-    /// Something is short, descriptors for one, and the listener would tell of that for ever: it is not asked for a while.
+    /// Something is short, descriptors for one, and the listener would tell of that for ever: it is
+    /// not asked for a while.
     fn pause_accepting(&self) {
         let once = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },

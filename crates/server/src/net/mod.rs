@@ -17,7 +17,8 @@ use rustix::net::sockopt;
 
 use crate::settings::Network;
 
-/// How long nobody is accepted after accepting failed: descriptors or memory were short, and trying again at once is no use.
+/// How long no connection is accepted after accepting failed: descriptors or memory were short, and
+/// trying again at once is no use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Notes one more failure to accept.
@@ -29,7 +30,7 @@ fn note_failure(failures: &mut Option<(u64, Errno)>, why: Errno) {
 /// What happened, told by [`Sockets::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Somebody wants a connection.
+    /// A connection waits to be accepted.
     Knock,
     /// There is something to receive, an end of the stream included.
     Readable(u32),
@@ -57,7 +58,7 @@ pub(crate) enum Sent {
     All,
     /// What is left waits for an [`Event::Writable`].
     Some,
-    /// Nobody is there any more.
+    /// The connection is gone.
     End,
 }
 
@@ -67,14 +68,15 @@ pub(crate) enum Sent {
 /// `Unsupported` where a ring is wished for and the kernel does not give it, with its reason.
 pub(crate) fn choose(wish: Network) -> io::Result<Network> {
     match wish {
-        // A ring costs as much where it was measured, and needs more of the kernel: docs/decisions/0022-server-threads.md.
+        // A ring costs as much where it was measured, and needs more of the kernel:
+        // docs/decisions/0022-server-threads.md.
         Network::Auto | Network::Epoll => Ok(Network::Epoll),
         Network::Ring => ring::trial().map(|()| Network::Ring),
     }
 }
 
-/// After `silence_s` of silence the system asks whether the other side of `socket` is there, unless that is 0; when several
-/// questions stay unanswered for about as long again, the connection is over.
+/// After `silence_s` of silence the system asks whether the other side of `socket` is there; 0 =
+/// never. When several questions stay unanswered for about as long again, the connection is over.
 ///
 /// # Errors
 /// What the system says.
@@ -98,7 +100,8 @@ pub(crate) enum Sockets {
 }
 
 impl Sockets {
-    /// No sockets yet, and an alarm, by a network that was [chosen](choose). For the thread that calls, and no other.
+    /// No sockets yet, and an alarm, by a network that was [chosen](choose). For the thread that
+    /// calls, and no other.
     pub(crate) fn new(network: Network, alarm: Arc<Alarm>) -> io::Result<Self> {
         Ok(match network {
             Network::Epoll => Self::Epoll(epoll::Sockets::new(alarm)?),
@@ -175,7 +178,8 @@ impl Sockets {
         }
     }
 
-    /// Takes from the front of `output` what can be sent, or all of it if nothing taken before waits to go.
+    /// Takes from the front of `output` what can be sent, or all of it if nothing taken before
+    /// waits to go.
     #[inline]
     pub(crate) fn send(&mut self, id: u32, output: &mut Vec<u8>) -> Sent {
         match self {

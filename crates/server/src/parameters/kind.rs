@@ -53,7 +53,8 @@ const TITLE_NAMES: [&str; 7] =
 const EMPTY_TITLE_NAMES: [&str; 3] = ["title", "unixsocket", "config-file"];
 
 impl Kind {
-    /// `value` as it is kept, where `before` is kept now; or why it is refused, in the words of Redis.
+    /// `value` as it is kept, where `before` is kept now; or why it is refused, in the words of
+    /// Redis.
     pub(super) fn check(self, value: &[u8], before: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
         let text = std::str::from_utf8(value);
         let text = || text.map_err(|_| Cow::Borrowed("argument is not a text"));
@@ -116,7 +117,8 @@ fn integer(value: &[u8]) -> Result<i64, Cow<'static, str>> {
         .ok_or(Cow::Borrowed("argument couldn't be parsed into an integer"))
 }
 
-/// Whether all names in braces are known, and what it says is not blank; two braces that open are one of the text.
+/// Whether all names in braces are known, and what it says is not blank; two braces that open are
+/// one of the text.
 fn is_title(text: &str) -> bool {
     let mut rest = text;
     let mut says_something = false;

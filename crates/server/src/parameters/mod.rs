@@ -1,12 +1,18 @@
 //! What CONFIG reads and changes.
 //!
-//! Some parameters have an effect: what an acknowledged write survives (`appendfsync`), how many clients there may be
-//! (`maxclients`), how long they may be idle (`timeout`) and when the system asks for them (`tcp-keepalive`), what is noted
-//! as slow (`slowlog-*`, `latency-monitor-threshold`), how large requests may be (`proto-max-bulk-len`,
-//! `client-query-buffer-limit`), who may connect (`protected-mode`, `requirepass`), after which
-//! time a script is busy (`busy-reply-threshold`), which percentiles INFO tells. The others are
-//! refused if they promise something, and else kept and answered: the table says which.
-//! Every name of Redis 7.0.15 is known, also the few that it answers only to who asks by the whole name.
+//! Some parameters have an effect:
+//! - `appendfsync`: what an acknowledged write survives.
+//! - `maxclients`, `timeout`, `tcp-keepalive`: how many clients there may be, how long they may be
+//!   idle, and when the system asks for them.
+//! - `slowlog-*`, `latency-monitor-threshold`: what is noted as slow.
+//! - `proto-max-bulk-len`, `client-query-buffer-limit`: how large requests may be.
+//! - `protected-mode`, `requirepass`: which clients may connect.
+//! - `busy-reply-threshold`: after which time a script is busy.
+//! - Which percentiles INFO tells.
+//!
+//! The others are refused if they promise something, and otherwise kept and answered: the table
+//! says which. Every name of Redis 7.0.15 is known, also the few that it answers only to their
+//! whole name.
 
 mod kind;
 mod table;
@@ -74,7 +80,7 @@ pub(crate) enum Syncing {
     EachSecond,
     /// Before it is acknowledged.
     Always,
-    /// As the database was opened: nobody has said anything else.
+    /// As the database was opened: `appendfsync` was not set.
     AsOpened,
 }
 
@@ -131,8 +137,8 @@ impl Parameters {
         self.values.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds names and values of the parameters that match `pattern` and are not `found` yet; asked
-    /// for by its name, one is called as that was written.
+    /// Adds names and values of the parameters that match `pattern` and are not `found` yet. A
+    /// parameter asked for by its whole name is named as the pattern spells it.
     pub(crate) fn add_matching(&self, pattern: &[u8], found: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         let values = self.values();
         let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
@@ -238,12 +244,13 @@ impl Parameters {
         self.idle_s_max.load(Ordering::Relaxed)
     }
 
-    /// Whether only this machine may connect while nobody is asked for a password.
+    /// Whether only this machine may connect while no password is asked for.
     pub(crate) fn is_protected(&self) -> bool {
         self.is_protected.load(Ordering::Relaxed)
     }
 
-    /// Seconds after which the system asks a silent connection's other side whether it is there; 0 = never.
+    /// Seconds after which the system asks a silent connection's other side whether it is there; 0
+    /// = never.
     pub(crate) fn keepalive_s(&self) -> u32 {
         u32::try_from(self.keepalive_s.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
@@ -286,7 +293,8 @@ impl Parameters {
         u64::try_from(self.slow_us.load(Ordering::Relaxed)).is_ok_and(|limit| us >= limit)
     }
 
-    /// Milliseconds after which a script is one that keeps others from what it works on; 0 = none ever is.
+    /// Milliseconds after which a script is one that keeps others from what it works on; 0 = none
+    /// ever is.
     pub(crate) fn busy_ms(&self) -> u64 {
         match self.busy_ms.load(Ordering::Relaxed) {
             0 => u64::MAX,

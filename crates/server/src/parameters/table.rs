@@ -3,18 +3,19 @@
 //! Each is of one of four sorts:
 //!
 //! - It acts: [`super::Parameters`] says which do.
-//! - It is `only` what it is: it promises something that is not done here, or not so, and who sets it is told why.
+//! - It is `only` what it is: it promises something that is not done here, or not so, and setting
+//!   it is refused with the reason.
 //! - It is fixed, or guarded, as it is in Redis.
-//! - It tunes what does not exist here (encodings, files of Redis, replication, cluster, freeing, defragmentation), and
-//!   promises nothing that a client could miss. Clients and their tests set many of these when they begin: they are checked,
-//!   kept and told again.
+//! - It tunes what does not exist here (encodings, files of Redis, replication, cluster, freeing,
+//!   defragmentation), and promises nothing that a client could miss. Clients and their tests set
+//!   many of these when they begin: they are checked, kept and told again.
 
 use super::Parameter;
 use super::kind::Kind;
 
 const INT_MAX: i64 = i32::MAX as i64;
 const LONG_MAX: u64 = i64::MAX as u64;
-/// Less would cut off everybody: no request would be small enough to raise it again.
+/// Less would cut off all clients: no request would be small enough to raise it again.
 const REQUEST_BYTES_MIN: u64 = 1 << 20;
 
 const fn of(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
@@ -59,7 +60,8 @@ const fn guarded(name: &'static str, default: &'static str) -> Parameter {
     of(name, default, Kind::Guarded)
 }
 
-/// Promises something that is not done here, or is done otherwise: stays as it is, and who sets it is told `why`.
+/// Promises something that is not done here, or is done otherwise: stays as it is, and setting it
+/// is refused with `why`.
 const fn only(
     name: &'static str,
     default: &'static str,
@@ -78,7 +80,7 @@ much memory is used";
 const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
 const SHUTDOWN_IS_WHOLE: &str = "a signal ends the server in one way: what it has acknowledged is kept";
 
-/// Answered to who asks by its name, and to no pattern.
+/// Answered to its whole name, and to no pattern.
 const fn hidden(parameter: Parameter) -> Parameter {
     Parameter { is_hidden: true, ..parameter }
 }

@@ -82,8 +82,9 @@ impl Distribution {
         self.0.iter().take(bucket_of(ns)).sum()
     }
 
-    /// Calls of less than 1.024 microseconds, of less than twice that, and so on: where there are more than before, the
-    /// bound in microseconds as Redis rounds it, and how many.
+    /// Calls of less than 1.024 microseconds, of less than twice that, and so on. Only the steps
+    /// with more calls than the one before: the bound in microseconds as Redis rounds it, and the
+    /// count.
     pub(crate) fn doublings(&self) -> Vec<(u64, u64)> {
         let (total, mut told, mut found) = (self.count(), 0, Vec::new());
         for power in 0.. {

@@ -1,7 +1,8 @@
 //! What workers count, and what all of them together have counted.
 //!
-//! Each worker writes its own counters and nobody else does, so that counting is a load, an addition and a store; whoever
-//! asks adds up. Nothing is ever set to zero: `CONFIG RESETSTAT` remembers what was counted until then, which is taken off.
+//! Each worker alone writes its own counters, so that counting is a load, an addition and a store;
+//! a reader adds up. Nothing is ever set to zero: `CONFIG RESETSTAT` remembers what was counted
+//! until then, which is taken off.
 
 mod histogram;
 mod gauge;
@@ -29,7 +30,8 @@ pub(crate) enum Measure {
     /// Times that the system gave no connection although one may have come: descriptors or memory
     /// were short.
     AcceptFailures,
-    /// Connections ended because a request, or those since MULTI, took more than `client-query-buffer-limit`.
+    /// Connections ended because a request, or those since MULTI, took more than
+    /// `client-query-buffer-limit`.
     OverLimitConnections,
     InputBytes,
     OutputBytes,
@@ -39,8 +41,9 @@ pub(crate) enum Measure {
     /// Keys that commands which only read have found, or not.
     Hits,
     Misses,
-    /// Keys that had expired, each once: collections when they are removed for that or a command finds them before, strings
-    /// when a command finds them. Strings that nobody looks for, or that are only overwritten, go by themselves, uncounted.
+    /// Keys that had expired, each once. Collections count when they are removed for that or a
+    /// command finds them before, strings when a command finds them. Strings that are never looked
+    /// for, or only overwritten, go by themselves, uncounted.
     Expired,
     /// Scripts of EVAL that are kept no more, since others were run.
     EvictedScripts,
@@ -208,7 +211,8 @@ pub(crate) struct Statistics {
     /// What had been counted at the last reset.
     base: Mutex<Sums>,
     rates: Mutex<Rates>,
-    /// When the server started: what the clocks said, in microseconds since the epoch, and since whenever.
+    /// When the server started: what the clocks said, in microseconds since the epoch, and since
+    /// whenever.
     started_unix_us: u64,
     started: Duration,
 }
@@ -280,7 +284,8 @@ impl Statistics {
         now.saturating_sub(self.started)
     }
 
-    /// Microseconds since the Unix epoch, from what both clocks say: never back while nobody sets the clock.
+    /// Microseconds since the Unix epoch, from what both clocks say: never back while the clock is
+    /// not set.
     pub(crate) fn unix_us(&self, unix_ms: u64, now: Duration) -> u64 {
         let counted = self.started_unix_us + self.uptime(now).as_micros() as u64;
         // The two run apart when the clock is set, or slewed for long.

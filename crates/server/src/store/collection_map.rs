@@ -1,10 +1,12 @@
 //! Where in a database collections may stand.
 //!
-//! A bit for each bucket of keys. Where it is clear, a string can be written without reading what stood there: no parts of
-//! a collection are left behind. Bits are set and never cleared; a flushed database gets a new map.
+//! A bit for each bucket of keys. Where it is clear, a string can be written without reading what
+//! stood there: no parts of a collection are left behind. Bits are set and never cleared; a flushed
+//! database gets a new map.
 //!
-//! A set bit may not be in the catalog yet, because the batch that says so is not written. Whoever makes a collection
-//! in that bucket meanwhile says it again; only what was written once need not be said.
+//! A set bit may not be in the catalog yet, because the batch that says so is not written. A
+//! transaction that makes a collection in that bucket meanwhile says it again; only what was
+//! written once need not be said.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +42,7 @@ impl CollectionMap {
         self.bits.get_or_init(|| Bits { possible: zeros(), recorded: zeros() })
     }
 
-    /// Whether a collection may stand at a key of `bucket`. Exact for who holds the key's lock.
+    /// Whether a collection may stand at a key of `bucket`. Exact for the holder of the key's lock.
     #[inline]
     pub(crate) fn is_possible(&self, bucket: Bucket) -> bool {
         let Some(bits) = self.bits.get() else { return false };
@@ -48,7 +50,8 @@ impl CollectionMap {
         bits.possible[word].load(Ordering::Acquire) & bit != 0
     }
 
-    /// A collection will stand at a key of `bucket`, whose lock is held; whether the catalog must be told.
+    /// A collection will stand at a key of `bucket`, whose lock is held; whether the catalog must
+    /// be told.
     pub(crate) fn expect(&self, bucket: Bucket) -> bool {
         let (word, bit) = place(bucket);
         let bits = self.bits();

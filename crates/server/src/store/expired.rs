@@ -1,14 +1,15 @@
 //! Keys that commands have found expired: each is counted once, and soon gone.
 //!
-//! Commands that only read hold no locks, so that they cannot remove what they find. They note it here, and the task that
-//! does what is to be done between requests removes it. A key that is noted already is not counted again, however often it is
-//! looked for until then; nor is it afterwards by those who still read a moment at which it was there.
+//! Commands that only read hold no locks, so that they cannot remove what they find. They note it
+//! here, and a task removes it between requests (see `duty`). A key that is noted already is not
+//! counted again, however often it is looked for until then. Nor is it counted afterwards, by
+//! commands that still read a moment at which it was there.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Memory of what is noted; while there is no room, expired keys that are found are neither counted nor removed, and are the
-/// next time.
+/// Memory of what is noted; while there is no room, expired keys that are found are neither counted
+/// nor removed, and are the next time.
 const MEMORY_BYTES_MAX: usize = 4 << 20;
 
 /// Memory of what was removed, and is remembered: what was removed first is forgotten first.
@@ -35,7 +36,8 @@ struct Notes {
 }
 
 impl ExpiredKeys {
-    /// What stands at the engine's key `key` is found to have expired at `expires_at_ms`; whether that is news.
+    /// What stands at the engine's key `key` is found to have expired at `expires_at_ms`; whether
+    /// that is news.
     pub(crate) fn note(&self, key: &[u8], expires_at_ms: u64) -> bool {
         let mut notes = self.notes();
         if notes.removed.get(key) == Some(&expires_at_ms) {

@@ -1,7 +1,7 @@
 //! Numbers for new collections, never given twice.
 //!
-//! The catalog holds a ceiling: what is below may have been given. It is raised by many at once and long before it is
-//! reached, so that a crash loses numbers and gives none again.
+//! The catalog holds a ceiling: what is below may have been given. It is raised by many at once and
+//! long before it is reached, so that a crash loses numbers and gives none again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ pub(crate) struct Generations {
 struct State {
     next: u64,
     ceiling: u64,
-    /// Somebody is writing a new ceiling.
+    /// A task is writing a new ceiling.
     is_raising: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum NextGeneration {
     Given(Generation),
     /// Write this ceiling to the catalog, say [`Generations::raised`], and ask again.
     Raise(Generation),
-    /// Somebody is writing a ceiling: ask again later.
+    /// Another task is writing a ceiling: ask again later.
     Wait,
 }
 
@@ -55,7 +55,8 @@ impl Generations {
         NextGeneration::Given(Generation(state.next - 1))
     }
 
-    /// The ceiling that [`next`](Self::next) asked for is in the catalog; `None` if writing it failed.
+    /// The ceiling that [`next`](Self::next) asked for is in the catalog; `None` if writing it
+    /// failed.
     pub(crate) fn raised(&self, ceiling: Option<Generation>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_raising = false;
@@ -82,7 +83,8 @@ mod tests {
             given.push(number);
         }
         assert!(given.iter().zip(5..).all(|(given, expected)| *given == expected));
-        // The next ceiling is asked for when half of the numbers are left, which are given meanwhile.
+        // The next ceiling is asked for when half of the numbers are left, which are given
+        // meanwhile.
         assert_eq!(given.len() as u64, STEP / 2 + 1);
         for _ in 0..STEP / 2 - 1 {
             assert!(matches!(generations.next(), NextGeneration::Given(_)));

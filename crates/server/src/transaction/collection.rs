@@ -11,10 +11,11 @@ use super::{Cursor, Entry, Key, Transaction};
 use crate::failure::{Failure, Result};
 use crate::worker::Turns;
 
-/// A collection's description, changed as the command goes on, and written by [`Transaction::save`].
+/// A collection's description, changed as the command goes on, and written by
+/// [`Transaction::save`].
 ///
-/// Owned by the command. Fields are written one by one and are not counted here: whoever adds or removes one says so in
-/// [`count`](Self::count_mut).
+/// Owned by the command. Fields are written one by one and are not counted here: code that adds or
+/// removes one says so in [`count`](Self::count_mut).
 #[derive(Clone, Debug)]
 pub(crate) struct Collection {
     pub(crate) key: Key,
@@ -74,7 +75,8 @@ impl Collection {
         }
     }
 
-    /// Sets both ends of a list, and how many elements it has, which may be fewer than lie between them.
+    /// Sets both ends of a list, and how many elements it has, which may be fewer than lie between
+    /// them.
     pub(crate) fn set_ends(&mut self, ends: (u64, u64), elements: u64) {
         if let Value::List { collection, head, tail } = &mut self.value {
             (*head, *tail) = ends;
@@ -140,7 +142,8 @@ impl Transaction {
         entry.collection(tag)
     }
 
-    /// The collection at `key`, or a new one, which is nothing until it is [saved](Self::save) with an element.
+    /// The collection at `key`, or a new one, which is nothing until it is [saved](Self::save) with
+    /// an element.
     ///
     /// # Errors
     /// `WRONGTYPE` if something else stands there.
@@ -152,7 +155,8 @@ impl Transaction {
         }
     }
 
-    /// A new, empty collection in place of what stands at the entry's key, which is discarded at once.
+    /// A new, empty collection in place of what stands at the entry's key, which is discarded at
+    /// once.
     pub(crate) async fn create(&mut self, entry: &Entry, tag: Tag) -> Result<Collection> {
         let collection = Description { generation: self.generation().await?, count: 0, expires_at_ms: 0 };
         let value = match tag {
@@ -276,7 +280,8 @@ impl Transaction {
 }
 
 impl Entry {
-    /// The collection that stands here; `None` if the key does not exist, `WRONGTYPE` if it is something else.
+    /// The collection that stands here; `None` if the key does not exist, `WRONGTYPE` if it is
+    /// something else.
     pub(crate) fn collection(&self, tag: Tag) -> Result<Option<Collection>> {
         let Some(value) = self.value()? else { return Ok(None) };
         let value = unborrowed(&value).filter(|value| value.tag() == tag).ok_or(Failure::WRONG_TYPE)?;

@@ -9,7 +9,8 @@ use crate::failure::Result;
 impl Transaction {
     /// Lets what stands at `from` stand at `to` instead, where it replaces what there was.
     ///
-    /// Within a slot of a database that is one record, however many parts there are; else the parts are copied.
+    /// Within a slot of a database that is one record, however many parts there are; else the parts
+    /// are copied.
     pub(crate) async fn rename(&mut self, from: &Entry, to: &Entry) -> Result<()> {
         let Some(value) = from.value()? else { return Ok(()) };
         let parts_stay = from.key.database == to.key.database && from.key.slot == to.key.slot;
@@ -29,8 +30,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Lets a copy of what stands at `from` stand at `to`, where it replaces what there was. It expires when the
-    /// original does.
+    /// Lets a copy of what stands at `from` stand at `to`, where it replaces what there was. It
+    /// expires when the original does.
     pub(crate) async fn copy(&mut self, from: &Entry, to: &Entry) -> Result<()> {
         let Some(value) = from.value()? else { return Ok(()) };
         if let Value::String { bytes, expires_at_ms } = value {

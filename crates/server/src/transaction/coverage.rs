@@ -10,8 +10,8 @@ use firn_engine::KeyspaceId;
 pub(crate) enum Demand {
     /// It touches what it has not named: again, under all locks there are.
     AllLocks,
-    /// A script had to wait for others of its worker where it cannot be suspended, or to raise what
-    /// came of a call that was: again, and its calls wait with its whole worker.
+    /// A script had to wait for others of its worker where it cannot be suspended, or to raise the
+    /// outcome of a call that was. Again, and its calls wait with its whole worker.
     InPlace,
     /// A script has kept its thread for too long where it cannot be suspended: never again.
     Late,
@@ -19,7 +19,7 @@ pub(crate) enum Demand {
     End,
 }
 
-/// What a unit holds the locks of. Shared by the transaction and by who runs it.
+/// What a unit holds the locks of. Shared by the transaction and by the code that runs it.
 #[derive(Debug)]
 pub(crate) struct Coverage {
     /// `None` = everything, or nothing is needed.

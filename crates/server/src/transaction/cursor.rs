@@ -21,7 +21,8 @@ const GLANCE_BYTES_MAX: usize = 256 << 10;
 
 /// A walk over a range of keys.
 ///
-/// Sees what was there when it was opened, own writes included; what is written later it does not see.
+/// Sees what was there when it was opened, own writes included; what is written later it does not
+/// see.
 pub(crate) struct Cursor {
     worker: Rc<Worker>,
     scan: Box<dyn Scan>,
@@ -78,7 +79,8 @@ impl Cursor {
         self
     }
 
-    /// Says before the first record that so many will be asked for: it reads no more than that at first.
+    /// Says before the first record that so many will be asked for: it reads no more than that at
+    /// first.
     pub(crate) fn expect(&mut self, records: u64) {
         // Some of them may be deleted by own writes.
         let records = records.saturating_add(self.own.len() as u64);

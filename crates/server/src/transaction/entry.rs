@@ -13,13 +13,15 @@ use crate::worker::Turns;
 
 /// A key and its record, as it was read.
 ///
-/// 1. What has expired is as if it were not there, and still has to be replaced with care: its parts are.
+/// 1. What has expired is as if it were not there, and still has to be replaced with care: its
+///    parts are.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Key,
     record: Option<Vec<u8>>,
     is_live: bool,
-    /// Whether the engine holds a record, one that it does not show any more included; `None` if it was not asked.
+    /// Whether the engine holds a record, one that it does not show any more included; `None` if it
+    /// was not asked.
     is_stored: Option<bool>,
 }
 
@@ -73,8 +75,8 @@ impl Transaction {
         self.counted_entry(key, record)
     }
 
-    /// What stands at `key`, for who replaces it by a string without asking what it was: read only where a collection,
-    /// with parts to discard, may stand there.
+    /// What stands at `key`, for a command that replaces it by a string whatever it was. It is read
+    /// only where a collection, with parts to discard, may stand there.
     pub(crate) async fn entry_to_replace(&mut self, key: Key) -> Result<Entry> {
         let database = self.database_with_id(key.database);
         match database.is_some_and(|database| database.collections.is_possible(key.bucket())) {
@@ -83,7 +85,8 @@ impl Transaction {
         }
     }
 
-    /// Reads what stands at each of `keys`, and whether the engine holds there what it does not show any more.
+    /// Reads what stands at each of `keys`, and whether the engine holds there what it does not
+    /// show any more.
     pub(crate) async fn entries(&mut self, keys: Vec<Key>) -> Result<Vec<Entry>> {
         let worker = Rc::clone(&self.worker);
         let mut turns = Turns::new(&worker);
@@ -99,7 +102,8 @@ impl Transaction {
         Ok(entries)
     }
 
-    /// The same at the first of `keys`, one at least, which are taken out: as many as are read together.
+    /// The same at the first of `keys`, one at least, which are taken out: as many as are read
+    /// together.
     pub(crate) async fn some_entries(&mut self, keys: &mut std::vec::IntoIter<Key>) -> Result<Vec<Entry>> {
         let wanted: Vec<&[u8]> = keys.as_slice().iter().take(READ_TOGETHER_MAX).map(Key::bytes).collect();
         let keyspace = self.keyspaces().keys;
@@ -116,7 +120,8 @@ impl Transaction {
         Ok(entries)
     }
 
-    /// The entry of a record that a command looked up: who only reads finds it, or misses it.
+    /// The entry of a record that a command looked up. For a transaction that only reads it counts
+    /// as a hit or a miss.
     fn counted_entry(&self, key: Key, record: Option<Vec<u8>>) -> Result<Entry> {
         let entry = self.entry_of(key, record)?;
         if !self.is_locked() {
@@ -154,11 +159,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// Writes the record of `key`. Whoever replaces a collection by another one discards it first.
+    /// Writes the record of `key`. A caller that replaces a collection by another one discards it
+    /// first.
     pub(super) fn put_value(&mut self, key: &Key, value: &Value<'_>) {
         let mut record = Vec::new();
         value.encode(&mut record);
-        // Only strings go by themselves: a collection that did would leave parts that nobody knows of.
+        // Only strings go by themselves: a collection that did would leave its parts behind for
+        // ever.
         let expires_at_ms = match value {
             Value::String { expires_at_ms: 1.., .. } => value.expires_at_ms().saturating_add(EXPIRY_GRACE_MS),
             _ => 0,
@@ -168,7 +175,8 @@ impl Transaction {
         self.touch(key);
     }
 
-    /// Removes the key with all that stands there, what has expired included: it is gone also if the clock is set back.
+    /// Removes the key with all that stands there, what has expired included: it is gone also if
+    /// the clock is set back.
     pub(crate) async fn remove(&mut self, entry: &Entry) -> Result<()> {
         if entry.is_live {
             self.touch(&entry.key);
@@ -186,7 +194,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Removes what has expired: only who watched it while it was there is told.
+    /// Removes what has expired: only clients that watched it while it was there are told.
     pub(crate) fn remove_expired(&mut self, entry: &Entry) -> Result<()> {
         if self.worker.shared.is_any_key_observed() {
             self.rid.push(entry.key.bytes().to_vec());
@@ -200,7 +208,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Leaves the parts of what stands at the key to be purged. Its record must be written or deleted next.
+    /// Leaves the parts of what stands at the key to be purged. Its record must be written or
+    /// deleted next.
     pub(super) fn discard(&mut self, entry: &Entry) -> Result<()> {
         let Some(value) = entry.stored()? else { return Ok(()) };
         let Some(collection) = collection_id(&entry.key, &value) else { return Ok(()) };
@@ -244,7 +253,7 @@ impl Transaction {
     /// The catalog learns that a collection may stand at `key`, unless it knows.
     pub(super) fn expect_collection(&mut self, key: &Key) {
         let bucket = key.bucket();
-        // A database that was flushed meanwhile needs no map: nobody writes to it any more.
+        // A database that was flushed meanwhile needs no map: no command writes to it any more.
         let database = self.database_with_id(key.database);
         if database.is_some_and(|database| database.collections.expect(bucket)) {
             self.put_catalog(&CatalogRecord::Bucket { database: key.database, bucket });

@@ -26,8 +26,8 @@ impl Transaction {
         self.databases.get_or_insert_with(|| Databases::clone(&self.view_of_databases))
     }
 
-    /// Empties the database that `index` means: it gets a new identity, and the old one is purged. The catalog's lock
-    /// is held.
+    /// Empties the database that `index` means: it gets a new identity, and the old one is purged.
+    /// The catalog's lock is held.
     pub(crate) fn flush_database(&mut self, index: u32) -> Result<()> {
         let databases = self.databases_mut();
         let (old, new) = (databases.get(index).id, databases.next);

@@ -1,7 +1,8 @@
 //! Strings, however long.
 //!
-//! Up to [`STRING_BYTES_MAX`] a string is all in its record; a longer one is a collection of fragments, of which a
-//! command reads and writes only those that it needs. A fragment that is missing or short is zeros to its end.
+//! Up to [`STRING_BYTES_MAX`] a string is all in its record. A longer one is a collection of
+//! fragments, of which a command reads and writes only those that it needs. A fragment that is
+//! missing or short is zeros to its end.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,7 +23,8 @@ const FRAGMENT_KEY_BYTES: usize = 64;
 pub(crate) const STRING_BYTES_MAX: usize = 512 << 20;
 
 impl Transaction {
-    /// Bytes to which a string may grow part by part: no more than it could have been set to at once.
+    /// Bytes to which a string may grow part by part: no more than it could have been set to at
+    /// once.
     pub(crate) fn string_bytes_max(&self) -> usize {
         self.worker.shared.parameters.argument_bytes_max().min(STRING_BYTES_MAX)
     }
@@ -94,7 +96,8 @@ impl Transaction {
         Ok(string)
     }
 
-    /// Lets a string stand at the key, whatever stood there, to expire at `expires_at_ms` (0 = never).
+    /// Lets a string stand at the key, whatever stood there, to expire at `expires_at_ms` (0 =
+    /// never).
     ///
     /// # Errors
     /// Longer than [`STRING_BYTES_MAX`].
@@ -111,9 +114,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Begins a string of `len` bytes at the key, whatever stood there, of more than a record
-    /// holds: it is to be written from its front by [`put_fragments`](Self::put_fragments), and
-    /// then [ended](Self::end_string).
+    /// Begins a string of `len` bytes at the key, more than a record holds, whatever stood there.
+    /// It is to be written from its front by [`put_fragments`](Self::put_fragments), and then
+    /// [ended](Self::end_string).
     pub(crate) async fn begin_string(&mut self, entry: &Entry, len: usize) -> Result<Collection> {
         let string = self.create(entry, Tag::LongString).await?;
         let key_bytes = FRAGMENT_KEY_BYTES + entry.key.bytes().len();
@@ -128,11 +131,12 @@ impl Transaction {
         self.save(string);
     }
 
-    /// Writes `bytes` into the string from `offset` on, with zeros in front where there was nothing; how long it is then.
-    /// When it expires stays.
+    /// Writes `bytes` into the string from `offset` on, with zeros in front where there was
+    /// nothing; how long it is then. When it expires stays.
     ///
     /// # Errors
-    /// `WRONGTYPE` if no string stands there; longer than [`string_bytes_max`](Self::string_bytes_max).
+    /// `WRONGTYPE` if no string stands there; longer than
+    /// [`string_bytes_max`](Self::string_bytes_max).
     pub(crate) async fn write_string(&mut self, entry: &Entry, offset: usize, bytes: &[u8]) -> Result<usize> {
         let old_len = self.string_len(entry)?.unwrap_or(0);
         let end = offset.checked_add(bytes.len()).filter(|end| *end <= self.string_bytes_max());

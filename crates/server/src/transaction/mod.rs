@@ -5,9 +5,10 @@
 //!                │           (get, entry, collection, scan)
 //!                └─ writes ─► one batch ─► commit ─► watchers and waiting clients are told
 //! ```
-//! Reads see the transaction's own writes. Nothing is written before [`Transaction::commit`], and then all of it at
-//! once; a transaction that is dropped has done nothing. Nobody here locks: who may write holds the locks of every key
-//! it names, and reads the latest state under them; who only reads sees one moment.
+//! Reads see the transaction's own writes. Nothing is written before [`Transaction::commit`], and
+//! then all of it at once; a transaction that is dropped has done nothing. Nothing here locks: a
+//! caller that may write holds the locks of every key it names, and reads the latest state under
+//! them. A transaction that only reads sees one moment.
 
 mod own;
 mod key;
@@ -42,7 +43,7 @@ pub(crate) use key::{Key, encode_key};
 pub(crate) use long_string::STRING_BYTES_MAX;
 use own::OwnWrites;
 
-/// Milliseconds for which the engine keeps a string that has expired: what has expired is decided
+/// Milliseconds for which the engine keeps a string that has expired. What has expired is decided
 /// here, by one clock, and what a turn found alive stays while the turn lasts.
 const EXPIRY_GRACE_MS: u64 = 30_000;
 
@@ -64,9 +65,9 @@ pub(crate) struct Transaction {
     own: OwnWrites,
     /// The time it happens at, for everything that expires.
     now_ms: u64,
-    /// Keys that changed, for those who watch or wait for them.
+    /// Keys that changed, for the clients that watch or wait for them.
     touched: Vec<Vec<u8>>,
-    /// Keys that were written to and that somebody waits for.
+    /// Keys that were written to and that clients wait for.
     ready: Vec<LineKey>,
     /// Keys at which something had expired and is removed.
     rid: Vec<Vec<u8>>,
@@ -86,8 +87,8 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    /// One that may write: the caller holds the locks of every key it will name, until it is committed or dropped.
-    /// Indexes mean `databases` in it, by which those keys were named.
+    /// One that may write: the caller holds the locks of every key it will name, until it is
+    /// committed or dropped. Indexes mean `databases` in it, by which those keys were named.
     pub(crate) fn locked(worker: &Rc<Worker>, databases: Arc<Databases>) -> Self {
         Self::new(worker, View::Locked, databases)
     }
@@ -157,7 +158,8 @@ impl Transaction {
         Ok(is_found.then_some(value))
     }
 
-    /// Whether a value is stored at the engine's key `key`, one that has expired for the engine too included.
+    /// Whether a value is stored at the engine's key `key`, one that has expired for the engine too
+    /// included.
     async fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
         match self.own.get(keyspace, key) {
             Some(value) => Ok(value.is_some()),
@@ -165,7 +167,8 @@ impl Transaction {
         }
     }
 
-    /// The values at the first of the engine's keys `keys`, one at least: as many as are read together.
+    /// The values at the first of the engine's keys `keys`, one at least: as many as are read
+    /// together.
     pub(crate) async fn some_values(
         &mut self,
         keyspace: KeyspaceId,
@@ -181,7 +184,8 @@ impl Transaction {
         Ok(found)
     }
 
-    /// The values at the first of the engine's keys `keys`, one at least, without what the transaction has written itself.
+    /// The values at the first of the engine's keys `keys`, one at least, without what the
+    /// transaction has written itself.
     async fn engine_values(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
         self.choose_moment()?;
         let keys = keys.get(..READ_TOGETHER_MAX).unwrap_or(keys);
@@ -243,7 +247,7 @@ impl Transaction {
         }
     }
 
-    /// The user's key changed: whoever watches it or waits for it is told once that is written.
+    /// The user's key changed: clients that watch it or wait for it are told once that is written.
     pub(crate) fn touch(&mut self, key: &Key) {
         if self.worker.shared.is_any_key_observed()
             && self.touched.last().is_none_or(|last| last != key.bytes())
@@ -261,18 +265,19 @@ impl Transaction {
         }
     }
 
-    /// Writes everything, returns once that is acknowledged, and tells everybody whom it concerns.
+    /// Writes everything, returns once that is acknowledged, and tells every client that it
+    /// concerns.
     ///
     /// # Errors
-    /// What the engine says: nothing was written then, or (after a failed sync) nobody knows.
+    /// What the engine says: nothing was written then, or (after a failed sync) it is unknown.
     pub(crate) async fn commit(&mut self) -> Result<()> {
         let ready = self.commit_ready().await?;
         self.tell_waiting(&ready);
         Ok(())
     }
 
-    /// As [`commit`](Self::commit), but who waits for keys is not told: these keys are returned, and the caller hands them
-    /// over.
+    /// As [`commit`](Self::commit), but clients that wait for keys are not told: these keys are
+    /// returned, and the caller hands them over.
     pub(crate) async fn commit_ready(&mut self) -> Result<Vec<LineKey>> {
         self.write().await?;
         for (message, addressees) in self.messages.drain(..) {
@@ -281,7 +286,7 @@ impl Transaction {
         Ok(std::mem::take(&mut self.ready))
     }
 
-    /// Lets who waits for these keys longest look.
+    /// Lets the client that waits longest for each of these keys look.
     fn tell_waiting(&self, ready: &[LineKey]) {
         let shared = &self.worker.shared;
         let waiters = ready.iter().filter_map(|key| shared.observers.lines.first(key));
@@ -322,8 +327,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Lets the server go on from what is there after a failed write: on a full disk the engine may have written it, and
-    /// could not let it survive.
+    /// Lets the server go on from what is there after a failed write. On a full disk the engine may
+    /// have written it without making it durable.
     async fn follow(&mut self) {
         if self.databases.is_some() && self.is_in_catalog().await {
             self.replace_databases().await;
@@ -337,7 +342,8 @@ impl Transaction {
         self.tell_waiting(&ready);
     }
 
-    /// Tells who watches a key that was written to; keys that somebody waits for are `ready` then.
+    /// Tells clients that watch a key that was written to; keys that clients wait for are `ready`
+    /// then.
     fn tell_observers(&mut self) {
         let shared = &self.worker.shared;
         let lines = &shared.observers.lines;
@@ -378,7 +384,7 @@ impl Transaction {
     }
 }
 
-/// Says that nobody raises the ceiling any more, also when the task is dropped while it does.
+/// Says that this task raises the ceiling no more, also when it is dropped while it does.
 struct RaiseGuard<'g> {
     generations: &'g crate::store::Generations,
     ceiling: Option<Generation>,

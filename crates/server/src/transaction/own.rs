@@ -1,4 +1,4 @@
-//! What a transaction has written and nobody else sees yet.
+//! What a transaction has written, which no other one sees yet.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

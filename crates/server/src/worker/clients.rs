@@ -102,8 +102,9 @@ impl Worker {
         self.clients.borrow().iter().flatten().for_each(|client| self.tasks.wake(client.id));
     }
 
-    /// Whether a client may be sent `bytes` more that it has not asked for: beyond what it may leave unread it is closed instead,
-    /// and nothing is copied for it. Replies wait for their reader by themselves.
+    /// Whether a client may be sent `bytes` more that it has not asked for. Beyond what it may
+    /// leave unread it is closed instead, and nothing is copied for it. Replies wait for their
+    /// reader by themselves.
     pub(super) fn has_room(&self, client: &Client, bytes: usize) -> bool {
         let unread = client.output.borrow().len() + client.held.borrow().len();
         let is_over = unread.saturating_add(bytes) > self.shared.settings.output_bytes_max;
@@ -114,7 +115,8 @@ impl Worker {
         !is_over
     }
 
-    /// Waits while CLIENT PAUSE concerns a request that may write or not. It counts among the clients that wait meanwhile.
+    /// Waits while CLIENT PAUSE concerns a request that may write or not. It counts among the
+    /// clients that wait meanwhile.
     pub(crate) async fn paused(&self, client: &Rc<Client>, may_write: bool) {
         if self.shared.pause.until_ms(may_write, self.monotonic_ms()).is_none() {
             return;

@@ -22,9 +22,9 @@ pub(crate) struct DeniedPlace {
 }
 
 impl Worker {
-    /// Closes clients of this worker, from `place` on, that are of the user called `name` and are
-    /// shown or sent what it may not see any more. Looks at so few subscriptions that it takes a
-    /// short time; where to go on, or `None` if that was all.
+    /// Closes clients of this worker, from `place` on, that are of the user called `name` and
+    /// receive what it may not see any more. Looks at so few subscriptions that it takes a short
+    /// time. Answers where to go on, or `None` if that was all.
     ///
     /// Clients that come meanwhile have the rights of now, and what is subscribed to now is looked
     /// at by itself.

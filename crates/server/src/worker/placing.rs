@@ -1,4 +1,5 @@
-//! Connections that come, and which worker serves them. Every worker takes them, so that none depends on one thread.
+//! Connections that come, and which worker serves them. Every worker takes them, so that none
+//! depends on one thread.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +31,7 @@ impl Worker {
             self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
             self.counters().add(Measure::RejectedConnections, 1);
             self.note_refused(&stream, "too many clients");
-            // Best effort: whoever does not read it sees the end of the connection.
+            // Best effort: a client that does not read it sees the end of the connection.
             let _ = stream.set_nonblocking(true);
             let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
             return;
@@ -58,7 +59,8 @@ impl Worker {
         }
     }
 
-    /// Whether protected mode refuses the connection: it comes from another machine, and nobody is asked for a password.
+    /// Whether protected mode refuses the connection: it comes from another machine, and no
+    /// password is asked for.
     fn is_shut_out(&self, stream: &TcpStream) -> bool {
         let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
         self.shared.parameters.is_protected()

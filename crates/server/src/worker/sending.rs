@@ -1,7 +1,8 @@
 //! What leaves a worker at the end of a round.
 //!
-//! Writes of a round are visible as they are made, and are given to the kernel together before anybody is told of anything: one
-//! call for all of them. So no reply, to whichever client, tells of what a kill could take back.
+//! Writes of a round are visible as they are made. They are given to the kernel together, in one
+//! call, before any client is told of anything. So no reply, to whichever client, tells of what a
+//! kill could take back.
 
 use std::rc::Rc;
 
@@ -17,7 +18,8 @@ use crate::statistics::Measure;
 const OUTPUT_BYTES_KEPT: usize = 64 << 10;
 
 impl Worker {
-    /// Lets what clients are about to hear of survive the process. Until that succeeds nobody may hear of anything.
+    /// Lets what clients are about to hear of survive the process. Until that succeeds no client
+    /// may hear of anything.
     pub(super) fn settle(&self) -> Result<(), Error> {
         self.session.borrow_mut().settle()
     }
@@ -47,7 +49,7 @@ impl Worker {
         }
         drop(output);
         if sent == Sent::End || client.is_cut_off.get() {
-            // Nobody reads it any more; who waits for that ends.
+            // The client reads no more; the task that waits for that ends.
             client.cut_off();
             self.tasks.wake(client.id);
         }
@@ -58,7 +60,8 @@ impl Worker {
     }
 }
 
-/// The client may not hear of what could be lost: it is told so instead of the first reply, and nothing more.
+/// The client may not hear of what could be lost: it is told so instead of the first reply, and
+/// nothing more.
 pub(super) fn lose(client: &Client, error: Error) {
     let is_between_replies =
         !client.is_blocked.get() && !client.is_replying.get() && !client.is_cut_off.get();

@@ -12,7 +12,7 @@ use super::{Message, Worker};
 pub(crate) struct Question(Arc<dyn Answerable>);
 
 impl Question {
-    /// One that nobody survives.
+    /// A question that ends every worker that answers it.
     #[cfg(test)]
     pub(crate) fn deadly() -> Self {
         struct Deadly;
@@ -44,7 +44,7 @@ trait Answerable: Send + Sync {
 struct Survey<Q, A> {
     question: Q,
     answers: Mutex<Vec<A>>,
-    /// Who asks: the worker and the task there.
+    /// The worker that asks, and its task.
     worker: usize,
     task: u32,
 }

@@ -1,7 +1,7 @@
 //! Turns of others amid long work.
 //!
-//! A command that goes over what a client has sized (arguments, members, bytes) says so step by step. As long as it is short
-//! nobody looks at the clock.
+//! A command that goes over what a client has sized (arguments, members, bytes) says so step by
+//! step. As long as it is short it does not look at the clock.
 
 use super::Worker;
 
@@ -25,8 +25,8 @@ impl<'w> Turns<'w> {
         Self { worker, since_ns: None, unseen_bytes: 0 }
     }
 
-    /// A step is done that has gone over `bytes`: others have a turn if it is time. Goes on at once where the work must not be
-    /// suspended.
+    /// A step is done that has gone over `bytes`: others have a turn if it is time. Goes on at once
+    /// where the work must not be suspended.
     #[inline]
     pub(crate) async fn step(&mut self, bytes: usize) {
         self.unseen_bytes = self.unseen_bytes.saturating_add(bytes + STEP_BYTES);

@@ -1,4 +1,4 @@
-//! What a worker looks at now and then, and whom it shows every command.
+//! What a worker looks at now and then, and which clients it shows every command.
 
 use std::fmt::Display;
 use std::hint::black_box;
@@ -23,9 +23,9 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 /// More than allocators cut out of what they hold.
 const ALLOCATOR_NUDGE_BYTES: usize = 32 << 20;
 
-/// Asks for a large piece of memory, does not touch it, and gives it back. Allocators keep large pieces that were freed for
-/// a while, and look whether the while is over when the next one is freed: who serves one large request and then small ones
-/// only would keep its memory for ever.
+/// Asks for a large piece of memory, does not touch it, and gives it back. Allocators keep large
+/// freed pieces for a while, and look whether it is over only when the next one is freed. A server
+/// of one large request and then small ones only would keep its memory for ever.
 fn nudge_allocator() {
     let mut nothing = Vec::<u8>::new();
     // Where there is no room for it, nothing is kept either.
@@ -34,18 +34,20 @@ fn nudge_allocator() {
 }
 
 impl Worker {
-    /// Does what is due: notes how fast counters rise, closes connections that say nothing for too long.
+    /// Does what is due: notes how fast counters rise, closes connections that say nothing for too
+    /// long.
     pub(super) fn upkeep(&self) {
         let (now_ms, interval_ms) = (self.now_ms(), INTERVAL.as_millis() as u64);
         let due_ms = self.upkeep_due_ms.get();
-        // Too far ahead: somebody has set the clock back.
+        // Too far ahead: the clock was set back.
         if now_ms < due_ms && due_ms - now_ms <= interval_ms {
             return;
         }
         self.upkeep_due_ms.set(now_ms + interval_ms);
         nudge_allocator();
         self.note_accept_failures();
-        // Also what nobody is told of: clients may wish for no replies. Who waits for one learns of a failure.
+        // Also writes without replies: clients may wish for none. A client that waits for one
+        // learns of a failure.
         let _ = self.settle();
         if self.index == 0 {
             self.shared.statistics.note_rates(self.shared.store.clock.now());
@@ -95,8 +97,8 @@ impl Worker {
         self.shared.log.note(LogLevel::Warn, "connection_cut_off", &fields);
     }
 
-    /// What stands at the engine's key `key` is found to have expired at `expires_at_ms`: it is counted, unless it was, and
-    /// removed soon.
+    /// What stands at the engine's key `key` is found to have expired at `expires_at_ms`: it is
+    /// counted, unless it was, and removed soon.
     pub(crate) fn note_expired(&self, key: &[u8], expires_at_ms: u64) {
         if self.shared.store.expired.note(key, expires_at_ms) {
             self.counters().add(Measure::Expired, 1);
@@ -115,15 +117,15 @@ impl Worker {
         }
     }
 
-    /// Ends the connection of a client whose requests take more memory than one request may have: it is told so as the reply
-    /// to the last one, it is logged, and counted.
+    /// Ends the connection of a client whose requests take more memory than one request may have.
+    /// It is told so as the reply to the last one, it is logged, and counted.
     pub(crate) fn end_over_limit(&self, client: &Client) {
         let failure = self.over_limit(client);
         client.reply(|reply| reply.error(failure.line()));
     }
 
-    /// Refuses `names` that a client is about to leave here, watched, subscribed to or waited for, if they and those that it
-    /// left before would take more memory than one request may have.
+    /// Refuses `names` that a client is about to leave here: watched, subscribed to or waited for.
+    /// It does so if they and those left before would take more memory than one request may have.
     ///
     /// # Errors
     /// What the client is told; its connection ends after that, it is logged, and counted.
@@ -168,8 +170,9 @@ impl Worker {
         }
     }
 
-    /// Shows `line` to all clients, of whichever worker, that are shown every command. Those of this one get it by its mailbox too: a command that
-    /// another worker had answered before this one began is shown before it everywhere.
+    /// Shows `line` to all clients, of whichever worker, that are shown every command. Those of
+    /// this one get it by its mailbox too. So a command that another worker had answered before
+    /// this one began is shown before it everywhere.
     pub(crate) fn show_monitors(&self, line: &[u8]) {
         let line: Arc<[u8]> = line.into();
         for worker in self.shared.monitors.workers() {

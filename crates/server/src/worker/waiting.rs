@@ -29,7 +29,7 @@ impl Worker {
         }
         let is_any = poll_fn(|_| {
             if client.is_closing.get() {
-                // Somebody else has ended the connection.
+                // Another task has ended the connection.
                 return Poll::Ready(false);
             }
             match self.sockets.borrow_mut().receive(client.id, input) {
@@ -60,13 +60,13 @@ impl Worker {
         .await;
     }
 
-    /// Sends what the client has not been sent, and lets everybody else have a turn.
+    /// Sends what the client has not been sent, and lets all other tasks have a turn.
     pub(crate) async fn turn(&self, client: &Rc<Client>) {
         self.mark_dirty(client);
         self.pause().await;
     }
 
-    /// Lets everybody else have a turn.
+    /// Lets all other tasks have a turn.
     pub(crate) async fn pause(&self) {
         self.tasks.wake(self.tasks.current());
         let mut had_turn = false;
@@ -87,8 +87,9 @@ impl Worker {
         }
     }
 
-    /// Waits until the client may look at its keys, or for nothing more: the clock says `until_ms` (of
-    /// [`monotonic_ms`](Self::monotonic_ms); `None` = never), somebody has ended its waiting, or it is gone.
+    /// Waits until the client may look at its keys, or until its wait ends. That is at `until_ms`
+    /// of [`monotonic_ms`](Self::monotonic_ms) (`None` = never), on CLIENT UNBLOCK, or when it is
+    /// gone.
     ///
     /// What it is handed is kept for it from here on, until it says that it takes no more.
     pub(crate) async fn told_to_look(&self, client: &Rc<Client>, until_ms: Option<u64>) -> Told {
@@ -159,8 +160,8 @@ impl Worker {
         self.shared.statistics.unix_us(clock.unix_ms(), clock.now())
     }
 
-    /// Waits until `is_over` says so; whoever brings that about sends [`Message::Wake`](super::Message::Wake) to
-    /// [`current_task`](Self::current_task).
+    /// Waits until `is_over` says so. The code that brings that about sends
+    /// [`Message::Wake`](super::Message::Wake) to [`current_task`](Self::current_task).
     pub(crate) async fn until(&self, is_over: impl Fn() -> bool) {
         poll_fn(|_| if is_over() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
@@ -230,7 +231,8 @@ impl Worker {
         self.session.borrow_mut().prefetch(keyspace, keys);
     }
 
-    /// Values of the first of `keys`, one at least, as of one moment: as many as have together the bytes that are read at once.
+    /// Values of the first of `keys`, one at least, as of one moment: as many as have together the
+    /// bytes that are read at once.
     pub(crate) async fn multi_get(
         &self,
         at: ReadAt<'_>,
@@ -339,7 +341,8 @@ impl Worker {
     /// What a task waits for that a script may hold, unless that runs for very long.
     ///
     /// # Errors
-    /// A client has waited, and meanwhile some script has run for longer than the parameter `busy-reply-threshold` says.
+    /// A client has waited, and meanwhile some script has run for longer than the parameter
+    /// `busy-reply-threshold` says.
     async fn completion_unless_busy(&self, ticket: Ticket) -> Result<Completion> {
         let task = self.tasks.current();
         let mut completion = std::pin::pin!(self.completion(ticket));
@@ -380,8 +383,8 @@ pub(crate) enum Told {
     Over,
 }
 
-/// A completion that is waited for. Where the wait ends before it comes, it is still taken from
-/// the session, and dropped: locks that are granted then would stay for ever otherwise.
+/// A completion that is waited for. Where the wait ends before it comes, it is still taken from the
+/// session, and dropped. Otherwise locks that are granted then would stay for ever.
 struct Expected<'w> {
     worker: &'w Worker,
     ticket: Ticket,

@@ -36,8 +36,8 @@ impl Operation {
     }
 }
 
-/// `BITFIELD key [GET type offset | SET type offset value | INCRBY type offset increment | OVERFLOW WRAP | SAT | FAIL ...]`,
-/// and `BITFIELD_RO`, which takes only GET.
+/// `BITFIELD key [GET type offset | SET type offset value | INCRBY type offset increment | OVERFLOW
+/// WRAP | SAT | FAIL ...]`, and `BITFIELD_RO`, which takes only GET.
 pub(super) async fn run(call: &mut Call<'_>, only_reads: bool) -> Result<()> {
     let operations = operations(call).await?;
     let writes = || operations.iter().filter(|operation| operation.action != Action::Get);
@@ -133,7 +133,8 @@ impl Patched {
             Action::Add(amount) => (i128::from(old) + i128::from(amount), false),
         };
         let Some(new) = width.fit(new, overflow) else { return Ok(None) };
-        // As in Redis, what has its value already is not written, and no change for who watches the string.
+        // As in Redis, a field that has its value already is not written, and clients that watch
+        // the string see no change.
         if new != old || operation.last_byte() >= self.len {
             width.write(&mut bytes, skip, new);
             let touched = first..=operation.last_byte();

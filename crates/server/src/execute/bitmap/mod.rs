@@ -1,7 +1,7 @@
 //! Strings as bits, the first of which is the highest of the first byte.
 //!
-//! Of a long string only those fragments are read and written that a command needs; what goes over all of it
-//! does so a block at a time.
+//! Of a long string a command reads and writes only the fragments that it needs. A command that
+//! goes over all of it does so a block at a time.
 
 mod field;
 mod number;
@@ -105,7 +105,8 @@ fn counts_bits(call: &Call<'_>, index: usize) -> Result<bool> {
     }
 }
 
-/// The bits from `start` to `end` of a string of `len` bytes: both included, negative ones counted from the end.
+/// The bits from `start` to `end` of a string of `len` bytes: both included, negative ones counted
+/// from the end.
 fn bits(len: usize, start: i64, end: i64, are_bits: bool) -> Range<u64> {
     let unit = if are_bits { 1 } else { 8 };
     let total = (len * 8 / unit) as i64;

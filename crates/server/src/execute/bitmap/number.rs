@@ -89,7 +89,8 @@ impl Width {
         }
     }
 
-    /// The number that a client means by `number`: below 0 there is nothing without a sign, it is very great then.
+    /// The number that a client means by `number`: below 0 there is nothing without a sign, it is
+    /// very great then.
     pub(super) fn meant(self, number: i64) -> i128 {
         if self.is_signed { i128::from(number) } else { i128::from(number as u64) }
     }

@@ -46,7 +46,8 @@ impl Operation {
     }
 }
 
-/// `BITOP operation destination key [key ...]`: how many bytes the result has, which is as long as the longest string.
+/// `BITOP operation destination key [key ...]`: how many bytes the result has, which is as long as
+/// the longest string.
 ///
 /// The result is in memory once until it is written, the strings are a block at a time.
 pub(super) async fn combine(call: &mut Call<'_>) -> Result<()> {

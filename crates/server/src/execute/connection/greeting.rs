@@ -1,4 +1,4 @@
-//! HELLO, AUTH, RESET: who a connection is and what it speaks.
+//! HELLO, AUTH, RESET: the user of a connection and the protocol it speaks.
 
 use firn_protocol::number;
 use firn_protocol::resp::Protocol;
@@ -10,7 +10,8 @@ use crate::execute::call::Call;
 use crate::execute::{discard, unsubscribe_all, unwatch};
 use crate::failure::{Failure, Result};
 
-/// The release of Redis whose commands and replies are offered: what clients are told when they ask for a version.
+/// The release of Redis whose commands and replies are offered: what clients are told when they ask
+/// for a version.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 const WRONG_PASSWORD: Failure = Failure::new("WRONGPASS invalid username-password pair or user is disabled.");

@@ -1,4 +1,4 @@
-//! The connection itself: who it is, what it speaks, and what is known of it and of others.
+//! The connection itself: its user, its protocol, and what is known of it and of others.
 
 mod greeting;
 mod own;

@@ -53,7 +53,7 @@ pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
             call.reply(|reply| reply.ok());
         }
         REPLY => silence(call)?,
-        // Nothing is tracked for anybody.
+        // No client has its keys tracked.
         GETREDIR => call.reply(|reply| reply.integer(-1)),
         TRACKINGINFO => call.reply(|reply| {
             reply.map(3);

@@ -1,7 +1,8 @@
 //! Lists.
 //!
-//! Elements lie at rising indexes from head to tail without a gap, so an index is found by a seek, and both ends move
-//! freely. Whoever takes one out of the middle, or puts one in, moves those on the shorter side: see `shift`.
+//! Elements lie at rising indexes from head to tail without a gap. So an index is found by a seek,
+//! and both ends move freely. A command that removes or inserts in the middle moves the elements on
+//! the shorter side: see `shift`.
 
 mod ends;
 mod part;

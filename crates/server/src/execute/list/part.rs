@@ -58,7 +58,8 @@ pub(super) async fn range(call: &mut Call<'_>) -> Result<()> {
     if answered == count { Ok(()) } else { Err(missing()) }
 }
 
-/// `LTRIM key start stop`: costs as many deletes as there are elements outside, but nothing where none stays.
+/// `LTRIM key start stop`: costs as many deletes as there are elements outside, but nothing where
+/// none stays.
 pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
     let (start, stop) = (call.integer(2)?, call.integer(3)?);
     let entry = call.entry(1).await?;
@@ -77,7 +78,8 @@ pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
             list.set_ends((new_head, new_tail), new_tail - new_head);
             call.transaction.save(&mut list);
         } else {
-            // As in Redis, who watches the list is told that it was trimmed, even if nothing was cut off.
+            // As in Redis, clients that watch the list are told that it was trimmed, even if
+            // nothing was cut off.
             call.transaction.touch(&entry.key);
         }
     }

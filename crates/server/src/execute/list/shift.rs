@@ -1,7 +1,7 @@
 //! Elements into the middle of a list, and out of it.
 //!
-//! Indexes have no gaps, so what stands on one side of the place moves: those on the side where fewer stand. Both
-//! commands compare up to N elements and write up to N/2 again, one by one.
+//! Indexes have no gaps, so what stands on one side of the place moves: those on the side where
+//! fewer stand. Both commands compare up to N elements and write up to N/2 again, one by one.
 
 use std::ops::Range;
 
@@ -54,7 +54,8 @@ pub(super) async fn remove(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Indexes of up to `most` elements that equal `wanted`, in the order in which they are met from an end.
+/// Indexes of up to `most` elements that equal `wanted`, in the order in which they are met from an
+/// end.
 async fn indexes_of(
     call: &mut Call<'_>,
     list: &Collection,
@@ -115,8 +116,8 @@ async fn close_holes(call: &mut Call<'_>, list: &mut Collection, removed: &[u64]
     Ok(())
 }
 
-/// Writes the elements with these indexes again, in this direction from the index `to` on, those `left_out` (rising)
-/// excepted. The walk sees what was there before.
+/// Writes the elements with these indexes again, in this direction from the index `to` on, those
+/// `left_out` (rising) excepted. The walk sees what was there before.
 async fn shift(
     call: &mut Call<'_>,
     list: &Collection,

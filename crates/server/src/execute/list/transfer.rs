@@ -47,7 +47,8 @@ async fn transfer(call: &mut Call<'_>, from: End, to: End) -> Result<()> {
     }
 }
 
-/// Waits for the source only: a destination of another type is an error once there is something to be put there.
+/// Waits for the source only: a destination of another type is an error once there is something to
+/// be put there.
 async fn transfer_or_wait(call: &mut Call<'_>, from: End, to: End, timeout_ms: Option<u64>) -> Result<()> {
     match first_collection(call, 1..2, Tag::List).await? {
         Some((_, source)) if call.is_covered(2)? => transfer_one(call, source, from, to).await,

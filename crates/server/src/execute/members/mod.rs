@@ -1,6 +1,8 @@
-//! What hashes, sets and sorted sets have in common: their members lie in the order of their hashes.
+//! What hashes, sets and sorted sets have in common: their members lie in the order of their
+//! hashes.
 //!
-//! So a walk can go on from a hash, and a random hash leads to a random member. A field of a hash is a member here.
+//! So a walk can go on from a hash, and a random hash leads to a random member. A field of a hash
+//! is a member here.
 
 mod random;
 mod step;

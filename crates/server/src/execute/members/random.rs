@@ -1,8 +1,8 @@
 //! Members picked at random.
 //!
-//! A small collection is walked, and every choice is as likely as every other one. In a large one a random hash leads to a
-//! place, and one of the members that follow is taken: hashes spread members evenly, so that over enough of
-//! them each has nearly the same chance.
+//! A small collection is walked, and every choice is as likely as every other one. In a large one a
+//! random hash leads to a place, and one of the members that follow is taken. Hashes spread members
+//! evenly, so that over enough of them each has nearly the same chance.
 
 use std::collections::BTreeMap;
 
@@ -102,8 +102,9 @@ pub(in super::super) async fn random(
     }
 }
 
-/// Gives `count` different members to `answer`, or all if there are not so many. Each choice of so many is as likely as any
-/// other in a small collection, or where many are asked for; then none of them is kept in memory.
+/// Gives `count` different members to `answer`, or all if there are not so many. In a small
+/// collection, or where many are asked for, each choice of so many is equally likely. Then none of
+/// them is kept in memory.
 pub(in super::super) async fn distinct(
     call: &mut Call<'_>,
     collection: &Collection,
@@ -167,7 +168,8 @@ async fn repeated(
             answer(call, member, value);
         }
         call.spill().await?;
-        // As many as a number can say may be asked for: others have their turns, and who is gone gets no more.
+        // As many as a number can say may be asked for: others have their turns, and a client that
+        // is gone gets no more.
         if turn.is_multiple_of(PICKS_BETWEEN_PAUSES) {
             call.worker.breathe().await;
         }

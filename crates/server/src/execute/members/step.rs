@@ -1,7 +1,7 @@
 //! Steps of HSCAN, SSCAN and ZSCAN.
 //!
-//! The cursor is the hash to go on from: the server remembers nothing of a walk, and members that come or go meanwhile do
-//! not disturb it. A step never ends between members of one hash.
+//! The cursor is the hash to go on from. The server remembers nothing of a walk, and members that
+//! come or go meanwhile do not disturb it. A step never ends between members of one hash.
 
 use firn_format::datatype::{FieldKind, hash_of};
 

@@ -1,4 +1,5 @@
-//! What a script may make the server hold, and use of its thread: one budget for all that it brings about.
+//! What a script may make the server hold, and use of its thread: one budget for all that it brings
+//! about.
 //!
 //! ```text
 //!   Lua's memory + arguments and replies of commands + what libraries make + what it will write and send
@@ -74,7 +75,8 @@ impl Stage {
         SCRIPT_BYTES_MAX.saturating_sub(self.total_bytes(lua))
     }
 
-    /// Whether `more` bytes are within the limits, and takes the script's part of what all of them may hold.
+    /// Whether `more` bytes are within the limits, and takes the script's part of what all of them
+    /// may hold.
     ///
     /// # Errors
     /// They are not.

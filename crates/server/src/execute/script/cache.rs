@@ -1,8 +1,8 @@
 //! Scripts that the server keeps, to be run by their sums.
 //!
-//! Those of SCRIPT LOAD stay until SCRIPT FLUSH: who loads a script relies on its sum. Those that came with EVAL are kept for
-//! whoever sends the sum next time, the most recently run ones: programs write values into scripts, so that there are ever
-//! new ones. Both have limits.
+//! Those of SCRIPT LOAD stay until SCRIPT FLUSH: a client that loads a script relies on its sum.
+//! Those of EVAL are kept for any client that sends the sum next, the most recently run ones.
+//! Programs write values into scripts, so that ever new ones come. Both have limits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

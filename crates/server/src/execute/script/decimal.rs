@@ -1,6 +1,7 @@
-//! Numbers as C's `%.*g` writes them, which is what scripts and those who read their output know.
+//! Numbers as C's `%.*g` writes them, which scripts and readers of their output expect.
 
-/// `number` with at most `digits` significant ones (at least 1), in the shorter of both notations, without zeros at the end.
+/// `number` with at most `digits` significant ones (at least 1), in the shorter of both notations,
+/// without zeros at the end.
 pub(super) fn general(number: f64, digits: usize) -> String {
     if number.is_nan() {
         return if number.is_sign_negative() { "-nan" } else { "nan" }.into();

@@ -1,7 +1,7 @@
 //! Tables that libraries read from texts: filled by many values at once.
 //!
-//! What reads tables within tables has a frame on the stack for each of them, so that what calls
-//! the interpreter is not part of that frame.
+//! A reader of nested tables has a frame on the stack for each of them. So the functions that call
+//! the interpreter are kept out of that frame.
 
 use firn_lua::mlua::{Lua, MultiValue, Result, Table, Value};
 use firn_lua::{PUT_MAX, put_list, put_pairs};

@@ -1,6 +1,7 @@
 //! Interpreters: a script has one to itself while it runs.
 //!
-//! A worker has none before its first script, and more than one only while scripts wait for the engine.
+//! A worker has none before its first script, and more than one only while scripts wait for the
+//! engine.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -53,7 +54,7 @@ pub(crate) struct Interpreters {
 }
 
 impl Interpreters {
-    /// One that nobody else has; waits while there are too many.
+    /// An interpreter for one script alone; waits while there are too many.
     pub(super) async fn take(&self, worker: &Rc<Worker>) -> Result<Taken> {
         while self.count.get() >= SCRIPTS_AT_ONCE_MAX && self.free.borrow().is_empty() {
             worker.sleep_until(worker.monotonic_ms() + RETRY_MS).await;
@@ -236,7 +237,8 @@ impl Interpreter {
         Ok(function)
     }
 
-    /// Runs `function`, which is `source`'s, to its end. Who acted comes back, unless that was lost with a command in the middle.
+    /// Runs `function`, which is `source`'s, to its end. The actor comes back, unless it was lost
+    /// with a command in the middle.
     pub(super) async fn run(
         &self,
         source: &Source,
@@ -292,7 +294,7 @@ impl Interpreter {
                 return Ended::Value(value);
             }
             self.stage.leave_thread(worker);
-            // What it yields by itself finds nobody who would take it.
+            // A value that the script itself yields has no receiver.
             let suspension = self.stage.suspension.take();
             match suspension {
                 None => {

@@ -20,7 +20,8 @@ pub(super) struct Options {
     keep_buffer: Cell<bool>,
     encode_invalid: Cell<bool>,
     decode_invalid: Cell<bool>,
-    /// Whether excessively sparse arrays become objects, from which ratio on, and which highest index never is.
+    /// Whether excessively sparse arrays become objects, from which ratio on, and which highest
+    /// index never is.
     sparse: Cell<(bool, usize, usize)>,
 }
 

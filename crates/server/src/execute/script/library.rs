@@ -17,7 +17,8 @@ impl From<mlua::Error> for Complaint {
 
 pub(super) type Answered = Result<MultiValue, Complaint>;
 
-/// Adds the function `name` to `table`; what it complains of is raised with the caller's place before it.
+/// Adds the function `name` to `table`; what it complains of is raised with the caller's place
+/// before it.
 pub(super) fn add(
     lua: &Lua,
     table: &Table,
@@ -73,8 +74,9 @@ const SANDBOX: &str = "sandbox";
 const TABLE_COST: usize = 256;
 const SCALAR_COST: usize = 32;
 
-/// How much may still be made of a value: bytes of strings, and for everything else so many. A table that lies at many places
-/// is written at each of them, so that a small one can stand for more than there is memory, or time.
+/// How much may still be made of a value: bytes of strings, and a count of everything else. A table
+/// that lies at many places is written at each of them. So a small one can stand for more than
+/// there is memory, or time.
 pub(super) struct Cost<'s> {
     left: usize,
     stage: &'s Stage,

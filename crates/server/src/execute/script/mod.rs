@@ -5,8 +5,8 @@
 //!              ▲                            │
 //!              └── all locks ◄── a key that was not named
 //! ```
-//! A script is a unit: it runs in one transaction, and what it writes is written in one batch after its end. So it can be
-//! dropped at any moment, and begun again.
+//! A script is a unit: it runs in one transaction, and what it writes is written in one batch after
+//! its end. So it can be dropped at any moment, and begun again.
 
 mod source;
 mod cache;
@@ -171,7 +171,8 @@ fn key_count(arguments: Arguments<'_>) -> Result<usize> {
     usize::try_from(count).map_err(|_| Failure::new("ERR Number of keys can't be negative"))
 }
 
-/// Runs a script in the call's transaction. What the unit's coverage demands afterwards is for the caller to see.
+/// Runs a script in the call's transaction. What the unit's coverage demands afterwards is for the
+/// caller to see.
 async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
     let keys_end = FIRST_KEY + key_count(call.arguments)?;
     let words: Vec<&[u8]> = call.arguments.iter().collect();

@@ -151,7 +151,8 @@ fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>, cost: &mut Cost<'
     Ok(())
 }
 
-/// Up to `limit` values from where `reader` stands; before them, if wanted, where the next one begins (-1 = nowhere).
+/// Up to `limit` values from where `reader` stands; before them, if wanted, where the next one
+/// begins (-1 = nowhere).
 fn unpack(mut reader: Reader<'_>, limit: usize, tells_offset: bool) -> Answered {
     let (lua, len, offset) = (reader.lua, reader.text.len(), reader.at);
     if offset > len {

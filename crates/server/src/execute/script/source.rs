@@ -152,7 +152,8 @@ impl Scripts {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// A script that holds `before` bytes is to hold `after`; `false`, and it does not, if all of them would hold too much.
+    /// A script that holds `before` bytes is to hold `after`; `false`, and it does not, if all of
+    /// them would hold too much.
     pub(super) fn change_part(&self, before: usize, after: usize) -> bool {
         if after <= before {
             self.held_bytes.fetch_sub(before - after, Ordering::AcqRel);
@@ -162,14 +163,15 @@ impl Scripts {
         self.held_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, grown).is_ok()
     }
 
-    /// A script has run for a while, since `begun_ms`: from now on it can be killed, until it says that it is over.
+    /// A script has run for a while, since `begun_ms`: from now on it can be killed, until it says
+    /// that it is over.
     pub(super) fn begin_long(&self, begun_ms: u64) -> Arc<LongRun> {
         let run = Arc::new(LongRun { begun_ms, ..LongRun::default() });
         self.long().push(Arc::clone(&run));
         run
     }
 
-    /// It is over: whether it was killed. Nobody can do so any more.
+    /// It is over: whether it was killed. It can no longer be killed.
     pub(super) fn end_long(&self, run: &Arc<LongRun>) -> bool {
         let mut long = self.long();
         long.retain(|other| !Arc::ptr_eq(other, run));

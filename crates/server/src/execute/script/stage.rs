@@ -48,7 +48,7 @@ const STEPS: u64 = 100_000;
 /// Memory that a reply takes while it becomes Lua's, as a multiple of its bytes as they are sent.
 const REPLY_COPIES: usize = 2;
 
-/// Who acts while a script runs. Moves into each command's future and back.
+/// The worker and the client that a script acts for. Moves into each command's future and back.
 pub(super) struct Actor {
     pub(super) worker: Rc<Worker>,
     pub(super) client: Rc<Client>,
@@ -173,9 +173,11 @@ impl Stage {
         &self.steps
     }
 
-    /// It has ended: who acted, unless that is lost with a command that did not end, and what [`over`](Self::over) says.
+    /// It has ended: the actor, unless it is lost with a command that did not end, and what
+    /// [`over`](Self::over) says.
     ///
-    /// Who killed it was told so, and it is neither written nor done again, even if it came to its end without noticing.
+    /// SCRIPT KILL was answered that it is killed. So it is neither written nor done again, even if
+    /// it came to its end without noticing.
     pub(super) fn end(&self) -> (Option<Actor>, Option<Demand>) {
         let (worker, long) = (self.worker.take(), self.long.take());
         let mut was_killed = false;
@@ -191,7 +193,7 @@ impl Stage {
 
     /// What ends it, whatever it answers.
     pub(super) fn over(&self) -> Option<Demand> {
-        // A suspension that is still there was refused by Lua, and nobody has waited.
+        // A suspension that is still there was refused by Lua, and nothing has waited.
         if self.over.get().is_none() && self.suspension.borrow().is_some() {
             self.over.set(Some(Demand::Late));
         }
@@ -257,7 +259,7 @@ impl Stage {
                 self.actor.replace(Some(actor));
                 self.answer(lua, reply, is_raising)
             }
-            // It waits for somebody of this worker.
+            // It waits for another task of this worker.
             Poll::Pending if stays => {
                 self.demand(Demand::InPlace);
                 over(lua)
@@ -397,8 +399,8 @@ impl Stage {
         Ok(Turn::Suspend)
     }
 
-    /// Whether the script is to end: it was killed, which it can be from now on, its server ends, its time is over, or what it
-    /// answers will be read by nobody.
+    /// Whether the script is to end: it was killed, which it can be from now on, or its server
+    /// ends. Also if it is busy and its client is gone, or its time in place is over.
     pub(super) fn is_ended(&self, worker: &Rc<Worker>) -> bool {
         let now_ms = worker.monotonic_ms();
         let is_killed = self.long_run(worker).is_killed() || worker.script().is_killed();
@@ -413,7 +415,7 @@ impl Stage {
     }
 }
 
-/// Raised where a script must end; nobody sees it.
+/// Raised where a script must end; the script cannot catch it.
 fn over(lua: &Lua) -> mlua::Result<Turn> {
     Ok(Turn::Raise(Value::String(lua.create_string("over")?)))
 }

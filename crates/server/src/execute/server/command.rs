@@ -1,8 +1,8 @@
 //! COMMAND: what is known about commands, from the table.
 //!
-//! COMMAND, INFO, LIST and COUNT know what can be called: asking for another one by name is answered like asking for one that
-//! nobody knows. DOCS knows the whole table, and its summaries say of what cannot be called why: every client shows those,
-//! while none expects words of ours among `doc_flags`.
+//! COMMAND, INFO, LIST and COUNT know what can be called: any other name is answered like an
+//! unknown one. DOCS knows the whole table, and the summary of a command that cannot be called says
+//! why. Every client shows summaries, while none expects words of ours among `doc_flags`.
 
 use firn_protocol::command::{
     self, Begin, Category, Command, CommandId, Extent, KeySpec, Offered, find, find_subcommand, id_of,

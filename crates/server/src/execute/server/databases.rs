@@ -9,8 +9,8 @@ use crate::failure::{Failure, Result};
 use crate::store::DATABASE_COUNT;
 use crate::transaction::decode_value;
 
-/// `DBSIZE`: counts, for nothing that is known while keys are written without being read says how many there are. Exact as of
-/// one moment, with others' turns in between.
+/// `DBSIZE`: counts, for nothing that is known while keys are written without being read says how
+/// many there are. Exact as of one moment, with others' turns in between.
 pub(super) async fn size(call: &mut Call<'_>) -> Result<()> {
     let (mut start, mut end) = (Vec::new(), Vec::new());
     range::database(call.database().id, &mut start, &mut end);

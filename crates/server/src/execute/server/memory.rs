@@ -90,8 +90,9 @@ async fn usage(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What there is of data in memory, where the engine holds `engine_bytes` for it and the process has `resident_bytes`. The engine
-/// also counts memory that it has and has not written to yet, which is not resident: so it may count more than there is.
+/// Bytes of data in memory, where the engine holds `engine_bytes` for it and the process has
+/// `resident_bytes`. The engine also counts memory that it has and has not written to yet. That is
+/// not resident, so it may count more than there is.
 pub(super) fn dataset_bytes(engine_bytes: u64, resident_bytes: u64) -> u64 {
     engine_bytes.min(resident_bytes)
 }

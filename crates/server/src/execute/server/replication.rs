@@ -27,7 +27,7 @@ pub(super) fn replica_of(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `WAIT numreplicas timeout`: no replica will ever have it, so nobody waits.
+/// `WAIT numreplicas timeout`: there are no replicas, so the command does not wait.
 pub(in crate::execute) fn wait(call: &mut Call<'_>) -> Result<()> {
     call.integer(1)?;
     let timeout_ms = parse_integer(call.argument(2))

@@ -22,7 +22,7 @@ pub(super) async fn saved(call: &Call<'_>, saving: Saving) -> Result<()> {
     }
 }
 
-/// `BGSAVE [SCHEDULE]`: the same, and nobody waits.
+/// `BGSAVE [SCHEDULE]`: the same, and the client does not wait.
 pub(super) fn save_in_background(call: &mut Call<'_>) -> Result<()> {
     let is_scheduled = match call.arguments.len() {
         1 => false,
@@ -57,7 +57,8 @@ pub(super) fn last_save(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server; the connection is closed without an answer.
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server; the connection is closed
+/// without an answer.
 pub(super) async fn shutdown(call: &mut Call<'_>) -> Result<()> {
     let (mut saves, mut is_forced, mut aborts) = (None, false, false);
     for index in 1..call.arguments.len() {

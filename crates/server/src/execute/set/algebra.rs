@@ -32,8 +32,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// The sets at `count` keys from the word `first` on, all of which are checked to be sets: each once, but for the first of a
-/// difference, which may be among the others too.
+/// The sets at `count` keys from the word `first` on, all of which are checked to be sets. Each is
+/// there once, but for the first of a difference, which may be among the others too.
 async fn sets(
     call: &mut Call<'_>,
     operation: Operation,
@@ -60,7 +60,8 @@ async fn sets(
 
 /// `SINTER key [key ...]`, `SUNION …`, `SDIFF …`
 ///
-/// A reply begins with its length. One that is too long to keep is found twice: to be counted, and to be sent as it is found.
+/// A reply begins with its length. One that is too long to keep is found twice: to be counted, and
+/// to be sent as it is found.
 async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let sets = sets(call, operation, 1, usize::MAX).await?;
     let mut found = Combined::open(call, operation, &sets).await?;
@@ -88,7 +89,8 @@ async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     Ok(())
 }
 
-/// `SINTERSTORE destination key [key ...]`, `SUNIONSTORE …`, `SDIFFSTORE …`: how many members it has then.
+/// `SINTERSTORE destination key [key ...]`, `SUNIONSTORE …`, `SDIFFSTORE …`: how many members it
+/// has then.
 ///
 /// What is stored is in memory until it is written, since all of it is written at once.
 async fn store(call: &mut Call<'_>, operation: Operation) -> Result<()> {

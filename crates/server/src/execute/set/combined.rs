@@ -1,10 +1,11 @@
 //! What several sets make, member by member.
 //!
-//! All sets have one order, so that a union is a merge. An intersection goes over the smallest set and a difference over
-//! the first, some members at a time; each of the other sets then says which of these it has: one that is much larger is
-//! asked for them, any other is walked beside.
+//! All sets have one order, so that a union is a merge. An intersection goes over the smallest set
+//! and a difference over the first, some members at a time. Then each of the other sets says which
+//! of these it has: a much larger set is asked for them, any other is walked beside.
 //!
-//! No set is in memory, and neither is what they make, but for the union of more sets than are walked at once.
+//! No set is in memory, and neither is what they make. The exception is the union of more sets than
+//! are walked at once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque, btree_set};

@@ -32,7 +32,8 @@ enum Aggregate {
 }
 
 impl Aggregate {
-    /// A sum that is no number, as that of infinity and minus infinity, is 0; what is none is neither less nor greater.
+    /// A sum that is no number, as that of infinity and minus infinity, is 0; what is none is
+    /// neither less nor greater.
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Aggregate::Sum => or_zero(a + b),
@@ -59,7 +60,8 @@ impl Source {
         self.members.as_ref().map_or(0, |(set, _)| set.count())
     }
 
-    /// The weighted score of a member, if it is in the set: no number if the weight is infinite and the score 0.
+    /// The weighted score of a member, if it is in the set: no number if the weight is infinite and
+    /// the score 0.
     async fn score_of(&self, transaction: &mut Transaction, member: &[u8]) -> Result<Option<f64>> {
         let Some((set, tag)) = self.members.as_ref().filter(|_| is_member(member)) else { return Ok(None) };
         let field = match tag {
@@ -202,7 +204,8 @@ impl Asked {
         Ok(scores.into_iter().collect())
     }
 
-    /// Members of the first set that all others have, or none: one seek in every other set for each of them.
+    /// Members of the first set that all others have, or none: one seek in every other set for each
+    /// of them.
     async fn of_first(&self, call: &mut Call<'_>, operation: Operation) -> Result<Vec<(Vec<u8>, f64)>> {
         let mut found = Vec::new();
         let Some((first, others)) = self.sources.split_first() else { return Ok(found) };
@@ -244,8 +247,8 @@ async fn any_set(call: &mut Call<'_>, index: usize) -> Result<Option<(Collection
     Ok(entry.collection(tag)?.map(|set| (set, tag)))
 }
 
-/// `ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]`, `ZINTER …`,
-/// `ZDIFF numkeys key [key ...] [WITHSCORES]`
+/// `ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM|MIN|MAX]
+/// [WITHSCORES]`, `ZINTER …`, `ZDIFF numkeys key [key ...] [WITHSCORES]`
 pub(super) async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let asked = Asked::of(call, 1, operation).await?;
     let has_scores = asked.has_scores;
@@ -258,7 +261,8 @@ pub(super) async fn answer(call: &mut Call<'_>, operation: Operation) -> Result<
     Ok(())
 }
 
-/// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS …] [AGGREGATE …]`, `ZINTERSTORE …`, `ZDIFFSTORE …`
+/// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS …] [AGGREGATE …]`, `ZINTERSTORE …`,
+/// `ZDIFFSTORE …`
 pub(super) async fn store(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let asked = Asked::of(call, 2, operation).await?;
     let members = asked.combined(call, operation).await?;

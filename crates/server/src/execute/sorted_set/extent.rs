@@ -38,7 +38,8 @@ impl Order {
 /// A range of members.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Extent<'a> {
-    /// From one rank to another, both included, in the order of the answer; negative ones are counted from its end.
+    /// From one rank to another, both included, in the order of the answer; negative ones are
+    /// counted from its end.
     Ranks(i64, i64),
     /// From the lowest to the highest.
     Scores(Bound<Score>, Bound<Score>),

@@ -49,8 +49,8 @@ pub(super) async fn scores(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `ZRANK key member`, `ZREVRANK key member`: walks from the member to both ends at once, until it is at one. Costs twice
-/// as many steps as the member is away from the nearer end.
+/// `ZRANK key member`, `ZREVRANK key member`: walks from the member to both ends at once, until it
+/// is at one. Costs twice as many steps as the member is away from the nearer end.
 pub(super) async fn rank(call: &mut Call<'_>, order: Order) -> Result<()> {
     let member = call.argument(2);
     let mut rank = None;

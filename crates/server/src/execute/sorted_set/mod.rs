@@ -1,8 +1,9 @@
 //! Sorted sets.
 //!
-//! A member is two records, one to find its score and one that lies in the order of scores: `scored` writes both.
-//! Ranges of scores and names are found by seeks. Nothing counts what lies before a member: ranks are found by walking
-//! from the nearer end, which costs as much as the rank.
+//! A member is two records, one to find its score and one that lies in the order of scores:
+//! `scored` writes both. Ranges of scores and names are found by seeks. Nothing counts what lies
+//! before a member: ranks are found by walking from the nearer end, which costs as much as the
+//! rank.
 
 mod scored;
 mod add;

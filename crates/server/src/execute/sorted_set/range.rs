@@ -19,8 +19,8 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// The range whose ends are the arguments at `min` and `min + 1`, with options after them: its form and order, unless
-    /// the command's name says them.
+    /// The range whose ends are the arguments at `min` and `min + 1`, with options after them. They
+    /// give its form and order, unless the command's name does.
     fn of(call: &Call<'a>, min: usize, mut form: Option<Form>, mut order: Option<Order>) -> Result<Self> {
         let (mut limit, mut has_scores) = (Limit::NONE, false);
         let mut index = min + 2;
@@ -45,7 +45,7 @@ impl<'a> Asked<'a> {
         if has_scores && form == Form::Names {
             return Err(Failure::new(SCORES_OF_NAMES));
         }
-        // Who asks for the highest first names it first.
+        // With the highest first, the upper end is named first.
         let (low, high) = match (form, order) {
             (Form::Ranks, _) | (_, Order::Rising) => (min, min + 1),
             (_, Order::Falling) => (min + 1, min),
@@ -58,7 +58,8 @@ const LIMIT_OF_RANKS: &str =
     "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 const SCORES_OF_NAMES: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
 
-/// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`, and the older names of its forms.
+/// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`, and the older
+/// names of its forms.
 pub(super) async fn answer(call: &mut Call<'_>, form: Option<Form>, order: Option<Order>) -> Result<()> {
     let asked = Asked::of(call, 2, form, order)?;
     let Some(set) = call.collection(1, Tag::SortedSet).await? else {

@@ -52,8 +52,8 @@ pub(super) fn delete(transaction: &mut Transaction, set: &mut Collection, member
     set.remove_one();
 }
 
-/// Lets these members stand at the key that is the argument at `index`, instead of what there was; nothing if there are
-/// none. Each is named once.
+/// Lets these members stand at the key that is the argument at `index`, instead of what there was;
+/// nothing if there are none. Each is named once.
 pub(super) async fn replace(call: &mut Call<'_>, index: usize, members: &[(Vec<u8>, Score)]) -> Result<()> {
     let entry = call.entry(index).await?;
     if members.is_empty() {

@@ -40,7 +40,8 @@ impl Names {
         Self { first: owned(first), last: owned(last), order, is_met: false, current: Vec::new() }
     }
 
-    /// Whether there is anything to look for, as Redis decides by the members of the lowest and of the highest score.
+    /// Whether there is anything to look for, as Redis decides by the members of the lowest and of
+    /// the highest score.
     fn may_meet(&self, lowest: &[u8], highest: &[u8]) -> bool {
         let (first, last) = match self.order {
             Order::Rising => (highest, lowest),
@@ -49,7 +50,8 @@ impl Names {
         is_within(&self.first, first, self.order) && is_within(&self.last, last, self.order.reversed())
     }
 
-    /// Whether a member is among them (`Some(true)`), comes before them (`Some(false)`), or ends them (`None`).
+    /// Whether a member is among them (`Some(true)`), comes before them (`Some(false)`), or ends
+    /// them (`None`).
     fn meets(&mut self, member: &[u8]) -> Option<bool> {
         let is_past_first = is_within(&self.first, member, self.order);
         let is_before_last = is_within(&self.last, member, self.order.reversed());
@@ -72,7 +74,8 @@ fn is_within(bound: &Bound<Vec<u8>>, member: &[u8], order: Order) -> bool {
     }
 }
 
-/// Which of the members of a range are meant: some are skipped, then some are taken. Negative numbers mean none and all.
+/// Which of the members of a range are meant: some are skipped, then some are taken. Negative
+/// numbers mean none and all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub(super) offset: i64,
@@ -86,10 +89,12 @@ impl Limit {
 impl Selection {
     const NOTHING: Self = Self { members: None, left: 0, names: None };
 
-    /// Opens the walk. A range of scores or names is found by a seek, and what is skipped of it is walked over; of ranks
-    /// the first one is walked to from the nearer end. Where members have several scores, so that their names lie in no order,
-    /// a range of names is walked to as well: it begins at the first member that its beginning lets in, and ends before
-    /// the first one after it that its end does not, as in Redis.
+    /// Opens the walk. A range of scores or names is found by a seek, and what is skipped of it is
+    /// walked over. The first one of ranks is walked to from the nearer end.
+    ///
+    /// Where members have several scores, their names lie in no order. A range of names is walked
+    /// to then. As in Redis, it begins at the first member within its lower end. It ends before the
+    /// first one after it beyond its upper end.
     pub(super) async fn open(
         transaction: &mut Transaction,
         set: &Collection,

@@ -8,7 +8,8 @@
 //!     12    2  number   told with what was received
 //!     14    2  tail     in the first entry alone: entries written so far; the kernel takes those before it
 //! ```
-//! A buffer belongs to the kernel from [`Buffers::release`] until an answer names it, and to us from then on.
+//! A buffer belongs to the kernel from [`Buffers::release`] until an answer names it, and to us
+//! from then on.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -64,10 +65,12 @@ impl Buffers {
     /// Lets `ring` choose from these buffers.
     ///
     /// # Safety
-    /// They must stay where they are until nothing of `ring` is in flight and nothing more is asked of it.
+    /// They must stay where they are until nothing of `ring` is in flight and nothing more is asked
+    /// of it.
     pub(super) unsafe fn register(&self, ring: &IoUring) -> io::Result<()> {
         let address = (&raw const *self.entries).addr() as u64;
-        // SAFETY: the caller's promise; the entries are a page of their own, and as many as is said.
+        // SAFETY: the caller's promise; the entries are a page of their own, and as many as is
+        // said.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, BUFFER_COUNT, GROUP, 0) }
     }
 
@@ -92,7 +95,8 @@ impl Buffers {
     /// The buffer must be ours: named by an answer, and not released since.
     pub(super) unsafe fn bytes(&self, number: u16, bytes: usize) -> &[u8] {
         let Some(buffer) = self.memory.get(usize::from(number)) else { return &[] };
-        // SAFETY: the caller's promise: nobody writes to it before `release`, which borrows the buffers anew.
+        // SAFETY: the caller's promise: the kernel does not write to it before `release`, which
+        // borrows the buffers anew.
         let buffer = unsafe { &*buffer.get() };
         buffer.get(..bytes).unwrap_or_default()
     }

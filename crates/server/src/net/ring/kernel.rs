@@ -1,8 +1,10 @@
-//! What the kernel was asked for and has not answered yet, with the memory and the sockets that it needs until then.
+//! What the kernel was asked for and has not answered yet, with the memory and sockets it needs for
+//! it.
 //!
-//! A socket has a *seat*: a number, a count of operations in flight, the bytes being sent. Whoever leaves keeps its seat until the
-//! last operation is answered; only then is the socket closed and the number given to another. An answer tells its seat and
-//! the seat's generation, which checks that rule.
+//! A socket has a *seat*: a number, a count of operations in flight, the bytes being sent. A
+//! connection that leaves keeps its seat until the last operation is answered. Only then is the
+//! socket closed and the number given to another. An answer tells its seat and the seat's
+//! generation, which checks that rule.
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,7 +46,7 @@ pub(super) struct Kernel {
     backlog: VecDeque<squeue::Entry>,
     /// Operations that were not answered for the last time.
     in_flight: usize,
-    /// Those of them that are answered without anybody's doing.
+    /// The part of them that is answered without any event outside.
     certain: usize,
     /// How long accepting pauses; lives here because the kernel reads it.
     pause: Box<Timespec>,
@@ -90,9 +92,9 @@ enum Topic {
 /// What came of operations. One that does not go on must be asked for anew.
 #[derive(Debug)]
 pub(super) enum Answer<'a> {
-    /// Somebody connected.
+    /// A client has connected.
     Accepted { socket: OwnedFd, goes_on: bool },
-    /// Nobody is accepted any more, and why.
+    /// No client is accepted any more, and why.
     AcceptingEnded(Errno),
     /// The pause is over.
     PauseEnded,
@@ -119,7 +121,8 @@ impl Kernel {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let buffers = Buffers::new();
-        // SAFETY: invariant 2 of the safety model: `Drop` keeps the buffers until nothing is in flight.
+        // SAFETY: invariant 2 of the safety model: `Drop` keeps the buffers until nothing is in
+        // flight.
         unsafe { buffers.register(&ring) }?;
         Ok(Self {
             ring,
@@ -201,7 +204,8 @@ impl Kernel {
         // The bytes stay where they are when the vector is moved.
         let before = self.seats[seat as usize].sending.replace(Sending { bytes, from });
         assert!(before.is_none(), "two sends at one seat");
-        // SAFETY: invariant 1 of the safety model: the seat has the bytes now, and gives them back with the answer.
+        // SAFETY: invariant 1 of the safety model: the seat has the bytes now, and gives them back
+        // with the answer.
         unsafe { self.ask_at(seat, topic, entry) };
     }
 
@@ -253,7 +257,7 @@ impl Kernel {
     fn fill(&mut self) {
         let mut queue = self.ring.submission();
         while let Some(entry) = self.backlog.front() {
-            // SAFETY: invariants 1 to 3 of the safety model, by whoever called `ask` with it.
+            // SAFETY: invariants 1 to 3 of the safety model, which the caller of `ask` upheld.
             let pushed = unsafe { queue.push(entry) };
             if pushed.is_err() {
                 return;
@@ -262,7 +266,8 @@ impl Kernel {
         }
     }
 
-    /// Hands over what was asked for, and waits for an answer that is not certain, or for `timeout`.
+    /// Hands over what was asked for, and waits for an answer that is not certain, or for
+    /// `timeout`.
     pub(super) fn enter(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.release_used();
         while !self.backlog.is_empty() {
@@ -311,13 +316,15 @@ impl Kernel {
             let sending = self.settle(topic, generation, seat, goes_on);
             match (topic, result) {
                 (Topic::Accept, Ok(descriptor)) => {
-                    // SAFETY: invariant 4 of the safety model: the kernel has opened it for this answer.
+                    // SAFETY: invariant 4 of the safety model: the kernel has opened it for this
+                    // answer.
                     let socket = unsafe { OwnedFd::from_raw_fd(descriptor as i32) };
                     return Some(Answer::Accepted { socket, goes_on });
                 }
                 (Topic::Accept, Err(error)) => return Some(Answer::AcceptingEnded(error)),
                 (Topic::Receive, Ok(count)) if count > 0 => {
-                    // SAFETY: invariant 2 of the safety model: this answer names the buffer, and the next call releases it.
+                    // SAFETY: invariant 2 of the safety model: this answer names the buffer, and
+                    // the next call releases it.
                     let bytes = unsafe { self.buffers.bytes(self.used?, count) };
                     return Some(Answer::Received { seat, bytes, goes_on });
                 }
@@ -372,7 +379,7 @@ impl Kernel {
 impl Drop for Kernel {
     fn drop(&mut self) {
         if self.end().is_err() {
-            // Invariant 5 of the safety model: who knows what the kernel still reads and writes.
+            // Invariant 5 of the safety model: the kernel may still read and write these.
             std::mem::forget(std::mem::take(&mut self.seats));
             std::mem::forget(std::mem::replace(&mut self.buffers, Buffers::new()));
             std::mem::forget(std::mem::take(&mut self.pause));

@@ -1,12 +1,14 @@
 //! Sockets by io_uring: one system call for all that a round sends, receives and waits for.
 //!
-//! Receiving is asked for once for each connection and goes on by itself, into buffers that belong to the ring. What came is moved
-//! to its connection's inbox at once, so that nobody's laziness keeps the buffers from others, and taken from there by
-//! [`Sockets::receive`]. An inbox that is not emptied grows to [`INBOX_BYTES_MAX`] and by what had come already, at most all
-//! buffers of the ring; then receiving ends until the inbox is taken, and TCP holds the other side back.
+//! Receiving is asked for once for each connection and goes on by itself, into buffers that belong
+//! to the ring. What came is moved to its connection's inbox at once, so that a slow connection
+//! does not keep the buffers from others. [`Sockets::receive`] takes it from there. An inbox that
+//! is not emptied grows to [`INBOX_BYTES_MAX`] and by what had come already, at most all buffers of
+//! the ring. Then receiving ends until the inbox is taken, and TCP holds the other side back.
 //!
-//! A send takes the whole output: the caller gets an empty one. It is tried without waiting first, which the kernel answers within
-//! the call that hands it over. What did not go is sent with patience, and until that is over the next output waits at its owner.
+//! A send takes the whole output: the caller gets an empty one. It is first tried without waiting,
+//! which the kernel answers within the call that hands it over. The rest is sent by an operation
+//! that waits; until that is over the next output waits at its owner.
 
 mod buffers; // memory that the kernel receives into
 mod kernel; // operations in flight and what they need
@@ -31,7 +33,7 @@ const INBOX_BYTES_MAX: usize = 64 << 10;
 /// Memory that an empty inbox and a spare output keep.
 const BYTES_KEPT: usize = 64 << 10;
 
-/// Outputs kept for the next who sends.
+/// Outputs kept for the next sends.
 const SPARES_MAX: usize = 64;
 
 /// Bytes of a shared message that are copied to be sent at a time.
@@ -47,7 +49,7 @@ pub(crate) struct Sockets {
     accepted: VecDeque<TcpStream>,
     /// Seats by the caller's numbers.
     seats: Vec<Option<u32>>,
-    /// By seat. Who left is not here any more, though the kernel may keep the seat.
+    /// By seat. A connection that left is not here any more, though the kernel may keep the seat.
     connections: Vec<Option<Connection>>,
     /// Seats whose inboxes were too full when something came.
     swollen: Vec<u32>,

@@ -14,8 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// What of it the kernel refuses, and how.
 pub(in crate::net) fn trial() -> io::Result<()> {
-    // On a thread that ends with the ring: the kernel interrupts a thread some time after its ring was closed, and the caller's
-    // system calls would fail for nothing that it knows of.
+    // On a thread that ends with the ring: the kernel interrupts a thread some time after its ring
+    // was closed, and the caller's system calls would fail for nothing that it knows of.
     std::thread::scope(|scope| {
         let thread =
             std::thread::Builder::new().name("firn-ring-trial".to_owned()).spawn_scoped(scope, try_ring)?;

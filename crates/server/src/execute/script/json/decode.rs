@@ -272,7 +272,8 @@ impl Decoder<'_> {
     }
 }
 
-/// Where the decimal number without a sign ends that begins at `start`: digits, a fraction, an exponent that has digits.
+/// Where the decimal number without a sign ends that begins at `start`: digits, a fraction, an
+/// exponent that has digits.
 fn decimal_end(text: &[u8], start: usize) -> Option<usize> {
     let digits_end = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();

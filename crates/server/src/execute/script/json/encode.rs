@@ -118,7 +118,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// The highest index of a table that is an array: it has elements, and all its keys are whole numbers above 0.
+    /// The highest index of a table that is an array: it has elements, and all its keys are whole
+    /// numbers above 0.
     fn array_len(&self, table: &Table) -> Result<Option<usize>, Complaint> {
         let (mut highest, mut count) = (0, 0);
         for pair in table.pairs::<Value, Value>() {

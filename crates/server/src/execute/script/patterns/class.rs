@@ -36,7 +36,8 @@ pub(super) fn is_of_class(byte: u8, class: u8) -> bool {
     is != class.is_ascii_uppercase()
 }
 
-/// The set that begins with the bracket at `start` of `pattern`, and where it ends; `None` if it does not.
+/// The set that begins with the bracket at `start` of `pattern`, and where it ends; `None` if it
+/// does not.
 pub(super) fn parse_set(pattern: &[u8], start: usize) -> Option<(Set, usize)> {
     let sign = |index: usize| pattern.get(index).copied().unwrap_or(0);
     let is_inverted = sign(start + 1) == b'^';

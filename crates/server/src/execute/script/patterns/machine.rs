@@ -1,5 +1,6 @@
-//! Lua's patterns, matched without recursion and in parts: what is left to try lies on a stack of its own, so that a match can
-//! be left after so many steps and taken up again, and no pattern is too deep for the thread's stack.
+//! Lua's patterns, matched without recursion and in parts. What is left to try lies on a stack of
+//! its own. So a match can pause after so many steps and go on later, and no pattern is too deep
+//! for the thread's stack.
 
 use std::collections::HashMap;
 
@@ -109,7 +110,8 @@ impl Machine {
         self.captures.len()
     }
 
-    /// A capture; of a pattern without any the first one is all that it matched, from `start` to `end`.
+    /// A capture; of a pattern without any the first one is all that it matched, from `start` to
+    /// `end`.
     pub(super) fn capture(&self, index: usize, start: usize, end: usize) -> Result<Found, Wrong> {
         match self.captures.get(index) {
             None if index == 0 => Ok(Found::Bytes(start, end)),

@@ -1,8 +1,7 @@
 //! Lua's `find`, `match`, `gmatch` and `gsub`, by a matcher that gives turns: see `machine`.
 //!
-//! What a script calls are these functions but for `gsub`, which is the sandbox's: replacements by
-//! functions of the script are made there, so that such a function is called by Lua, and may be
-//! suspended.
+//! Scripts call these functions, except `gsub`, which is the sandbox's. Replacements by functions
+//! of the script are made there, so that Lua calls such a function and may suspend it.
 //!
 //! ```text
 //!   find, match, replace by a text ─► the answer
@@ -102,8 +101,8 @@ fn find(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steering {
     Ok(Turn::Answer(values))
 }
 
-/// `gsub(text, pattern, with [, max])`; of a replacement that is no text the step that is given what
-/// is put for the last match, and what it steps in.
+/// `gsub(text, pattern, with [, max])`. For a replacement that is no text: the step that is given
+/// the replacement of the last match, and the search that it steps through.
 fn replace(lua: &Lua, stage: &Rc<Stage>, slow: &Steered, arguments: &MultiValue) -> Steering {
     let (text, pattern) = (string_at(lua, arguments, 1, "gsub")?, string_at(lua, arguments, 2, "gsub")?);
     let with = match arguments.get(2) {

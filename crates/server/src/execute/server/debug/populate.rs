@@ -11,12 +11,12 @@ use crate::transaction::{Key, Transaction};
 const KEYS_AT_ONCE: u64 = 128;
 const BYTES_AT_ONCE: u64 = 1 << 20;
 
-/// `DEBUG POPULATE count [prefix] [size]`: strings `value:N` at those of the keys `prefix:N` where nothing stands, cut or
-/// filled up with zeros to `size` bytes (0 = as they are). Some keys at a time are there together, not
-/// all of them, and a client that goes away gets no more of them.
+/// `DEBUG POPULATE count [prefix] [size]`: strings `value:N` at those keys `prefix:N` where nothing
+/// stands. They are cut or filled up with zeros to `size` bytes (0 = as they are). Some keys at a
+/// time appear together, not all of them, and a client that goes away gets no more of them.
 pub(super) async fn populate(call: &mut Call<'_>) -> Result<()> {
     if call.origin != Origin::Client {
-        // It takes locks of its own, which whoever holds locks must not wait for.
+        // It takes locks of its own, for which a holder of locks must not wait.
         return Err(Failure::new("ERR DEBUG POPULATE cannot be part of a transaction"));
     }
     let number = |call: &Call<'_>, index: usize| {

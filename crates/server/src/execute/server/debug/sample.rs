@@ -1,4 +1,4 @@
-//! A reply of each type, for those who test how a client reads them.
+//! A reply of each type, for tests of how a client reads them.
 
 use firn_protocol::resp::{Protocol, Reply};
 

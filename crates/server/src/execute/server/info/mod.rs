@@ -1,7 +1,7 @@
 //! INFO: everything that is counted, in sections of lines.
 //!
-//! Names are those of Redis where the thing is the same or must be there for clients; what has no meaning here and that
-//! nobody reads is left out. Section `firn` is the engine's.
+//! Names are those of Redis where the thing is the same or must be there for clients. Names that
+//! have no meaning here and that no client reads are left out. Section `firn` is the engine's.
 
 mod sections;
 mod commands;
