@@ -4,7 +4,7 @@
 //! are here:
 //!
 //! ```text
-//!   steered    a function of Rust that answers, raises any value, or suspends the coroutine it was called in
+//!   steered    a function of Rust that answers, raises any value, or suspends its coroutine
 //!   watch      a function of Rust that is asked again and again: go on, raise, suspend
 //!   measured   a function of Lua's own libraries whose bytes count: that is asked the sooner
 //!   place      whether Lua can suspend the coroutine that runs

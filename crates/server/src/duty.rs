@@ -2,7 +2,8 @@
 //! found expired, and the parts of deleted collections.
 //!
 //! ```text
-//!   expiry ─ due, or found ─► the key's lock ─► removed, as DEL does ─► purges ─► its parts are deleted ─► compaction frees room
+//!   expiry ─ due, or found ─► the key's lock ─► removed, as DEL does
+//!          ─► purges ─► its parts are deleted ─► compaction frees room
 //! ```
 //! No command waits for it: what has expired is not found, and what is purged belongs to no key.
 //! One task on the first worker does it, some records at a time, with turns of other tasks between

@@ -2,7 +2,7 @@
 //! holds.
 //!
 //! ```text
-//!   pusher's task: locks ─► writes ─► Handed ─► waits for the answer ─► next in line … ─► unlocks ─► replies
+//!   pusher's task: locks ─► writes ─► Handed ─► waits for the answer ─► next … ─► unlocks, replies
 //!                                       │             ▲
 //!   waiter's task:          it waits ───┴─► takes ────┘
 //! ```

@@ -1,9 +1,9 @@
 //! Firn behind the Redis protocol.
 //!
 //! ```text
-//!   listen ─► worker (one a core) ─► serve (one task a connection) ─► execute (a file for each group of commands)
-//!                │      ▲                                                   │
-//!               net ────┘ readable, writable, woken                        ▼
+//!   listen ─► worker (one a core) ─► serve (one task a connection) ─► execute (a file for each group)
+//!                │      ▲                                                │
+//!               net ────┘ readable, writable, woken                      ▼
 //!                                                      one session of the engine for each worker
 //! ```
 //! Start at [`Server`]; a request's way begins in `serve`.

@@ -1,8 +1,8 @@
 //! The Redis serialization protocol, versions 2 and 3.
 //!
 //! ```text
-//!   request  *2\r\n$3\r\nGET\r\n$1\r\nk\r\n      an array of bulk strings, or an inline line: GET k\r\n
-//!   reply    $5\r\nvalue\r\n                      one value, of a type that its first byte tells
+//!   request  *2\r\n$3\r\nGET\r\n$1\r\nk\r\n   an array of bulk strings, or an inline line: GET k\r\n
+//!   reply    $5\r\nvalue\r\n                   one value, of a type that its first byte tells
 //! ```
 //! Source: the protocol's public specification, and the error texts that clients of Redis 7.0 see.
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   Request ─► resolve (command table) ─► a run of plain writes goes on, or is finished
 //!           ─► between MULTI and EXEC: queued
-//!           ─► alone: locks ─► Transaction ─► Call ─► the group's file ─► commit ─► the reply goes out
+//!           ─► alone: locks ─► Transaction ─► Call ─► the group's file ─► commit ─► the reply
 //! ```
 //! A command is a function of a [`Call`]: it reads and writes in the call's transaction and appends
 //! its reply. It takes no locks and commits nothing, so that EXEC and scripts run the same

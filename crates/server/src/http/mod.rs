@@ -1,7 +1,8 @@
 //! A small HTTP server beside the Redis protocol: metrics, health and a page for people.
 //!
 //! ```text
-//!   knock ─► connection (head, answer, linger) ─► request (what is asked for) ─► a site (by path) ─► answer: metrics, page
+//!   knock ─► connection (head, answer, linger) ─► request (what is asked for)
+//!         ─► a site (by path) ─► answer: metrics, page
 //! ```
 //! What is answered is a [`Site`]'s: `database_site` is that of a server, and programs of other
 //! kinds have their own.

@@ -1,4 +1,4 @@
-//! Users, passwords, and what is refused to whom.
+//! Users, passwords, and what each user is refused.
 
 use firn_protocol::resp::Value;
 use firn_server::{Password, ServeSettings};
@@ -21,7 +21,7 @@ fn with_password() -> ServeSettings {
     ServeSettings { threads: 2, password: Password::new("secret"), ..ServeSettings::default() }
 }
 
-/// A connection that is the user `alice`, who must be there with the password `pw`.
+/// A connection logged in as the user `alice`, which must exist with the password `pw`.
 fn alice(served: &Served) -> Client {
     let mut client = served.connect();
     assert_eq!(client.say("AUTH alice pw"), ok());

@@ -115,7 +115,7 @@ pub(crate) fn serve(db: &Arc<firn::Db>, settings: ServeSettings) -> Server {
         |network| Server::start(Arc::clone(db), ServeSettings { port: 0, network, ..settings.clone() });
     let server = start(NETWORK).or_else(|error| match error.kind() {
         ErrorKind::Unsupported => {
-            // Past the capture of what tests print: nobody should believe that this was tested.
+            // Past the capture of what tests print: a skipped test must not look like a passed one.
             let _ = writeln!(std::io::stderr(), "skipped: {error}; epoll is tested instead");
             start(Network::Epoll)
         }
@@ -176,7 +176,8 @@ impl Client {
             }
             let mut piece = [0; 64 << 10];
             match self.stream.read(&mut piece) {
-                // Who is turned away while it speaks may lose the connection before it has read why.
+                // A client that is turned away while it sends may lose the connection before it has
+                // read why.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("nothing comes: {error}"),

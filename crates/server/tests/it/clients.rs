@@ -186,7 +186,7 @@ fn who_does_not_wait_is_not_unblocked() {
     let number = id(other);
     assert_eq!(admin.say(&format!("CLIENT UNBLOCK {number}")), Value::Integer(0));
     assert_eq!(admin.say("CLIENT UNBLOCK 99999 ERROR"), Value::Integer(0));
-    // Where lists are offered: those who wait get an end or an error.
+    // Where lists are offered: clients that wait get an end or an error.
     for (how, expected) in
         [("TIMEOUT", Value::Null), ("ERROR", error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))]
     {

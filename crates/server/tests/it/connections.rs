@@ -116,7 +116,7 @@ fn who_leaves_in_the_middle_of_a_reply_is_forgotten() {
     let served = Served::with(ServeSettings { threads: 1, clients_max: 1, ..ServeSettings::default() });
     let mut client = served.connect();
     client.say("SADD k some member");
-    // More than anybody could read.
+    // More than any client could read.
     client.stream.write_all(b"SRANDMEMBER k -9000000000000000000\r\n").expect("it is sent");
     assert!(client.stream.read(&mut [0; 4096]).expect("a part of the reply") > 0);
     drop(client);

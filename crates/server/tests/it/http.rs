@@ -98,7 +98,7 @@ fn metrics_tell_what_was_done() {
     assert!(counts.is_sorted(), "{counts:?}");
     assert_eq!((counts[25], of(&format!("{name}_count{{command=\"set\"}}"))), (30.0, 30.0));
     assert!(of(&format!("{name}_sum{{command=\"set\"}}")) > 0.0);
-    // Keys are counted soon after somebody has asked.
+    // Keys are counted soon after a request has asked.
     let since = Instant::now();
     while samples(&get(address, "/metrics").1).get("firn_keys{database=\"0\"}") != Some(&30.0) {
         assert!(since.elapsed() < Duration::from_secs(20), "nobody counts");

@@ -135,7 +135,7 @@ fn names_that_a_client_leaves_have_the_limit_of_a_request() {
     assert_eq!(other.say("PUBSUB NUMPAT"), Value::Integer(0), "nothing of theirs is left");
 }
 
-/// Nobody is sent a part of it before all is done, so that all is in memory.
+/// No part of a reply is sent before all is done, so that all is in memory.
 #[test]
 fn replies_inside_exec_and_scripts_have_the_limit_of_a_request() {
     let served = Served::with(ServeSettings { request_bytes_max: 1 << 20, ..ServeSettings::default() });

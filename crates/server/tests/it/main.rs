@@ -11,7 +11,8 @@ fn modules(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
 }
 
-/// What is tested by epoll alone: what commands answer, whoever carries it, and HTTP, which has a thread of its own.
+/// What is tested by epoll alone: what commands answer, which is the same for both, and HTTP, which
+/// has a thread of its own.
 const BY_ONE: [&str; 9] =
     ["databases", "members", "ordered", "reference", "server", "set_back", "http", "value_metrics", "faults"];
 

@@ -17,7 +17,8 @@ fn the_server_says_which_network_it_has() {
     }
 }
 
-/// Each of many connections says something of its own and leaves in one of several ways, while others do the same.
+/// Each of many connections says something of its own and leaves in one of several ways, while
+/// others do the same.
 #[test]
 fn nobody_hears_what_was_meant_for_who_left() {
     let served = Served::start(2);
@@ -28,7 +29,7 @@ fn nobody_hears_what_was_meant_for_who_left() {
                 for round in 0..150_u32 {
                     let mut client = served.connect();
                     let word = format!("{thread}-{round}-").repeat(200);
-                    // Of its own: what those who left have asked for may be done later.
+                    // Of its own: requests of clients that left may be executed later.
                     let key = format!("k{thread}:{round}");
                     client.stream.write_all(&request(&["SET", &key, &word])).unwrap();
                     let get_count = 30;

@@ -1,4 +1,5 @@
-//! Disks that fail while clients work: nobody is told of what is lost, and what was told is there afterwards.
+//! Disks that fail while clients work: no client is told of what is lost, and what was told is
+//! there afterwards.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -73,7 +74,7 @@ fn is_there(client: &Client) -> bool {
     is_there
 }
 
-/// A reply that waits behind a long command, when somebody else learns that writes fail.
+/// A reply that waits behind a long command, when another client learns that writes fail.
 #[test]
 fn no_reply_comes_late_that_was_not_kept() {
     for kind in [ErrorKind::Full, ErrorKind::Io] {
@@ -110,7 +111,7 @@ fn a_failed_log_refuses_what_it_cannot_keep() {
     assert!(is_refusal(&reply), "{reply:?}");
     faulted.faulty.clear_faults();
     for _ in 0..20 {
-        // Two is visible, and nobody may be told.
+        // Two is visible, and no client may be told.
         for line in [&["GET", "a"][..], &["SET", "b", "1"], &["PING"]] {
             let reply = try_say(&mut faulted.connect(), line).unwrap();
             assert!(is_refusal(&reply), "{line:?}: {reply:?}");
@@ -151,7 +152,7 @@ fn a_flush_that_failed_late_is_not_half_done() {
 struct Told {
     /// By key: what was acknowledged last.
     kept: HashMap<String, String>,
-    /// Keys of which nobody knows.
+    /// Keys whose state is unknown.
     unknown: Vec<String>,
     refusals: usize,
 }
@@ -243,7 +244,8 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     assert!((expected..=expected + unknown).contains(&found), "{expected} of {found}, {unknown} unknown");
 }
 
-/// What is written by who wants no replies reaches the kernel although nobody is told of anything.
+/// Writes of a client that wants no replies reach the kernel although no client is told of
+/// anything.
 #[test]
 fn what_nobody_is_told_of_is_kept_too() {
     let faulted = Faulted::start(1);

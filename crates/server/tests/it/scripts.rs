@@ -22,8 +22,9 @@ const DECLARED: &str = "local n = redis.call('decr', KEYS[1]) for i = 1, 300 do 
 const UNDECLARED: &str = "redis.call('incr', ARGV[1]) for i = 1, 300 do redis.call('get', 'b') end \
                           redis.call('decr', ARGV[2]) return redis.call('incr', 'moves')";
 
-/// Scripts that name their keys, scripts that do not, transactions and plain commands over the same accounts: whoever reads them
-/// together always finds the same sum, and nothing is done twice.
+/// Scripts that name their keys, scripts that do not, transactions and plain commands over the same
+/// accounts. A client that reads them together always finds the same sum, and nothing is done
+/// twice.
 #[test]
 fn scripts_of_many_connections_do_not_mix() {
     let served = Served::start(2);
@@ -185,7 +186,8 @@ fn a_script_that_cannot_be_suspended_walks_far() {
     }
 }
 
-/// Who waits for a lock, or for anything else, when a server ends is forgotten as a whole.
+/// A command that waits for a lock, or for anything else, when a server ends is forgotten as a
+/// whole.
 #[test]
 fn who_waits_for_a_script_ends_with_the_server() {
     let served = Served::start(1);
@@ -243,7 +245,8 @@ fn a_script_that_cannot_be_suspended_is_killed_by_another_worker() {
     assert_eq!(running.say("GET k"), Value::Null);
 }
 
-/// Whoever is told that a script was killed can rely on it, also if it was about to end or to begin again.
+/// A client that is told that a script was killed can rely on it. So it is also if the script was
+/// about to end or to begin again.
 #[test]
 fn a_script_that_was_killed_has_done_nothing() {
     // Each is asked once, and then not for a while.
@@ -374,7 +377,8 @@ fn nothing_stays_from_script_to_script() {
     assert_eq!(eval(client, script), Value::Array(expected.map(bulk).to_vec()));
 }
 
-/// A script that touches what it has not named has its transaction begin again, which nobody may see.
+/// A script that touches what it has not named has its transaction begin again, which no client may
+/// see.
 #[test]
 fn what_goes_beyond_a_transaction_is_done_once() {
     let served = Served::start(2);
@@ -389,7 +393,7 @@ fn what_goes_beyond_a_transaction_is_done_once() {
         let expected = vec![Value::Integer(1), Value::Integer(number), Value::Integer(0)];
         assert_eq!(client.say("EXEC"), Value::Array(expected));
     }
-    // Whoever gives up a right at the end had it until then.
+    // A user that gives up a right at the end had it until then.
     assert_eq!(client.say("ACL SETUSER alice on nopass +@all ~*"), ok());
     let mut alice = served.connect();
     alice.say("AUTH alice x");

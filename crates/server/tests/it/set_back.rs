@@ -1,4 +1,5 @@
-//! A clock that was ahead and is set back: what was deleted meanwhile is not there again, though it had expired by that clock.
+//! A clock that was ahead and is set back: what was deleted meanwhile is not there again, though it
+//! had expired by that clock.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ fn what_was_removed_while_the_clock_was_ahead_is_gone() {
                 let what = format!("{writes:?}, {removal} {ahead_ms} ms ahead");
                 let (served, clock) = serve();
                 let client = &mut Client::connect(served.address());
-                // No turn of the server's own removes what somebody has found expired: a command does, or nobody.
+                // No turn of the server's own removes what a command has found expired: only a
+                // command can.
                 assert_eq!(client.say("DEBUG SET-ACTIVE-EXPIRE 0"), Value::Simple("OK".into()), "{what}");
                 for write in writes {
                     client.say(write);
@@ -55,7 +57,8 @@ fn what_was_removed_while_the_clock_was_ahead_is_gone() {
     }
 }
 
-/// The clock alone removes nothing: who was not deleted is there again, which shows that the test above could fail.
+/// The clock alone removes nothing: a key that was not deleted is there again. This shows that the
+/// test above could fail.
 #[test]
 fn what_nobody_removed_is_there_again() {
     let (served, clock) = serve();
@@ -107,7 +110,8 @@ fn those_of_several_keys_that_have_expired_are_removed() {
     }
 }
 
-/// A transaction counts what is there for it, and what has expired is gone whatever it does afterwards.
+/// A transaction counts what is there for it, and what has expired is gone whatever it does
+/// afterwards.
 #[test]
 fn a_transaction_removes_what_has_expired() {
     let ok = || Value::Simple("OK".into());
@@ -132,7 +136,8 @@ fn a_transaction_removes_what_has_expired() {
     }
 }
 
-/// Whoever watched it while it was there hears of it; whoever watched a key at which there was nothing any more does not.
+/// A client that watched it while it was there hears of it. One that watched a key where nothing
+/// stood any more does not.
 #[test]
 fn who_watched_it_while_it_was_there_hears_that_it_is_removed() {
     let watches = [(RIGHT_MS, false), (RIGHT_MS + 10_000, true)];

@@ -102,7 +102,7 @@ fn a_watched_key_that_expires_ends_the_transaction() {
     }
 }
 
-/// Increments by WATCH while somebody takes what there is, and the whole database with it.
+/// Increments by WATCH while another client takes what there is, and the whole database with it.
 #[test]
 fn to_watch_while_databases_are_flushed_loses_nothing() {
     const TAKEN: usize = 1000;
@@ -141,7 +141,8 @@ fn to_watch_while_databases_are_flushed_loses_nothing() {
     assert_eq!(taken + number(&served.connect().say("GET n")), given);
 }
 
-/// Increments while somebody takes what there is, and the whole database with it: whoever waits meanwhile comes after that.
+/// Increments while another client takes what there is, and the whole database with it. Increments
+/// that wait meanwhile come after that.
 #[test]
 fn to_flush_what_was_read_loses_nothing() {
     let served = Served::start(2);
@@ -176,7 +177,8 @@ fn to_flush_what_was_read_loses_nothing() {
     assert_eq!(taken + number(&served.connect().say("GET n")), given);
 }
 
-/// Every key that was set, by itself or with others in a pipeline, is taken with its database once, or is there at the end.
+/// Every key that was set, by itself or with others in a pipeline, is taken with its database once,
+/// or is there at the end.
 #[test]
 fn to_flush_what_was_set_loses_nothing() {
     const RUNS: usize = 300;
@@ -220,7 +222,8 @@ fn to_flush_what_was_set_loses_nothing() {
     assert_eq!((found, taken.len()), (14 * RUNS, 14 * RUNS));
 }
 
-/// Two accounts and many transfers: whoever reads both in one transaction always sees the same sum.
+/// Two accounts and many transfers: a client that reads both in one transaction always sees the
+/// same sum.
 #[test]
 fn transactions_of_many_connections_do_not_mix() {
     let served = Served::start(2);

@@ -57,8 +57,8 @@ fn by_dead(share: &str) -> String {
     format!("value_segments_by_dead{{share=\"{share}\"}}")
 }
 
-/// Writes and overwrites until segments were collected and others were wholly dead, leaves one dead value, for which nothing is, and reads each
-/// key; how often it wrote.
+/// Writes and overwrites until segments were collected and others were wholly dead. Leaves one dead
+/// value, for which nothing is collected, and reads each key. Answers how often it wrote.
 fn work(db: &firn::Db, client: &mut Client) -> u64 {
     let (mut random, mut writes) = (fastrand::Rng::with_seed(1), 0);
     // Nothing of these lives when they are drained.

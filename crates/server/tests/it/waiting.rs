@@ -19,7 +19,8 @@ fn array(words: &[&str]) -> Value {
     Value::Array(words.iter().map(|word| bulk(word)).collect())
 }
 
-/// Sends a command that will wait, and waits until it does: the server has then taken in what came before.
+/// Sends a command that will wait, and waits until it does: the server has then taken in what came
+/// before.
 fn wait(served: &Served, client: &mut Client, line: &str) {
     let before = served.server.waiting_count();
     send(client, line);
@@ -59,7 +60,7 @@ fn who_waits_longest_is_served_first() {
         assert_eq!(client.reply(), Some(array(&["k", &(index + 1).to_string()])));
     }
     assert_waits(&mut clients[4]);
-    // Who is served goes to the end of the line.
+    // A served client goes to the end of the line.
     wait(&served, &mut clients[0], "BLPOP k 0");
     pusher.say("RPUSH k x y");
     assert_eq!(clients[4].reply(), Some(array(&["k", "x"])));

@@ -2,9 +2,9 @@
 //! about.
 //!
 //! ```text
-//!   Lua's memory + arguments and replies of commands + what libraries make + what it will write and send
-//!        ≤ 256 MiB a script, ≤ 1 GiB all scripts together
-//!   coroutines, metamethods, decoders, encoders, commands: one thread's stack, measured where they nest
+//!   Lua's memory + arguments and replies of commands + what libraries make
+//!        + what it will write and send ≤ 256 MiB a script, ≤ 1 GiB all scripts together
+//!   coroutines, metamethods, decoders, encoders, commands: a thread's stack, measured as they nest
 //! ```
 
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! Scripts: commands that their clients write in Lua.
 //!
 //! ```text
-//!   EVAL ─► locks of KEYS ─► Attempt ─► Interpreter ─ redis.call ─► Stage ─► dispatch, as for EXEC ─► commit
+//!   EVAL ─► locks of KEYS ─► Attempt ─► Interpreter ─ redis.call ─► Stage ─► dispatch ─► commit
 //!              ▲                            │
 //!              └── all locks ◄── a key that was not named
 //! ```

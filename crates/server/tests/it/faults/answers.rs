@@ -1,14 +1,15 @@
-//! C5: WATCH of a missing key and FLUSHALL aborts, LTRIM that changes nothing does not, APPEND "" does not, GETEX PERSIST
-//! without expiry aborts. Neighbours: FLUSHDB, a write to the flushed database, EXPIRE, SETRANGE "", and each command of a
-//! list, compared with redis-server (`reference::watched`).
+//! C5: WATCH of a missing key and FLUSHALL aborts, LTRIM that changes nothing does not, APPEND ""
+//! does not, GETEX PERSIST without expiry aborts. Neighbours: FLUSHDB, a write to the flushed
+//! database, EXPIRE, SETRANGE "", and each command of a list, compared with redis-server
+//! (`reference::watched`).
 //!
 //! C6: CLIENT REPLY OFF and SUBSCRIBE: no confirmation. Neighbours: SKIP, UNSUBSCRIBE, within EXEC.
 //!
-//! C7: names of members that have several scores: ranges of names end with the first score. Neighbours: ZREVRANGEBYLEX,
-//! LIMIT, ZREMRANGEBYLEX, ZRANGESTORE BYLEX.
+//! C7: names of members that have several scores: ranges of names end with the first score.
+//! Neighbours: ZREVRANGEBYLEX, LIMIT, ZREMRANGEBYLEX, ZRANGESTORE BYLEX.
 //!
-//! C9: EXEC with an argument stays in MULTI. Neighbours: outside of MULTI, DISCARD with an argument, EXEC of a subscriber,
-//! what Redis refuses within a transaction only.
+//! C9: EXEC with an argument stays in MULTI. Neighbours: outside of MULTI, DISCARD with an
+//! argument, EXEC of a subscriber, what Redis refuses within a transaction only.
 
 use firn_protocol::resp::Value;
 

@@ -40,16 +40,16 @@ pub(super) fn worst_ping(served: &Served, act: impl FnOnce()) -> (Duration, Dura
     })
 }
 
-/// Lets `act` run; says so if another client of the same thread was not served meanwhile. On a machine that is busy everything
-/// takes longer, the command too.
+/// Lets `act` run; says so if another client of the same thread was not served meanwhile. On a
+/// machine that is busy everything takes longer, the command too.
 pub(super) fn serves_others(served: &Served, what: &str, act: impl FnOnce()) -> Option<String> {
     let (took, worst) = worst_ping(served, act);
     let most = Duration::from_millis(120) + took / 2;
     (worst >= most).then(|| format!("{what} took {took:?}, and another client waited {worst:?} for a PING\n"))
 }
 
-/// Tries up to three times, each with another server, whether nothing is complained of: a busy machine holds threads that nobody
-/// holds here, but not the same ones each time.
+/// Tries up to three times, each with another server, whether there are no complaints. A busy
+/// machine holds threads that no command holds, but not the same ones each time.
 pub(super) fn in_three(mut complaints: impl FnMut() -> String) {
     let mut last = String::new();
     for _ in 0..3 {
@@ -64,8 +64,8 @@ pub(super) fn in_three(mut complaints: impl FnMut() -> String) {
 /// Says to a process that it runs one test alone.
 const IS_ALONE: &str = "FIRN_TEST_ALONE";
 
-/// Runs the test `name` of this file's neighbours, whose body is `act`, in a process of its own: of
-/// a process's memory nothing tells which test has it.
+/// Runs the test `name` of this file's neighbours, whose body is `act`, in a process of its own. A
+/// process's memory does not tell which of its tests has it.
 pub(super) fn in_a_process_of_its_own(name: &str, act: impl FnOnce()) {
     if std::env::var_os(IS_ALONE).is_some() {
         return act();
@@ -82,7 +82,7 @@ pub(super) fn in_a_process_of_its_own(name: &str, act: impl FnOnce()) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// The most memory beyond what there was that the process has while `act` runs. Whoever asks is
+/// The most memory beyond what there was that the process has while `act` runs. The caller is
 /// [`in_a_process_of_its_own`].
 pub(super) fn memory_beside(act: impl FnOnce()) -> usize {
     assert!(std::env::var_os(IS_ALONE).is_some(), "other tests' memory would count");

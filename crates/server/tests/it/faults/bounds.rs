@@ -1,5 +1,6 @@
-//! What stands in the list of bounds (crates/server/src/bounds), each at its end and one beyond it. Requests, queues, names left
-//! here, replies of EXEC and output have their tests in `limits`, what is kept for diagnosis in `diagnosis`.
+//! What stands in the list of bounds (crates/server/src/bounds), each at its end and one beyond it.
+//! Requests, queues, names left here, replies of EXEC and output have their tests in `limits`, what
+//! is kept for diagnosis in `diagnosis`.
 
 use firn_protocol::resp::Value;
 
@@ -10,7 +11,8 @@ fn s7_what_is_refused_begins_one_beyond_its_bound() {
     let served = Served::start(1);
     let client = &mut served.connect();
     client.say("HELLO 3");
-    // The command with the last word as long as it may be, and what is said of one that is longer by a byte.
+    // The command with the last word as long as it may be, and what is said of one that is longer
+    // by a byte.
     let cases: [(&[&str], usize, &str); 9] = [
         (&["CLIENT", "SETNAME"], 1 << 10, "Client names of 1025 bytes"),
         (&["SET", "v", "EX", "1"], 0, ""),
@@ -56,7 +58,8 @@ fn s7_who_is_unknown_may_send_little() {
     assert_eq!(reply(&["AUTH", &long]), error("ERR Protocol error: unauthenticated bulk length"));
 }
 
-/// Operations and bytes of one write, on both sides of where a thread beside the workers writes them.
+/// Operations and bytes of one write, on both sides of where a thread beside the workers writes
+/// them.
 #[test]
 fn s13_large_writes_are_whole() {
     let served = Served::start(1);

@@ -1,7 +1,8 @@
 //! S21: one record of `expiry` or `purges` that cannot be read ended expiry and purges for good,
-//! without a word. Neighbours: more of them than one round reads, the record of the key that has
-//! expired, that of a key which a command found expired, parts that cannot be read, a block of
-//! `expiry` that cannot; counts of keys.
+//! without a word. Neighbours:
+//! - more of them than one round reads
+//! - the record of the expired key, also of one that a command found expired
+//! - unreadable parts, an unreadable block of `expiry`, counts of keys
 
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -1,9 +1,10 @@
-//! P2 and C1: ZADD of thousands of members, then ZPOPMIN one by one: each pop passed all that were popped before.
-//! Neighbours: the other end; ZRANGE, ZRANGEBYSCORE and BZPOPMIN of the first member; LPOP and SPOP; SCAN, RANDOMKEY, KEYS
-//! and DBSIZE after deletes; the same after flush, compaction and restart; RANDOMKEY amid keys that
-//! have expired.
+//! P2 and C1: ZADD of thousands of members, then ZPOPMIN one by one: each pop passed all that were
+//! popped before. Neighbours:
+//! - the other end; ZRANGE, ZRANGEBYSCORE and BZPOPMIN of the first member; LPOP and SPOP
+//! - SCAN, RANDOMKEY, KEYS and DBSIZE after deletes
+//! - the same after flush, compaction and restart; RANDOMKEY amid expired keys
 //!
-//! What is counted are dead records that the engine's scans passed, so that no clock is asked.
+//! The tests count dead records that the engine's scans passed, so that no clock is asked.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,8 @@ fn c1_sorted_sets_are_popped_one_by_one() {
             let Value::Array(reply) = client.say(command) else { panic!("{command}") };
             assert!(reply.contains(&bulk(&member)), "{command}, {number}: {reply:?}");
         }
-        // Of each member a record by name and one by score are put and deleted; those by score are passed.
+        // Of each member a record by name and one by score are put and deleted; those by score are
+        // passed.
         let (passed, allowed) = (served.dead_passed(), PASSES * 2 * count as u64);
         assert!(passed <= allowed, "{command} passed {passed} dead records, {allowed} allowed");
     }
@@ -137,8 +139,8 @@ fn c1_looks_at_the_first_member_pass_nothing() {
 #[test]
 fn c1_lists_and_sets_are_popped_one_by_one() {
     let count = 1000;
-    // A set is popped all over: near a random place, some 32 live members and the short rows of dead ones among them are
-    // passed, so that a pop costs no more at the end than in the middle.
+    // A set is popped all over: near a random place, some 32 live members and the short rows of
+    // dead ones among them are passed, so that a pop costs no more at the end than in the middle.
     let few = 64;
     for (push, pop, passes) in [("RPUSH", "LPOP x", 0), ("RPUSH", "RPOP x", 0), ("SADD", "SPOP x", few)] {
         let served = Served::start(1);

@@ -1,5 +1,6 @@
-//! S7: a client's name of 20 MB and 100 denied GETs, or slow commands, left 2 GB with ACL LOG and SLOWLOG. Neighbours: the name by
-//! HELLO, a library's name and version, a denied key, a user's name that nobody has, errors that repeat what was sent.
+//! S7: a client's name of 20 MB and 100 denied GETs, or slow commands, left 2 GB with ACL LOG and
+//! SLOWLOG. Neighbours: the name by HELLO, a library's name and version, a denied key, an unknown
+//! user's name, errors that repeat what was sent.
 
 use firn_protocol::resp::Value;
 

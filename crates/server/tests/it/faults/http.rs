@@ -1,6 +1,6 @@
-//! S15: 300 connections to the HTTP port that say nothing, and `/healthz` was not answered. S19: a page of the web that calls this machine
-//! `evil.example` could read the counters. Neighbours: half a request, answers that nobody takes, metrics and the page beside
-//! health, names of this machine.
+//! S15: 300 connections to the HTTP port that say nothing, and `/healthz` was not answered. S19: a
+//! page of the web that calls this machine `evil.example` could read the counters. Neighbours: half
+//! a request, answers that are not read, metrics and the page beside health, names of this machine.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,6 +1,7 @@
-//! S8: HMGET that names one value of 20 MB 128 times, of a client that does not read, took 1.4 to 2 GiB. S14: 30 subscribers that
-//! do not read and a message of 100 MB took 1.9 GB, MONITOR beside a SET of 100 MB 1.0 GB. Neighbours: MGET, HSET and HDEL of
-//! large fields, a GET of a long string, a message in EXEC.
+//! S8: HMGET that names one value of 20 MB 128 times, of a client that does not read, took 1.4 to
+//! 2 GiB. S14: 30 subscribers that do not read and a message of 100 MB took 1.9 GB, MONITOR beside
+//! a SET of 100 MB 1.0 GB. Neighbours: MGET, HSET and HDEL of large fields, a GET of a long string,
+//! a message in EXEC.
 
 use std::io::Write;
 

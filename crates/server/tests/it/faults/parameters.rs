@@ -1,6 +1,6 @@
-//! P4: `CONFIG SET maxmemory-policy allkeys-lfu` answers OK and has no effect. A parameter that promises something acts, or is
-//! refused with the reason. Neighbours: every name of the table that is refused, `appendfsync` that acts, `tcp-keepalive`, a
-//! share of more than all memory (C11).
+//! P4: `CONFIG SET maxmemory-policy allkeys-lfu` answers OK and has no effect. A parameter that
+//! promises something acts, or is refused with the reason. Neighbours: every name of the table that
+//! is refused, `appendfsync` that acts, `tcp-keepalive`, a share of more than all memory (C11).
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! S6: `PSUBSCRIBE *aaa…ab` of 25 KB and `PUBLISH aaa…a` of 50 KB stood all threads for 11 s; KEYS and SCAN with patterns of 16 KB
-//! on keys of 65 KB stood one. Neighbours: HSCAN, PUBSUB CHANNELS, pieces with `?` and sets, many patterns at once, patterns of
-//! a user's rules.
+//! S6: `PSUBSCRIBE *aaa…ab` of 25 KB and `PUBLISH aaa…a` of 50 KB stood all threads for 11 s. KEYS
+//! and SCAN with patterns of 16 KB on keys of 65 KB stood one. Neighbours: HSCAN, PUBSUB CHANNELS,
+//! pieces with `?` and sets, many patterns at once, patterns of a user's rules.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use super::beside::{in_three, serves_others};
 const KEY_BYTES: usize = 65_000;
 const PATTERN_BYTES: usize = 4_000;
 
-/// More than any command here takes: a tenth of a second at most, or some seconds more than this
-/// with a step for each pair of bytes.
+/// More than any command here takes, which is a tenth of a second at most. With a step for each
+/// pair of bytes it would take some seconds more than this.
 const TOOK_MAX: Duration = Duration::from_secs(2);
 
 /// What is complained of while `act` runs: another client waits, or the command takes as long as

@@ -1,5 +1,6 @@
-//! S10: a subscriber of `a1` got messages after `resetchannels &b*`. Neighbours: patterns and sharded channels, a user that is removed,
-//! MONITOR, a write that CLIENT PAUSE holds, a client that waits for a key, a subscription that stays allowed.
+//! S10: a subscriber of `a1` got messages after `resetchannels &b*`. Neighbours: patterns and
+//! sharded channels, a removed user, MONITOR, a write that CLIENT PAUSE holds, a waiting client, a
+//! subscription that stays allowed.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! S20: `string.upper`, `string.rep`, `string.format`, `cjson`, `cmsgpack`, `redis.sha1hex` and
-//! their like on tens of megabytes held a thread for 0.5 to 5 s, four such loops for 11 s, for
-//! turns were counted in instructions. Neighbours: every function of C that goes over bytes, by its
-//! answer or its failure; `struct`, `loadstring`, `tonumber`, replies that are made of them.
+//! their like on tens of megabytes held a thread for 0.5 to 5 s. Four such loops held one for 11 s,
+//! for turns were counted in instructions. Neighbours: every function of C that goes over bytes, by
+//! its answer or its failure. `struct`, `loadstring`, `tonumber`, replies that are made of them.
 //!
 //! S9: `SCRIPT KILL` answers NOTBUSY before a script's first turn has ended. Neighbours: one long
 //! call of a script that has just begun, what ends within such a call, connections that come
@@ -23,8 +23,8 @@ const NOT_BUSY: &str = "NOTBUSY No scripts in execution right now.";
 /// Calls in a loop.
 const CALLS: u64 = 100;
 
-/// What is done again and again with `a` of 100 000 bytes, `j`, which is that as JSON, `m`, the
-/// same in MessagePack, and the tables `t` and `n`.
+/// What is done again and again. `a` has 100 000 bytes; `j` is that as JSON, `m` the same in
+/// MessagePack; `t` and `n` are tables.
 const WORKS: [&str; 24] = [
     "a:upper()",
     "a:lower()",
@@ -77,8 +77,8 @@ fn s20_turns_end_by_the_bytes_that_are_gone_over() {
 }
 
 /// Sends `script`, which takes a while, and SCRIPT KILL by another connection after `wait`, as soon
-/// as there is something to kill: how long after its beginning that is, and how long the script
-/// goes on then. `None` if it has ended before.
+/// as there is something to kill. Answers how long after the script's beginning that is, and how
+/// long the script goes on then. `None` if it has ended before.
 fn killed_after(served: &Served, script: &str, wait: Duration) -> Option<(Duration, Duration)> {
     let mut running = served.connect();
     let mut killer = served.connect();

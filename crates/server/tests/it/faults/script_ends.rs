@@ -1,11 +1,13 @@
-//! S4: an endless loop of `pcall(t)`, where `t` has a `__call` that loops, cannot be ended. Neighbours: every place that
-//! catches an error (handlers of `xpcall`, wrapped coroutines, `tostring`), within metamethods and comparisons.
+//! S4: an endless loop of `pcall(t)`, where `t` has a `__call` that loops, cannot be ended.
+//! Neighbours: every place that catches an error (handlers of `xpcall`, wrapped coroutines,
+//! `tostring`), within metamethods and comparisons.
 //!
-//! S9: `pcall` of an endless loop holds its thread after some seconds. Neighbours: coroutines within coroutines, loops in which
-//! commands are called.
+//! S9: `pcall` of an endless loop holds its thread after some seconds. Neighbours: coroutines
+//! within coroutines, loops in which commands are called.
 //!
-//! S20: a pattern that goes back and forth over a long string. Neighbours: other functions of `string` and `table` on large
-//! strings, the `..` of such, `gsub` and `gmatch` with and without callbacks.
+//! S20: a pattern that goes back and forth over a long string. Neighbours: other functions of
+//! `string` and `table` on large strings, the `..` of such, `gsub` and `gmatch` with and without
+//! callbacks.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -24,7 +26,7 @@ fn is_killed(served: &Served, script: &str) {
     running.stream.write_all(&request(&["EVAL", script, "0"])).expect("it is sent");
     let start = Instant::now();
     loop {
-        // Who comes while the thread that it would be served by is kept by the script tries again.
+        // The script may keep the thread that would serve the new connection: that one tries again.
         let mut killer = served.connect();
         killer.stream.set_read_timeout(Some(Duration::from_millis(500))).expect("an option");
         killer.stream.write_all(&request(&["SCRIPT", "KILL"])).expect("it is sent");

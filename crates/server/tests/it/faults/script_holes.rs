@@ -1,11 +1,13 @@
-//! S1: `unpack({1,2,3}, 0, 2147483647)` writes past Lua's stack. Neighbours: every function of a script that takes a range or
-//! a count (`table.insert` far before the start, `string.rep` of nothing, `select`, `concat`), and the holes of Lua 5.1 and its
-//! libraries that others had to close, each by its number.
+//! S1: `unpack({1,2,3}, 0, 2147483647)` writes past Lua's stack. Neighbours: every function of a
+//! script that takes a range or a count (`table.insert` far before the start, `string.rep` of
+//! nothing, `select`, `concat`). Also known holes of Lua 5.1 and its libraries, each by its number.
 //!
-//! S2: `cjson.decode` of 999 levels within 190 nested callbacks overflows the stack. Neighbours: chains of coroutines times
-//! chains of metamethods, patterns of many optional items, the encoders and converters within them.
+//! S2: `cjson.decode` of 999 levels within 190 nested callbacks overflows the stack. Neighbours:
+//! chains of coroutines times chains of metamethods, patterns of many optional items, the encoders
+//! and converters within them.
 //!
-//! C10: `unpack` of 7 999 arguments for a command, errors of scripts in the statistics, the metatable of the globals.
+//! C10: `unpack` of 7 999 arguments for a command, errors of scripts in the statistics, the
+//! metatable of the globals.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +74,8 @@ fn s1_holes_that_others_closed() {
     let script = "return {bit.tohex(0xabc, -2147483648), bit.tohex(0xabc, 2147483647), bit.tohex(1, -1), bit.tohex(65535, 4.5)}";
     let expected = ["00000ABC", "00000abc", "1", "ffff"].map(bulk).to_vec();
     assert_eq!(eval(client, script), Value::Array(expected));
-    // CVE-2025-46818: metatables of simple types, through which one script could act as another's user.
+    // CVE-2025-46818: metatables of simple types, through which one script could act as another's
+    // user.
     for value in ["''", "1", "true", "nil", "print", "coroutine.create(function() end)", "redis.call"] {
         let script = format!(
             "local m = getmetatable({value}) if m then m.__index = nil m.__add = function() return 'stolen' end end"
@@ -82,7 +85,8 @@ fn s1_holes_that_others_closed() {
         let script = format!("return tostring((pcall(function() return {value} + 'x' end)))");
         assert_eq!(eval(client, &script), bulk("false"), "{value}");
     }
-    // CVE-2025-46819: delimiters of long strings; their count cannot wrap around within a script's memory.
+    // CVE-2025-46819: delimiters of long strings; their count cannot wrap around within a script's
+    // memory.
     for count in [0, 1, 2, 254, 65_536, 1 << 20] {
         let level = format!("('='):rep({count})");
         let script = format!("return #loadstring('return [' .. {level} .. '[ab]' .. {level} .. ']')()");

@@ -1,7 +1,8 @@
-//! S5: one script makes the server hold gigabytes outside of Lua: a command's argument 3 000 times, `cmsgpack.unpack` of 60 MB,
-//! `struct.pack` of 2 000 long strings, 3 000 messages. Neighbours: what it writes, replies of commands, `gsub`, `rep`, `cjson`,
-//! several scripts at the same time, EXEC. The reply of one command is bounded while it is made: of
-//! each kind of collection and walk, one that removes what it answers, too.
+//! S5: one script makes the server hold gigabytes outside of Lua. A command's argument 3 000 times,
+//! `cmsgpack.unpack` of 60 MB, `struct.pack` of 2 000 long strings, 3 000 messages. Neighbours:
+//! what it writes, replies of commands, `gsub`, `rep`, `cjson`, several scripts at the same time,
+//! EXEC. The reply of one command is bounded while it is made. That holds for each kind of
+//! collection and walk, also where the command removes what it answers.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ fn is_refused(client: &mut Client, script: &str) {
 fn s5_a_script_has_one_budget() {
     let served = Served::start(1);
     let client = &mut served.connect();
-    // A message for nobody takes nothing.
+    // A message without subscribers takes nothing.
     let mut subscriber = served.connect();
     subscriber.say("SUBSCRIBE c");
     let before = peak_bytes();

@@ -1,8 +1,9 @@
-//! S11: `redis.acl_check_cmd('FLUSHALL')` says yes to a user that may not. Neighbours: keys, channels, subcommands, wrong counts
-//! of arguments, commands that there are not.
+//! S11: `redis.acl_check_cmd('FLUSHALL')` says yes to a user that may not. Neighbours: keys,
+//! channels, subcommands, wrong counts of arguments, commands that there are not.
 //!
-//! S12: `cjson.encode_max_depth(1) cjson.encode_number_precision(1)` change what others' scripts get. Neighbours: every
-//! option of `cjson`, the seed of `math.random`, a script that fails after it has set one.
+//! S12: `cjson.encode_max_depth(1) cjson.encode_number_precision(1)` change what others' scripts
+//! get. Neighbours: every option of `cjson`, the seed of `math.random`, a script that fails after
+//! it has set one.
 
 use firn_protocol::resp::Value;
 

@@ -1,8 +1,9 @@
-//! C3: while an endless script holds what others need, they wait without an end, it goes on when its client is gone, and SCRIPT
-//! KILL ends one of several. Neighbours: commands that need nothing of it, scripts and transactions that do, the parameter's two
-//! names, what is waited for for other reasons.
+//! C3: while an endless script holds what others need, they wait without an end. It goes on when
+//! its client is gone, and SCRIPT KILL ends one of several. Neighbours: commands that need nothing
+//! of it, scripts and transactions that do, the parameter's two names, waits for other reasons.
 //!
-//! C4: MONITOR shows neither EVAL nor what scripts call. Neighbours: a script that is begun again, one in a transaction, EVALSHA.
+//! C4: MONITOR shows neither EVAL nor what scripts call. Neighbours: a script that is begun again,
+//! one in a transaction, EVALSHA.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -84,7 +85,8 @@ fn c3_what_was_refused_keeps_no_lock() {
     }
 }
 
-/// Clients that wait for a key look again when databases change, and wait on where a script keeps it.
+/// Clients that wait for a key look again when databases change, and wait on where a script keeps
+/// it.
 #[test]
 fn c3_waiting_clients_wait_on_beside_a_script() {
     let served = Served::start(2);
@@ -127,7 +129,7 @@ fn c3_all_are_killed_and_one_ends_without_its_client() {
         client.stream.write_all(&request(&words)).expect("it is sent");
     }
     let is_held = |other: &mut Client, key: usize| {
-        // It cannot be had at once: somebody's script has it.
+        // It cannot be had at once: another client's script has it.
         other.stream.set_read_timeout(Some(Duration::from_millis(100))).expect("an option");
         other.stream.write_all(&request(&["SET", &key.to_string(), "v"])).expect("it is sent");
         let is_held = other.stream.peek(&mut [0]).is_err();
@@ -211,7 +213,8 @@ fn c4_monitors_see_scripts_as_by_redis() {
         }
         seen.push(lines);
     }
-    // A transaction that is done again shows its plain commands again; what its script does it does not.
+    // A transaction that is done again shows its plain commands again; what its script does it does
+    // not.
     seen.iter_mut().for_each(|lines| lines.retain(|line| !line.contains("INCR") || line.contains("EVAL")));
     assert_eq!(seen[1], seen[0]);
     assert!(seen[0].iter().any(|line| line == "0 lua \"set\" \"k\" \"v\""), "{:?}", seen[0]);

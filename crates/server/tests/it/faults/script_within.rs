@@ -1,7 +1,8 @@
 //! S9: a loop around `gmatch`, or `gsub` with a function or a table, kept its thread and was ended
-//! after 5 s: a turn that ended within the iterator began the script again, and it was never
-//! suspended after that. Neighbours: iterators of the script's own, metamethods, comparisons, all of
-//! them in coroutines and protected calls, commands that are called within them, commands that fail.
+//! after 5 s. A turn that ended within the iterator began the script again, and it was never
+//! suspended after that. Neighbours: iterators of the script's own, metamethods, comparisons, all
+//! of them in coroutines and protected calls. Also commands that are called within them, and
+//! commands that fail.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use super::turns::turns_given;
 /// How often each loop goes round.
 const ROUNDS: i64 = 40_000;
 
-/// Turns of others that each loop gives at least: the clock is looked at after 4 096 instructions,
+/// Turns of others that each loop gives at least. The clock is looked at after 4 096 instructions,
 /// of which each round has two or more.
 const TURNS_MIN: u64 = ROUNDS as u64 / 4096;
 
-/// What is between `local n = 0` and `return n`, and counts the rounds there; `s` is a text with as
+/// What is between `local n = 0` and `return n`, and counts the rounds there. `s` is a text with as
 /// many words as there are rounds.
 const LOOPS: [&str; 19] = [
     "for w in s:gmatch('%a') do n = n + 1 end",

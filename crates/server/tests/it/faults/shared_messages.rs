@@ -1,7 +1,7 @@
-//! S14: 50 subscribers that do not read and a message of 4 MB took 200 MB, below the limit of what
-//! each may leave unread. Neighbours, in `pub_sub` for both ways to the network: messages by
-//! patterns, of sharded channels, in both versions of the protocol, between small ones, while a
-//! reply is read.
+//! S14: 50 subscribers that do not read and a message of 4 MB took 200 MB, below the limit of
+//! unread bytes of each. Neighbours, in `pub_sub` for both ways to the network: messages by
+//! patterns, of sharded channels, in both versions of the protocol. Also between small ones, and
+//! while a reply is read.
 
 use firn_protocol::resp::Value;
 

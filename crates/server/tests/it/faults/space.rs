@@ -1,6 +1,8 @@
-//! P1: of 8 000 keys with values of 100 KB that were deleted one by one 823 MB stayed on disk of an empty database.
+//! P1: of 8 000 keys with values of 100 KB that were deleted one by one 823 MB stayed on disk of an
+//! empty database.
 //!
-//! Neighbours: UNLINK, expiry, expiry of short strings that no command meets, values that nothing overwrote, fields of a hash.
+//! Neighbours: UNLINK, expiry, expiry of short strings that no command meets, values that nothing
+//! overwrote, fields of a hash.
 
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,14 @@
-//! P5: INFO with 400 000 keys takes 44 ms, DBSIZE 179 ms. INFO answers from a count made in the background and tells its age;
-//! DBSIZE is exact. Neighbours: metrics, a database that was flushed, few keys, which are counted at once.
+//! P5: INFO with 400 000 keys takes 44 ms, DBSIZE 179 ms. INFO answers from a count made in the
+//! background and tells its age; DBSIZE is exact. Neighbours: metrics, a database that was flushed,
+//! few keys, which are counted at once.
 //!
 //! P12: one number for all memory. Neighbours: INFO, the metrics.
 //!
-//! C8: CLIENT PAUSE WRITE holds scripts that only read, keys are removed for having expired, and who is held is not counted.
+//! C8: CLIENT PAUSE WRITE holds scripts that only read, expired keys are removed, and clients that
+//! are held are not counted.
 //!
-//! P9: about 30 lines fewer than INFO of Redis has. Neighbours: every line that it tells without replicas and modules.
+//! P9: about 30 lines fewer than INFO of Redis has. Neighbours: every line that it tells without
+//! replicas and modules.
 //!
 //! C11: `rdb_changes_since_last_save` and `qbuf` of CLIENT LIST are 0.
 
@@ -33,7 +36,8 @@ fn p5_info_tells_keys_as_of_a_count_and_its_age() {
     assert_eq!(client.say("DEBUG POPULATE 900"), ok());
     assert_eq!(keys(client).as_deref(), Some("keys=900,expires=0,avg_ttl=0"));
     assert_eq!(info(client, "keyspace", "keys_counted_seconds_ago"), None, "few keys are counted at once");
-    // More than are counted at once: told as of the last count in the background, which INFO wishes for.
+    // More than are counted at once: told as of the last count in the background, which INFO wishes
+    // for.
     assert_eq!(client.say("DEBUG POPULATE 30000"), ok());
     until("they are counted", || {
         let told = keys(client).unwrap_or_default();

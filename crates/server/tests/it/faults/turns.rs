@@ -1,6 +1,10 @@
-//! S13: SETRANGE and BITOP of 512 MB, WATCH, DEL and MULTI of 500 000, ZADD of 300 000, LPOP of 300 000 and SUBSCRIBE to 500 000 stood half of
-//! the clients for 1 to 28 s. Neighbours: every command that goes over its arguments, an element's bytes or what a client has left
-//! here: MSET, MGET, EXISTS, SADD, HSET, RPUSH, SINTER, BITCOUNT, GET of a long string, the end of a connection.
+//! S13: these commands stood half of the clients for 1 to 28 s:
+//! - SETRANGE and BITOP of 512 MB
+//! - WATCH, DEL and MULTI of 500 000, ZADD of 300 000, LPOP of 300 000, SUBSCRIBE to 500 000
+//!
+//! Neighbours: every command that goes over its arguments, an element's bytes or what a client has
+//! left here: MSET, MGET, EXISTS, SADD, HSET, RPUSH, SINTER, BITCOUNT. Also GET of a long string,
+//! and the end of a connection.
 
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
@@ -19,12 +23,12 @@ pub(super) fn with_numbers(words: &[&str], each: &[&str], count: usize) -> Vec<S
     words.chain(repeated).collect()
 }
 
-/// Lets an action run that is called so and gives others so many turns at least, for each part of
-/// what was sent; looks at others meanwhile.
+/// Runs an action by its name, for each part of what was sent, and checks that it gives others at
+/// least so many turns. Looks at others meanwhile.
 pub(super) type Told<'t> = &'t mut dyn FnMut(&Served, &str, u64, &mut dyn FnMut());
 
 /// Runs actions on a server where others have a turn each time that the clock is looked at, and
-/// counts these turns: how long anything takes is another question. What is sent has so many parts.
+/// counts these turns. How long anything takes is another question. What is sent has so many parts.
 pub(super) fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
     let served = Served::with(ServeSettings { threads: 1, turn_us: 0, ..ServeSettings::default() });
     let mut other = served.connect();
@@ -53,8 +57,8 @@ pub(super) fn turns_told(info: Value) -> u64 {
     line.parse().expect("a number")
 }
 
-/// A command, what follows its words many times, and how many turns of others there are for each
-/// thousand times: some four for each time that all of it is gone over.
+/// A command, the words repeated after its own, and how many turns of others each thousand repeats
+/// give. That is some four for each time that all of it is gone over.
 pub(super) type Words = (&'static [&'static str], &'static [&'static str], u64);
 
 const CALLS: [Words; 20] = [
@@ -80,7 +84,8 @@ const CALLS: [Words; 20] = [
     (&["BLPOP"], &["q#"], 14),
 ];
 
-/// Commands on lists. What is scanned first is put in order by the engine, all of it: so they have a server of their own.
+/// Commands on lists. What is scanned first is put in order by the engine, all of it: so they have
+/// a server of their own.
 const OF_LISTS: [Words; 4] = [
     (&["RPUSH", "list"], &["e#"], 3),
     (&["LPOP", "list", "100000000"], &[], 3),
@@ -134,8 +139,8 @@ fn queue_and_leave(served: &Served, count: usize, told: Told<'_>) {
     });
 }
 
-/// What a user may do is asked for each key, here with forty patterns: of a command of its own, and
-/// of one that was queued.
+/// What a user may do is asked for each key, here with forty patterns. That is so for a command of
+/// its own, and for one that was queued.
 fn look_at_rights(served: &Served, count: usize, told: Told<'_>) {
     let (mut admin, mut client) = (served.connect(), served.connect());
     let patterns: Vec<String> = (0..40).map(|number| format!("~{number}:*")).collect();

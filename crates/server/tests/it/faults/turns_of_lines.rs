@@ -1,5 +1,5 @@
 //! S13: SWAPDB and FLUSHALL beside one BLPOP of 200 000 keys stood all clients of a thread for 1.5
-//! to 4 s, FLUSHALL beside a WATCH of 500 000 keys for 4 s, and RPUSH to one of the keys waited
+//! to 4 s. FLUSHALL beside a WATCH of 500 000 keys did so for 4 s. RPUSH to one of the keys waited
 //! until all others were left. Neighbours: FLUSHDB, watched keys where something stands and where
 //! nothing does, a watch that ends, lines of databases that are gone.
 //!

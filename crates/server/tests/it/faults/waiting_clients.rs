@@ -1,8 +1,9 @@
-//! C2: `BLPOP` waits; `RPUSH` and `LPOP` in one pipeline. The waiting client gets the element within the push, not the pusher's
-//! next command. Neighbours: `BLMOVE` and a chain of them, several waiting in line, `BZPOPMIN`, `BLMPOP` over two lists, a push
-//! inside MULTI and in a script, one who waits for another type, one whose connection or time ends.
+//! C2: `BLPOP` waits; `RPUSH` and `LPOP` in one pipeline. The waiting client gets the element
+//! within the push, not the pusher's next command. Neighbours: `BLMOVE` and a chain of them,
+//! several waiting in line, `BZPOPMIN`, `BLMPOP` over two lists, a push inside MULTI and in a
+//! script. Also a client that waits for another type, or whose connection or time ends.
 //!
-//! After FLUSHALL, FLUSHDB or SWAPDB those in line were served in another order.
+//! After FLUSHALL, FLUSHDB or SWAPDB waiting clients were served in another order.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -81,7 +82,8 @@ fn c2_those_in_line_are_served_in_their_order() {
     let served = Served::start(3);
     let pusher = &mut served.connect();
     let mut waiters: Vec<Client> = (0..6).map(|_| served.connect()).collect();
-    // The second waits for something else to stand there, and the third is gone when its turn comes.
+    // The second waits for something else to stand there, and the third is gone when its turn
+    // comes.
     let lines =
         ["BLPOP k 0", "BZPOPMIN k 0", "BLPOP k 0", "BLMOVE k d LEFT RIGHT 0", "BRPOP k x 0", "BLPOP k 0"];
     for (waiter, line) in waiters.iter_mut().zip(lines) {
@@ -224,7 +226,8 @@ fn c2_what_a_served_client_moves_serves_others() {
         assert_eq!(waiter.reply(), Some(bulk("x")));
     }
     assert_eq!(waiters[3].reply(), Some(array(&["d", "x"])));
-    // More destinations than are locked ahead: those left over lock for themselves, still within the push.
+    // More destinations than are locked ahead: those left over lock for themselves, still within
+    // the push.
     let mut many: Vec<Client> = (0..70).map(|_| served.connect()).collect();
     for (index, waiter) in many.iter_mut().enumerate() {
         wait(&served, waiter, &format!("BLMOVE a to{index} LEFT LEFT 0"));
@@ -247,7 +250,8 @@ fn c2_a_list_that_came_first_is_taken_first() {
         assert_eq!(waiter.reply(), Some(Value::Array(vec![bulk("b"), array(&["1"])])));
         assert_eq!(pusher.say("DEL a b"), Value::Integer(1));
     }
-    // What a transaction pushes and takes away again nobody sees; of two lists the one that is named first is taken (P6).
+    // No client sees what a transaction pushes and takes away again; of two lists the one that is
+    // named first is taken (P6).
     wait(&served, waiter, "BLPOP a b 0");
     pipeline(pusher, &["MULTI", "RPUSH a 1", "DEL a", "EXEC"]);
     pipeline(pusher, &["MULTI", "RPUSH b 1", "RPUSH a 2", "EXEC"]);

@@ -1,6 +1,7 @@
 use super::{Template, compare, moment, same, seed};
 
-/// Offsets around 524 288 are where a string outgrows its record, those around 8 388 608 where a second block begins.
+/// Offsets around 524 288 are where a string outgrows its record, those around 8 388 608 where a
+/// second block begins.
 const BITMAPS: &[Template] = &[
     same("SET K V"),
     same("APPEND K V"),

@@ -41,7 +41,7 @@ const LISTS: &[Template] = &[
     same("BLMPOP x|-1 2 K K LEFT"),
     same("BLMPOP 0 0|x|-1|5 K K LEFT"),
     same("BLMPOP 0 1 K foo"),
-    // Inside of MULTI nobody waits.
+    // Inside of MULTI no command waits.
     same("MULTI; LPUSH K M M; BLPOP K K 0|0.1; BRPOP K K K 0; EXEC"),
     same("MULTI; BLMOVE K K LEFT|RIGHT LEFT|RIGHT 0; BRPOPLPUSH K K 0; EXEC"),
     same("MULTI; BLMPOP 0 2 K K LEFT|RIGHT [COUNT I]; LRANGE K 0 -1; EXEC"),

@@ -1,7 +1,7 @@
 //! The same commands to Firn and to a real redis-server, whose replies must be the same.
 //!
-//! Commands are drawn at random from templates over few keys, so that types meet, keys vanish and errors happen. A template
-//! is a line of words, some of which stand for something drawn:
+//! Commands are drawn at random from templates over few keys, so that types meet, keys vanish and
+//! errors happen. A template is a line of words, some of which stand for something drawn:
 //!
 //! ```text
 //!   K     a key of any type           I     a small integer, sometimes none
@@ -93,7 +93,8 @@ const KEYS: &[Template] = &[
     same("COPY K K [REPLACE]"),
     same("COPY K K DB 3 [REPLACE]"),
     same("MOVE K 3"),
-    // Whether one time from now on is later than another hangs on the millisecond: times are compared as they are.
+    // Whether one time from now on is later than another hangs on the millisecond: times are
+    // compared as they are.
     same("PEXPIRE K 1000000 [NX|XX]"),
     same("EXPIRE K 100000000 [NX|XX]"),
     same("EXPIREAT K 33000000000|34000000000 [NX|XX|GT|LT]"),
@@ -113,9 +114,9 @@ const KEYS: &[Template] = &[
 /// Commands of a round where there are many, by each protocol.
 const ROUND_COMMANDS: usize = 300;
 
-/// Draws `count` commands from `templates` and from [`KEYS`], some of them between MULTI and EXEC, and compares every reply.
-/// `FIRN_ROUNDS` asks for so many rounds instead, each shorter, on emptied servers and with a seed
-/// of its own.
+/// Draws `count` commands from `templates` and from [`KEYS`], some of them between MULTI and EXEC,
+/// and compares every reply. `FIRN_ROUNDS` asks for so many rounds instead, each shorter, on
+/// emptied servers and with a seed of its own.
 fn compare(seed: u64, templates: &[Template], count: usize) {
     let servers = (RedisServer::start(), Served::start(2));
     let rounds = rounds();
@@ -178,7 +179,8 @@ fn difference(
     None
 }
 
-/// How many arrays that are none the last reply has: as a [`Value`] they are what strings are that are none.
+/// How many arrays that are none the last reply has: as a [`Value`] they are what strings are that
+/// are none.
 fn null_arrays(client: &Client) -> usize {
     client.raw.windows(5).filter(|bytes| bytes == b"*-1\r\n").count()
 }

@@ -1,4 +1,4 @@
-//! Who a client is and what it may do: dialogues of several connections, the same with both servers.
+//! A client's user and its rights: dialogues of several connections, the same with both servers.
 
 use firn_protocol::resp::Value;
 
@@ -30,7 +30,8 @@ fn compare(dialogue: &str) {
     }
 }
 
-/// A reply without what two servers cannot have in common: numbers of connections, descriptions, ages.
+/// A reply without what two servers cannot have in common: numbers of connections, descriptions,
+/// ages.
 fn settled(reply: Value) -> Value {
     let is = |value: &Value, word: &str| matches!(value, Value::Bulk(bytes) if bytes == word.as_bytes());
     let settle = |values: Vec<Value>| {

@@ -66,14 +66,15 @@ const SORTED_SETS: &[Template] = &[
     same("BZPOPMIN K K x|-1"),
     same("BZMPOP x|-1 2 K K MIN"),
     same("BZMPOP 0 0|x|-1|5 K K MIN"),
-    // Inside of MULTI nobody waits.
+    // Inside of MULTI no command waits.
     same("MULTI; ZADD K F M F M; BZPOPMIN K K 0|0.1; BZPOPMAX K K K 0; EXEC"),
     same("MULTI; BZMPOP 0 2 K K MIN|MAX [COUNT I]; ZRANGE K 0 -1 WITHSCORES; EXEC"),
     same("MULTI; ZADD K 1 M 2 M 3 M; ZREMRANGEBYRANK K 0 1; ZPOPMAX K; ZRANK K M; ZRANGE K 0 -1; EXEC"),
     same("MULTI; DEL K; ZADD K 1 M 2 M; ZUNIONSTORE K 2 K K; ZRANGE K 0 -1 REV WITHSCORES; EXEC"),
 ];
 
-/// Ranges of names, which should have one score: what they mean where they have several is what Redis does with small sets.
+/// Ranges of names, which should have one score: what they mean where they have several is what
+/// Redis does with small sets.
 const NAMES: &[Template] = &[
     same("ZADD K 0 M"),
     same("ZADD K 0 M 0 M 0 M 0 M 0 M 0 M 0 M"),
@@ -103,7 +104,8 @@ fn ranges_of_names_answer_as_in_redis() {
     compare(seed(), NAMES, 6000);
 }
 
-/// Requests that answer scores, of a sorted set `z` whose one member `m` has the score that is set first.
+/// Requests that answer scores, of a sorted set `z` whose one member `m` has the score that is set
+/// first.
 const SCORES: &[&str] = &[
     "ZSCORE z m",
     "ZMSCORE z m x",

@@ -1,4 +1,5 @@
-//! What counts as a change for who watches a key: each command of a list by another client, the same with both servers.
+//! What counts as a change for a client that watches a key: each command of a list by another
+//! client, the same with both servers.
 
 use firn_protocol::resp::Value;
 

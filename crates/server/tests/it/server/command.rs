@@ -4,7 +4,8 @@ use firn_protocol::resp::Value;
 use super::super::client::{Client, Served, bulk, error};
 use super::super::reference::RedisServer;
 
-/// The description of one command, without what the table does not know: tips, notes, subcommands that are not offered.
+/// The description of one command, without what the table does not know: tips, notes, subcommands
+/// that are not offered.
 fn stripped(reply: Value) -> Value {
     let Value::Array(mut parts) = reply else { return reply };
     if parts.len() != 10 {
@@ -181,7 +182,8 @@ fn commands_are_documented() {
     assert_eq!(lines[0], Value::Simple(first.into()));
 }
 
-/// What cannot be called is refused by name, is nothing to COMMAND INFO, and documented with the reason.
+/// What cannot be called is refused by name, is nothing to COMMAND INFO, and documented with the
+/// reason.
 #[test]
 fn what_is_not_offered_is_documented_with_the_reason() {
     let served = Served::start(1);

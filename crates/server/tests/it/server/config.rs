@@ -25,7 +25,8 @@ fn defaults_are_those_of_redis() {
     let served = Served::start(2);
     let theirs = pairs(redis.connect().say("CONFIG GET *"));
     let ours = pairs(served.connect().say("CONFIG GET *"));
-    // What differs on purpose: where and how this server runs, that every write is logged, and files that it does not have.
+    // What differs on purpose: where and how this server runs, that every write is logged, and
+    // files that it does not have.
     let differs = [
         "appenddirname",
         "appendfilename",
@@ -49,7 +50,8 @@ fn defaults_are_those_of_redis() {
     assert!(unknown.is_empty(), "names of Redis that are not known: {unknown:?}");
 }
 
-/// What nobody can change, or has no effect here, is refused and kept as by Redis.
+/// A parameter that no client can change, or that has no effect here, is refused and kept as by
+/// Redis.
 #[test]
 fn names_without_effect_are_set_and_refused_as_by_redis() {
     let redis = RedisServer::start();

@@ -90,7 +90,7 @@ fn keys_are_added_where_nothing_stands_as_by_redis() {
     ] {
         assert_eq!(ours.say(request), theirs.say(request), "{request}");
     }
-    // Who watches one of the keys is told.
+    // A client that watches one of the keys is told.
     let other = &mut served.connect();
     other.say("WATCH new:5");
     assert_eq!(ours.say("SELECT 0"), ok());

@@ -173,7 +173,7 @@ fn a_key_that_expired_is_counted_once() {
     let served = Served::start(2);
     let (client, other) = (&mut served.connect(), &mut served.connect());
     let expired = |client: &mut Client| number(client, "stats", "expired_keys");
-    // While it is not removed, whoever looks for it and how often.
+    // While it is not removed, whichever command looks for it and how often.
     client.say("DEBUG SET-ACTIVE-EXPIRE 0");
     for name in ["got", "listed", "scanned", "set", "watched"] {
         client.say(&format!("SET {name} v PX 1"));
@@ -208,7 +208,8 @@ fn a_key_that_expired_is_counted_once() {
     assert_eq!(client.say("EXEC"), Value::Array(vec![Value::Simple("PONG".into())]));
     client.say("MGET got listed scanned set watched");
     assert_eq!((client.say("EXISTS hash"), expired(client)), (Value::Integer(0), 7));
-    // Who still reads a moment at which it was there finds it again and again, after it was removed too.
+    // A script that still reads a moment at which it was there finds it again and again, after it
+    // was removed too.
     client.say("SET read v PX 1");
     std::thread::sleep(Duration::from_millis(50));
     let script = "local s = redis.call('TIME') repeat redis.call('EXISTS', KEYS[1]) local n = redis.call('TIME') \
@@ -216,7 +217,7 @@ fn a_key_that_expired_is_counted_once() {
     client.call(&["EVAL_RO", script, "1", "read"]);
     removed(&served);
     assert_eq!(expired(client), 8);
-    // Collections go and are counted though nobody looks for them.
+    // Collections go and are counted though no command looks for them.
     for line in ["RPUSH list a", "PEXPIRE list 1"] {
         client.say(line);
     }
@@ -224,7 +225,8 @@ fn a_key_that_expired_is_counted_once() {
     assert_eq!(expired(client), 9);
 }
 
-/// What a counter of keys that is exact would cost: asking whether a key is there, beside a SET (docs/decisions/0023-commands.md).
+/// What a counter of keys that is exact would cost: asking whether a key is there, beside a SET
+/// (docs/decisions/0023-commands.md).
 #[test]
 #[ignore = "prints figures; seconds"]
 fn figures_of_an_exact_counter() {

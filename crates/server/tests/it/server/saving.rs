@@ -80,7 +80,7 @@ fn debug_has_what_tests_need() {
     client.say("SET k v");
     let Value::Simple(text) = client.say("DEBUG OBJECT k") else { panic!("a line") };
     assert!(text.contains("refcount:1 encoding:raw serializedlength:"), "{text}");
-    // What has expired stays until somebody asks, and is not found.
+    // What has expired stays until a command asks, and is not found.
     let long = "x".repeat(100_000);
     assert_eq!(client.say("DEBUG SET-ACTIVE-EXPIRE 0"), ok());
     client.call(&["SET", "long", &long, "PX", "1"]);

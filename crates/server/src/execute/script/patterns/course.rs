@@ -112,8 +112,8 @@ impl Course {
         Ok(progress)
     }
 
-    /// Finds the next match; how many parts of `found` it fills, 0 if no match is left. `None` if it
-    /// cannot be answered at once: a turn is over, something is wrong, or much memory is needed.
+    /// Finds the next match; how many parts of `found` it fills, 0 if no match is left. `None` if
+    /// it cannot be answered at once: a turn is over, something is wrong, or much memory is needed.
     pub(super) fn advance_at_once(
         &mut self,
         text: &[u8],

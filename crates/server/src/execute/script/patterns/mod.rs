@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   find, match, replace by a text ─► the answer
-//!   walk, replace by others ─► a step: called again and again ─► the next match, at once where it comes soon
+//!   walk, replace by others ─► a step: called again and again ─► the next match, if soon, at once
 //!   each of them, at the end of a turn ─┬─► it is suspended, and the search goes on between turns
-//!                                       └─► Lua cannot suspend it: it goes on, and is suspended after it
+//!                                       └─► Lua cannot suspend it: it goes on, is suspended later
 //! ```
 
 mod class;
