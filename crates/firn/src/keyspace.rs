@@ -10,8 +10,8 @@ use crate::{Db, Scan};
 
 /// One keyspace of a [`Db`]: where reads look, as of which point, and how writes are done.
 ///
-/// A few words that borrow the database; made anew for each use ([`Db::in_keyspace`]) or kept while
-/// the database lives. Calls block, and borrow a session from the database's pool.
+/// A few machine words that borrow the database; made anew for each use ([`Db::in_keyspace`]) or
+/// kept while the database lives. Calls block, and borrow a session from the database's pool.
 ///
 /// ```
 /// # fn main() -> firn::Result<()> {

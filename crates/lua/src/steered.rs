@@ -82,7 +82,7 @@ impl Turn {
     }
 }
 
-/// What a function of C calls that does what a function of Rust says.
+/// A function of Rust in the form that functions of C call.
 #[derive(Clone, Debug)]
 pub struct Steered {
     stacked: Function,
@@ -90,7 +90,7 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Does what `f` says, which is called with the arguments.
+    /// Calls `f` with the arguments, and does what it answers.
     ///
     /// In `f` the caller stands at level 2 of the stack.
     ///
@@ -111,8 +111,7 @@ impl Steered {
     }
 }
 
-/// A function that is called with whatever it is called with, and then does what `f` says: see
-/// [`Steered::new`].
+/// A function of Lua that takes any arguments and does what `f` answers: see [`Steered::new`].
 ///
 /// # Errors
 /// What the interpreter says: no memory.

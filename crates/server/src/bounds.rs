@@ -1,8 +1,8 @@
-//! What clients size, and how far: the one list of it.
+//! Bounds on what clients size: the one list of them.
 //!
-//! The constants here are those that hold the bounds. `table` lists them with the settings'
-//! defaults and what comes of more; its test makes a table of SECURITY.md of it. Those of scripts
-//! are in `scripts`.
+//! The constants here hold the bounds. `table` lists them with the settings' defaults and what
+//! comes of more; its test makes a table of SECURITY.md of it. The bounds of scripts are in
+//! `scripts`.
 
 mod scripts;
 #[cfg(test)]

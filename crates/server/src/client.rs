@@ -103,7 +103,7 @@ pub(crate) struct ClientAddress {
     pub(crate) number: u64,
 }
 
-/// How another client ends one's waiting.
+/// How CLIENT UNBLOCK ends a client's waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unblock {
     /// As if its time were over.

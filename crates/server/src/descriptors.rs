@@ -1,4 +1,4 @@
-//! Descriptors of the process, and what has how many of them: its limit is the sum.
+//! How the descriptors of the process are shared out: the shares add up to its limit.
 //!
 //! ```text
 //!   limit (ulimit -n) = server's own + files that the engine has open for reading + clients

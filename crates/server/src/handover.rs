@@ -61,7 +61,7 @@ pub(crate) struct Handed {
     look: Arc<Look>,
 }
 
-/// The side of the command that allowed it.
+/// The same look, as the command that allowed it sees it.
 #[derive(Debug)]
 pub(crate) struct Look {
     /// `None`: the locks were let go of, and the client takes its own.

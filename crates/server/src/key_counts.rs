@@ -36,12 +36,12 @@ const SHARE: u64 = 10;
 pub(crate) struct KeyCount {
     pub(crate) keys: u64,
     pub(crate) expiring: u64,
-    /// Milliseconds that those that expire have left, together.
+    /// Milliseconds that the expiring keys have left, together.
     left_ms: u64,
 }
 
 impl KeyCount {
-    /// Milliseconds that those that expire have left on average.
+    /// Milliseconds that the expiring keys have left on average.
     pub(crate) fn left_ms_mean(&self) -> u64 {
         self.left_ms.checked_div(self.expiring).unwrap_or(0)
     }

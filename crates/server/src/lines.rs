@@ -15,9 +15,9 @@ use firn_format::datatype::UserKey;
 use crate::client::ClientAddress;
 use crate::store::Databases;
 
-/// The key that a line is for: of the database that an index means.
+/// The key that a line is for, in the database that an index means.
 ///
-/// As the engine has it, but with the index in the place of the database's identity.
+/// Encoded as the engine has it, but with the index in the place of the database's identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LineKey(Vec<u8>);
 

@@ -1,16 +1,16 @@
-//! CLIENT PAUSE: clients that wait until they may go on.
+//! CLIENT PAUSE: clients wait until it is over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use firn_protocol::command::{Command, CommandId, Flag, Group, id_of};
 
-/// Whose commands wait.
+/// Which commands wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Paused {
-    /// Those that may write.
+    /// Commands that may write.
     Writes,
-    /// All.
+    /// All commands.
     All,
 }
 

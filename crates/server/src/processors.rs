@@ -11,15 +11,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// The processors of this process, one for each worker or all for every one.
 #[derive(Debug)]
 pub(crate) struct Processors {
-    /// Those that the process was let run on; `None` if the system does not say.
+    /// Processors that the process may run on; `None` if the system does not say.
     all: Option<CpuSet>,
     /// By worker; empty if workers are not pinned.
     each: Vec<CpuSet>,
 }
 
 impl Processors {
-    /// Those that the calling thread may run on, shared out among `workers` if that is `wanted` and
-    /// there are as many.
+    /// The processors that the calling thread may run on, shared out among `workers` if that is
+    /// `wanted` and there are as many.
     pub(crate) fn share_out(workers: usize, wanted: bool) -> Self {
         let all = sched_getaffinity(None).ok();
         let of_worker = |processor| {

@@ -1,4 +1,4 @@
-//! What was deleted and waits for its parts to be deleted too.
+//! Deleted collections and databases whose parts are still to be deleted.
 //!
 //! The keyspace `purges` says so durably, but reading it again and again would pass over everything
 //! that was purged before. So a command that deletes also puts it here. The keyspace is read when a

@@ -14,7 +14,7 @@ pub struct ServeSettings {
     pub bind: IpAddr,
     /// Port to listen on; 0 = one that is free. Default 6379.
     pub port: u16,
-    /// The database's directory, as clients are told that ask for it. Default: none.
+    /// The database's directory, as clients that ask for it are told. Default: none.
     pub dir: PathBuf,
     /// Workers, each a thread with its own connections. Default 1; at least 1.
     pub threads: usize,
@@ -65,7 +65,7 @@ pub struct ServeSettings {
     /// The folder that backups are made in when that is asked for by HTTP, an absolute path on the
     /// database's file system. Default: none, and no backups.
     pub backup_dir: Option<PathBuf>,
-    /// How lines of the log look, which goes to standard error. Default text.
+    /// Format of the log, which goes to standard error. Default text.
     pub log_format: LogFormat,
     /// What is logged. Default: nothing.
     pub log_level: LogLevel,

@@ -1,4 +1,4 @@
-//! Components in place of the defaults: storage, clock, and what code gives records their meaning.
+//! Components in place of the defaults: storage, clock, filters, extractors, executor.
 
 use std::sync::Arc;
 

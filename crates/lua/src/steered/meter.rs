@@ -20,8 +20,8 @@ use super::place::Place;
 /// millisecond of what is slow.
 const METERED_BYTES: usize = 64 << 10;
 
-/// Bytes that functions have gone over since it was last asked whether to go on, and where the
-/// coroutine stands that runs. One for each [`Lua`].
+/// Bytes that functions have gone over since the last question whether to go on, and the [`Place`]
+/// of the running coroutine. One for each [`Lua`].
 #[derive(Debug, Default)]
 pub struct Meter {
     bytes: Cell<usize>,
@@ -61,7 +61,7 @@ impl Meter {
         self.spend(METERED_BYTES);
     }
 
-    /// Where the coroutine stands that runs.
+    /// The state of the running coroutine.
     pub fn place(&self) -> &Place {
         &self.place
     }

@@ -1,4 +1,4 @@
-//! Where the coroutine stands that runs: whether Lua can suspend it there.
+//! Whether Lua can suspend the running coroutine where it stands.
 //!
 //! Lua 5.1 suspends nothing below a metamethod, below what `for` calls, or below a function of C
 //! that calls one of Lua. It counts such calls, and refuses with an error that ends the coroutine.
@@ -36,8 +36,7 @@ struct Head {
     hook: *const c_void,
 }
 
-/// What is known of the coroutine that runs, as the function of this crate has seen it that was
-/// called last.
+/// The state of the running coroutine, as the last called function of this crate has seen it.
 #[derive(Debug, Default)]
 pub struct Place {
     is_fixed: Cell<bool>,

@@ -67,9 +67,9 @@ impl<S> Kept<S> {
     }
 }
 
-/// A function that goes on with a search, and what stands for it: see [`Seek`].
+/// A function that goes on with a search, and the value that stands for the search: see [`Seek`].
 ///
-/// `slow` is called with the latter, and with the argument where the function `takes` one: no more
+/// `slow` is called with that value, and with the argument where the function `takes` one: no more
 /// than that is looked at.
 ///
 /// # Errors

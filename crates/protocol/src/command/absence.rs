@@ -9,7 +9,7 @@
 pub struct Absence {
     /// What people call it.
     pub feature: &'static str,
-    /// What is so, one short sentence without a full stop: the reason of its commands.
+    /// Why its commands are not offered, one short sentence without a full stop.
     pub reason: &'static str,
     /// What can be done instead, one sentence.
     pub instead: &'static str,

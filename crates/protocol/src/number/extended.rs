@@ -47,10 +47,10 @@ impl Extended {
     /// The number 0.
     pub const ZERO: Self = Self::Finite { mantissa: BigInt::ZERO, exponent: 0 };
 
-    /// The number nearest to what `text` says, with or without a sign. Decimal has or has not a
-    /// fraction and an exponent, hexadecimal (`0x1.8p3`) a fraction and a power of 2; `inf` and
-    /// `infinity` are read too. `None` for anything else, for what is too great, and for what is
-    /// nearer to 0 than to any other number without being 0.
+    /// The number nearest to what `text` says, with or without a sign. A decimal number may have a
+    /// fraction and an exponent, a hexadecimal one (`0x1.8p3`) a fraction and a power of 2. `inf`
+    /// and `infinity` are read in any case. `None` for anything else, for what is too great, and
+    /// for what is nearer to 0 than to any other number without being 0.
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             return None;

@@ -194,7 +194,7 @@ impl<'a> Reply<'a> {
     }
 
     /// Begins an array, set or map whose length is not known yet; values follow, then
-    /// [`finish_array`](Self::finish_array) or one of its sisters.
+    /// [`finish_array`](Self::finish_array) or its like for sets and maps.
     pub fn mark(&self) -> Mark {
         Mark(self.out.len())
     }

@@ -82,7 +82,7 @@ impl<'a> Arguments<'a> {
             .map(move |span| bytes.get(span.start as usize..span.end as usize).unwrap_or_default())
     }
 
-    /// Those from `first` on.
+    /// The arguments from `first` on.
     pub fn from(&self, first: usize) -> Self {
         Self { bytes: self.bytes, spans: self.spans.get(first..).unwrap_or_default() }
     }
@@ -146,10 +146,11 @@ impl std::error::Error for ProtocolError {}
 /// Takes requests out of a stream of bytes, one after the other.
 ///
 /// Owned by one connection. Remembers how far it came, so that each byte is looked at once however
-/// the stream is cut. After an error nothing more can be parsed: the stream has lost its rhythm.
+/// the stream is cut. After an error nothing more can be parsed: the beginning of the next request
+/// is unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Parser {
-    /// Bytes of this request that are behind us.
+    /// Bytes of this request that were parsed.
     at: usize,
     /// Arguments still to come; `None` before their number is known.
     missing: Option<usize>,
@@ -246,8 +247,8 @@ impl Parser {
         Ok(None)
     }
 
-    /// The line that begins where we are, without its first byte and its end; `None` if its end has
-    /// not come.
+    /// The line that begins at `at`, without its first byte and its end; `None` if its end has not
+    /// come.
     #[inline]
     fn line<'a>(
         &mut self,

@@ -1,4 +1,4 @@
-//! What a user has, in the order it was given, each thing once.
+//! Passwords, patterns and rules of a user, in the order they were given, each once.
 
 use std::collections::BTreeMap;
 

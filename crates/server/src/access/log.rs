@@ -1,4 +1,4 @@
-//! What was refused lately.
+//! Requests that were refused lately: the list of ACL LOG.
 
 use std::collections::VecDeque;
 

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes of a digest.
 const DIGEST_BYTES: usize = 32;
 
-/// What is known of a password.
+/// What is kept of a password: its SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Digest([u8; DIGEST_BYTES]);
 

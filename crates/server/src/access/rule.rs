@@ -7,7 +7,7 @@ use super::password::Digest;
 use super::user::{KeyRights, User};
 use crate::bounds::KEPT_PATTERN_BYTES_MAX;
 
-/// Why a rule is none.
+/// Why a rule is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Syntax,

@@ -44,7 +44,7 @@ pub(crate) enum Denied {
     Command,
     /// The key at this position.
     Key(usize),
-    /// The keys, which cannot be told.
+    /// The keys, which are unknown.
     UnknownKeys,
     /// The channel at this position.
     Channel(usize),

@@ -18,8 +18,8 @@ pub(crate) const SCRIPTS_AT_ONCE_MAX: usize = 64;
 /// Scripts of EVAL that are kept; the one that was not run for longest goes when there are more.
 pub(crate) const EVALUATED_MAX: usize = 500;
 
-/// Memory of scripts of EVAL; the same when they take more. One that takes more by itself is not
-/// kept.
+/// Memory of scripts of EVAL; the same when they take more. A script that takes more by itself is
+/// not kept.
 pub(crate) const EVALUATED_BYTES_MAX: usize = 64 << 20;
 
 /// Memory of scripts of SCRIPT LOAD.

@@ -1,4 +1,4 @@
-//! What people and programs are told of a connection.
+//! A connection as CLIENT LIST and the log describe it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;

@@ -49,7 +49,7 @@ async fn del(call: &mut Call<'_>) -> Result<()> {
     let mut words = call.arguments.from(1);
     let mut count = 0;
     while !words.is_empty() {
-        // One that was named before is gone already for those that come later.
+        // A key that was named before is gone already when it is named again.
         let mut keys = call.some_keys(words)?;
         keys.sort_unstable_by(|a, b| a.bytes().cmp(b.bytes()));
         keys.dedup();

@@ -1,4 +1,4 @@
-//! Places in what has an order, as clients count them.
+//! Indexes as clients count them: negative ones from the end.
 
 use std::ops::Range;
 

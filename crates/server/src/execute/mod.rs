@@ -7,7 +7,7 @@
 //! ```
 //! A command is a function of a [`Call`]: it reads and writes in the call's transaction and appends
 //! its reply. It takes no locks and commits nothing, so that EXEC and scripts run the same
-//! functions one after the other. One that fails has written nothing.
+//! functions one after the other. A command that fails has written nothing.
 
 mod request;
 mod prefetch;

@@ -1,4 +1,4 @@
-//! What the commands that take from the first of several keys are asked for.
+//! Arguments of commands that take elements from the first of several keys.
 
 use std::ops::Range;
 

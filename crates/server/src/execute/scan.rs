@@ -1,6 +1,6 @@
 //! Walking over the keys of a database.
 //!
-//! Keys of a slot lie in the order of their hashes. So a cursor is a slot and a hash, `slot << 32 |
+//! Keys of a slot lie in the order of their hashes. So a cursor is a slot and a hash: `slot << 32 |
 //! hash`. The server remembers nothing of a walk, and keys that come or go meanwhile do not disturb
 //! it. A step never ends between keys of one hash.
 

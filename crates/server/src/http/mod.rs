@@ -42,7 +42,7 @@ use crate::bounds::HTTP_CONNECTIONS_MAX;
 use crate::net::Alarm;
 use connection::Connection;
 
-/// How many are accepted before those that are there go on.
+/// Connections that are accepted before the present ones go on.
 const ACCEPTED_AT_ONCE: usize = HTTP_CONNECTIONS_MAX / 2;
 
 /// How long it is waited without looking at what has become late.

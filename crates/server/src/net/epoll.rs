@@ -1,4 +1,4 @@
-//! Sockets by epoll, edge by edge.
+//! Sockets by epoll, edge-triggered.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};

@@ -27,7 +27,7 @@ fn note_failure(failures: &mut Option<(u64, Errno)>, why: Errno) {
     *failures = Some((count + 1, why));
 }
 
-/// What happened, told by [`Sockets::wait`].
+/// What happened, as [`Sockets::wait`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A connection waits to be accepted.
@@ -40,7 +40,7 @@ pub(crate) enum Event {
     Woken,
 }
 
-/// What [`Sockets::receive`] came to.
+/// The outcome of [`Sockets::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// So many bytes were appended.
@@ -51,7 +51,7 @@ pub(crate) enum Received {
     End,
 }
 
-/// What [`Sockets::send`] came to.
+/// The outcome of [`Sockets::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// The buffer is empty.

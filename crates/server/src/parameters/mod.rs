@@ -48,7 +48,7 @@ impl Parameter {
     }
 }
 
-/// The values of all parameters. Those that are asked for often are numbers beside.
+/// The values of all parameters. The ones that are read often are kept as numbers beside the map.
 #[derive(Debug)]
 pub(crate) struct Parameters {
     values: RwLock<BTreeMap<&'static str, Vec<u8>>>,

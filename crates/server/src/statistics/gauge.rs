@@ -1,8 +1,8 @@
-//! What workers have at the moment, where it is not worth asking them.
+//! Current values of each worker, which are read without asking it.
 
 use super::Count;
 
-/// What is had. Each worker sets its own when it changes, or looks it up each second.
+/// A current value. Each worker sets its own when it changes, or each second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Gauge {

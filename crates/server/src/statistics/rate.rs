@@ -9,7 +9,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Notes that are kept: the rate is that of the last second and a half.
 const NOTES: usize = 16;
 
-/// How far three counters had come when.
+/// Past values of three counters, each with its time.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     notes: VecDeque<(Duration, [u64; 3])>,

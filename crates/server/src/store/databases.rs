@@ -56,8 +56,7 @@ impl Databases {
         (0..).zip(&self.by_index).find(|(_, database)| database.id == id).map(|(index, _)| index)
     }
 
-    /// Databases that an index meant `before` and none means now, with those that are in their
-    /// places.
+    /// Databases that an index meant `before` and none means now, each with the one in its place.
     pub(crate) fn flushed_since(&self, before: &Self) -> Vec<(DatabaseId, DatabaseId)> {
         let pairs = before.by_index.iter().zip(&self.by_index);
         let flushed = pairs.filter(|(before, _)| self.with_id(before.id).is_none());

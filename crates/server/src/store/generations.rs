@@ -1,7 +1,7 @@
 //! Numbers for new collections, never given twice.
 //!
-//! The catalog holds a ceiling: what is below may have been given. It is raised by many at once and
-//! long before it is reached, so that a crash loses numbers and gives none again.
+//! The catalog holds a ceiling: numbers below it may have been given. It is raised in large steps,
+//! long before it is reached. So a crash loses numbers, but none is given again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -24,10 +24,10 @@ struct State {
     is_raising: bool,
 }
 
-/// What [`Generations::next`] comes to.
+/// The outcome of [`Generations::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextGeneration {
-    /// Yours alone.
+    /// The caller's alone.
     Given(Generation),
     /// Write this ceiling to the catalog, say [`Generations::raised`], and ask again.
     Raise(Generation),

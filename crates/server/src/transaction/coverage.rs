@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use firn_engine::KeyspaceId;
 
-/// Why a unit (EXEC, a script) cannot be finished as it was begun. Nothing of it is written.
+/// Why an attempt at a unit (EXEC, a script) cannot be finished. Nothing of it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
     /// It touches what it has not named: again, under all locks there are.

@@ -21,8 +21,7 @@ const GLANCE_BYTES_MAX: usize = 256 << 10;
 
 /// A walk over a range of keys.
 ///
-/// Sees what was there when it was opened, own writes included; what is written later it does not
-/// see.
+/// Sees what was there when it was opened, own writes included, and nothing that is written later.
 pub(crate) struct Cursor {
     worker: Rc<Worker>,
     scan: Box<dyn Scan>,

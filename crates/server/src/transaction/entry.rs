@@ -13,8 +13,8 @@ use crate::worker::Turns;
 
 /// A key and its record, as it was read.
 ///
-/// 1. What has expired is as if it were not there, and still has to be replaced with care: its
-///    parts are.
+/// 1. What has expired counts as missing. It still has to be replaced with care, since its parts
+///    exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Key,

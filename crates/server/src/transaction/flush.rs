@@ -1,4 +1,4 @@
-//! Databases as wholes.
+//! Databases of a transaction: looked up, flushed, swapped.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -87,13 +87,13 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    /// One that may write: the caller holds the locks of every key it will name, until it is
-    /// committed or dropped. Indexes mean `databases` in it, by which those keys were named.
+    /// A transaction that may write: the caller holds the locks of every key it will name, until it
+    /// is committed or dropped. Indexes mean `databases` in it, by which those keys were named.
     pub(crate) fn locked(worker: &Rc<Worker>, databases: Arc<Databases>) -> Self {
         Self::new(worker, View::Locked, databases)
     }
 
-    /// One that only reads, as of one moment.
+    /// A transaction that only reads, as of one moment.
     pub(crate) fn reading(worker: &Rc<Worker>) -> Self {
         Self::new(worker, View::Moment(None), worker.shared.store.databases.load_full())
     }

@@ -1,4 +1,4 @@
-//! What a command of a unit has written goes if it fails: the rest of the unit goes on.
+//! Takes back what a failed command of a unit has written; the rest of the unit goes on.
 
 use super::Transaction;
 use crate::store::Databases;

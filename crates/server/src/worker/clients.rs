@@ -8,7 +8,7 @@ use std::task::Poll;
 use super::Worker;
 use crate::client::{Client, Unblock};
 
-/// Which clients are meant: those that meet all that is said here.
+/// Selects clients: those that meet all conditions here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientFilter {
     /// With one of these numbers.
@@ -21,7 +21,7 @@ pub(crate) struct ClientFilter {
     pub(crate) except: Option<u64>,
 }
 
-/// What clients are told apart by.
+/// Kinds of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientKind {
     Normal,
@@ -59,7 +59,7 @@ impl ClientFilter {
 }
 
 impl Worker {
-    /// This worker's clients that are meant, but for those that are as good as gone.
+    /// This worker's selected clients, without the ones that are closing.
     pub(super) fn clients_of(&self, filter: &ClientFilter) -> Vec<Rc<Client>> {
         let clients = self.clients.borrow();
         let here =

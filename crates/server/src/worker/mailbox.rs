@@ -23,7 +23,7 @@ pub(crate) struct Mailbox {
     pub(crate) script: Running,
 }
 
-/// What a worker is told.
+/// A message to a worker.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Serve this connection, which has this number for people.
@@ -34,7 +34,7 @@ pub(crate) enum Message {
     Hand { id: u32, number: u64, handed: Handed },
     /// A message for clients of this worker.
     Publish { message: Arc<Published>, addressees: Vec<Addressee> },
-    /// Answer for your clients.
+    /// Answer for this worker's clients.
     Ask(Question),
     /// Run this task: what it waits for may be there.
     Wake { task: u32 },

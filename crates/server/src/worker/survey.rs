@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use super::{Message, Worker};
 
-/// What a worker is asked.
+/// A question that each worker answers.
 #[derive(Clone)]
 pub(crate) struct Question(Arc<dyn Answerable>);
 

@@ -297,8 +297,8 @@ impl Worker {
         }
     }
 
-    /// The same, and gives the batch back. One that takes long is written beside the workers, which
-    /// serve others meanwhile; it comes back empty once it is written.
+    /// The same, and gives the batch back. A large batch is written on a thread beside the workers,
+    /// which serve others meanwhile; it comes back empty once it is written.
     pub(crate) async fn write_all(&self, batch: Batch) -> (Batch, Result<()>) {
         let is_large = batch.len() > BATCH_OPS_MAX || batch.data_bytes() > BATCH_BYTES_MAX;
         if !is_large || self.is_in_place.get() {

@@ -155,7 +155,7 @@ fn a_pause_holds_commands_until_it_ends() {
     assert_eq!(reader.say("GET k"), bulk("1"));
     assert!(since.elapsed() >= Duration::from_millis(290), "{:?}", since.elapsed());
 
-    // One that is closed while it waits is gone, and its command never runs.
+    // A client that is closed while it waits is gone, and its command never runs.
     assert_eq!(admin.say("CLIENT PAUSE 100000 WRITE"), ok());
     let number = id(writer);
     std::io::Write::write_all(&mut writer.stream, b"SET k 2\r\n").unwrap();

@@ -133,7 +133,7 @@ fn who_says_nothing_does_not_keep_others_out() {
     let served = served();
     let address = served.server.http_address().unwrap();
     let mut silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
-    // One that speaks, but does not come to an end.
+    // A connection that sends half a request.
     silent[0].write_all(b"GET / HT").unwrap();
     let since = Instant::now();
     assert_eq!(get(address, "/healthz").0, 200);

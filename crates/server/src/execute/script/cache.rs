@@ -65,7 +65,8 @@ impl Cache {
     /// Keeps a script until all are forgotten.
     ///
     /// # Errors
-    /// Those that are kept so would take more memory than they may; the others stay as they were.
+    /// Scripts kept so would take more memory than they may; the ones already kept stay as they
+    /// were.
     pub(super) fn load(&mut self, source: &Arc<Source>) -> Result<()> {
         let before = self.by_sum.get(&source.sum).map(|kept| kept.turn);
         if before == Some(None) {

@@ -243,8 +243,8 @@ async fn load(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `SCRIPT KILL`: all scripts that run for longer than a turn. One that began just now is waited
-/// for until it is over, or that old.
+/// `SCRIPT KILL`: all scripts that run for longer than a turn. A script that began just now is
+/// waited for until it is over, or that old.
 async fn kill(call: &mut Call<'_>) -> Result<()> {
     let (worker, shared) = (call.worker, &call.worker.shared);
     let asked_ns = worker.monotonic_ns();

@@ -19,7 +19,7 @@ pub(super) enum Found {
     Nothing,
     /// A script that runs for so short a time that it may be over in a moment, and was left alone.
     Young,
-    /// One that was killed.
+    /// A script that was killed.
     Old,
 }
 

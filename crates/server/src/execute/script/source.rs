@@ -178,8 +178,8 @@ impl Scripts {
         run.is_killed()
     }
 
-    /// Kills every script that has run for a while; `false` if none has. Those that have not had to
-    /// leave their thread are not here: see [`Running`](super::Running).
+    /// Kills every script that has run for a while; `false` if none has. Scripts that have not had
+    /// to leave their thread are not here: see [`Running`](super::Running).
     pub(super) fn kill(&self) -> bool {
         let long = self.long();
         long.iter().for_each(|run| run.is_killed.store(true, Ordering::Release));

@@ -1,4 +1,4 @@
-//! What a script does to the world: the commands it calls.
+//! The commands that a script calls.
 //!
 //! ```text
 //!   redis.call ─► Stage::call ─► the command's future, polled at once ─► its reply: goes on

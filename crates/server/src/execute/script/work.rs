@@ -1,13 +1,13 @@
-//! What the calls of a script go over, in bytes: its turn ends by them as by its instructions,
-//! which are all that hooks count.
+//! Bytes that the calls of a script go over: they end its turn as instructions do, which are all
+//! that hooks count.
 //!
 //! ```text
 //!   string.upper, table.concat, …  ─ measured as a whole ──┐
 //!   cjson, cmsgpack, struct, …     ─ Stage::work, by steps ┴─► a look at the turn after the call
 //!                                          └─► within the call: is the script to end?
 //! ```
-//! Others have no turn within one call, for Lua suspends nothing there. Those of Lua's own are as
-//! long as a script's memory lets them be.
+//! Others have no turn within one call, for Lua suspends nothing there. Calls of Lua's own
+//! functions are as long as a script's memory lets them be.
 
 use firn_lua::mlua::{self, Lua, MultiValue, Value};
 use firn_lua::{Measure, measured};

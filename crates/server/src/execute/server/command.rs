@@ -2,7 +2,7 @@
 //!
 //! COMMAND, INFO, LIST and COUNT know what can be called: any other name is answered like an
 //! unknown one. DOCS knows the whole table, and the summary of a command that cannot be called says
-//! why. Every client shows summaries, while none expects words of ours among `doc_flags`.
+//! why. Every client shows summaries, while none expects Firn's words among `doc_flags`.
 
 use firn_protocol::command::{
     self, Begin, Category, Command, CommandId, Extent, KeySpec, Offered, find, find_subcommand, id_of,

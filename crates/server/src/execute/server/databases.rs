@@ -1,4 +1,4 @@
-//! Databases as wholes.
+//! Commands on whole databases.
 
 use firn_engine::ScanRange;
 use firn_format::datatype::range;

@@ -89,8 +89,8 @@ async fn reset(call: &mut Call<'_>) {
     call.reply(|reply| reply.integer(count as i64));
 }
 
-/// `LATENCY HISTOGRAM [command ...]`: those that were called; of a command with subcommands, those
-/// of these. Others have their turns between names.
+/// `LATENCY HISTOGRAM [command ...]`: the commands that were called, or their subcommands. Others
+/// have their turns between names.
 async fn histogram(call: &mut Call<'_>) -> Result<()> {
     let names = call.arguments.from(2);
     let (mut wanted, mut turns) = (HashSet::new(), Turns::new(call.worker));

@@ -1,4 +1,4 @@
-//! A crystal of snow, and the version.
+//! LOLWUT: a drawn snow crystal, and the version.
 
 use crate::execute::call::Call;
 use crate::failure::Result;

@@ -84,7 +84,7 @@ pub(super) async fn shutdown(call: &mut Call<'_>) -> Result<()> {
         return Err(Failure::new("ERR SHUTDOWN is not allowed here"));
     }
     if saves != Some(false) {
-        // One that goes on already began too early.
+        // A save that goes on already began too early.
         while call.worker.shared.saver.running().is_some() {
             call.worker.sleep_until(call.worker.monotonic_ms() + 5).await;
         }

@@ -48,7 +48,7 @@ pub(super) enum Combined {
 /// A set that lets some members pass.
 pub(super) struct Other {
     set: Source,
-    /// It lets those pass that it has, or those that it has not.
+    /// It lets its own members pass, or all others.
     passes_known: bool,
 }
 

@@ -68,7 +68,7 @@ async fn add(call: &mut Call<'_>) -> Result<()> {
     let mut set = call.collection_or_new(1, Tag::Set).await?;
     let (mut added, mut turns) = (0, Turns::new(call.worker));
     while !words.is_empty() {
-        // One that was named before is known to those that come later.
+        // A member that was named before is known when it is named again.
         let named = some_named(words);
         let known = has(call, &set, named.iter().copied()).await?;
         for (member, _) in named.iter().zip(known).filter(|(_, is_known)| !is_known) {

@@ -6,7 +6,7 @@
 //!      0    8  address  of a buffer that is free
 //!      8    4  bytes    it has
 //!     12    2  number   told with what was received
-//!     14    2  tail     in the first entry: entries written so far; the kernel takes those before
+//!     14    2  tail     in the first entry alone: entries written; the kernel takes those before it
 //! ```
 //! A buffer belongs to the kernel from [`Buffers::release`] until an answer names it, and to this
 //! process from then on.
@@ -92,7 +92,7 @@ impl Buffers {
     /// The first `bytes` bytes of a buffer.
     ///
     /// # Safety
-    /// The buffer must be ours: named by an answer, and not released since.
+    /// The buffer must be this process's: named by an answer, and not released since.
     pub(super) unsafe fn bytes(&self, number: u16, bytes: usize) -> &[u8] {
         let Some(buffer) = self.memory.get(usize::from(number)) else { return &[] };
         // SAFETY: the caller's promise: the kernel does not write to it before `release`, which

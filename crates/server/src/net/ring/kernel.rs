@@ -89,7 +89,7 @@ enum Topic {
     Pause,
 }
 
-/// What came of operations. One that does not go on must be asked for anew.
+/// What came of operations. An operation that does not go on must be asked for anew.
 #[derive(Debug)]
 pub(super) enum Answer<'a> {
     /// A client has connected.
@@ -305,7 +305,7 @@ impl Kernel {
         loop {
             self.release_used();
             let entry = self.ring.completion().next()?;
-            // An answer that names a buffer makes it ours.
+            // An answer that names a buffer hands it to this process.
             self.used = cqueue::buffer_select(entry.flags());
             let goes_on = cqueue::more(entry.flags());
             let result = match entry.result() {
@@ -363,7 +363,7 @@ impl Kernel {
         sending
     }
 
-    /// Ends every operation and waits for that, so that the kernel is done with our memory.
+    /// Ends every operation and waits for that, so that the kernel is done with this memory.
     fn end(&mut self) -> io::Result<()> {
         let entry = opcode::AsyncCancel2::new(CancelBuilder::any().all()).build();
         // SAFETY: invariant 3 of the safety model: a cancellation names no memory.

@@ -187,7 +187,7 @@ fn c10_many_arguments_of_a_command() {
         assert_eq!(eval(client, &script), Value::Integer(count));
         assert_eq!(client.say("LINDEX l -1"), bulk(&count.to_string()));
     }
-    // Other functions of ours that take as many.
+    // Other functions of the server that take as many.
     let script = "return #cmsgpack.pack(unpack({}, 1, 7990))";
     assert_eq!(eval(client, script), Value::Integer(7990));
     let script =

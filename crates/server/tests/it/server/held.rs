@@ -43,7 +43,7 @@ fn scripts_and_their_interpreters_are_told() {
     let large = format!("return #'{}'", "x".repeat(2_000_000));
     assert_eq!(client.call(&["EVAL", &large, "0"]), Value::Integer(2_000_000));
     assert!(memory(client, "used_memory_lua") > before + 2_000_000);
-    // One that is given up does not count.
+    // Memory of an interpreter that is given up does not count.
     let fails = "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(10000000) .. i end";
     assert!(matches!(other.call(&["EVAL", fails, "0"]), Value::Error(_)));
     assert!(memory(client, "used_memory_lua") < 100 << 20);

@@ -1,4 +1,4 @@
-//! How far a search has come, beside the texts that it is about.
+//! The state of a search, without its texts.
 
 use firn_lua::mlua::LuaString;
 use firn_lua::{FOUND_MAX, Found, Given};
