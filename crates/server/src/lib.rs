@@ -1,7 +1,7 @@
 //! Firn behind the Redis protocol.
 //!
 //! ```text
-//!   listen ─► worker (one a core) ─► serve (one task a connection) ─► execute (a file for each group)
+//!   listen ─► worker (one a core) ─► serve (one task a connection) ─► execute (a file a group)
 //!                │      ▲                                                │
 //!               net ────┘ readable, writable, woken                      ▼
 //!                                                      one session of the engine for each worker

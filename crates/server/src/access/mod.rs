@@ -1,7 +1,7 @@
 //! Users: which commands, keys and channels a connection may use.
 //!
 //! ```text
-//!   catalog ─ read at start ─► Users ─ replaced as a whole by ACL SETUSER ─► Login: of a connection
+//!   catalog ─ read at start ─► Users ─ replaced as a whole by ACL SETUSER ─► Login of a connection
 //!                                                                             │
 //!   request ─► permit ─ everything allowed? one comparison ◄──────────────────┘
 //!                    └─ else the command, its keys, its channels against the user's rules

@@ -4,7 +4,7 @@
 //!   redis.call ─► Stage::call ─► the command's future, polled at once ─► its reply: goes on
 //!                                     │ it waits
 //!                                     ▼
-//!                 the coroutine is suspended ─► the task awaits the future ─► resumed with the reply
+//!                 the coroutine is suspended ─► the task awaits it ─► resumed with the reply
 //! ```
 
 use std::cell::{Cell, RefCell};

@@ -6,7 +6,7 @@
 //!      0    8  address  of a buffer that is free
 //!      8    4  bytes    it has
 //!     12    2  number   told with what was received
-//!     14    2  tail     in the first entry alone: entries written; the kernel takes those before it
+//!     14    2  tail     in the first entry alone: entries written; the kernel takes those before
 //! ```
 //! A buffer belongs to the kernel from [`Buffers::release`] until an answer names it, and to this
 //! process from then on.

@@ -3,8 +3,8 @@
 //! - WATCH, DEL and MULTI of 500 000, ZADD of 300 000, LPOP of 300 000, SUBSCRIBE to 500 000
 //!
 //! Neighbours: every command that goes over its arguments, an element's bytes or what a client has
-//! left here: MSET, MGET, EXISTS, SADD, HSET, RPUSH, SINTER, BITCOUNT. Also GET of a long string,
-//! and the end of a connection.
+//! left here. These are MSET, MGET, EXISTS, SADD, HSET, RPUSH, SINTER, BITCOUNT. Also GET of a long
+//! string, and the end of a connection.
 
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
