@@ -1,8 +1,8 @@
-//! Background work: what there is to do, who does it, and waiting for it.
+//! Background work: what there is to do, which thread does it, and waiting for it.
 //!
-//! Every unit is chosen under one lock from the current version and what is already being worked on, runs without
-//! the lock, and commits by itself. With threads, each loops over choose and run; without (deterministic tests), the
-//! owner calls [`Database::step`].
+//! Every unit is chosen under one lock, from the current version and what is already being worked
+//! on. It runs without the lock and commits by itself. With threads, each loops over choose and
+//! run; without (deterministic tests), the owner calls [`Database::step`].
 
 mod bury;
 mod busy;
@@ -69,13 +69,14 @@ pub(crate) enum Task {
     Repack { tables: Vec<repack::Moving> },
     /// Value segments that take nothing more are sealed.
     SealValues,
-    /// What the buffer of a keyspace hides is brought to light: its memtable is frozen, or all is drained through there.
+    /// What the buffer of a keyspace hides is brought to light: its memtable is frozen, or all is
+    /// drained through there.
     Expose { keyspace: u32, through: Position },
     /// What lives in value segments goes to a new one.
     Collect { victims: Vec<SegmentNumber> },
     /// Files that nothing refers to are removed.
     Bury,
-    /// Outputs that nobody waits for are looked for and removed.
+    /// Outputs that nothing waits for are looked for and removed.
     Sweep,
     /// What was put on shared storage in many groups is put there in few.
     Regroup,
@@ -83,7 +84,8 @@ pub(crate) enum Task {
     Balance,
     /// The log gives up what no record needs, and at rest what it holds is drained.
     ShortenLog,
-    /// What dead segments and tables left, and nobody has asked for in a while, goes back to the system.
+    /// What dead segments and tables left, and no new file took in a while, goes back to the
+    /// system.
     GiveUpSpares,
 }
 
@@ -157,8 +159,9 @@ impl Schedule {
     }
 }
 
-/// A unit of work in progress; given up when dropped, by a panic too. It counts as running until what it held is gone:
-/// the tables it replaced are then in the graveyard, and whoever waits for quiet waits for their burial.
+/// A unit of work in progress; given up when dropped, by a panic too. It counts as running until
+/// what it held is gone. The tables it replaced are then in the graveyard, so that a caller that
+/// waits for quiet waits for their burial.
 struct Claim<'c> {
     shared: &'c Database,
     task: Option<Task>,
@@ -200,8 +203,9 @@ impl Database {
         held
     }
 
-    /// Starts the background threads, which end after [`Schedule::stop`], and one that only watches over the pace of
-    /// sessions, which ends after [`Admission::end`](crate::write::admission::Admission::end).
+    /// Starts the background threads, which end after [`Schedule::stop`], and one that only watches
+    /// over the pace of sessions, which ends after
+    /// [`Admission::end`](crate::write::admission::Admission::end).
     ///
     /// # Errors
     /// If a thread cannot be started; those that were have ended then, or are about to.
@@ -230,7 +234,7 @@ impl Database {
         self.schedule.work.notify_all();
     }
 
-    /// A background thread's life.
+    /// The loop of a background thread.
     fn work(&self) {
         loop {
             let task = {
@@ -253,7 +257,8 @@ impl Database {
         }
     }
 
-    /// Nobody else is to choose `task`, nor anything for what it is worth to reads.
+    /// Claims `task`, so that no other thread chooses it. What its compactions are worth to reads
+    /// counts as paid.
     fn claim(&self, busy: &mut Busy, task: &Task) {
         busy.claim(task);
         let version = self.version.load();
@@ -276,7 +281,8 @@ impl Database {
     /// Does one unit of work on this thread, if there is any; tells whether there was.
     ///
     /// # Errors
-    /// Whatever the unit failed with; it is chosen again by a later call unless the failure is final.
+    /// Whatever the unit failed with; it is chosen again by a later call unless the failure is
+    /// final.
     pub(crate) fn step(&self) -> Result<bool> {
         self.tell_urgency();
         let task = {
@@ -288,7 +294,8 @@ impl Database {
         self.perform(task).map(|()| true)
     }
 
-    /// Why work failed with `error`: where another machine has taken the database over, it has removed files too.
+    /// Why work failed with `error`: where another machine has taken the database over, it has
+    /// removed files too.
     pub(crate) fn explained(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Retry || self.storage.shared_part().is_none() {
             return error;
@@ -300,7 +307,7 @@ impl Database {
     fn perform(&self, task: Task) -> Result<()> {
         let claim = Claim { shared: self, task: Some(task) };
         let Some(task) = &claim.task else { return Ok(()) };
-        // Whoever works here goes on: a thread that is gone would be missed by writers, and by whoever closes.
+        // A panic must not end this thread: writers would miss it, and so would a close.
         let result = match caught("background work", || Ok(self.work_on(task))) {
             Ok(done) => done.map_err(|error| self.explained(error)),
             Err(panic) => {
@@ -330,9 +337,10 @@ impl Database {
         let (work, now) = (task.work(), self.clock.now());
         match answer_to(error) {
             Answer::Retried if work.0.writes_files() => {
-                // Before spares go, so that whoever removes a file from now on lifts it.
+                // Before spares go, so that the removal of a file from now on lifts it.
                 self.schedule.lock().note_written(task, Some(error.clone()), now);
-                // Their blocks may be what is wanted; once they are removed, the work is tried again.
+                // Their blocks may be what is wanted; once they are removed, the work is tried
+                // again.
                 self.give_up_spares();
             }
             Answer::Retried => self.schedule.rest(work, error.clone(), now),
@@ -380,7 +388,8 @@ impl Database {
 
     /// The most urgent unit that can be worked on now.
     fn choose(&self, busy: &Busy) -> Option<Task> {
-        // A reader changes nothing on disk, and what it recovered it reads from memtables as well as from runs.
+        // A reader changes nothing on disk, and what it recovered it reads from memtables as well
+        // as from runs.
         if self.read_only || self.failure.get().is_some() {
             return None;
         }
@@ -389,7 +398,7 @@ impl Database {
         }
         let version = self.version.load();
         let now = self.clock.now();
-        // Nobody else moves it over the end of a segment that no writer follows.
+        // Nothing else moves it over the end of a segment that no writer follows.
         let watermark = self.log.advance().ok()?;
         if let Some(task) = self.choose_freeze(busy, &version, watermark, now) {
             return Some(task);
@@ -406,7 +415,8 @@ impl Database {
         if let Some((drain, part)) = busy.drains.iter().find(|(drain, next)| *next < drain.part_count()) {
             return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
         }
-        // A thread that is alone would else drain for ever where writers never rest, and level 0 grow.
+        // A thread that is alone would else drain for ever where writers never rest, and level 0
+        // grow.
         if self.settings.background_threads == 1
             && let Some(task) = self.choose_far_behind(busy, &version)
         {
@@ -424,7 +434,8 @@ impl Database {
             if let Some(task) = self.choose_compaction_of_references(busy, &version) {
                 return Some(task);
             }
-            // What is copied is held twice meanwhile: many of them would leave less room for what is dead.
+            // What is copied is held twice meanwhile: many of them would leave less room for what
+            // is dead.
             if busy.held == 0
                 && busy.collections < self.collections_max()
                 && self.is_thread_left(busy, false)

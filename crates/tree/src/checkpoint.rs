@@ -1,4 +1,5 @@
-//! A consistent copy of the database: immutable files, linked; those that lie on shared storage, copied.
+//! A consistent copy of the database: immutable files, linked; those that lie on shared storage,
+//! copied.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -13,26 +14,29 @@ use crate::database::Database;
 use crate::error::from_storage;
 
 impl Database {
-    /// Makes `path` a database with everything acknowledged so far and nothing that is written later.
+    /// Makes `path` a database with everything acknowledged so far and nothing that is written
+    /// later.
     ///
-    /// The active segment is ended first, so that only files that never grow again are linked. Blocks for a log
-    /// sync, for sealing values, for the links, and for copying what lies on shared storage; commits wait for all but the copying.
+    /// The active segment is ended first, so that only files that never grow again are linked.
+    /// Blocks for a log sync, for sealing values, for the links, and for copying what lies on
+    /// shared storage. Commits wait for all but the copying.
     ///
     /// # Errors
-    /// What reading and writing say; then `path` is empty, and can be asked for again, unless the message says otherwise.
+    /// What reading and writing say; then `path` is empty, and can be asked for again, unless the
+    /// message says otherwise.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let cut = self.log.advance()?;
         self.freeze_all()?;
         let active = self.log.settled_base();
-        // Frames below that others still copy belong to the copy too.
+        // Frames below that other threads still write belong to the copy too.
         self.log.wait_published(active)?;
         self.log.sync_through(active)?;
         let sealing = self.values.lock_sealing();
         // No edit is committed while the files of this version are linked, so none of them can go.
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
-        // A keyspace may have drained more since the segment was ended; then the copy ends where that does, or batches
-        // would be in one keyspace and not in another.
+        // A keyspace may have drained more since the segment was ended; then the copy ends where
+        // that does, or batches would be in one keyspace and not in another.
         let drained = version.live().map(|keyspace| keyspace.drained_through).max().unwrap_or_default();
         let end = active.max(drained);
         self.log.sync_through(end)?;
@@ -69,7 +73,8 @@ impl Database {
         let mut edit = EditEncoder::default();
         state.restate(&mut |change| edit.push(&change));
         let edit = edit.finish(1, true, state.generation);
-        // Tables and sealed segments stay for as long as somebody has them; what is in memory need not stay with them.
+        // Tables and sealed segments stay for as long as they are held; what is in memory need not
+        // stay with them.
         let tables = version.live().flat_map(|keyspace| keyspace.levels.tables());
         let kept = (tables.map(|(_, table)| Arc::clone(table)).collect::<Vec<_>>(), self.values.map());
         drop(segments);
@@ -81,10 +86,12 @@ impl Database {
         Ok(Checkpoint { path: path.to_owned(), position: Position(position.0) })
     }
 
-    /// Makes `place`, which has the files `near`, a database: copies those called `far` into it and says so in `edit`. Durable on return.
+    /// Makes `place`, which has the files `near`, a database: copies the files `far` into it and
+    /// says so in `edit`. Durable on return.
     ///
     /// # Errors
-    /// What reading and writing say; then all of it was removed, `near` too, or the message says that it was not.
+    /// What reading and writing say; then all of it was removed, `near` too, or the message says
+    /// that it was not.
     fn complete(&self, place: &dyn Storage, (near, far): (&[String], &[String]), edit: &[u8]) -> Result<()> {
         let manifest = file_name::manifest_edit(1);
         let copied = far.iter().try_for_each(|name| copy((&*self.storage, name), (place, name)));

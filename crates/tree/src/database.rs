@@ -27,8 +27,8 @@ use crate::write::room::Room;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///
-/// Lock order: `compacting_range`, then `Log::roll`, then `manifest`, then `changing`, then everything else; `version`
-/// is read without a lock and stored only under `changing`.
+/// Lock order: `compacting_range`, then `Log::roll`, then `manifest`, then `changing`, then
+/// everything else; `version` is read without a lock and stored only under `changing`.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) storage: Arc<dyn Storage>,
@@ -45,17 +45,19 @@ pub(crate) struct Database {
     pub(crate) version: ArcSwap<Version>,
     /// Held while a new version is made from the current one and stored.
     pub(crate) changing: Mutex<()>,
-    /// Held while an edit is made durable; the version that follows from it is stored before it is let go.
+    /// Held while an edit is made durable; the version that follows from it is stored before it is
+    /// let go.
     pub(crate) manifest: Mutex<Manifest>,
-    /// Held while a range is compacted: nothing else keeps another call from choosing the same tables.
+    /// Held while a range is compacted: nothing else keeps another call from choosing the same
+    /// tables.
     pub(crate) compacting_range: Mutex<()>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) admission: Admission,
-    /// Whether the disk has some.
+    /// Whether the disk has room.
     pub(crate) room: Room,
     /// When writers will stop.
     pub(crate) foresight: Foresight,
-    /// Locks on keys, of who asks for them.
+    /// Locks on keys, for sessions that ask for them.
     pub(crate) locks: Arc<LockTable>,
     /// Locks that updates of one key take in turn. Others than `locks`: a session may update what
     /// it has locked.
@@ -66,7 +68,7 @@ pub(crate) struct Database {
     /// What the log says, where other machines find it.
     pub(crate) groups: Groups,
     pub(crate) schedule: Schedule,
-    /// How long nobody has written.
+    /// How long nothing has been written.
     pub(crate) rest: Rest,
     /// Where compactions run.
     pub(crate) jobs: Jobs,
@@ -74,12 +76,13 @@ pub(crate) struct Database {
     pub(crate) control: firn_jobs::Control,
     pub(crate) counters: Counters,
     pub(crate) pool: Option<ReadPool>,
-    /// For writes that wait for shared storage: one at a time, of which each finds what came before it done.
+    /// For writes that wait for shared storage: one at a time, and each finds the ones before it
+    /// done.
     pub(crate) share_pool: Option<ReadPool>,
     pub(crate) tick_ms: AtomicU64,
-    /// What outputs of drains, compactions and collections are called.
+    /// Names of the outputs of drains, compactions and collections.
     pub(crate) stems: Stems,
-    /// When outputs that nobody waits for are looked for.
+    /// When outputs that nothing waits for are looked for.
     pub(crate) sweeps: Sweeps,
     /// When the last segment or table died whose file could be kept, in ms of the clock.
     pub(crate) spares_offered_ms: AtomicU64,
@@ -164,7 +167,8 @@ impl Database {
         on(self.pool.as_ref(), work);
     }
 
-    /// As [`on_pool`](Self::on_pool), where whoever waits for that `durability` does not keep reads waiting.
+    /// As [`on_pool`](Self::on_pool), on a thread where a wait for that `durability` keeps no read
+    /// waiting.
     pub(crate) fn on_pool_for(&self, durability: Durability, work: impl FnOnce() + Send + 'static) {
         match durability {
             Durability::Process | Durability::Disk => on(self.pool.as_ref(), work),
@@ -177,7 +181,7 @@ fn on(pool: Option<&ReadPool>, work: impl FnOnce() + Send + 'static) {
     let Some(pool) = pool else { return work() };
     match pool.submit(Box::new(work)) {
         Ok(()) => {}
-        // A full queue slows whoever fills it; a closed one is drained by its last users.
+        // A full queue slows the thread that fills it; a closed one is drained by its last users.
         Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
     }
 }

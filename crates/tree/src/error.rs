@@ -23,7 +23,8 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
     }
 }
 
-/// The contract's error for bytes of `file` that do not decode; `base` = file offset of the decoded slice.
+/// The contract's error for bytes of `file` that do not decode; `base` = file offset of the decoded
+/// slice.
 ///
 /// `Corrupt`, or `Invalid` if a newer release wrote them.
 pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> Error {
@@ -45,7 +46,8 @@ pub(crate) fn survived<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -
     caught.unwrap_or_else(|panic| Err(Error::new(ErrorKind::Retry, panic.to_string())))
 }
 
-/// What kind of failure storage told of, where `error` is what it said and no more. Of the device's or the system's that is always known.
+/// The kind of failure that storage told of, where `error` is what it said and no more. For
+/// failures of the device or the system it is always known.
 pub(crate) fn said_by_storage(error: &Error) -> Option<firn_storage::ErrorKind> {
     std::error::Error::source(error)?.downcast_ref::<Said>().map(|said| said.kind)
 }

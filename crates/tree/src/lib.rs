@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  put ─► log/ (frames in an arena) ─► memtable/ (index over the arena)
-//!            │ group write, sync           │ freeze: the index becomes a sorted run; no record moves
+//!            │ group write, sync           │ freeze: the index becomes a run; no record moves
 //!            ▼                             ▼
 //!          files ─► groups/ (where       buffer/ (runs, merged by reference)
 //!                   others find them)      │ drain: the oldest runs are written out
@@ -11,8 +11,8 @@
 //!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
 //! ```
 //!
-//! Start at [`Tree`]; what it is told is [`TreeOptions`]. [`verify()`] reads all of a database to see that it is
-//! sound; [`repair()`] takes away what keeps a damaged one from being opened.
+//! Start at [`Tree`]; what it is told is [`TreeOptions`]. [`verify()`] reads all of a database to
+//! see that it is sound; [`repair()`] takes away what keeps a damaged one from being opened.
 //!
 //! # Not here
 //! - How bytes are laid out: crate `firn-format`. Where they lie: crate `firn-storage`.
@@ -21,8 +21,8 @@
 //! # Invariants
 //! 1. A record's sequence is its log position / 8: log order is the order of writes.
 //! 2. Each (keyspace, key, sequence) is in exactly one live place, or superseded.
-//! 3. No edit becomes durable before the log is synced through what its outputs contain or its drops relied on,
-//!    unless everything below is in durable tables by the same edit.
+//! 3. No edit becomes durable before the log is synced through what its outputs contain or its
+//!    drops relied on, unless everything below is in durable tables by the same edit.
 //! 4. Readers take no lock and wait for no writer.
 
 mod settings;

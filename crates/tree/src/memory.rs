@@ -1,12 +1,15 @@
-//! One budget for everything held: the cache gets what the buffer and the tables leave, moment by moment.
+//! One budget for everything held: the cache gets what the buffer and the tables leave, moment by
+//! moment.
 //!
 //! ```text
 //!   memory_bytes = arenas, spare ones too │ indexes of memtables and runs │ gaps
-//!                  │ indexes and filters of tables │ what nobody counts │ reserve: what may be taken before the next look │ cache
+//!                  │ indexes and filters of tables │ what is not counted
+//!                  │ reserve: what may be taken before the next look │ cache
 //! ```
-//! The cache gives way *before* a segment's arena is taken ([`Database::give_way`]): memory that it gives up is the
-//! system's at once. Background work then restores the reserve, so that a roll mostly finds the room there already.
-//! What becomes free is the cache's as soon as it is counted as gone; it is filled by misses only.
+//! The cache gives way *before* a segment's arena is taken ([`Database::give_way`]): memory that it
+//! gives up is the system's at once. Background work then restores the reserve, so that a roll
+//! mostly finds the room there already. What becomes free is the cache's as soon as it is counted
+//! as gone; it is filled by misses only.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,24 +18,27 @@ use crate::database::Database;
 use crate::memtable::GapBudget;
 use crate::settings::TreeSettings;
 
-/// Segments that the cache leaves room for beside those there are: the next one's arena, and what the indexes of its
-/// records, runs being built and tables being opened take until the next look.
+/// Segments that the cache leaves room for beside those there are: the next one's arena, and what
+/// the indexes of its records, runs being built and tables being opened take until the next look.
 const RESERVE_SEGMENTS: u64 = 2;
 
-/// Of the budget, one part in so many is left for what nobody counts: what jobs build and read at the moment, and what
-/// the allocator keeps of what was given back. Measured: 35 MiB where the budget is 180 MiB.
+/// Of the budget, one part in so many is left for what is not counted: what jobs build and read at
+/// the moment, and what the allocator keeps of what was given back. Measured: 35 MiB where the
+/// budget is 180 MiB.
 const UNCOUNTED_SHARE: u64 = 8;
 
 /// Of the budget, one part in so many may be gaps: each takes about 220 bytes and its two keys.
 const GAPS_SHARE: u64 = 16;
 
-/// Of the budget, one part in so many is the cache's, whatever else is held: the only way to exceed the budget.
+/// Of the budget, one part in so many is the cache's, whatever else is held: the only way to exceed
+/// the budget.
 const CACHE_SHARE_MIN: u64 = 32;
 
 /// What must be known to share the memory out.
 #[derive(Debug)]
 pub(crate) struct Balance {
-    /// Bytes of an arena that is about to be taken; held while the cache's capacity is chosen and set.
+    /// Bytes of an arena that is about to be taken; held while the cache's capacity is chosen and
+    /// set.
     arriving: Mutex<u64>,
     /// The reserve is to be looked at.
     due: AtomicBool,
@@ -71,7 +77,8 @@ impl Database {
         spares + self.graveyard.live_bytes() + self.index_bytes() + self.balance.gap_budget.bytes() as u64
     }
 
-    /// Gives the cache what the budget leaves, and tells tables and value segments whether they all fit beside it.
+    /// Gives the cache what the budget leaves, and tells tables and value segments whether they all
+    /// fit beside it.
     pub(crate) fn balance_memory(&self) {
         let version = self.version.load();
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
@@ -85,18 +92,21 @@ impl Database {
         self.cache.set_capacity_bytes(self.capacity_beside(reserve.max(*arriving)));
     }
 
-    /// Makes the cache leave room for an arena of `bytes`, until [`arena_is_there`](Self::arena_is_there) is said.
+    /// Makes the cache leave room for an arena of `bytes`, until
+    /// [`arena_is_there`](Self::arena_is_there) is said.
     pub(crate) fn give_way(&self, bytes: u64) {
         let mut arriving = self.balance.lock();
         *arriving = bytes;
-        // Half of what the reserve holds for indexes: mostly there is more, and nothing to do for whoever writes.
+        // Half of what the reserve holds for indexes: mostly there is more, and the roll has
+        // nothing to do.
         let capacity = self.capacity_beside(bytes + self.settings.segment_bytes / 2);
         if capacity < self.cache.capacity_bytes() {
             self.cache.set_capacity_bytes(capacity);
         }
     }
 
-    /// The arena that [`give_way`](Self::give_way) was called for is counted by now, or will not come.
+    /// The arena that [`give_way`](Self::give_way) was called for is counted by now, or will not
+    /// come.
     pub(crate) fn arena_is_there(&self) {
         *self.balance.lock() = 0;
         self.balance.due.store(true, Ordering::Relaxed);

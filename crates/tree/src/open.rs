@@ -175,7 +175,7 @@ fn counters(manifest: &Manifest, aborted: &Aborted) -> Counters {
     }
 }
 
-/// Who starts threads, where the owner does not do all work.
+/// What starts threads; `None` where the owner does all work.
 fn spawn_of(options: &TreeOptions) -> Option<&Arc<dyn Spawn>> {
     match &options.background {
         Background::Threads(spawn) => Some(spawn),
@@ -208,8 +208,8 @@ fn start_values(
     Arc::new(values)
 }
 
-/// Where compactions run: on the executor given, and here what it does not do; or here alone, on threads of their own
-/// or the thread that chose them. And where what is done here is written to.
+/// Where compactions run: on the executor given, and here what it does not do; or here alone, on
+/// threads of their own or the thread that chose them. And where what is done here is written to.
 fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(outputs);
     let semantics = Arc::new(options.semantics.clone());
@@ -244,7 +244,8 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     Ok(Jobs::new(Arc::new(fallback), Some(fallbacks), clock))
 }
 
-/// Has what waits elsewhere done on threads that take no processor from others, if there are to be any.
+/// Has jobs that wait elsewhere done on threads that take no processor from others, if the settings
+/// ask for any.
 fn share_jobs(
     fallback: Fallback,
     options: &TreeOptions,
@@ -268,7 +269,8 @@ fn read_pool(options: &TreeOptions) -> Result<Option<ReadPool>> {
     pool.map(Some).map_err(from_storage)
 }
 
-/// A thread that waits for shared storage, so that those for reads need not; `None` where nothing is shared, or the owner does all work.
+/// A thread that waits for shared storage, so that those for reads need not; `None` where nothing
+/// is shared, or the owner does all work.
 fn share_pool(options: &TreeOptions) -> Result<Option<ReadPool>> {
     let Background::Threads(spawn) = &options.background else { return Ok(None) };
     if options.storage.shared_part().is_none() || options.read_only {
@@ -277,7 +279,8 @@ fn share_pool(options: &TreeOptions) -> Result<Option<ReadPool>> {
     ReadPool::new(1, READ_QUEUE_MAX, &**spawn).map(Some).map_err(from_storage)
 }
 
-/// The log of this process, behind what was recovered; `version` then knows the segments and memtables of both.
+/// The log of this process, behind what was recovered; `version` then knows the segments and
+/// memtables of both.
 fn start_log(
     options: &TreeOptions,
     state: &State,
@@ -315,7 +318,7 @@ fn spares_max(settings: &TreeSettings) -> usize {
 /// Most segments kept, however large the buffer is.
 const SPARES_MAX: u64 = 8;
 
-/// Share of a table that is taken to supersede older ones where nobody has estimated it.
+/// Share of a table that is taken to supersede older ones where no estimate is known.
 const OVERWRITES_UNKNOWN: f64 = 0.5;
 
 /// Reads waiting for a pool thread before the next one waits to be queued.
@@ -381,7 +384,7 @@ fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceState) -> Resul
     )
 }
 
-/// Opens the tables that `metas` describe, in their order, those behind while one is waited for.
+/// Opens the tables that `metas` describe, in their order; the next ones while one is waited for.
 pub(crate) fn open_tables<'a>(
     storage: &'a Arc<dyn Storage>,
     metas: impl IntoIterator<Item = &'a TableMeta, IntoIter: Clone + 'a>,
@@ -402,7 +405,8 @@ pub(crate) fn open_tables<'a>(
     })
 }
 
-/// Gives recovered memtables to their keyspaces as frozen ones; answers the memtables of the first new segment.
+/// Gives recovered memtables to their keyspaces as frozen ones; answers the memtables of the first
+/// new segment.
 fn attach_log(version: &mut Version, recovered: &RecoveredLog) -> MemtableSet {
     let mut first = MemtableSet::default();
     for slot in version.keyspaces.iter_mut().flatten() {

@@ -4,8 +4,8 @@
 //!   manifest edits ─► state ─► tables opened
 //!   log segments ─► frames checked ─► cut at the first gap ─► memtables, one set a segment, frozen
 //! ```
-//! Frames of all segments form one chain: a segment names the end of the one before it. The chain ends at the
-//! first byte that belongs to no good frame. What that means:
+//! Frames of all segments form one chain: a segment names the end of the one before it. The chain
+//! ends at the first byte that belongs to no good frame. What that means:
 //!
 //! | the log was known to be durable beyond | whole frames lie behind | the machine runs since the log was begun | it is | opening |
 //! |---|---|---|---|---|
@@ -57,7 +57,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) stale: Vec<String>,
     /// Of records that are in no table, to values beside the tree.
     pub(crate) references: LoggedReferences,
-    /// Where the last batch begins that has records of several keyspaces in no table; 0 if there is none.
+    /// Where the last batch begins that has records of several keyspaces in no table; 0 if there is
+    /// none.
     pub(crate) crossing: Position,
 }
 
@@ -88,7 +89,8 @@ pub(crate) fn recover_log(
     let start = state.log_start();
     let Surveyed { mut candidates, mut stale, headless, beheaded, .. } = survey(storage, state)?;
     candidates.sort_by_key(|candidate| candidate.header.base);
-    // Behind the lost records of values that are here, too: who collects those waits for the log to be on the device so far.
+    // Behind the lost records of values that are here, too: a collection of those waits until the
+    // log is on the device so far.
     let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
     let next_base = base_after(state, &candidates, &stale).max(behind);
     let durable = candidates.iter().map(|found| found.durable_through).max().unwrap_or_default();
@@ -119,13 +121,14 @@ pub(crate) fn recover_log(
     Ok(RecoveredLog { segments, end, lost_from, next_base, durable_through, stale, references, crossing })
 }
 
-/// The log of a database whose last one lies on another machine: nothing of it is recovered, and this one goes on behind all that the
-/// manifest knows of. What lies here is of an earlier time.
+/// The log of a database whose last one lies on another machine: nothing of it is recovered. This
+/// one goes on behind all that the manifest knows of. What lies here is of an earlier time.
 ///
 /// # Errors
 /// What listing says.
 pub(crate) fn log_elsewhere(storage: &Arc<dyn Storage>, state: &State) -> Result<RecoveredLog> {
-    // Behind every segment that lies here, however long, so that none is ever taken for a part of what follows.
+    // Behind every segment that lies here, however long, so that none is ever taken for a part of
+    // what follows.
     let Surveyed { candidates, mut stale, stale_end, .. } = survey(storage, state)?;
     let known = base_after(state, &candidates, &stale).0.max(known_end(state).0).max(stale_end);
     let end = Position(known.next_multiple_of(GRANULE_BYTES));
@@ -157,8 +160,8 @@ struct Dangling {
     why: String,
 }
 
-/// The first frame from `durable` on that refers to a value beside the tree which is not whole. Below that values are on the
-/// device as their records are.
+/// The first frame from `durable` on that refers to a value beside the tree which is not whole.
+/// Below that, values are on the device as their records are.
 fn first_dangling(
     candidates: &[Candidate],
     state: &State,
@@ -201,8 +204,9 @@ fn reference_of(name: &str, at: usize, record: &Record<'_>) -> Result<Reference>
 
 /// Base of the next segment: after every position that a file or the manifest names.
 ///
-/// The manifest may know positions of segments that the crash took: a keyspace begins, or was drained, at the base of
-/// a segment of which nothing reached the device. Records at such positions would be taken for drained.
+/// The manifest may know positions of segments that the crash took. A keyspace may begin, or have
+/// been drained, at the base of a segment of which nothing reached the device. Records at such
+/// positions would be taken for drained.
 fn base_after(state: &State, candidates: &[Candidate], stale: &[String]) -> Position {
     let spans = candidates.iter().map(|found| found.header.base.0 + found.header.capacity);
     let named = stale.iter().filter_map(|name| match file_name::parse(name) {
@@ -251,13 +255,14 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
         }
         match header {
             Err(error) if error.is_newer => return Err(from_format(&name, 0, &error)),
-            // Born in the moment of the crash: no frame of it was ever written, or its loss shows as a gap.
+            // Born in the moment of the crash: no frame of it was ever written, or its loss shows
+            // as a gap.
             Err(error) => {
                 found.headless.insert(base, from_format(&name, 0, &error));
                 found.stale.push(name);
             }
-            // The file was another segment's, and the crash came before this one's header was written, or took
-            // the file's new name.
+            // The file was another segment's, and the crash came before this one's header was
+            // written, or took the file's new name.
             Ok(header) if header.base != base => {
                 check_owner(&name, &header, state)?;
                 let place = Place { file: name.clone(), offset: Some(32) };
@@ -314,13 +319,15 @@ fn examine(name: String, header: SegmentHeader, bytes: FileBytes) -> Candidate {
 
 /// How many candidates form the chain from `start`, where it ends, and why.
 ///
-/// Frames that a recovery threw away although they are good, since values that they refer to were not whole, are known by the
-/// cut in the manifest, or by the first segment of the generation after: they end the segment that they are in.
+/// A recovery throws good frames away where values that they refer to are not whole. Such frames
+/// are known by the cut in the manifest, or by the first segment of the generation after. They end
+/// the segment that they are in.
 fn chain(candidates: &mut [Candidate], start: Position, state: &State) -> (usize, Position, String) {
     let (mut end, mut why) = (start, "no log segment continues here".to_owned());
     let mut generation = 0;
     for index in 0..candidates.len() {
-        // The start may lie between two segments: where one begins, or in what an earlier recovery skipped.
+        // The start may lie between two segments: where one begins, or in what an earlier recovery
+        // skipped.
         let header = candidates[index].header;
         let first = index == 0 && header.previous_end <= start && start <= header.base;
         if !first && header.previous_end != end {
@@ -350,7 +357,8 @@ fn lost(candidates: &[Candidate], chained: usize, end: Position, durable: Positi
     Error::corrupt(place, message)
 }
 
-/// Copies each segment's good bytes into an arena and indexes its records; on several threads where there are some.
+/// Copies each segment's good bytes into an arena and indexes its records; on several threads where
+/// there are some.
 fn load_all(
     storage: &Arc<dyn Storage>,
     state: &State,

@@ -35,7 +35,8 @@ impl Database {
                 DeadReader::Table(_) => (self.outputs.tables(), tables_max),
                 DeadReader::Values(_) => (self.outputs.values(), values_max),
             };
-            // Who holds a reader should hold a version too, but what is mapped would change under whoever does not.
+            // A read that holds a reader should hold a version too. Under one that holds no
+            // version, mapped bytes would change.
             let is_kept = reader.lets_go() && keeps && spares.keep(&name, bytes, most);
             (!is_kept).then_some(name)
         });
@@ -43,16 +44,18 @@ impl Database {
         let mut freed = false;
         let mut names = dead.buried.into_iter().chain(offered);
         while let Some(name) = names.next() {
-            // Of those there may be many, and the next opening removes what nobody needs.
+            // There may be many of them, and the next opening removes those that are not needed.
             if is_closed && matches!(parse(&name), Some(FileName::Group { .. })) {
                 continue;
             }
             match self.storage.remove(&name) {
                 Ok(()) => freed = true,
                 Err(error) if is_closed || error.kind == ErrorKind::NotFound => {}
-                // A place that is away would have each of the others waited for as well. This one comes last then, so that it keeps none of them.
+                // Where the place is away, each of the others would be waited for as well. This one
+                // comes last then, so that it keeps none of them.
                 Err(_) => {
-                    // Whoever lets go of a file that was offered may ask the graveyard for something: not under its lock.
+                    // Collected before the graveyard's lock is taken: letting go of an offered file
+                    // may ask the graveyard for something.
                     let others: Vec<String> = names.by_ref().collect();
                     self.graveyard.put_off(others.into_iter().chain([name]));
                     self.jobs.leave_something();
@@ -71,9 +74,10 @@ impl Database {
         Ok(())
     }
 
-    /// Bytes of dead tables to keep for new ones: what drains write between two compactions of level 0, and as much
-    /// again for the outputs of those, within what tables may hide; where the page cache holds all live tables, no more than fit beside them. Where most
-    /// lies beside the tree, an eighth of what lives.
+    /// Bytes of dead tables to keep for new ones: what drains write between two compactions of
+    /// level 0, and as much again for the outputs of those, within what tables may hide. Where the
+    /// page cache holds all live tables, no more than fit beside them. Where most lies beside the
+    /// tree, an eighth of what lives.
     fn spare_table_bytes_max(&self, lies_beside: bool) -> u64 {
         let live = self.version.load().table_bytes();
         let most = match lies_beside {
@@ -90,16 +94,17 @@ impl Database {
         }
     }
 
-    /// Whether values beside the tree have more bytes than all tables. Drains are frequent and small then, and what spares take is
-    /// taken from dead values, which have to be collected sooner.
+    /// Whether values beside the tree have more bytes than all tables. Drains are frequent and
+    /// small then, and what spares take is taken from dead values, which have to be collected
+    /// sooner.
     fn lies_mostly_beside(&self) -> bool {
         let beside = self.values.map().sealed_bytes();
         // Without any the tables need not be counted.
         beside > 0 && beside > self.version.load().table_bytes()
     }
 
-    /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and those that are about to
-    /// be.
+    /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and
+    /// those that are about to be.
     pub(crate) fn give_up_spares(&self) {
         self.log.spares.trim_arenas(0);
         let files = [self.log.spares.take_files(), self.outputs.take_spares()];
@@ -108,8 +113,8 @@ impl Database {
         self.wake_background();
     }
 
-    /// Removes the files of tables that are kept for new ones, and all that waits for its removal, at once; whether there
-    /// were any.
+    /// Removes the files of tables that are kept for new ones, and all that waits for its removal,
+    /// at once; whether there were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
         let Dead { mut buried, mut offered, offered_files, .. } = self.graveyard.take();
         buried.append(&mut offered);
@@ -120,7 +125,8 @@ impl Database {
         !buried.is_empty()
     }
 
-    /// Giving up what is kept for segments and tables to come, if nothing has been written in a while.
+    /// Giving up what is kept for segments and tables to come, if nothing has been written in a
+    /// while.
     pub(super) fn choose_to_give_up(&self) -> Option<Task> {
         let offered_at = Duration::from_millis(self.spares_offered_ms.load(Ordering::Relaxed));
         let rests = || self.clock.now().saturating_sub(offered_at) >= SPARES_REST;

@@ -22,18 +22,20 @@ pub(crate) struct Busy {
     /// (keyspace, start of the run's span)
     pub(crate) runs: BTreeSet<(u32, Position)>,
     pub(super) draining: BTreeSet<u32>,
-    /// Drains in progress, with the number of the next part that nobody has taken.
+    /// Drains in progress, with the number of the next part that no thread has taken.
     pub(super) drains: Vec<(Arc<Drain>, usize)>,
     pub(super) tables: BTreeSet<String>,
-    /// Keyspaces of which somebody finds out which tables are hidden.
+    /// Keyspaces of which a task finds out which tables are hidden.
     pub(super) reclaiming: BTreeSet<u32>,
     pub(super) compacting: usize,
     pub(super) is_repacking: bool,
-    /// Those of them whose jobs nobody was given yet, by one of their inputs; and whether they take runs out of level 0.
+    /// Compactions whose jobs the executor does not have yet, by one of their inputs; and whether
+    /// they take runs out of level 0.
     unbegun: BTreeMap<String, bool>,
     pub(super) is_sealing: bool,
     pub(super) is_writing_back: bool,
-    /// That was what was claimed last: a device that is slower than writers would have nobody do anything else.
+    /// A write-back was claimed last: where the device is slower than writers, threads would do
+    /// nothing else.
     pub(super) has_written_back: bool,
     pub(super) is_sweeping: bool,
     pub(super) is_regrouping: bool,
@@ -56,7 +58,8 @@ pub(crate) struct Busy {
     pub(super) refused: Option<Refused>,
     /// Something else found none: drains go on, since it leaves room for them.
     pub(super) refused_job: Option<Refused>,
-    /// Kinds of work of which the last unit failed, none of which begins for a while; all else goes on.
+    /// Kinds of work of which the last unit failed, none of which begins for a while; all else goes
+    /// on.
     pub(super) resting: BTreeMap<(Work, u32), Refused>,
     /// Files that could not be read whole, or on which work fails.
     pub(super) set_aside: SetAside,
@@ -66,7 +69,8 @@ pub(crate) struct Busy {
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) why: Error,
-    /// What it needs may be there by then, though nobody here freed it; a moment of the engine's clock.
+    /// When it may be tried again, a moment of the engine's clock: what it needs may be there by
+    /// then, though this process freed nothing.
     pub(super) until: Duration,
     /// How long after the refusal that is.
     rest: Duration,
@@ -81,7 +85,7 @@ impl Refused {
 }
 
 impl Schedule {
-    /// The jobs of `choice` were given to somebody.
+    /// The jobs of `choice` were given to the executor.
     pub(crate) fn note_begun(&self, choice: &Choice) {
         self.lock().note_begun(choice);
     }
@@ -192,14 +196,15 @@ impl Busy {
         }
     }
 
-    /// The jobs of `choice` were given to somebody, or there are none.
+    /// The jobs of `choice` were given to the executor, or there are none.
     fn note_begun(&mut self, choice: &Choice) {
         if let Some(file) = first_input(choice) {
             self.unbegun.remove(file);
         }
     }
 
-    /// Compactions that were chosen and are no jobs yet: those that take runs out of level 0, and all.
+    /// Compactions that were chosen and are no jobs yet: those that take runs out of level 0, and
+    /// all.
     pub(super) fn unbegun(&self) -> (usize, usize) {
         (self.unbegun.values().filter(|is_relief| **is_relief).count(), self.unbegun.len())
     }
@@ -240,8 +245,9 @@ impl Busy {
         self.refused_job = None;
     }
 
-    /// Whether somebody brings values to the device. One thread at a time does: where writers are faster than it there is always more of that to do,
-    /// and drains, which find what is dead and so how fast writers may be, need a thread too.
+    /// Whether a task brings values to the device. One thread at a time does. Where writers are
+    /// faster than the device there is always more of that to do. Drains need a thread too: they
+    /// find what is dead, and so how fast writers may be.
     pub(super) fn is_bringing_values(&self) -> bool {
         self.is_sealing || self.is_writing_back
     }
@@ -264,7 +270,7 @@ fn inputs(choices: &[OfKeyspace]) -> impl Iterator<Item = &String> {
     choices.iter().flat_map(|(_, choice)| &choice.inputs).map(|(_, _, table)| &table.meta().file)
 }
 
-/// What no other choice has beside `choice`.
+/// An input of `choice`, which no other choice in progress has.
 fn first_input(choice: &Choice) -> Option<&str> {
     choice.inputs.first().map(|(_, _, table)| table.meta().file.as_str())
 }

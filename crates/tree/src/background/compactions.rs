@@ -12,8 +12,9 @@ use crate::database::Database;
 use crate::version::Version;
 
 impl Database {
-    /// A compaction that is due where tables refer to values, before another collection: those always find something to do while
-    /// values are overwritten, and choose better among more that is known to be dead, with more room beside fewer tables.
+    /// A compaction that is due where tables refer to values, before another collection.
+    /// Collections always find something to do while values are overwritten. They choose better
+    /// among more that is known to be dead, with more room beside fewer tables.
     pub(super) fn choose_compaction_of_references(&self, busy: &Busy, version: &Version) -> Option<Task> {
         if busy.compacting > 0 || !version.live().any(|keyspace| keyspace.levels.has_references()) {
             return None;
@@ -38,7 +39,8 @@ impl Database {
     pub(super) fn choose_spare_compaction(&self, busy: &Busy, version: &Version) -> Option<Task> {
         let choices = self.due_compactions(busy, version);
         let score = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
-        // While the buffer fills, a thread is left to the drain that will be due, unless compaction is far behind.
+        // While the buffer fills, a thread is left to the drain that will be due, unless compaction
+        // is far behind.
         let is_filling = self.buffer_bytes() > self.settings.buffer_bytes / 2;
         let is_spare = busy.compacting + 1 < self.settings.background_threads.max(2);
         let is_spare = is_spare || self.is_somebody_free(busy);

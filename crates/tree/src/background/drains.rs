@@ -12,7 +12,7 @@ use crate::buffer::pick::{pick_drain, pick_small};
 use crate::database::Database;
 use crate::version::Version;
 
-/// Bytes of records of memtables that become runs together, at most: others freeze the rest
+/// Bytes of records of memtables that become runs together, at most: other threads freeze the rest
 /// meanwhile.
 const FREEZE_BYTES: usize = 1 << 20;
 
@@ -50,7 +50,7 @@ impl Database {
         let through = |keyspace| busy.drained_through(keyspace);
         let pressure = self.is_under_pressure();
         if self.shares_files() && busy.may_try((Work::DrainSmall, 0), now) {
-            // Those that failed are drained alone: others are not to fail with them.
+            // A keyspace whose drain failed is drained alone: others are not to fail with it.
             let sound = idle().filter(|keyspace| !busy.has_failed((Work::Drain, keyspace.id())));
             let drains = pick_small(sound, &busy.runs, pressure, through, &self.settings);
             if !drains.is_empty() {
@@ -65,7 +65,7 @@ impl Database {
         Some(Task::Drain { keyspace, runs })
     }
 
-    /// Works on the parts of `drain` beside whoever else has time, until all are taken.
+    /// Works on the parts of `drain`, beside other threads that have time, until all are taken.
     pub(crate) fn share_parts(&self, drain: &Arc<Drain>) {
         self.schedule.lock().drains.push((Arc::clone(drain), 0));
         if drain.part_count() > 1 {

@@ -1,10 +1,11 @@
 //! What comes of a unit of background work that failed.
 //!
 //! ```text
-//!   a unit fails ─► answer_to ─┬─ Retried:  it is tried again, after 1 s to 30 s         ─► `background_refusal`
-//!                              ├─ SetAside: its inputs are left alone, or it rests as one
-//!                              │            that is retried where it has none            ─► `set_aside`, `damage`
-//!                              └─ Poisoned: nothing is written any more                  ─► `write_failure`
+//!   a unit fails ─► answer_to
+//!      ├─ Retried:  it is tried again, after 1 s to 30 s          ─► `background_refusal`
+//!      ├─ SetAside: its inputs are left alone, or it rests as
+//!      │            a unit that is retried, where it has none     ─► `set_aside`, `damage`
+//!      └─ Poisoned: nothing is written any more                   ─► `write_failure`
 //! ```
 
 use std::time::Duration;
@@ -22,14 +23,16 @@ use crate::version::Keyspace;
 pub(crate) enum Answer {
     /// It may pass: the unit is tried again, and writes go on.
     Retried,
-    /// It is the same each time: the unit is not tried again with these inputs, and all else goes on.
+    /// It is the same each time: the unit is not tried again with these inputs, and all else goes
+    /// on.
     SetAside,
-    /// What is on the device is unknown, or this process is not the writer any more: nothing is written from now on.
+    /// What is on the device is unknown, or this process is not the writer any more: nothing is
+    /// written from now on.
     Poisoned,
 }
 
-/// What is done about a unit of background work that failed with `error`. A unit that fails has changed nothing, unless its edit may be
-/// durable: that is told as `Closed`.
+/// What is done about a unit of background work that failed with `error`. A unit that fails has
+/// changed nothing, unless its edit may be durable: that is told as `Closed`.
 ///
 /// | what failed | storage's kind | the contract's kind | answer |
 /// |---|---|---|---|
@@ -46,7 +49,8 @@ pub(crate) enum Answer {
 /// | a failed sync | `Unsynced` | `Closed` | poisoned |
 /// | an edit of unknown fate, a log that is poisoned, another writer | – | `Closed` | poisoned |
 ///
-/// A panic outside of operators and filters is no error that comes here: it is a lost invariant, and poisons.
+/// A panic outside of operators and filters is no error that comes here: it is a lost invariant,
+/// and poisons.
 pub(crate) fn answer_to(error: &Error) -> Answer {
     match (error.kind(), said_by_storage(error)) {
         (ErrorKind::Retry | ErrorKind::NotDurable | ErrorKind::Conflict, _) => Answer::Retried,
@@ -62,16 +66,17 @@ pub(crate) enum Work {
     Freeze,
     Merge,
     Drain,
-    /// Those of several keyspaces at once, for all of them.
+    /// Drains of several keyspaces at once, for all of them.
     DrainSmall,
     Compact,
-    /// Those of several keyspaces at once, for all of them.
+    /// Compactions of several keyspaces at once, for all of them.
     CompactSmall,
     /// Of all keyspaces whose tables lie in the files.
     Repack,
     Reclaim,
     Expose,
-    /// Of no keyspace: sealing and collecting values, groups, the log's length, and what is done about files.
+    /// Of no keyspace: sealing and collecting values, groups, the log's length, and what is done
+    /// about files.
     Values,
     Collect,
     Groups,
@@ -80,7 +85,8 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Whether units of this kind write files, so that one which finds no room says something of all others.
+    /// Whether units of this kind write files, so that one which finds no room says something of
+    /// all others.
     pub(super) fn writes_files(self) -> bool {
         match self {
             Self::Drain
@@ -132,7 +138,8 @@ impl Busy {
         self.resting.get(&work).is_none_or(|resting| now >= resting.until)
     }
 
-    /// Whether the last unit of this kind failed, so that the next one is to be tried in another form.
+    /// Whether the last unit of this kind failed, so that the next one is to be tried in another
+    /// form.
     pub(super) fn has_failed(&self, work: (Work, u32)) -> bool {
         self.resting.contains_key(&work)
     }
@@ -169,8 +176,9 @@ impl Schedule {
         self.lock().rest(work, why, now);
     }
 
-    /// Why a unit could not be done when it was tried last, and is to be tried again. What is not `live` has nothing to be tried:
-    /// a compaction may panic after its keyspace was dropped, too.
+    /// Why a unit could not be done when it was tried last, and is to be tried again. A keyspace
+    /// that is not `live` has nothing to be tried: a compaction may panic after its keyspace was
+    /// dropped, too.
     pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
         let busy = self.lock();
         let is_live = |(work, keyspace): &(Work, u32)| match work {
@@ -192,7 +200,8 @@ impl Schedule {
 }
 
 impl Database {
-    /// Why nothing of the buffer is being written out, if all that it holds rests; `None` while any of it may go.
+    /// Why nothing of the buffer is being written out, if all that it holds rests; `None` while any
+    /// of it may go.
     pub(crate) fn stuck(&self) -> Option<Error> {
         let version = self.version.load();
         let (busy, now) = (self.schedule.lock(), self.clock.now());

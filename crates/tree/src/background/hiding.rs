@@ -1,8 +1,9 @@
 //! Flushing a buffer for what it hides in tables.
 //!
-//! A buffer that is not full is drained when it hides much for what it holds: thousands of tombstones are few bytes, and no drain
-//! would come for them, while all that they hide stays. What runs hide was found out when they were made; what memtables hide is
-//! found out now and then, since a freeze costs a segment.
+//! A buffer that is not full is drained when it hides much for what it holds. Thousands of
+//! tombstones are few bytes: no drain would come for them, and all that they hide would stay. What
+//! runs hide was found out when they were made. What memtables hide is found out now and then,
+//! since a freeze costs a segment.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,8 +26,9 @@ const PART_WHILE_SHORT: f64 = 0.05;
 /// What it may hide however little lives, at rest; at other times it is a segment.
 const FREE_BYTES_AT_REST: u64 = 4 << 20;
 
-/// While others write, a drain must free so many times what it writes. Records that hide about as much as they have themselves are drained soon
-/// enough by their own weight, and better in large pieces.
+/// While sessions write, a drain must free so many times what it writes. Records that hide about as
+/// much as they have themselves are drained soon enough by their own weight, and better in large
+/// pieces.
 const WORTH: u64 = 4;
 
 /// A memtable is looked at once it has so many records, and each time that it has a quarter more.
@@ -47,7 +49,8 @@ struct Probed {
     len: usize,
     /// Bytes that each of them hides.
     each: f64,
-    /// Earlier memtables hid so many times less than was thought: the same key was written again and again.
+    /// Earlier memtables hid so many times less than was thought: the same key was written again
+    /// and again.
     excess: f64,
 }
 
@@ -67,7 +70,7 @@ const EXCESS_MAX: f64 = 1024.0;
 /// What the buffer of a keyspace hides in its tables.
 struct Hiding<'v> {
     keyspace: &'v Arc<Keyspace>,
-    /// By its runs that nobody is to drain yet.
+    /// By its runs that no drain was asked for yet.
     run_bytes: u64,
     /// By its memtable.
     memtable_bytes: u64,
@@ -76,8 +79,9 @@ struct Hiding<'v> {
 }
 
 impl Database {
-    /// A keyspace whose buffer is to be drained for what it hides, or whose memtable is to be frozen, so that it shows how much that is;
-    /// `drained_through` tells through where one is drained already.
+    /// A keyspace whose buffer is to be drained for what it hides, or whose memtable is to be
+    /// frozen, so that it shows how much that is. `drained_through` tells through where a drain of
+    /// a keyspace was asked for already.
     pub(super) fn choose_to_flush(
         &self,
         version: &Version,
@@ -135,7 +139,8 @@ impl Database {
         }
     }
 
-    /// Bytes that the memtable of `keyspace` hides in tables, about. Looks at a sample if it has grown since that was done.
+    /// Bytes that the memtable of `keyspace` hides in tables, about. Looks at a sample if it has
+    /// grown since that was done.
     fn probe(&self, version: &Version, keyspace: &Keyspace, is_at_rest: bool) -> u64 {
         let len = keyspace.memtable.len();
         let mut probed = keyspace.observed.probe.0.lock().unwrap_or_else(PoisonError::into_inner);

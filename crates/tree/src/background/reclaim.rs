@@ -16,7 +16,7 @@ use crate::version::commit::{Edit, Supersedes};
 use crate::version::{Keyspace, Table, Version};
 use crate::write::roll::Freeze;
 
-/// Tables that nobody else may choose until this is dropped.
+/// Tables that no other task may choose until this is dropped.
 struct Claimed<'s> {
     schedule: &'s Schedule,
     tables: Vec<Arc<Table>>,
@@ -32,7 +32,7 @@ impl Drop for Claimed<'_> {
 }
 
 impl Database {
-    /// A keyspace that nobody looks at and that may have tables to remove.
+    /// A keyspace that no task looks at and that may have tables to remove.
     pub(super) fn choose_look(&self, busy: &Busy, version: &Version) -> Option<u32> {
         if busy.held > 0 {
             return None;
@@ -46,8 +46,8 @@ impl Database {
         version.live().find(is_due).map(|keyspace| keyspace.id())
     }
 
-    /// Removes the tables of `keyspace` that range tombstones hide from everybody, without reading them; has the buffer
-    /// drained where its range tombstones hide much.
+    /// Removes the tables of `keyspace` that range tombstones hide from every reader, without
+    /// reading them. Has the buffer drained where its range tombstones hide much.
     ///
     /// # Errors
     /// `Retry` when the disk is full: it is tried again in a while.
@@ -55,7 +55,8 @@ impl Database {
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         state.observed.looks.begin(state, self.clock.now());
-        // Snapshots after the version: one that is taken later sees every range tombstone of this version's tables.
+        // Snapshots after the version: one that is taken later sees every range tombstone of this
+        // version's tables.
         let found = look(state, &self.snapshots.sequences(), self.settings.table_bytes);
         let mut done = self.remove_tables(keyspace, &found.tables);
         if found.is_drain_due {
@@ -68,7 +69,8 @@ impl Database {
         done.map(drop)
     }
 
-    /// Removes those of `tables` that nobody works on; whether that was all of them that still live.
+    /// Removes those of `tables` that no task works on; whether that was all of them that still
+    /// live.
     fn remove_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> Result<bool> {
         let tables: Vec<_> = tables.iter().filter(|table| self.is_removable(table)).cloned().collect();
         if tables.is_empty() {
@@ -94,16 +96,19 @@ impl Database {
         Ok(is_all)
     }
 
-    /// Whether it can be read what dies with `table`; of one that is not damaged that shows when it goes.
+    /// Whether the references that die with `table` can be read. For a table that is not set aside,
+    /// that shows when it goes.
     fn is_removable(&self, table: &Table) -> bool {
         let is_set_aside = self.schedule.lock().is_set_aside(&table.meta().file);
         !is_set_aside || table.reader().references().is_ok()
     }
 
-    /// Claims those of `tables` that live and that nobody works on; whether that is all of them that live.
+    /// Claims those of `tables` that live and that no task works on; whether that is all of them
+    /// that live.
     fn claim_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> (Claimed<'_>, bool) {
         let mut busy = self.schedule.lock();
-        // Whoever has replaced a table has let it go after that: what is free and in this version is there to remove.
+        // A task that replaced a table released it after that: a table that is free and in this
+        // version is there to remove.
         let version = self.version.load();
         let levels = version.keyspace(keyspace).ok().map(|state| &state.levels);
         let lives = |table: &&Arc<Table>| {
@@ -117,8 +122,8 @@ impl Database {
         (Claimed { schedule: &self.schedule, tables: free }, is_all)
     }
 
-    /// Has everything of the keyspace drained through the newest range tombstone that `state` knows; `false` if there is no room for that
-    /// now.
+    /// Has everything of the keyspace drained through the newest range tombstone that `state`
+    /// knows; `false` if there is no room for that now.
     fn drain_soon(&self, state: &Keyspace) -> Result<bool> {
         let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
         let through = if with_deletes(&state.memtable) {
@@ -143,7 +148,7 @@ impl Database {
         let wish = busy.drain_wishes.entry(keyspace).or_default();
         if through > *wish {
             *wish = through;
-            // What had no room may have some together with what hides it.
+            // A drain that had no room may have some together with what hides its records.
             busy.resting.remove(&(Work::Drain, keyspace));
         }
         drop(busy);
@@ -153,7 +158,7 @@ impl Database {
     /// Freezes `memtable` unless it is by now; a position behind all of its records.
     fn freeze_memtable(&self, keyspace: u32, memtable: &Arc<Memtable>) -> Result<Position> {
         loop {
-            // Before the version: who rolls meanwhile makes this one's roll do nothing.
+            // Before the version: if another thread rolls meanwhile, the roll below does nothing.
             let base = self.log.active().base();
             let version = self.version.load();
             let is_active =

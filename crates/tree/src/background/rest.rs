@@ -1,10 +1,14 @@
-//! What is done about the log that no pressure asks for: segments that only the manifest still names, and a database at rest.
+//! What is done about the log that no pressure asks for: segments that only the manifest still
+//! names, and a database at rest.
 //!
 //! ```text
-//!   nothing in a segment is needed, and the manifest begins a replay below it  ─► an edit says that it is drained
-//!   nobody has written for a while, and the log takes more than a new one does, ─► all is frozen and drained, a small
-//!   or its records refer to more                                                   segment begins
-//!   writers wait for room on the disk, or are refused for want of it             ─► the same
+//!   nothing in a segment is needed, and the manifest   ─► an edit says that it is drained
+//!   begins a replay below it
+//!   nothing is written for a while, and the log takes  ─► all is frozen and drained, a small
+//!   more than a new one does, or its records refer to     segment begins
+//!   more
+//!   writers wait for room on the disk, or are refused  ─► the same
+//!   for want of it
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,13 +25,14 @@ use crate::database::Database;
 use crate::version::Version;
 use crate::write::roll::Freeze;
 
-/// How long nobody has written, and what was done about that.
+/// How long nothing has been written, and what was done about that.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     seen: Mutex<Seen>,
-    /// The log's end when it was made short at rest: until somebody writes there is no more to do.
+    /// The log's end when it was made short at rest: until the next write there is no more to do.
     short_at: AtomicU64,
-    /// Bytes of values beside the tree that had been written then, or were found by the opening, whose records may be in the log.
+    /// Bytes of values beside the tree that had been written then, or were found by the opening,
+    /// whose records may be in the log.
     values_at: AtomicU64,
     found_values: u64,
 }
@@ -38,17 +43,19 @@ struct Seen {
     since: Duration,
 }
 
-/// Whoever has not written for so long is not expected to write soon.
+/// After so long without a write none is expected soon.
 const REST: Duration = Duration::from_secs(5);
 
 /// At rest an edit of the manifest is worth so much.
 const FORGOTTEN_BYTES_MIN: u64 = 1 << 20;
 
-/// What the log may take at rest: the smallest segment, and as much again in what is left of others.
+/// What the log may take at rest: the smallest segment, and as much again in what is left of
+/// others.
 const REST_LOG_BYTES: u64 = 8 << 20;
 
 impl Rest {
-    /// Of a database in whose log there may be records of `found_values` bytes of values beside the tree.
+    /// Of a database in whose log there may be records of `found_values` bytes of values beside the
+    /// tree.
     pub(crate) fn new(found_values: u64) -> Self {
         Self { found_values, ..Self::default() }
     }
@@ -64,7 +71,7 @@ impl Rest {
 }
 
 impl Database {
-    /// Whether nobody has written for a while.
+    /// Whether nothing has been written for a while.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.rest.is_long(self.log.watermark(), self.clock.now())
     }
@@ -86,7 +93,7 @@ impl Database {
         (is_due || is_wanted() && self.is_to_be_short(version)).then_some(Task::ShortenLog)
     }
 
-    /// Whether a log that nobody writes to is longer than it need be, and was not made short yet.
+    /// Whether a log without new writes is longer than it need be, and was not made short yet.
     fn is_to_be_short(&self, version: &Version) -> bool {
         let files: u64 = version.segments.segments().iter().map(|segment| segment.file_bytes()).sum();
         let is_any =
@@ -120,15 +127,15 @@ impl Database {
             self.schedule.drain_through(through);
             self.rest.values_at.store(self.values_written(), Ordering::Relaxed);
             self.rest.short_at.store(self.log.watermark().0, Ordering::Relaxed);
-            // That was nobody's write.
+            // The roll moved the watermark: that was no write.
             self.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end = self.log.watermark();
         }
         self.drop_dead_segments();
         Ok(())
     }
 
-    /// Where a replay could begin, if the manifest has it begin in an older segment that no record needs, what the segments below
-    /// count for, and what they take.
+    /// Where a replay could begin, if the manifest has it begin in an older segment that no record
+    /// needs, what the segments below count for, and what they take.
     ///
     /// All below `indexed` was in memtables before `version` was loaded.
     fn forgettable(&self, version: &Version, indexed: Position) -> Option<(Position, u64, u64)> {
@@ -142,7 +149,8 @@ impl Database {
         (end > replayed && bytes > 0).then_some((end, length, bytes))
     }
 
-    /// Says in the manifest that nothing is undrained where that is so, and lets go of the segments there.
+    /// Says in the manifest that nothing is undrained where that is so, and lets go of the segments
+    /// there.
     fn forget_log(&self) -> Result<()> {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.log.advance()?;
@@ -150,7 +158,8 @@ impl Database {
         let indexed = self.log.unpublished_from();
         let Some((end, ..)) = self.forgettable(&self.version.load(), indexed) else { return Ok(()) };
         let ids = self.version.load().ids();
-        // All of them have everything below in tables, so that no replay begins below: that needs no sync.
+        // All of them have everything below in tables, so that no replay begins below: that needs
+        // no sync.
         self.log.covered_through(end);
         let drained = ids.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: end });
         manifest.commit(&drained.collect::<Vec<_>>())?;

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!   a job meets bytes that are not what was written, ─┐
-//!   or that cannot be read: that input                ├─► set aside ─┬─ no compaction takes the table, nor what overlaps it
-//!   a job fails each time, whatever the cause,        │              ├─ no collection takes the value segment
-//!   in a plainer form too: all of its inputs         ─┘              └─ statistics tell which file it is, and why
+//!   or that cannot be read: that input                ├─► set aside
+//!   a job fails each time, whatever the cause,        │      ├─ no compaction takes the table,
+//!   in a plainer form too: all of its inputs         ─┘      │  nor what overlaps it
+//!                                                            ├─ no collection takes the segment
+//!                                                            └─ statistics tell the file, and why
 //! ```
-//! To rewrite a damaged file would either lose what cannot be read of it or give wrong bytes a right checksum; to do once more what
-//! fails each time would do nothing else. Reads go on answering from whatever of the file is whole, and writes go on too: they do
-//! not need it. A table goes in the end if range tombstones hide all of it, a value segment if all of its values die. The next opening
-//! knows nothing of this and tries once again.
+//! To rewrite a damaged file would either lose what cannot be read of it or give wrong bytes a
+//! right checksum. To do once more what fails each time would do nothing else. Reads go on
+//! answering from what is whole of the file; writes go on too, since they do not need it. A table
+//! goes in the end if range tombstones hide all of it, a value segment if all of its values die.
+//! The next opening knows nothing of this and tries once again.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +75,7 @@ pub(crate) struct Told {
 }
 
 impl Busy {
-    /// Tables that no compaction is to choose: somebody works on them, or they are set aside.
+    /// Tables that no compaction is to choose: a task works on them, or they are set aside.
     pub(super) fn tables_not_to_choose(&self) -> Cow<'_, BTreeSet<String>> {
         if self.set_aside.tables.is_empty() {
             return Cow::Borrowed(&self.tables);
@@ -101,13 +104,15 @@ impl Schedule {
     }
 }
 
-/// Whether `error`, of somebody who reads the file that it names, says that this cannot be read whole.
+/// Whether `error`, met in reading the file that it names, says that this file cannot be read
+/// whole.
 fn is_unreadable(error: &Error) -> bool {
     error.kind() == ErrorKind::Corrupt || said_by_storage(error) == Some(firn_storage::ErrorKind::Io)
 }
 
 impl Database {
-    /// Whether `error` says which of the inputs of `task` cannot be read, so that no other way of doing it helps.
+    /// Whether `error` says which of the inputs of `task` cannot be read, so that no other way of
+    /// doing it helps.
     pub(crate) fn names_an_input<'i>(
         &self,
         mut inputs: impl Iterator<Item = &'i str>,
@@ -117,8 +122,8 @@ impl Database {
         inputs.any(|input| input == place.file) || self.is_value_segment(&place.file)
     }
 
-    /// Sets aside the inputs of `task`, which fails each time with `error`: the one that this names, or else all of them. `false` if there
-    /// are none, or they have nothing to do with it.
+    /// Sets aside the inputs of `task`, which fails each time with `error`: the input that this
+    /// names, or else all of them. `false` if there are none, or they have nothing to do with it.
     pub(super) fn set_aside(&self, task: &Task, error: &Error) -> bool {
         let named = error.place().filter(|_| is_unreadable(error)).map(|place| place.file.as_str());
         // The device fails to write: that says nothing of what was read.
@@ -159,7 +164,7 @@ impl Database {
                     None => false,
                 }
             }
-            // One that range tombstones hide; what dies with it cannot be read.
+            // A table that range tombstones hide: what dies with it cannot be read.
             Task::Reclaim { keyspace } => {
                 let version = self.version.load_full();
                 let Ok(state) = version.keyspace(*keyspace) else { return false };

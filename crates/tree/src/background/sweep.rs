@@ -1,23 +1,30 @@
-//! Removing outputs of attempts at jobs that nobody waits for any more, while the database is open.
+//! Removing outputs of attempts at jobs that nothing waits for any more, while the database is
+//! open.
 //!
-//! A worker elsewhere that stood still for long goes on without knowing that its attempt was given up, and that its job was done by somebody
-//! else meanwhile. What it creates then is called as no edit will ever call a file, and only a list finds it. The next opening would; a
-//! database that stays open looks for it by itself.
+//! A worker elsewhere may stand still for long. It then goes on without knowing that its attempt
+//! was given up and that another executor has done the job. No edit will ever name the files that
+//! it creates then, and only a list finds them. The next opening would list; a database that stays
+//! open lists by itself.
 //!
-//! A request of a process that was killed may be done by its place after the next opening has listed what there was: of a table it has written, or of a
-//! group of its log, which goes as those do that the opening found.
+//! The place may carry out a request of a killed process after the next opening has listed what
+//! there was. It may be of a table that the process has written, or of a group of its log. Such a
+//! group goes as the groups do that the opening found.
 //!
-//! Of whoever was killed as he sent a file in parts the upload stays, which a list of its own finds, and which goes by the same rule.
+//! A process that is killed as it sends a file in parts leaves an upload. A list of uploads finds
+//! it, and it goes by the same rule.
 //!
 //! ```text
-//!   list ─► stems that nobody waits for ─► files that have holders ─► still the last writer? ─► what the manifest names ─► remove
+//!   list ─► stems that nothing waits for ─► files that have holders
+//!        ─► still the last writer? ─► what the manifest names ─► remove
 //! ```
-//! In this order. What was listed and is called by a stem that is let go by then is named by an edit by then, or never will be; if it is, either
-//! the manifest still names it, or whoever reads it held it before and does still, or it is dead. Who takes the database over writes an edit
-//! first: what was listed before that is not his.
+//! In this order. If the stem of a listed file is let go of by then, an edit names the file by
+//! then, or none ever will. If one does, the manifest still names the file, or a reader has held it
+//! since before, or it is dead. A process that takes the database over writes an edit first: what
+//! was listed before that is not its own.
 //!
-//! An upload of a file that the manifest names, or somebody holds, stays as the file does. It may have begun twice, or have ended and not been
-//! forgotten: stores are known that remove the file's parts then ([decision 0020](../../../../docs/decisions/0020-object-stores.md)).
+//! An upload of a file that the manifest names, or that has a holder, stays as the file does. It
+//! may have begun twice, or have ended and not been forgotten: stores are known that remove the
+//! file's parts then ([decision 0020](../../../../docs/decisions/0020-object-stores.md)).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,16 +43,19 @@ use crate::version::state::State;
 
 /// When there may be something to remove.
 ///
-/// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: whoever runs it may write for a while still. The longer
-///    the more often one after the other could not.
-/// 2. On shared storage, [`GRACE`] after the opening, and again after groups of the process before are needed no more: what that one asked for last may be
-///    done later still. Where sweeps do not come to their end, when the next one does.
-/// 3. Once in [`REST`] while jobs end, and once more after: an attempt that nobody missed, or that stood still for longer.
+/// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: the worker of
+///    that attempt may write for a while still. Longer, the more sweeps in a row could not remove
+///    it.
+/// 2. On shared storage, [`GRACE`] after the opening, and again after groups of the process before
+///    are needed no more: what that process asked for last may be done later still. Where sweeps do
+///    not come to their end, when the next one does.
+/// 3. Once in [`REST`] while jobs end, and once more after: an attempt of which no count tells, or
+///    that stood still for longer.
 /// 4. Never else, so that a database at which nothing happens asks nothing of its place.
 #[derive(Debug)]
 pub(crate) struct Sweeps {
     due: Mutex<Due>,
-    /// Why uploads that nobody waits for may be there still, in words.
+    /// Why uploads that nothing waits for may be there still, in words.
     upload_refusal: Mutex<Option<String>>,
 }
 
@@ -65,14 +75,16 @@ struct Due {
     repeats: u32,
 }
 
-/// How long what was left by an attempt that came to nothing stays at least: the attempt may write more, and others may come to nothing soon.
+/// How long what an attempt that came to nothing left stays at least: the attempt may write more,
+/// and others may come to nothing soon.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// How long a sweep that nothing else asks for comes after the one before.
+/// How long after the sweep before comes a sweep that nothing else asks for.
 const REST: Duration = Duration::from_secs(3600);
 
 impl Sweeps {
-    /// None was needed until `now`: the opening has removed what there was, but for uploads that it could not, which `aborted` tells. More `may_follow`.
+    /// No sweep was needed until `now`: the opening has removed what there was, except for uploads
+    /// that it could not, which `aborted` tells. More `may_follow`.
     pub(crate) fn new(now: Duration, aborted: Aborted, may_follow: bool) -> Self {
         let due = Due { swept_at: now, ..Due::default() };
         let sweeps = Self { due: Mutex::new(due), upload_refusal: Mutex::new(aborted.refusal) };
@@ -93,7 +105,8 @@ impl Sweeps {
         *self.upload_refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
-    /// Whether a sweep is due at the moment `now`, where `ended` jobs have ended and something was left `left` times.
+    /// Whether a sweep is due at the moment `now`, where `ended` jobs have ended and something was
+    /// left `left` times.
     fn is_due(&self, now: Duration, ended: u64, left: u64) -> bool {
         let mut due = self.lock();
         if left > due.left {
@@ -117,14 +130,15 @@ impl Sweeps {
         due.first_left_at = due.last_left_at.filter(|at| now.saturating_sub(*at) < GRACE);
     }
 
-    /// There may be something to remove in a while that nobody tells of.
+    /// There may be something to remove in a while, of which no count will tell.
     pub(crate) fn expect(&self, now: Duration) {
         let mut due = self.lock();
         due.first_left_at.get_or_insert(now);
         due.last_left_at = due.last_left_at.max(Some(now));
     }
 
-    /// The last sweep did not come to its end: it is repeated in a while, and in twice as long each time, up to [`REST`].
+    /// The last sweep did not come to its end: it is repeated in a while, and in twice as long each
+    /// time, up to [`REST`].
     fn repeat(&self, now: Duration) {
         let mut due = self.lock();
         let pause = GRACE.saturating_mul(1 << due.repeats.min(10)).min(REST);
@@ -151,8 +165,9 @@ impl Sweeps {
 }
 
 impl Database {
-    /// Whether somebody is to look for outputs that nobody waits for. Only workers that the owner gave leave any, and openings that had too
-    /// much to remove, or could not have seen all.
+    /// Whether a sweep for outputs that nothing waits for is to begin. Only workers that the owner
+    /// gave leave such outputs, and openings that had too much to remove, or could not have seen
+    /// all.
     pub(super) fn is_sweep_due(&self, busy: &Busy) -> bool {
         (self.jobs.fallbacks.is_some() || self.sweeps.is_left())
             && !busy.is_sweeping
@@ -160,11 +175,13 @@ impl Database {
             && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
     }
 
-    /// Looks for outputs that nobody waits for, for groups of earlier openings, and for uploads of such, and removes them. Blocks for two lists, and for a request or two under the
+    /// Looks for outputs that nothing waits for, for groups of earlier openings, and for uploads of
+    /// either, and removes them. Blocks for two lists, and for a request or two under the
     /// manifest's lock.
     ///
     /// # Errors
-    /// `Closed`: another machine has taken the database over. What the place says is none: it is asked again in a while.
+    /// `Closed`: another machine has taken the database over. What the place says is none: it is
+    /// asked again in a while.
     pub(super) fn sweep(&self) -> Result<()> {
         self.sweeps.begin(self.clock.now());
         self.graveyard.recall();
@@ -183,7 +200,7 @@ impl Database {
             }
             let aborted = uploads.abort(&*self.storage, Reach::SWEEP, || self.schedule.is_stopping());
             count(&self.counters.upload_abort_count, aborted.count);
-            // Who may not ask, or has nobody who answers, is not told otherwise in a minute.
+            // A place that refuses, or cannot list or abort uploads, answers the same in a minute.
             is_all &= !aborted.may_pass;
             self.sweeps.tell_uploads(aborted.refusal);
         }
@@ -194,7 +211,8 @@ impl Database {
         Ok(())
     }
 
-    /// Files that no edit names and none ever will, and uploads of such; `None` if that cannot be told now.
+    /// Files that no edit names and none ever will, and uploads of such; `None` if that cannot be
+    /// told now.
     fn orphans(&self) -> Result<Option<(Vec<String>, Uploads)>> {
         let Ok(files) = self.storage.list() else { return Ok(None) };
         let mut uploads = Uploads::list(&*self.storage);
@@ -224,7 +242,7 @@ impl Database {
 pub(crate) struct Orphans<'s> {
     given_up: &'s GivenUp,
     state: &'s State,
-    /// Files that `state` has tables in, but for those that have a file of their own.
+    /// Files that `state` has tables in, except for tables that have a file of their own.
     shared: BTreeSet<&'s str>,
     /// Files of value segments that `state` has.
     segments: BTreeSet<&'s str>,

@@ -1,4 +1,4 @@
-//! Waiting for background work, or doing it where nobody else does.
+//! Waiting for background work, or doing it where there are no threads for it.
 
 use std::sync::PoisonError;
 
@@ -52,7 +52,8 @@ impl Database {
         self.wait_until(|_| false)
     }
 
-    /// Works (where nobody else does) or waits until `done`, or until there is nothing left to do.
+    /// Works (where there are no background threads) or waits until `done`, or until there is
+    /// nothing left to do.
     fn wait_until(&self, done: impl Fn(&Database) -> bool) -> Result<()> {
         loop {
             self.background_error()?;
@@ -63,7 +64,8 @@ impl Database {
                 match self.step() {
                     Ok(true) => {}
                     Ok(false) => return Ok(()),
-                    // Whoever waits for something else goes on, and asks for what was set aside if it is that.
+                    // The wait goes on: a caller that waits for what was set aside asks for it
+                    // afterwards.
                     Err(error) if answer_to(&error) == Answer::SetAside => {}
                     Err(error) => return Err(error),
                 }

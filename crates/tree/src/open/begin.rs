@@ -24,14 +24,16 @@ use crate::version::Version;
 use crate::version::manifest::Manifest;
 use crate::version::state::State;
 
-/// Reads what `manifest` names, and takes the database: nobody who opened it before writes to it afterwards.
+/// Reads what `manifest` names, and takes the database: no process that opened it before writes to
+/// it afterwards.
 ///
 /// # Errors
-/// Whatever is wrong with it. Where another machine has written to it meanwhile, the manifest can tell.
+/// Whatever is wrong with it. Where another machine has written to it meanwhile, the manifest can
+/// tell.
 pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
     let storage = &options.storage;
     start_manifest(options, manifest)?;
-    // Whoever sweeps asks.
+    // A sweep asks it which files have holders.
     let is_swept = options.executor.is_some() || storage.shared_part().is_some();
     let graveyard = Arc::new(Graveyard::new(is_swept && !options.read_only));
     // It may become that large, and gets its capacity once what else is held is known.
@@ -41,7 +43,8 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     if !is_here {
         fence(options, manifest, &state)?;
     }
-    // Whatever could still refuse the opening comes before the end of another machine's groups, and before what it had is given up.
+    // Checks that could still refuse the opening come before the end of another machine's groups,
+    // and before its files are given up.
     let balance = Balance::new(&options.settings);
     let mut version = tables_version(options, &state, &cache, (&graveyard, &balance.gap_budget))?;
     let restored = match state.groups.filter(|_| !is_here) {
@@ -104,7 +107,8 @@ fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
     }
 }
 
-/// That the newest log of the database of `state` does not lie in `storage`, if so, and where it does.
+/// That the newest log of the database of `state` does not lie in `storage`, if so, and where it
+/// does.
 pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error> {
     let home = storage.shared_part().map_or(0, SharedPart::home);
     // A new one has no log anywhere.
@@ -130,9 +134,11 @@ pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error
     Some(Error::new(ErrorKind::Conflict, told))
 }
 
-/// Takes the next edit's number, before tables are opened: whoever has the database open could else write more edits than can be read meanwhile.
+/// Takes the next edit's number, before tables are opened: a process that has the database open
+/// could else write more edits than can be read meanwhile.
 ///
-/// What the place has nothing to do with comes first: whoever cannot take over ends nobody.
+/// Checks that ask nothing of the place come first: an opening that cannot take over ends no other
+/// process.
 fn fence(options: &TreeOptions, manifest: &mut Manifest, state: &State) -> Result<()> {
     for (id, keyspace) in &state.keyspaces {
         definition(options, *id, keyspace)?;
@@ -140,8 +146,9 @@ fn fence(options: &TreeOptions, manifest: &mut Manifest, state: &State) -> Resul
     manifest.fence(options.storage.shared_part().map_or(0, SharedPart::home))
 }
 
-/// The first changes on disk, unless the database is only read: a new generation of the log, value segments sealed, files removed
-/// that nothing needs. Where values are then, and what is left.
+/// The first changes on disk, unless the database is only read: a new generation of the log, value
+/// segments sealed, files removed that nothing needs. Returns where values are then, and what is
+/// left.
 fn change(
     options: &TreeOptions,
     manifest: &mut Manifest,
@@ -165,9 +172,9 @@ fn change(
 
 /// Makes the segments durable that tell where earlier recoveries cut the log.
 ///
-/// A segment that a later opening began says where the one before it ends: what lies there beyond is void. The manifest has said so
-/// since; from the next edit on it knows a cut behind both alone. A loss of power that took the later segment then would have what is
-/// void count again.
+/// A segment that a later opening began says where the one before it ends: what lies there beyond
+/// is void. The manifest has said so since; from the next edit on it knows only a cut behind both.
+/// If a loss of power took the later segment then, what is void would count again.
 fn keep_cuts(storage: &dyn Storage, recovered: &RecoveredLog) -> Result<()> {
     let Some(first) = recovered.segments.first().map(|segment| segment.header().generation) else {
         return Ok(());
@@ -200,7 +207,7 @@ fn begin_generation(
     }
     changes.push(Change::DurableThrough { position: recovered.durable_through });
     if recovered.lost_from < recovered.end {
-        // Nobody looks for it again.
+        // What was lost is not looked for again.
         let keyspaces = manifest.state().keyspaces.keys();
         changes.extend(keyspaces.map(|id| Change::DrainedThrough { keyspace: *id, position: recovered.end }));
     }
@@ -214,12 +221,14 @@ struct Leftovers {
     /// Groups that the manifest names.
     older: Option<Older>,
     aborted: Aborted,
-    /// There were processes before, on shared storage: what the last one asked for, if it was killed, may be done after all was listed.
+    /// There were processes before, on shared storage. If the last one was killed, what it asked
+    /// for may be done after all was listed.
     may_follow: bool,
 }
 
-/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut, groups that nobody needs. Aborts uploads of
-/// outputs that an earlier process waited for; whether it can is nobody's error, and what would take long is left for a sweep.
+/// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut,
+/// groups that nothing needs. Aborts uploads of outputs that an earlier process waited for. Whether
+/// it can is no error of the opening, and what would take long is left for a sweep.
 fn remove_leftovers(
     storage: &Arc<dyn Storage>,
     manifest: &mut Manifest,
@@ -230,14 +239,15 @@ fn remove_leftovers(
     use firn_format::file_name::{FileName, parse};
     let files = storage.list().map_err(from_storage)?;
     let mut uploads = Uploads::list(&**storage);
-    // Who takes the database over writes an edit first: what was listed before that is not his.
+    // A process that takes the database over writes an edit first: what was listed before that is
+    // not its own.
     if storage.shared_part().is_some() && !manifest.is_current() {
         return Ok(Leftovers::default());
     }
     let state = manifest.state();
     let older = state.groups.and_then(|named| Older::among(&files, named, recovered.next_base));
     let stale_groups = stale(&files, state.groups, state.generation);
-    // One that an opening before left behind may have been made again since it was found.
+    // A segment that an opening before left behind may have been made again since it was found.
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
     let shared = state.shared_files();
     for (name, bytes) in &files {

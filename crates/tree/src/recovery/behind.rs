@@ -1,15 +1,19 @@
 //! Whole frames behind the log's end: how damage is told from what a crash leaves.
 //!
-//! The log's files are written from front to back. Each write goes on where the one before ended and ends where published frames
-//! end, and a segment is begun when the one before it is written as a whole. The system keeps that order for whoever reads
-//! later on the same run of the machine, synced or not. So a process that is killed at any point leaves a prefix of the
-//! frames, the last one cut off at most, and behind that zeros or what an earlier use of the file left, in which no frame passes.
+//! The log's files are written from front to back. Each write goes on where the one before ended
+//! and ends where published frames end. A segment is begun when the one before it is written as a
+//! whole. The system keeps that order for each process that reads later on the same run of the
+//! machine, synced or not. So a process that is killed at any point leaves a prefix of the frames,
+//! the last one cut off at most. Behind that lie zeros or what an earlier use of the file left, in
+//! which no frame passes.
 //!
-//! A loss of power keeps each page of what was not synced, or does not, so that whole frames may lie behind lost ones, and nothing
-//! tells a lost page from a damaged one. The two kinds of crash are told apart by the name of the machine's run, which the edit that begins
-//! a generation of the log states (`Change::Boot`). Where a place cannot name it, or names another one, nothing is refused.
+//! A loss of power keeps each page of what was not synced, or does not. So whole frames may lie
+//! behind lost ones, and nothing tells a lost page from a damaged one. The name of the machine's
+//! run tells the two kinds of crash apart. The edit that begins a generation of the log states it
+//! (`Change::Boot`). Where a place cannot name it, or names another one, nothing is refused.
 //!
-//! Not looked at: frames above where an earlier recovery cut the log, and what lies behind a record whose separated value is not whole.
+//! Not looked at: frames above where an earlier recovery cut the log, and what lies behind a record
+//! whose separated value is not whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +35,8 @@ pub(super) struct Behind {
     position: Position,
 }
 
-/// The first whole frame behind `end`, where the first `chained` of `candidates` end; of files that are `beheaded` too.
+/// The first whole frame behind `end`, where the first `chained` of `candidates` end; of files that
+/// are `beheaded` too.
 pub(super) fn find(
     candidates: &[Candidate],
     chained: usize,
@@ -97,7 +102,8 @@ pub(crate) struct Gap {
     pub(crate) end: Position,
 }
 
-/// Where damage cuts off a part of the log that was not known to be on the device; `None` if there is no such damage.
+/// Where damage cuts off a part of the log that was not known to be on the device; `None` if there
+/// is no such damage.
 ///
 /// # Errors
 /// `Corrupt` if what was on the device is damaged or missing, too; what reading says.

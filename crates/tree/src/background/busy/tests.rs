@@ -12,7 +12,8 @@ use crate::session::TreeSession;
 use crate::settings::TreeSettings;
 use crate::tree::tests::manual;
 
-/// A database with a segment of values to be sealed, and another one that the device is to begin with.
+/// A database with a segment of values to be sealed, and another one that the device is to begin
+/// with.
 fn values_to_bring() -> Arc<Database> {
     let settings = TreeSettings {
         segment_bytes: 4 << 20,

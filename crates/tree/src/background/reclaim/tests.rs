@@ -1,4 +1,5 @@
-//! What is not removed yet: tables that somebody works on, and everything while background work is held.
+//! What is not removed yet: tables that other tasks work on, and everything while background work
+//! is held.
 
 use std::sync::Arc;
 use std::time::Duration;
