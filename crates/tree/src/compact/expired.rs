@@ -1,8 +1,8 @@
 //! Compaction for the sake of what has expired.
 //!
 //! Nothing overwrites or deletes a value that expires and that no command meets, so that nothing is
-//! known to hide it. Each table says which bytes expire by when; the table of which most has expired
-//! is rewritten where it lies, and keeps a tombstone at most of each value.
+//! known to hide it. Each table says which bytes expire by when. The table of which most has
+//! expired is rewritten where it lies, and keeps a tombstone at most of each value.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

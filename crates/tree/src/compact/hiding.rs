@@ -1,7 +1,8 @@
 //! Compaction for the sake of what tables above the last level hide.
 //!
-//! A tombstone that has reached a level above the last still hides what lies deeper, and so does a small record that
-//! replaced a large one. Their tables know about how much that is; the one that hides most for what it costs goes down, with what it overlaps.
+//! A tombstone that has reached a level above the last still hides what lies deeper. So does a
+//! small record that replaced a large one. Their tables know about how much that is. The table that
+//! hides most for what it costs goes down, with what it overlaps.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, Table};
 
 impl Choice {
-    /// What its `outputs` supersede in tables older than they will be: nothing if they are the `last` of their keys, else what the
-    /// inputs did, but for what went.
+    /// What its `outputs` supersede in tables older than they will be: nothing if they are the
+    /// `last` of their keys, else what the inputs did, but for what went.
     pub(crate) fn left(&self, outputs: &[TableMeta], is_last: bool) -> Supersedes {
         if is_last {
             return Supersedes::default();
@@ -33,8 +34,9 @@ impl Choice {
     }
 }
 
-/// The table of a level between the first and the last that hides most for what it costs, with what it overlaps in the next level, if all
-/// of them hide more than `rules` allow; never one that touches a table of `busy`.
+/// The table of a level between the first and the last that hides most for what it costs, with what
+/// it overlaps in the next level, if all of them hide more than `rules` allow; never one that
+/// touches a table of `busy`.
 pub(crate) fn pick_hiding(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
     if rules.relief_only {
         return None;

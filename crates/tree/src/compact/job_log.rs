@@ -1,4 +1,4 @@
-//! What is told of jobs that came off.
+//! What statistics tell of jobs that came off.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -45,7 +45,8 @@ struct Times {
 /// Jobs that are remembered.
 pub(crate) const LAST_MAX: usize = 64;
 
-/// Bounds of the buckets of stages, in milliseconds: a worker that is near opens its inputs in one, a large job takes minutes.
+/// Bounds of the buckets of stages, in milliseconds: a worker that is near opens its inputs in one,
+/// a large job takes minutes.
 const BOUNDS_MS: [u64; 10] = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144];
 
 const KINDS: [&str; 3] = ["relief", "compaction", "collection"];
@@ -109,7 +110,7 @@ impl JobLog {
         };
         *count += 1;
         *bytes += read_bytes;
-        // Whoever says that may say anything: together they are what is left.
+        // An executor may report anything: each stage gets at most what those before it leave.
         let opened = ran.opened.min(ran.ran);
         let reading = ran.reading.min(ran.ran - opened);
         let writing = ran.writing.min(ran.ran - opened - reading);

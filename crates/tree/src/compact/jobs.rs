@@ -13,20 +13,21 @@ use super::job_log::{JobLog, Kind};
 
 /// The executor of a database, from its opening to its close.
 ///
-/// 1. Every job that was submitted is waited for before its inputs or its outputs' names are let go.
+/// 1. Every job that was submitted is waited for before its inputs or its outputs' names are let
+///    go.
 /// 2. [`end`](Self::end) asks all of them to stop; none is submitted afterwards.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     /// What an executor that the owner gave did not do; `None` = there is none.
     pub(crate) fallbacks: Option<Arc<Fallbacks>>,
-    /// Whether somebody may have an input mapped that no version holds any more.
+    /// Whether an executor may have an input mapped that no version holds any more.
     pub(crate) may_map_after_end: bool,
     /// Those that came off.
     pub(crate) log: JobLog,
     clock: Arc<dyn Clock>,
     /// Jobs that have ended, well or not.
     ended: AtomicU64,
-    /// How often something was left, or may be, that nobody waits for.
+    /// How often something was left, or may be, that nothing waits for.
     left: AtomicU64,
     state: Mutex<State>,
 }
@@ -74,13 +75,15 @@ impl Jobs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs of this database that run at the same time, as far as is known now; `None` = nobody says.
+    /// Jobs of this database that run at the same time, as far as is known now; `None` = the
+    /// executor does not say.
     pub(crate) fn width(&self) -> Option<usize> {
         let executor = self.lock().executor.clone();
         executor.and_then(|executor| executor.width())
     }
 
-    /// Compactions that were given to the executor and have no result yet: those that take runs out of level 0, and all.
+    /// Compactions that were given to the executor and have no result yet: those that take runs out
+    /// of level 0, and all.
     pub(crate) fn unfinished(&self) -> (usize, usize) {
         let state = self.lock();
         let unfinished = state.running.values().filter(|(_, handle)| !handle.is_finished());
@@ -94,12 +97,13 @@ impl Jobs {
     /// Runs all of `specs` and waits for them, in their order.
     ///
     /// # Errors
-    /// The first failure; nothing runs any more then. `Cancelled` when the database is being closed.
+    /// The first failure; nothing runs any more then. `Cancelled` when the database is being
+    /// closed.
     pub(crate) fn run(&self, specs: Vec<JobSpec>) -> Result<Vec<JobResult>> {
         self.wait(self.begin(specs), || ())
     }
 
-    /// Gives all of `specs` to the executor. Whoever begins jobs MUST [`wait`](Self::wait) for them.
+    /// Gives all of `specs` to the executor. The caller MUST [`wait`](Self::wait) for them.
     pub(crate) fn begin(&self, specs: Vec<JobSpec>) -> Submitted {
         let begun = self.clock.now();
         let mut handles = Vec::with_capacity(specs.len());
@@ -112,7 +116,8 @@ impl Jobs {
         submitted
     }
 
-    /// Waits for jobs that have begun, in their order; says of each that it has `ended`, once those before it have.
+    /// Waits for jobs that have begun, in their order; says of each that it has `ended`, once those
+    /// before it have.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -122,7 +127,8 @@ impl Jobs {
             let result = handle.wait();
             ended();
             if let Ok(result) = &result {
-                // Who does not say is here, and tells nothing of its stages.
+                // A job of which the executor says nothing ran here, and tells nothing of its
+                // stages.
                 let here = || Ran { ran: self.clock.now().saturating_sub(begun), ..Ran::default() };
                 self.log.came_off(spec, result, &handle.ran().unwrap_or_else(here), self.clock.unix_ms());
             }
@@ -161,7 +167,7 @@ impl Jobs {
         }
     }
 
-    /// What is told of them.
+    /// What statistics tell of them.
     pub(crate) fn stats(&self) -> JobStats {
         let (held_count, held_bytes) = self.fallbacks.as_ref().map_or((0, 0), |fallbacks| fallbacks.held());
         let is_executor_away = self.fallbacks.as_ref().is_some_and(|fallbacks| fallbacks.is_away());
@@ -188,12 +194,14 @@ impl Jobs {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Something may be left behind that nobody waits for: outputs of a job that failed, a file that could not be removed.
+    /// Something may be left behind that nothing waits for: outputs of a job that failed, a file
+    /// that could not be removed.
     pub(crate) fn leave_something(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often that was so, attempts included that the executor gave up. Only grows until the close.
+    /// How often that was so, attempts included that the executor gave up. Only grows until the
+    /// close.
     pub(crate) fn left_count(&self) -> u64 {
         let executor = self.lock().executor.clone();
         let given_up = executor.map_or(0, |executor| executor.given_up_count());

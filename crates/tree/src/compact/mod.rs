@@ -1,12 +1,13 @@
 //! Which tables are rewritten, and the commit of what a job made of them.
 //!
-//! [`pick`] is a pure function from levels to a choice, [`seeks`] another for what reads have lost,
-//! [`expired`] and [`kept`] for what has expired and what snapshots kept; [`run`](mod@run) turns a choice into jobs, which [`jobs`] gives to
-//! the executor and [`job_log`] tells people of, checks their results and commits them in one edit. [`values`] says where
-//! values beside the tree are that a job may need. [`plain`] does once more what failed. [`small`]
-//! does many small ones together. [`range`] does all of a key range, piece by piece. [`reclaim`]
-//! finds the tables that need no rewriting: range tombstones hide all of them. [`stems`] are what
-//! outputs are called.
+//! [`pick`] is a pure function from levels to a choice. So are [`seeks`] for what reads have lost,
+//! [`hiding`] for what tables hide, and [`expired`] and [`kept`] for what has expired and what
+//! snapshots kept. [`run`](mod@run) turns a choice into jobs, checks their results and commits them
+//! in one edit. [`jobs`] gives jobs to the executor, and [`job_log`] has what statistics tell of
+//! them. [`values`] says where values beside the tree are that a job may need. [`plain`] does once
+//! more what failed. [`small`] does many small compactions together. [`range`] does all of a key
+//! range, piece by piece. [`reclaim`] finds the tables that need no rewriting: range tombstones
+//! hide all of them. [`stems`] are the names of outputs.
 
 pub(crate) mod pick;
 pub(crate) mod seeks;

@@ -1,14 +1,16 @@
 //! Choosing tables to compact: a pure function of the levels.
 //!
-//! Level 0 holds sorted runs whose tables a drain has cut at the base level's bounds, so tables of level 0 and of
-//! the base level fall into *groups*: sets that overlap among themselves and nothing outside. Two budgets hold for
-//! all groups together: the depth of level 0 (reads ask one table of each sorted run) and what it supersedes, as
-//! drains estimated it (space that a rewrite gives back). Over a budget, the group that is worst goes first, alone.
-//! So groups are rewritten one after another, each when it has about twice the mean of what the budget allows: half
-//! the writing of rewriting each at the budget.
+//! Level 0 holds sorted runs whose tables a drain has cut at the base level's bounds. So tables of
+//! level 0 and of the base level fall into *groups*: sets that overlap among themselves and nothing
+//! outside. Two budgets hold for all groups together. One is the depth of level 0: reads ask one
+//! table of each sorted run. The other is what level 0 supersedes, as drains estimated it: space
+//! that a rewrite gives back. Over a budget, the group that is worst goes first, alone. So groups
+//! are rewritten one after another, each when it has about twice the mean of what the budget
+//! allows. That is half the writing of rewriting each at the budget.
 //!
-//! A group is rewritten into the base level, or, where only its depth is too much and its part of level 0 is small
-//! beside that of the base level, sorted runs of level 0 are merged into one that stays there.
+//! A group is rewritten into the base level, or sorted runs of level 0 are merged into one that
+//! stays there. They are merged where only the group's depth is too much, and its part of level 0
+//! is small beside that of the base level.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -32,9 +34,11 @@ pub(crate) struct PickRules {
     pub(crate) depth_max: usize,
     /// The same on average, groups weighed by their bytes, at which the deepest group is compacted.
     pub(crate) depth_mean_max: f64,
-    /// Superseded bytes for each live byte, at which the group with the largest share of them is rewritten.
+    /// Superseded bytes for each live byte, at which the group with the largest share of them is
+    /// rewritten.
     pub(crate) share_max: f64,
-    /// A group whose level 0 has at least this many bytes for each of its base level is rewritten into it.
+    /// A group whose level 0 has at least this many bytes for each of its base level is rewritten
+    /// into it.
     pub(crate) stay_max: f64,
     /// What a table should have.
     pub(crate) table_bytes: u64,
@@ -62,20 +66,22 @@ pub(crate) struct Choice {
     pub(crate) output_level: u32,
     /// The sorted run that the outputs belong to; 0 in deeper levels.
     pub(crate) output_run: u64,
-    /// The inputs overlap nothing below and each other nowhere: they change their level and are not rewritten.
+    /// The inputs overlap nothing below and each other nowhere: they change their level and are not
+    /// rewritten.
     pub(crate) moves: bool,
     /// How urgent, 1.0 = at the limit.
     pub(crate) score: f64,
 }
 
 impl Choice {
-    /// Whether it takes tables out of level 0, or only changes what the version says: nobody waits for either for long.
+    /// Whether it takes tables out of level 0, or only changes what the version says: no thread
+    /// waits for either for long.
     pub(crate) fn is_relief(&self) -> bool {
         self.moves || self.inputs.iter().any(|(level, ..)| *level == 0)
     }
 
-    /// Size at which output tables are cut, where they are to have about `target` bytes and are cut at `splits`
-    /// too: such that they are all alike and no small one is left at the end.
+    /// Size at which output tables are cut, where they are to have about `target` bytes and are cut
+    /// at `splits` too: such that they are all alike and no small one is left at the end.
     pub(crate) fn table_bytes(&self, target: u64, splits: &[Vec<u8>]) -> u64 {
         let mut bytes = self.input_bytes();
         if self.output_level > 0 {
@@ -152,7 +158,8 @@ fn pick_group(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<Str
     Some(merged.unwrap_or_else(|| group.choice(base, score)))
 }
 
-/// Everything that overlaps `start..=end` in levels 0 to the last that holds any of it, to be rewritten there.
+/// Everything that overlaps `start..=end` in levels 0 to the last that holds any of it, to be
+/// rewritten there.
 pub(crate) fn pick_range(
     levels: &Levels,
     start: &[u8],
@@ -168,7 +175,8 @@ pub(crate) fn pick_range(
     for (level, run, table) in all.iter().filter(|(_, _, table)| touches(table)) {
         chosen.insert(table.meta().file.clone(), (*level, *run, Arc::clone(table)));
     }
-    // Whatever overlaps the chosen must come along, or an older version could end up above a newer one.
+    // Whatever overlaps the chosen must come along, or an older version could end up above a newer
+    // one.
     loop {
         let more: Vec<_> = all
             .iter()
@@ -197,7 +205,8 @@ pub(crate) fn pick_range(
 /// Of tables that are partly hidden, so many are looked at to rewrite one.
 const LOOKED_AT_MAX: usize = 4;
 
-/// The first of `partly` that can be rewritten, with whatever overlaps it, for less than it is worth; never with a table of `busy`.
+/// The first of `partly` that can be rewritten, with whatever overlaps it, for less than it is
+/// worth; never with a table of `busy`.
 pub(crate) fn pick_for_deletes(
     levels: &Levels,
     rules: &PickRules,
@@ -206,7 +215,7 @@ pub(crate) fn pick_for_deletes(
 ) -> Option<Choice> {
     let is_free = |table: &Table| !busy.contains(&table.meta().file);
     let free = partly.iter().filter(|part| part.table.upgrade().is_some_and(|table| is_free(&table)));
-    // To find what overlaps one takes a look at all tables, each time that somebody chooses.
+    // To find what overlaps one takes a look at all tables, each time that a thread chooses.
     free.take(LOOKED_AT_MAX).find_map(|part| {
         let part_table = part.table.upgrade()?;
         levels.tables().find(|(_, table)| Arc::ptr_eq(table, &part_table))?;
@@ -285,8 +294,9 @@ impl Group {
         Choice { inputs: self.tables, output_level: base, output_run: 0, moves: false, score }
     }
 
-    /// Sorted runs of level 0, adjacent in age and alike in size, merged into one that stays in level 0: as many
-    /// as cost least for each that goes. `None` where the base level is so small that it should be rewritten too.
+    /// Sorted runs of level 0, adjacent in age and alike in size, merged into one that stays in
+    /// level 0: as many as cost least for each that goes. `None` where the base level is so small
+    /// that it should be rewritten too.
     fn merge(&self, rules: &PickRules, score: f64) -> Option<Choice> {
         let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
         for (_, run, table) in self.tables.iter().filter(|(level, ..)| *level == 0) {
@@ -322,12 +332,14 @@ impl Group {
         Some(Choice { inputs, output_level: 0, output_run, moves: false, score })
     }
 
-    /// Tables of one sorted run of level 0 that alone hold this group together, to be cut at `splits` where they
-    /// are; `None` if there are none, or rewriting everything costs little more.
+    /// Tables of one sorted run of level 0 that alone hold this group together, to be cut at
+    /// `splits` where they are; `None` if there are none, or rewriting everything costs little
+    /// more.
     ///
     /// A drain that began before the base level was divided leaves such tables.
     fn recut(&self, splits: &[Vec<u8>], score: f64) -> Option<Choice> {
-        // A bound that only touches a split may be where a range tombstone ends, as it does after a cut.
+        // A bound that only touches a split may be where a range tombstone ends, as it does after a
+        // cut.
         let is_wide = |table: &Table| {
             let meta = table.meta();
             splits.iter().any(|split| meta.smallest < *split && *split < meta.largest)
@@ -350,7 +362,8 @@ impl Group {
     }
 }
 
-/// A group must be this many times larger than the tables that hold it together for these to be cut.
+/// A group must be this many times larger than the tables that hold it together for these to be
+/// cut.
 const RECUT_RATIO: u64 = 3;
 
 /// Fewer sorted runs than this are not worth merging inside level 0.
@@ -365,14 +378,15 @@ const GROUPS_FIRST: u64 = 16;
 /// A group begins with at least this many bytes.
 const GROUP_BYTES_MIN: u64 = 1 << 20;
 
-/// The same where what is drained refers to values beside the tree: little of them is drained at a time (see `values::hidden`), and each group gets a table of that, which
-/// costs a sync however small it is (figures in decision 0014). In the tree 4 MiB have more written than 1: 3.9 to 4.2 bytes for each byte of a small
-/// database in place of 3.6 to 3.9.
+/// The same where what is drained refers to values beside the tree: little of them is drained at a
+/// time (see `values::hidden`), and each group gets a table of that, which costs a sync however
+/// small it is (figures in decision 0014). In the tree 4 MiB have more written than 1: 3.9 to 4.2
+/// bytes for each byte of a small database in place of 3.6 to 3.9.
 const GROUP_BYTES_MIN_REFERENCES: u64 = 4 << 20;
 
-/// Size at which a drain of `bytes` cuts its tables: the first one divides the base level while it is small, so
-/// that what comes is cut alike. Whether what is drained mostly `refers` to values beside the tree decides how
-/// small groups may be.
+/// Size at which a drain of `bytes` cuts its tables: the first one divides the base level while it
+/// is small, so that what comes is cut alike. Whether what is drained mostly `refers` to values
+/// beside the tree decides how small groups may be.
 pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, refers: bool, rules: &PickRules) -> u64 {
     if levels.tables().next().is_some() {
         return rules.table_bytes;
@@ -381,9 +395,10 @@ pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, refers: bool, rules
     (bytes / GROUPS_FIRST).max(least).min(rules.table_bytes)
 }
 
-/// Keys that divide the base level, at which everything written above it or into it is cut, so that groups stay
-/// apart: where base tables begin, of many tables those whose keys have a hash that says so.
-/// They stay what they are while other groups are rewritten: a drain that began before still cuts where it should.
+/// Keys that divide the base level, at which everything written above it or into it is cut, so that
+/// groups stay apart: where base tables begin, of many tables those whose keys have a hash that
+/// says so. They stay what they are while other groups are rewritten: a drain that began before
+/// still cuts where it should.
 pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
     let base = base_level(levels, rules) as usize;
     let Some(run) = levels.deeper.get(base - 1) else { return Vec::new() };

@@ -1,8 +1,9 @@
 //! A compaction that failed the same way it would each time, done once more in a plainer form.
 //!
-//! What differs is all that need not be: here and not where the owner has compactions done, in one part, its outputs smaller and not
-//! compressed. Whatever is wrong with one of those is got around, and told by nobody but the counter of compactions; the next
-//! compaction of its outputs is an ordinary one.
+//! Everything that may differ does: it runs here and not where the owner has compactions done, and
+//! in one part. Its outputs are smaller and not compressed. A fault in one of those is got around,
+//! and only the counter of compactions tells of it. The next compaction of its outputs is an
+//! ordinary one.
 
 use firn_engine::{Error, Result};
 use firn_format::table::Compression as Codec;
@@ -20,8 +21,8 @@ use crate::values::references_of;
 const SMALLER: u64 = 4;
 
 impl Database {
-    /// Whether `choice`, which failed with `error`, may come off in another form: it fails the same way each time, and neither by what an input
-    /// holds nor by the device.
+    /// Whether `choice`, which failed with `error`, may come off in another form: it fails the same
+    /// way each time, and neither by what an input holds nor by the device.
     pub(super) fn may_differ_plainly(&self, choice: &Choice, error: &Error) -> bool {
         let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.as_str());
         answer_to(error) == Answer::SetAside

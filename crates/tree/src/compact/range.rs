@@ -1,16 +1,20 @@
 //! All tables of a key range, rewritten into its last level: piece by piece.
 //!
 //! ```text
-//!   what overlaps the range ─► pieces that overlap nothing outside, in order of keys ─┬─ piece 0 ─► jobs ─► commit
-//!                                                                                     ├─ piece 1 ─► jobs ─► commit
-//!                                                                                     └─ ... as many jobs at once as there are executors
+//!   what overlaps the range ─► pieces that overlap nothing outside, in order of keys
+//!                                ├─ piece 0 ─► jobs ─► commit
+//!                                ├─ piece 1 ─► jobs ─► commit
+//!                                └─ ... as many jobs at once as there are executors
 //! ```
-//! Each piece is committed once it and all before it are done: a crash, or a full disk, costs the pieces after it and no other, and what a piece replaces is
-//! removed before the next ones have written theirs.
+//! Each piece is committed once it and all before it are done. A crash, or a full disk, costs the
+//! pieces after it and no other. What a piece replaces is removed before the next ones have written
+//! theirs.
 //!
-//! Where there are several levels their tables may overlap one another in a chain through much of the range, which is one large piece. There what lies above
-//! the deepest level is brought into the level over that first, cut where tables of the deepest begin, and the range is looked at anew: that writes a tenth more, and no
-//! part of a large piece waits for another. Inputs stay whole tables, whose sums are known.
+//! Where there are several levels, their tables may overlap one another in a chain through much of
+//! the range, which is one large piece. There what lies above the deepest level is first brought
+//! into the level over that, cut where tables of the deepest begin. Then the range is looked at
+//! anew. That writes a tenth more, and no part of a large piece waits for another. Inputs stay
+//! whole tables, whose sums are known.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -21,7 +25,8 @@ use super::pick::{Choice, pick_range};
 use crate::database::Database;
 use crate::version::Table;
 
-/// Tables' worth of bytes that a piece has at least: so that its outputs are of the size that they should have.
+/// Tables' worth of bytes that a piece has at least: so that its outputs are of the size that they
+/// should have.
 const PIECE_TABLES: u64 = 4;
 
 /// Tables' worth of bytes from which on what holds a piece together is cut first.
@@ -33,17 +38,19 @@ const CUT_SHARE: u64 = 4;
 impl Database {
     /// Rewrites whatever overlaps `start..end` into the last level that holds any of it.
     ///
-    /// Waits for other calls and for compactions in progress first, so that it finds their tables free.
+    /// Waits for other calls and for compactions in progress first, so that it finds their tables
+    /// free.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: a part of the range from its beginning on is rewritten then, or what lies above the last level is cut more finely.
+    /// `Retry` when the disk is full: a part of the range from its beginning on is rewritten then,
+    /// or what lies above the last level is cut more finely.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         let _one_at_a_time = self.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
         self.wait_quiet()?;
         let _alone = self.hold_background();
         let done = self.compact_whole(keyspace, start, end).map_err(|error| self.explained(error));
         if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) {
-            // Their blocks may be what is wanted, whoever wants them next.
+            // Their blocks may be what is wanted, by whatever writes next.
             self.give_up_spares();
         }
         done
@@ -67,7 +74,8 @@ impl Database {
         self.compact_pieces(keyspace, pieces().unwrap_or_default(), &[])
     }
 
-    /// Rewrites and commits `pieces`, each after the ones before it; see [`begin_rewrite`](Self::begin_rewrite) for `cuts`.
+    /// Rewrites and commits `pieces`, each after the ones before it; see
+    /// [`begin_rewrite`](Self::begin_rewrite) for `cuts`.
     fn compact_pieces(&self, keyspace: u32, pieces: Vec<Choice>, cuts: &[Vec<u8>]) -> Result<()> {
         let mut begun = VecDeque::new();
         let mut done = Ok(());
@@ -129,10 +137,12 @@ pub(super) fn pieces(choice: Choice, bytes: u64) -> Vec<Choice> {
     pieces.into_iter().map(choice).collect()
 }
 
-/// What holds large pieces of `pieces` together, to be rewritten into the level over the deepest, and the keys at which that is to be cut, rising: where tables of
-/// the deepest level begin, at least [`PIECE_TABLES`] apart.
+/// What holds large pieces of `pieces` together, to be rewritten into the level over the deepest,
+/// and the keys at which that is to be cut, rising: where tables of the deepest level begin, at
+/// least [`PIECE_TABLES`] apart.
 ///
-/// Level 0 alone over one level is left as it is: drains have cut it where groups of that level begin.
+/// Level 0 alone over one level is left as it is: drains have cut it where groups of that level
+/// begin.
 pub(super) fn above(pieces: &[Choice], table_bytes: u64) -> (Vec<Choice>, Vec<Vec<u8>>) {
     let (mut all, mut cuts) = (Vec::new(), Vec::new());
     for piece in pieces.iter().filter(|piece| piece.input_bytes() >= PIECE_TABLES_MAX * table_bytes) {
@@ -205,7 +215,8 @@ mod tests {
         assert_eq!(names(&tables, 20), expected);
         assert_eq!(names(&tables, 11), expected);
         assert_eq!(names(&tables, 1000).len(), 1);
-        // What lies over two of them, or only touches one, holds them together; newest first within a piece.
+        // What lies over two of them, or only touches one, holds them together; newest first within
+        // a piece.
         let over = [(0, "e", "h", 1), (0, "l", "l", 1), (0, "c", "c", 1)];
         let all = [&tables[..], &over].concat();
         let expected =
@@ -214,7 +225,8 @@ mod tests {
         assert_eq!(names(&[(6, "", "z", 1), (0, "", "", 1)], 1), [vec!["0 -", "6 -z"]]);
     }
 
-    /// Which tables of one piece are brought together, and where to, and the keys that they are cut at.
+    /// Which tables of one piece are brought together, and where to, and the keys that they are cut
+    /// at.
     fn to_cut(tables: &[(u32, &str, &str, u64)], table_bytes: u64) -> (Vec<String>, Vec<Vec<u8>>) {
         let input = |(level, smallest, largest, bytes): &(u32, &str, &str, u64)| {
             let name = format!("{level} {smallest}-{largest}");
@@ -236,14 +248,16 @@ mod tests {
     fn what_holds_a_large_piece_together_is_cut_in_the_level_over_the_deepest() {
         let last =
             [(6, "a", "b", 40), (6, "c", "d", 40), (6, "e", "f", 40), (6, "g", "h", 40), (6, "i", "j", 40)];
-        // One that has the first key behind a cut is cut too, one between two cuts is not; what overlaps one that is comes along.
+        // One that has the first key behind a cut is cut too, one between two cuts is not; what
+        // overlaps one that is comes along.
         let above =
             [(0, "b", "c", 5), (5, "c", "d1", 5), (0, "e", "f", 5), (4, "f1", "g", 10), (5, "h", "h", 5)];
         let all = [&above[..], &last].concat();
         let cuts: Vec<Vec<u8>> = ["c", "e", "g", "i"].map(|key| key.as_bytes().to_vec()).to_vec();
         let expected = ["0 b-c, 5 c-d1 to 5", "4 f1-g to 5"].map(str::to_owned).to_vec();
         assert_eq!(to_cut(&all, 10), (expected, cuts));
-        // It is too small; nothing holds it together; there is too much above; there is but level 0 above.
+        // It is too small; nothing holds it together; there is too much above; there is but level 0
+        // above.
         assert_eq!(to_cut(&all, 20), (vec![], vec![]));
         assert!(to_cut(&last, 10).0.is_empty());
         assert_eq!(to_cut(&[&[(5, "b", "c", 100)][..], &last].concat(), 10), (vec![], vec![]));

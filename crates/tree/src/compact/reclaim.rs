@@ -1,19 +1,20 @@
 //! Tables that range tombstones hide go without being read.
 //!
-//! A deletion of a large range leaves the tables below it as they are. Compaction would find out what is dead in them
-//! key by key, where it passes, and on a database at rest it never does. What the manifest and the tombstones say is
-//! enough: a table is *hidden* where newer range tombstones together cover every key from its smallest to its greatest,
-//! for everybody who may read it. Whatever it hid itself is older than it and in its range: the same tombstones hide
-//! that. A table is *spent* that holds range tombstones alone, with nothing older below them. Both go by one edit.
+//! A deletion of a large range leaves the tables below it as they are. Compaction would find out
+//! what is dead in them key by key, where it passes, and on a database at rest it never does. What
+//! the manifest and the tombstones say is enough. A table is *hidden* where newer range tombstones
+//! together cover every key from its smallest to its greatest, for every reader that may read it.
+//! What it hid itself is older than it and in its range: the same tombstones hide that. A table is
+//! *spent* that holds range tombstones alone, with nothing older below them. Both go by one edit.
 //!
-//! As long as a hidden table lives, no compaction drops what hides it, since something older lies outside its inputs.
-//! So tables found in one version may go from a later one.
+//! As long as a hidden table lives, no compaction drops what hides it, since something older lies
+//! outside its inputs. So tables found in one version may go from a later one.
 //!
-//! A tombstone that is still in the buffer can take nothing away: after a crash a replay needs both. Where those of the
-//! buffer hide much, the keyspace is drained through them.
+//! A tombstone that is still in the buffer can take nothing away: after a crash a replay needs
+//! both. Where those of the buffer hide much, the keyspace is drained through them.
 //!
-//! A table of which a part is hidden goes by no edit. Where it refers to values beside the tree it is small beside what it keeps
-//! there: it is rewritten once that is worth it.
+//! A table of which a part is hidden goes by no edit. Where it refers to values beside the tree it
+//! is small beside what it keeps there: it is rewritten once that is worth it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,20 +34,22 @@ pub(crate) struct Look {
     pub(crate) kept_for: BTreeSet<Sequence>,
     /// The buffer's range tombstones hide so much that they should be drained now.
     pub(crate) is_drain_due: bool,
-    /// Tables to rewrite: range tombstones of tables hide many of the values that they refer to; most first.
+    /// Tables to rewrite: range tombstones of tables hide many of the values that they refer to;
+    /// most first.
     pub(crate) partly: Vec<PartlyHidden>,
 }
 
-/// A table of which range tombstones hide a part from everybody.
+/// A table of which range tombstones hide a part from every reader.
 #[derive(Clone, Debug)]
 pub(crate) struct PartlyHidden {
-    /// Weak, so that its file goes with it: nobody looks again once no range tombstone is left.
+    /// Weak, so that its file goes with it: no look comes once no range tombstone is left.
     pub(crate) table: Weak<Table>,
     /// Bytes of values beside the tree that this part refers to, about.
     pub(crate) value_bytes: u64,
 }
 
-/// A drain, or a compaction, for the sake of what is hidden must be worth a table's size divided by this,
+/// A drain, or a compaction, for the sake of what is hidden must be worth a table's size divided by
+/// this,
 const WORTH_SHARE: u64 = 4;
 
 /// and at least what it writes, divided by this.
@@ -59,8 +62,8 @@ impl PartlyHidden {
     }
 }
 
-/// Looks at the tables and range tombstones of `keyspace`, whose tables have about `table_bytes`; `snapshots` are those
-/// alive, in order, read after the version that `keyspace` is of.
+/// Looks at the tables and range tombstones of `keyspace`, whose tables have about `table_bytes`;
+/// `snapshots` are those alive, in order, read after the version that `keyspace` is of.
 pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64) -> Look {
     let levels = &keyspace.levels;
     let mut found = Look::default();
@@ -102,8 +105,9 @@ fn referred_bytes(table: &Table) -> u64 {
     table.reader().properties().references.map_or(0, |summary| summary.value_bytes)
 }
 
-/// Tables of `levels` of which range tombstones of tables and of `lists` hide a part that is worth rewriting the table; and what of values
-/// is hidden so, of all of them but those that are hidden `whole`. Adds to `kept_for` the snapshots for which something stays.
+/// Tables of `levels` of which range tombstones of tables and of `lists` hide a part that is worth
+/// rewriting the table; and what of values is hidden so, of all of them but those that are hidden
+/// `whole`. Adds to `kept_for` the snapshots for which something stays.
 fn partly_hidden(
     levels: &Levels,
     lists: &[&FragmentList],
@@ -129,7 +133,8 @@ fn partly_hidden(
             kept_for.insert(reader);
         }
         let data_bytes = table.reader().footer().data_bytes.max(1);
-        // Of one that is hidden but for a key or two all blocks may count as hidden, to whose beginnings this is reckoned.
+        // Of one that is hidden but for a key or two all blocks may count as hidden, to whose
+        // beginnings this is reckoned.
         if hidden == 0 || is_among(whole, table) {
             continue;
         }
@@ -144,7 +149,8 @@ fn partly_hidden(
     (partly, sum)
 }
 
-/// Bytes of `table`'s data that `tombstones` below `before` hide, about: to a block at each end of what they cover.
+/// Bytes of `table`'s data that `tombstones` below `before` hide, about: to a block at each end of
+/// what they cover.
 fn hidden_bytes(table: &Table, tombstones: &FragmentList, before: Sequence) -> u64 {
     let (meta, reader) = (table.meta(), table.reader());
     let end = [meta.largest.as_slice(), &[0]].concat();
@@ -174,9 +180,9 @@ fn undrained_bytes(keyspace: &Keyspace, lists: &[&FragmentList]) -> u64 {
 /// Tables that range tombstones hide.
 #[derive(Debug, Default)]
 struct Hidden {
-    /// From everybody.
+    /// From every reader.
     tables: Vec<Arc<Table>>,
-    /// The oldest snapshots that read a table which everybody newer does not.
+    /// The oldest snapshots that read a table which no newer reader reads.
     kept_for: BTreeSet<Sequence>,
 }
 
@@ -198,7 +204,8 @@ impl Hidden {
                 });
                 above.extend(newer.map(|other| other.reader().tombstones()));
             }
-            // The oldest of those who see anything of it; what this one sees of tombstones, all others do.
+            // The oldest snapshot that sees anything of it; what this one sees of tombstones, all
+            // others do.
             let reader = snapshots.iter().find(|snapshot| **snapshot > meta.sequence_min);
             match reader {
                 None if covers(&above, bounds, meta.sequence_max, Sequence::MAX) => {}
@@ -215,8 +222,8 @@ impl Hidden {
     }
 }
 
-/// Whether range tombstones of `lists`, all above the sequence `above` and below `before`, together cover every key
-/// from `bounds.0` to `bounds.1`, both included.
+/// Whether range tombstones of `lists`, all above the sequence `above` and below `before`, together
+/// cover every key from `bounds.0` to `bounds.1`, both included.
 fn covers<'k>(
     lists: &[&'k FragmentList],
     bounds: (&'k [u8], &'k [u8]),
@@ -233,7 +240,8 @@ fn covers<'k>(
     }
 }
 
-/// Tables without entries that overlap nothing older: their range tombstones hide nothing, whoever reads.
+/// Tables without entries that overlap nothing older: their range tombstones hide nothing from any
+/// reader.
 fn spent(levels: &Levels) -> Vec<Arc<Table>> {
     let mut spent = Vec::new();
     if !levels.has_range_deletes() {
@@ -313,7 +321,8 @@ impl Looks {
         }
     }
 
-    /// The last look found that tables must stay for the snapshots `kept_for`, and that `partly` is worth rewriting.
+    /// The last look found that tables must stay for the snapshots `kept_for`, and that `partly` is
+    /// worth rewriting.
     pub(crate) fn end(&self, kept_for: BTreeSet<Sequence>, partly: Vec<PartlyHidden>) {
         let mut seen = self.lock();
         (seen.kept_for, seen.partly) = (kept_for, partly);

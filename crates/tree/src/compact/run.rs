@@ -27,7 +27,8 @@ use crate::version::{Keyspace, Levels, Table};
 /// See [`PickRules::stay_max`].
 const STAY_MAX: f64 = 1.0;
 
-/// One choice is divided into no more parts than that, however many executors are there: each opens the tables of level 0 anew.
+/// One choice is divided into no more parts than that, however many executors are there: each opens
+/// the tables of level 0 anew.
 const PARTS_MAX: usize = 16;
 
 /// A choice that an executor rewrites.
@@ -80,7 +81,8 @@ impl Database {
         }
     }
 
-    /// Rewrites or moves the tables of `choice` and commits; what fails the same way each time is tried once more in a plainer form.
+    /// Rewrites or moves the tables of `choice` and commits; what fails the same way each time is
+    /// tried once more in a plainer form.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
@@ -119,8 +121,9 @@ impl Database {
         Ok(())
     }
 
-    /// Has the executor rewrite the tables of `choice`, in several key ranges at once where they are large; `None` if the keyspace is gone. Outputs are cut
-    /// where what divides the base level is, and at the keys of `cuts`, rising.
+    /// Has the executor rewrite the tables of `choice`, in several key ranges at once where they
+    /// are large; `None` if the keyspace is gone. Outputs are cut where what divides the base level
+    /// is, and at the keys of `cuts`, rising.
     pub(super) fn begin_rewrite(
         &self,
         keyspace: u32,
@@ -128,7 +131,8 @@ impl Database {
         cuts: &[Vec<u8>],
     ) -> Result<Option<Rewrite<'_>>> {
         let mut stems = self.stems.hold();
-        // No version is held while the jobs run: the arenas of segments that die meanwhile are wanted by writers.
+        // No version is held while the jobs run: the arenas of segments that die meanwhile are
+        // wanted by writers.
         let version = self.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
@@ -154,7 +158,8 @@ impl Database {
     /// Waits for the jobs of a rewrite, checks what came of them, and commits it.
     ///
     /// # Errors
-    /// What a job failed with; no output is left then. `Retry` if one panicked: the keyspace's next compaction waits for a while.
+    /// What a job failed with; no output is left then. `Retry` if one panicked: the keyspace's next
+    /// compaction waits for a while.
     pub(super) fn end_rewrite(&self, rewrite: Rewrite<'_>) -> Result<()> {
         let Rewrite { keyspace, choice, spec, jobs, going, _held, mut stems } = rewrite;
         let part_count = jobs.specs.len();
@@ -164,8 +169,9 @@ impl Database {
             && error.kind == firn_jobs::ErrorKind::NotConserved
             && part_count > 1
         {
-            // Whether one part read all that it should shows in the sum of all only, and not which one lied. The whole
-            // can be checked, and done here, by whoever stands between this database and the executor given.
+            // Whether one part read all that it should shows only in the sum of all, and not which
+            // part was wrong. What stands between this database and the executor given can check
+            // the whole, and do it here.
             fallbacks.explain(format!("the answers were wrong together: {error}"));
             let whole = CompactSpec { output_stem: stems.draw(), ..spec };
             done = self.end_jobs(self.begin_jobs(vec![whole]));
@@ -179,7 +185,8 @@ impl Database {
         self.commit_choice(&choice, made)
     }
 
-    /// Waits until the jobs of a rewrite have ended, which were asked to stop; what they wrote is removed.
+    /// Waits until the jobs of a rewrite have ended, which were asked to stop; what they wrote is
+    /// removed.
     pub(super) fn abandon_rewrite(&self, rewrite: Rewrite<'_>) {
         if let Ok(results) = self.end_jobs(rewrite.jobs) {
             let tables = results.iter().flat_map(|result| &result.tables).map(|table| &table.file);
@@ -199,7 +206,7 @@ impl Database {
     fn end_jobs(&self, jobs: BegunJobs) -> firn_jobs::Result<Vec<CompactResult>> {
         let BegunJobs { specs, submitted } = jobs;
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
-        // Whoever is free now may have something chosen for it.
+        // An executor that is free now may have something chosen for it.
         let done = self.jobs.wait(submitted, || self.wake_background()).and_then(|results| {
             let results = results.into_iter().map(JobResult::into_compact);
             let results: Vec<CompactResult> = results.collect::<firn_jobs::Result<_>>()?;
@@ -213,9 +220,11 @@ impl Database {
         done
     }
 
-    /// Removes what was written under `stems`. The results do not tell: there may be none, or a wrong one.
+    /// Removes what was written under `stems`. The results do not tell: there may be none, or a
+    /// wrong one.
     pub(crate) fn bury_outputs(&self, stems: &[String]) {
-        // What cannot be listed now, or comes later, is found and removed by a sweep, or by the next opening.
+        // What cannot be listed now, or comes later, is found and removed by a sweep, or by the
+        // next opening.
         self.jobs.leave_something();
         for (name, _) in self.storage.list().unwrap_or_default() {
             if stems.iter().any(|stem| is_output_of(&name, stem)) {
@@ -224,8 +233,8 @@ impl Database {
         }
     }
 
-    /// Removes an output that no edit names. At once: a graveyard's burials count as space that was freed, and the
-    /// job that failed for want of space would be tried again for ever.
+    /// Removes an output that no edit names. At once: a graveyard's burials count as space that was
+    /// freed, and the job that failed for want of space would be tried again for ever.
     pub(crate) fn remove_output(&self, name: &str) {
         // What cannot be removed now is found and removed by a sweep, or by the next opening.
         if self.storage.remove(name).is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound) {
@@ -250,7 +259,8 @@ impl Database {
             0 => !choice.inputs.iter().any(|(_, _, input)| Arc::ptr_eq(input, table)),
             output => level > output,
         };
-        // Those of other keys are left out: a spec is as large as its job, however large the keyspace is.
+        // Those of other keys are left out: a spec is as large as its job, however large the
+        // keyspace is.
         let span = span_of_all(choice.inputs.iter().map(|(_, _, table)| table));
         let older = state.levels.tables().filter(|(level, table)| is_older(*level, table));
         let older = older.map(|(_, table)| span_of(table)).filter(|older| older.touches(&span));
@@ -272,7 +282,8 @@ impl Database {
         }
     }
 
-    /// Which versions stay, for a job outside of whose inputs older ones may lie in `older_overlap`.
+    /// Which versions stay, for a job outside of whose inputs older ones may lie in
+    /// `older_overlap`.
     pub(crate) fn rules(&self, state: &Keyspace, older_overlap: Vec<KeyRange>) -> Rules {
         let definition = &state.definition;
         Rules {
@@ -384,7 +395,8 @@ pub(crate) fn from_job(error: firn_jobs::Error) -> Error {
         (firn_jobs::ErrorKind::Cancelled, None) => {
             Error::new(ErrorKind::Retry, "the database is being closed")
         }
-        // Nothing was done, and operators may be luckier with other entries, or later; so may executors.
+        // Nothing was done, and operators may be luckier with other entries, or later; so may
+        // executors.
         (firn_jobs::ErrorKind::Panicked | firn_jobs::ErrorKind::Unavailable, None) => {
             Error::new(ErrorKind::Retry, error.message)
         }

@@ -1,11 +1,12 @@
-//! Compaction for the sake of reads: sorted runs of level 0 that are in their way are merged once what they cost
-//! reads comes to what merging them costs.
+//! Compaction for the sake of reads. Sorted runs of level 0 that are in their way are merged once
+//! what they cost reads comes to what merging them costs.
 //!
-//! Where much is written, the budgets of [`pick`](super::pick) keep level 0 shallow enough; where little is, it would
-//! stay as deep as those allow for ever: every scan would seek in each of its sorted runs, and every point read ask a filter
-//! of each. How many reads are to come is not known. To pay as much as has been lost, and no sooner, costs at most twice
-//! what knowing would cost. That is in time; writing wears devices too, so the setting `read_compaction_price` says how
-//! much must have been lost for each byte that is rewritten (decision 0007).
+//! Where much is written, the budgets of [`pick`](super::pick) keep level 0 shallow enough. Where
+//! little is, it would stay as deep as those allow for ever. Every scan would seek in each of its
+//! sorted runs, and every point read ask a filter of each. How many reads are to come is not known.
+//! To pay as much as has been lost, and no sooner, costs at most twice what knowing would cost.
+//! That is in time; writing wears devices too. So the setting `read_compaction_price` says how much
+//! must have been lost for each byte that is rewritten (decision 0007).
 //!
 //! Source: the ski-rental problem; LevelDB's compaction after a number of seeks.
 
@@ -15,26 +16,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::pick::{Choice, Group, PickRules, base_level, groups};
 use crate::version::Levels;
 
-/// What reads of a keyspace have lost to sorted runs of level 0 and no compaction has paid back yet.
+/// What reads of a keyspace have lost to sorted runs of level 0 and no compaction has paid back
+/// yet.
 #[derive(Debug, Default)]
 pub(crate) struct Seeks {
     /// In bytes that a compaction handles in the same time.
     lost_bytes: AtomicU64,
 }
 
-/// A seek in one sorted run in memory, about 2.5 us, is worth this much compaction at 400 MB/s; half of it, because
-/// compaction writes too.
+/// A seek in one sorted run in memory, about 2.5 us, is worth this much compaction at 400 MB/s;
+/// half of it, because compaction writes too.
 const SEEK_BYTES: u64 = 512;
 
 /// The same where it may wait for a device.
 const SEEK_BYTES_BEYOND_MEMORY: u64 = 16 << 10;
 
-/// A sorted run that a point read asks in vain, about 150 ns, is worth this much, reckoned in the same way. Filters are in
-/// memory wherever the blocks are.
+/// A sorted run that a point read asks in vain, about 150 ns, is worth this much, reckoned in the
+/// same way. Filters are in memory wherever the blocks are.
 const ASK_BYTES: u64 = 32;
 
-/// Of so many point reads of a session one is looked at, and taken for all. A prime, so that no habit of a client's
-/// hides a keyspace for ever.
+/// Of so many point reads of a session one is looked at, and taken for all. A prime, so that no
+/// habit of a client's hides a keyspace for ever.
 pub(crate) const READS_FOR_EACH_LOOK: u32 = 61;
 
 impl Seeks {
@@ -55,13 +57,15 @@ impl Seeks {
         }
     }
 
-    /// What has been lost, in bytes of compaction; more than `most` is forgotten. All that reads can want is a level 0
-    /// that is gone, and what that costs is all they may have asked for when they cease.
+    /// What has been lost, in bytes of compaction; more than `most` is forgotten. All that reads
+    /// can want is a level 0 that is gone, and what that costs is all they may have asked for when
+    /// they cease.
     pub(crate) fn lost_bytes(&self, most: u64) -> u64 {
         self.lost_bytes.fetch_min(most, Ordering::Relaxed).min(most)
     }
 
-    /// A compaction of `bytes` at `price` each begins, for whatever reason: it takes away what was in the way of reads too.
+    /// A compaction of `bytes` at `price` each begins, for whatever reason: it takes away what was
+    /// in the way of reads too.
     pub(crate) fn pay(&self, bytes: u64, price: f64) {
         let left = |lost: u64| Some(lost.saturating_sub(priced(bytes, price)));
         // The closure never declines.
@@ -69,11 +73,11 @@ impl Seeks {
     }
 }
 
-/// The group whose rewriting takes most sorted runs out of reads' way for its bytes, if reads have lost as many
-/// (`seeks`); never one that touches a table of `busy`.
+/// The group whose rewriting takes most sorted runs out of reads' way for its bytes, if reads have
+/// lost as many (`seeks`); never one that touches a table of `busy`.
 ///
-/// A group's part of level 0 becomes one sorted run there, or all of it goes into the base level, whichever costs
-/// less for each sorted run that goes.
+/// A group's part of level 0 becomes one sorted run there, or all of it goes into the base level,
+/// whichever costs less for each sorted run that goes.
 pub(crate) fn pick_for_reads(
     levels: &Levels,
     rules: &PickRules,

@@ -6,8 +6,8 @@
 //!   a table of c ─► another level ────────────────────────────┘
 //! ```
 //! They are done on this thread, where no executor was given. If one fails none is done, and that
-//! one is tried alone from then on, as an ordinary compaction. What refers to values beside the
-//! tree is always done so.
+//! one is tried alone from then on, as an ordinary compaction. Keyspaces with values beside the
+//! tree always have their tables rewritten alone.
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::table::ReferenceSet;

@@ -1,12 +1,15 @@
-//! What outputs are called, and which names are in use.
+//! Names of outputs, and which of them are in use.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Draws the stems of a process's outputs: `<generation>-<number>`, in hex digits; attempts and parts put `-` and more behind.
+/// Draws the stems of a process's outputs: `<generation>-<number>`, in hex digits; attempts and
+/// parts put `-` and more behind.
 ///
-/// 1. No other process ever draws the same: the generation is the log's, which an edit of the manifest gave to this process alone.
-/// 2. A stem is in use until whoever drew it has said in an edit which of its outputs live, or that none does.
+/// 1. No other process ever draws the same: the generation is the log's, which an edit of the
+///    manifest gave to this process alone.
+/// 2. A stem is in use until the task that drew it has said in an edit which of its outputs live,
+///    or that none does.
 #[derive(Debug)]
 pub(crate) struct Stems {
     generation: u64,
@@ -32,12 +35,13 @@ impl Stems {
         Self { generation, drawn: Mutex::default() }
     }
 
-    /// None yet, for somebody who is about to draw some.
+    /// None yet, for a task that is about to draw some.
     pub(crate) fn hold(&self) -> HeldStems<'_> {
         HeldStems { stems: self, numbers: Vec::new() }
     }
 
-    /// Which stems nobody waits for any more, as it is now: what is asked of it later is answered for this moment.
+    /// Which stems nothing waits for any more, as it is now: what is asked of it later is answered
+    /// for this moment.
     pub(crate) fn given_up(&self) -> GivenUp {
         let drawn = self.lock();
         GivenUp { generation: self.generation, next: drawn.next, in_use: drawn.in_use.clone() }
@@ -70,7 +74,7 @@ impl Drop for HeldStems<'_> {
     }
 }
 
-/// Stems of which nobody will say in an edit that their outputs live.
+/// Stems of which no edit will say that their outputs live.
 #[derive(Debug)]
 pub(crate) struct GivenUp {
     generation: u64,
@@ -79,11 +83,12 @@ pub(crate) struct GivenUp {
 }
 
 impl GivenUp {
-    /// Whether `stem`, or the one that it is an attempt at or a part of, is one of them: of an earlier generation, whose process writes no
-    /// edit any more, or drawn in this one and in use no longer.
+    /// Whether `stem`, or the one that it is an attempt at or a part of, is one of them. It is of
+    /// an earlier generation, whose process writes no edit any more, or drawn in this one and in
+    /// use no longer.
     ///
-    /// Neither drawn here nor earlier are segments that this process seals, which a later try may find again, and what one that is about to
-    /// take the database over makes before its edit.
+    /// Segments that this process seals are neither, since a later try may find them again. Nor is
+    /// what a process that is about to take the database over makes before its edit.
     pub(crate) fn contains(&self, stem: &str) -> bool {
         let mut parts = stem.split('-').map(number);
         let Some(generation) = parts.next().flatten() else { return false };

@@ -1,7 +1,8 @@
-//! Uploads of outputs that nobody waits for any more.
+//! Uploads of outputs that nothing waits for any more.
 //!
-//! A file that goes to an object store in parts is an upload until it is whole. Of whoever is killed amid that the upload stays, which no list of
-//! files has and which is paid for. What it was to become has the same name as a file would, so that the same tells whether anybody waits for it.
+//! A file that goes to an object store in parts is an upload until it is whole. A process that is
+//! killed amid that leaves the upload, which no list of files has and which is paid for. It has the
+//! name that the file was to have, so that the same rule tells whether anything waits for it.
 
 use firn_storage::place::UnfinishedUpload;
 use firn_storage::{ErrorKind, Result, Storage};
@@ -27,7 +28,7 @@ impl Reach {
     pub(crate) const SWEEP: Self = Self { uploads: usize::MAX, failures: 3 };
 }
 
-/// What became of uploads that nobody waits for.
+/// What became of uploads that nothing waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Aborted {
     pub(crate) count: u64,
@@ -50,7 +51,8 @@ impl Uploads {
         }
     }
 
-    /// Has `storage` forget them, as far as `reach` goes, until `is_stopping`. Blocks for a request each. What fails is told, and is nobody's error.
+    /// Has `storage` forget them, as far as `reach` goes, until `is_stopping`. Blocks for a request
+    /// each. What fails is told in the answer, and is no error.
     pub(crate) fn abort(
         self,
         storage: &dyn Storage,
@@ -74,7 +76,7 @@ impl Uploads {
             }
             match storage.abort_upload(upload) {
                 Ok(()) => aborted.count += 1,
-                // Whoever began it has ended it, or the store has.
+                // The process that began it has ended it, or the store has.
                 Err(error) if error.kind == ErrorKind::NotFound => {}
                 Err(error) => {
                     aborted.fail(&error);

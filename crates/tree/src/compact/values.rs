@@ -10,7 +10,8 @@ use crate::database::Database;
 use crate::values::{Home, Sealed};
 use crate::version::{Keyspace, Table};
 
-/// What a compaction is told of values; files of segments that it may read stay as long as this is there.
+/// What a compaction is told of values; files of segments that it may read stay as long as this is
+/// there.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPolicy {
     /// `None` if no value lies beside the tree or ever shall.
@@ -19,9 +20,10 @@ pub(crate) struct HeldPolicy {
 }
 
 impl Database {
-    /// Where values are that `inputs`, tables of `keyspace`, refer to, by their `references`, and where they are to be; `None` if the keyspace was
-    /// dropped since it was looked up. A compaction that reads no value is told of none: collections go on beside it, and what they leave
-    /// would take its place on disk until it is done.
+    /// Where values are that `inputs`, tables of `keyspace`, refer to by their `references`, and
+    /// where they are to be; `None` if the keyspace was dropped since it was looked up. A
+    /// compaction that reads no value is told of none: collections go on beside it, and what they
+    /// leave would take its place on disk until it is done.
     ///
     /// # Errors
     /// A segment that is not there: a bug.
@@ -66,8 +68,9 @@ impl Database {
     }
 }
 
-/// Whether a compaction of `inputs` may read values beside the tree: for a filter, to merge operands with them, or since they are too
-/// short to lie there. A table without such values does not tell whether it has operands: that is taken to be a reason.
+/// Whether a compaction of `inputs` may read values beside the tree: for a filter, to merge
+/// operands with them, or since they are too short to lie there. A table without such values does
+/// not tell whether it has operands: that is taken to be a reason.
 fn reads_values<'t>(
     keyspace: &Keyspace,
     mut inputs: impl Iterator<Item = &'t Arc<Table>>,

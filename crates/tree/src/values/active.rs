@@ -1,4 +1,5 @@
-//! The value segment that writers share: who gets which place, and when all of them are done.
+//! The value segment that writers share: which writer gets which place, and when all of them are
+//! done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,8 +40,8 @@ pub(crate) struct Written {
     pub(crate) value_bytes: u32,
 }
 
-/// The state word: bit 63 = sealed, bits 40 to 62 = ordinals, bits 0 to 39 = where the next record goes, in units of 8
-/// bytes.
+/// The state word: bit 63 = sealed, bits 40 to 62 = ordinals, bits 0 to 39 = where the next record
+/// goes, in units of 8 bytes.
 #[derive(Clone, Copy)]
 struct State(u64);
 
@@ -94,8 +95,8 @@ impl Active {
         self.open.number()
     }
 
-    /// A place for `count` values whose records have `bytes`, a multiple of 8; `None` if it takes nothing more. The last one
-    /// may reach over the capacity.
+    /// A place for `count` values whose records have `bytes`, a multiple of 8; `None` if it takes
+    /// nothing more. The last place may reach over the capacity.
     pub(crate) fn give(&self, count: u32, bytes: u64) -> Option<Given> {
         let mut known = self.state.load(Ordering::Relaxed);
         loop {
@@ -105,7 +106,8 @@ impl Active {
                 return None;
             }
             let next = known + (u64::from(count) << ORDINAL_SHIFT) + (bytes >> 3);
-            // No ordering: what is written to the place is told to others by the frame that refers to it.
+            // No ordering: what is written to the place is told to others by the frame that refers
+            // to it.
             match self.state.compare_exchange_weak(known, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     return Some(Given { ordinal: state.ordinals(), offset: state.offset(), count, bytes });

@@ -3,7 +3,8 @@
 //! ```text
 //!   pick ─► spec: victims, what is dead in them ─► a job ─► the new segment, redirects
 //!                    what died meanwhile, translated ──┐          │
-//!                                                      └──► one edit ◄┘ ─► the map: victims lead to the new segment
+//!                                                      └──► one edit ◄┘
+//!                                                              └─► the map: victims lead there
 //! ```
 //! Neither the tree nor a writer notices: records keep the names of their values.
 
@@ -44,7 +45,7 @@ impl Database {
         let Some((spec, _inputs)) = self.collect_spec(victims, stems.draw()) else { return Ok(()) };
         let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
-        // There only if nobody wrote over it.
+        // There only if no job wrote over it.
         spec.spare.iter().for_each(|spare| self.graveyard.bury(spare.clone()));
         if result.is_err() {
             self.bury_outputs(&[stem]);
@@ -122,14 +123,15 @@ impl Database {
         Ok(result)
     }
 
-    /// Makes the collection durable, then visible; bytes of the segments that go with it. `None`, and nothing changed, if all of its values
-    /// have died meanwhile.
+    /// Makes the collection durable, then visible; bytes of the segments that go with it. `None`,
+    /// and nothing changed, if all of its values have died meanwhile.
     fn commit_collection(&self, spec: &CollectSpec, result: &CollectResult) -> Result<Option<u64>> {
         let Some(meta) = &result.segment else { return Ok(None) };
         let segment = ValueSegment::open(&*self.storage, meta, true).map_err(from_storage)?;
         let redirects = firn_jobs::redirects(spec, &*self.storage).map_err(from_job)?;
         firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
-        // A loss of power that cut the log below could leave values that nothing refers to where nobody looks for them.
+        // A loss of power that cut the log below could leave values that nothing refers to, where
+        // no recovery looks for them.
         self.log.sync_through(meta.sealed_at)?;
         // The name of the output must not be lost where the edit that uses it is not.
         self.storage.sync_dir().map_err(from_storage)?;

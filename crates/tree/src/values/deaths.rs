@@ -1,11 +1,13 @@
 //! What an edit does to values beside the tree: derived from what the files themselves say.
 //!
 //! ```text
-//!   references of what goes (tables, drained runs)  -  references of what comes (tables)  =  what dies
-//!                                           values that left the tree: all of them are referred to
+//!   references of what goes (tables, drained runs) - references of what comes (tables) = what dies
+//!                                          values that left the tree: all of them are referred to
 //!   stale before ─► was dead before;  stale from now on (see `stale`) ─► dies now
 //! ```
-//! What dies is known by the names that values were born with, and dies where those lead. Whoever made the files is not asked. Nothing may come that does not go: then something was made up, or lost.
+//! What dies is known by the names that values were born with, and dies where those lead. The
+//! executor that made the files is not asked. Nothing may come that does not go: then something was
+//! made up, or lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
@@ -24,11 +26,11 @@ use crate::stats::count;
 use crate::version::Table;
 use crate::version::values_state::ValuesState;
 
-/// What an edit is to do to values. Until it is dropped nobody else seals segments.
+/// What an edit is to do to values. Until it is dropped no other thread seals segments.
 #[derive(Debug, Default)]
 pub(crate) struct ValueEdit<'v> {
     sealed: Vec<NewlySealed>,
-    /// Whose references go, and whether that is with the keyspace itself.
+    /// The keyspace whose references go, and whether they go with the keyspace itself.
     keyspace: u32,
     is_dropped: bool,
     /// References that go.
@@ -39,11 +41,14 @@ pub(crate) struct ValueEdit<'v> {
 }
 
 impl Database {
-    /// What becomes of values when what refers to those that are `going` from `keyspace` goes, nobody follows those references any more that are `outlived`,
-    /// and the tables `added` come, with the values that have `left` the tree. Seals the segments that are concerned, waiting for writers who still copy values to them.
+    /// What becomes of values when references go and come. Those that are `going` go from
+    /// `keyspace`; those that are `outlived` are followed no more. The tables `added` come, with
+    /// the values that have `left` the tree. Seals the segments that are concerned, waiting for
+    /// writers that still copy values to them.
     ///
     /// # Errors
-    /// `Corrupt` if a value comes that neither goes nor has left the tree; what reading and sealing say.
+    /// `Corrupt` if a value comes that neither goes nor has left the tree; what reading and sealing
+    /// say.
     pub(crate) fn plan_values<'t>(
         &self,
         keyspace: u32,
@@ -78,8 +83,8 @@ impl Database {
 }
 
 impl Database {
-    /// What becomes of values when a keyspace goes with all that refers to them. Those in segments that are not sealed yet are
-    /// found dead when they are.
+    /// What becomes of values when a keyspace goes with all that refers to them. Values in segments
+    /// that are not sealed yet are found dead when these are sealed.
     ///
     /// # Errors
     /// What reading tables and heads says.
@@ -87,14 +92,16 @@ impl Database {
         let sealing = self.values.lock_sealing();
         let version = self.version.load_full();
         let state = version.keyspace(keyspace)?;
-        // All that there are, also where a damaged database refers to one twice: dropping the keyspace is what helps.
+        // All that there are, also where a damaged database refers to one twice: dropping the
+        // keyspace is what helps.
         let mut dead = ReferenceSet::default();
         for (_, table) in state.levels.tables() {
             dead.add_all(&table.reader().references().map_err(from_storage)?);
         }
         // What the buffer holds is told by the heads of the segments that it may refer to.
         let (values, map) = {
-            // Together: a collection that is committed in between would have one know what the other does not.
+            // Together: after a collection that is committed in between, one would know what the
+            // other does not.
             let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
             (manifest.state().values.clone(), self.values.map())
         };
@@ -143,7 +150,8 @@ impl ValueEdit<'_> {
         ValueEdit { sealed, _sealing: Some(sealing), ..ValueEdit::default() }
     }
 
-    /// Appends the changes to `changes`, by what `state` says and `map`, the newest, leads to; what they come to.
+    /// Appends the changes to `changes`, by what `state` says and `map`, the newest, leads to; what
+    /// they come to.
     ///
     /// # Errors
     /// A value dies that is not there: a bug.
@@ -184,7 +192,8 @@ impl ValueEdit<'_> {
         Ok(deaths)
     }
 
-    /// What dies, by where it is now; appends to `changes` what is stale from now on, and what is not any more.
+    /// What dies, by where it is now; appends to `changes` what is stale from now on, and what is
+    /// not any more.
     fn dead_by_holder(
         &self,
         state: &ValuesState,
@@ -235,8 +244,8 @@ pub(crate) struct Deaths {
     died: Vec<(SegmentNumber, Ordinals)>,
 }
 
-/// Segments whose redirects lead to `holder`, and of whose values there nothing lives; `dead_below` counts the dead ones below
-/// an ordinal.
+/// Segments whose redirects lead to `holder`, and of whose values there nothing lives; `dead_below`
+/// counts the dead ones below an ordinal.
 pub(super) fn idle_redirects(
     state: &ValuesState,
     map: &ValueMap,
@@ -254,8 +263,8 @@ pub(super) fn idle_redirects(
 }
 
 impl Values {
-    /// `edit` is durable: what it sealed is read as sealed, and what is gone by `deaths` goes. The map for the next version, if
-    /// there is another one.
+    /// `edit` is durable: what it sealed is read as sealed, and what is gone by `deaths` goes. The
+    /// map for the next version, if there is another one.
     pub(crate) fn install(&self, edit: &mut ValueEdit<'_>, deaths: &Deaths) -> Option<Arc<ValueMap>> {
         if edit.is_nothing() {
             return None;

@@ -1,11 +1,13 @@
-//! Values that newer records hide, and that nobody has found dead yet.
+//! Values that newer records hide, and that no compaction or drain has found dead yet.
 //!
-//! A value dies when a compaction meets the record that refers to it beside a newer one. Until then the space it takes is
-//! neither live nor to be had; unless a drain has found it (see `stale`), which asks those tables only that are in memory. How much that is can only be
-//! estimated: newer records, in the buffer and in level 0, times the
-//! share of them that older tables hold the keys of, times what a value takes. Where it is too much it is brought to light:
-//! the buffer is drained although it is not full, and level 0 is compacted sooner, and before anything is collected. Tables are small beside the values that
-//! they refer to, so that this is the cheaper half of keeping space in its bounds.
+//! A value dies when a compaction meets the record that refers to it beside a newer one. Until then
+//! the space it takes is neither live nor to be had. The exception is a value that a drain has
+//! found (see `stale`); drains ask only tables that are in memory. How much is hidden can only be
+//! estimated. The estimate is newer records of the buffer and level 0, times the share whose keys
+//! older tables hold, times what a value takes. Where it is too much it is brought to light: the
+//! buffer is drained although it is not full, and level 0 is compacted sooner. That is done before
+//! anything is collected. Tables are small beside the values that they refer to, so that this is
+//! the cheaper half of keeping space in its bounds.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -51,8 +53,8 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// An estimate for `keyspace`, where a value takes `mean_bytes` with its record; `separates` tells whether new ones lie
-    /// beside the tree.
+    /// An estimate for `keyspace`, where a value takes `mean_bytes` with its record; `separates`
+    /// tells whether new ones lie beside the tree.
     fn by(keyspace: &Keyspace, mean_bytes: f64, separates: bool) -> Self {
         let (mut entries, mut references, mut bytes) = (0_u64, 0_u64, 0_u64);
         let mut superseding = 0.0;
@@ -85,13 +87,14 @@ impl Hidden {
         }
     }
 
-    /// Hidden bytes for each live one at which tables are rewritten: the more these are worth in values, the sooner; at most
-    /// `most`.
+    /// Hidden bytes for each live one at which tables are rewritten: the more these are worth in
+    /// values, the sooner; at most `most`.
     ///
-    /// Rewriting tables of share t of the values each time a share s of them is hidden writes t/s; what is hidden is s/2 on
-    /// average, and collections have to write so much more for having that much less room: by the model of a value log with uniform
-    /// overwrites, 11 times the difference where a sixth of all is known to be dead, which is what a space of 1.5 leaves beside logs, tables,
-    /// spare files and what is hidden. The sum is least at s = sqrt(t / 5.5).
+    /// Rewriting tables of share t of the values each time a share s of them is hidden writes t/s.
+    /// What is hidden is s/2 on average, and collections have to write more for having that much
+    /// less room. By the model of a value log with uniform overwrites that is 11 times the
+    /// difference, where a sixth of all is known to be dead. So much a space of 1.5 leaves beside
+    /// logs, tables, spare files and what is hidden. The sum is least at s = sqrt(t / 5.5).
     fn share_max(&self, most: f64) -> f64 {
         (self.table_share / 5.5).sqrt().clamp(SHARE_MIN, SHARE_MIN.max(most))
     }
@@ -101,13 +104,15 @@ impl Hidden {
         if self.worth > 0.0 { self.share_max(most) * (1.0 - BUFFER_PART) } else { most }
     }
 
-    /// The share of superseded records at which what they hide of it is so much.
+    /// The share of superseded records at which level 0 is compacted: the larger, the more of what
+    /// they hide drains have found.
     fn garbage_share_max(&self, most: f64) -> f64 {
         (self.table_share_max(most) / (1.0 - self.found_share).max(f64::EPSILON)).min(most)
     }
 
-    /// Bytes that the buffer may hide where values of `held_bytes` live or are hidden. Where its drains find what it hides nothing is rewritten for that,
-    /// so that little is hidden at little cost.
+    /// Bytes that the buffer may hide where values of `held_bytes` live or are hidden. Where its
+    /// drains find what it hides nothing is rewritten for that, so that little is hidden at little
+    /// cost.
     fn buffer_bytes_max(&self, held_bytes: f64, most: f64) -> f64 {
         held_bytes
             * if self.found_share >= 0.5 { BUFFER_SHARE_FOUND } else { self.share_max(most) * BUFFER_PART }
@@ -120,27 +125,28 @@ const SHARE_MIN: f64 = 0.03;
 /// Of what may be hidden, the part that the buffer may hide.
 const BUFFER_PART: f64 = 0.5;
 
-/// Of all values, the part that the buffer may hide where drains find what it hides. Of 0.015, 0.02, 0.03 and 0.05 the second had least written (2.49, 2.48, 2.50, 2.54 bytes
-/// for each byte at 1 KiB): sorted runs of level 0 have to be put together for all that.
+/// Of all values, the part that the buffer may hide where drains find what it hides. Of 0.015,
+/// 0.02, 0.03 and 0.05 the second had least written (2.49, 2.48, 2.50, 2.54 bytes for each byte at
+/// 1 KiB): sorted runs of level 0 have to be put together for all that.
 const BUFFER_SHARE_FOUND: f64 = 0.02;
 
-/// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of what it may have; unless its values
-/// are large.
+/// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of
+/// what it may have; unless its values are large.
 const FREEZE_BYTES_MIN: usize = 256 << 10;
 
 /// Bytes of a record with a reference, about.
 const RECORD_BYTES: usize = 64;
 
-/// Bytes of values that its records may hide, from which on a memtable is frozen for that however few records it has: to write so
-/// much costs far more than a segment of the log and a table.
+/// Bytes of values that its records may hide, from which on a memtable is frozen for that however
+/// few records it has: to write so much costs far more than a segment of the log and a table.
 const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
 
 /// The same at rest, when no larger drain is to come.
 const REST_HIDDEN_BYTES_MIN: f64 = (4 << 20) as f64;
 
 impl Database {
-    /// Bytes that a live value takes with its record, on average, and bytes of values that live or are hidden; `None` if
-    /// there are none.
+    /// Bytes that a live value takes with its record, on average, and bytes of values that live or
+    /// are hidden; `None` if there are none.
     fn mean_value(&self) -> Option<(f64, f64)> {
         let (mut values, mut bytes) = (0_u64, 0_u64);
         for (_, home) in self.values.map().homes() {
@@ -181,8 +187,9 @@ impl Database {
         self.mean_value().map_or(most, |(mean, _)| self.hidden(keyspace, mean).garbage_share_max(most))
     }
 
-    /// A keyspace whose buffer hides so much that it is to be drained, or may, which shows once its memtable is frozen;
-    /// `drained_through` tells through where one is drained already.
+    /// A keyspace whose buffer hides so much that it is to be drained, or whose memtable may, which
+    /// shows once it is frozen. `drained_through` tells through where a drain of a keyspace was
+    /// asked for already.
     pub(crate) fn choose_to_expose(
         &self,
         version: &Version,
@@ -201,15 +208,16 @@ impl Database {
             let memtable = &keyspace.memtable;
             let may_hide = memtable.len() as f64 * hidden.worth;
             let is_much = memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= worth_min;
-            // Beside a drain that takes long, each segment begun for that would be one more than there is room for.
+            // Beside a drain that takes long, each segment begun for that would be one more than
+            // there is room for.
             let may_freeze = keyspace.frozen.is_empty() && self.has_memory_for(self.settings.segment_bytes);
             (may_hide > limit && is_much && may_freeze)
                 .then_some(Task::Expose { keyspace: id, through: Position::default() })
         })
     }
 
-    /// Freezes the memtable of `keyspace`: what it hides shows then. Where that is known, has everything drained `through`
-    /// there instead.
+    /// Freezes the memtable of `keyspace`: what it hides shows then. Where that is known, has
+    /// everything drained `through` there instead.
     pub(crate) fn expose(&self, keyspace: u32, through: Position) -> Result<()> {
         if through > Position::default() {
             self.wish_drained(keyspace, through);

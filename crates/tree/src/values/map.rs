@@ -15,7 +15,8 @@ use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 pub(crate) enum Home {
     /// Where they were written, and others still are.
     Open(Arc<Active>),
-    /// Where an earlier process has written them, and nobody may seal that.
+    /// Where an earlier process has written them, in a database that is only read: nothing is
+    /// sealed.
     Unsealed(Arc<UnsealedValues>),
     /// Where they were written.
     Sealed(Arc<Sealed>),
@@ -35,8 +36,9 @@ impl Home {
 
 /// A sealed segment.
 ///
-/// Once it is [`retire`](Self::retire)d its file goes when its last holder does: maps, and so versions that readers hold. Only a
-/// file that this process wrote, that no checkpoint links and that nobody maps is given to a new segment.
+/// Once it is [`retire`](Self::retire)d its file goes when its last holder does: maps, and so
+/// versions that readers hold. Only a file that this process wrote, that no checkpoint links and
+/// that no reader maps is given to a new segment.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) segment: Arc<ValueSegment>,
@@ -44,7 +46,8 @@ pub(crate) struct Sealed {
     /// Bytes of records that nothing refers to.
     dead_bytes: AtomicU64,
     retired: AtomicBool,
-    /// Its file may become another segment's once nobody has this: it was who writes to the file.
+    /// What wrote to the file: once that has no holder, the file may become another segment's.
+    /// `None` = it never may.
     leaves_file: Mutex<Option<Weak<Active>>>,
     graveyard: Arc<Graveyard>,
 }
@@ -82,8 +85,8 @@ impl Sealed {
         self.dead_bytes.load(Ordering::Relaxed)
     }
 
-    /// Its file may become another segment's: this process wrote it, and nobody else has a name for it. Not as long as somebody
-    /// has `active`, who reads it by that.
+    /// Its file may become another segment's: this process wrote it, and it has no other name. Not
+    /// while `active` has a holder, which reads the file by it.
     pub(crate) fn may_leave_file_of(&self, active: Weak<Active>) {
         *self.lock_leaves_file() = Some(active);
     }
@@ -130,14 +133,16 @@ impl Sealed {
     }
 }
 
-/// Every value segment that something may refer to; part of a version, and immutable but for the segments that are begun
-/// after it, which it knows too.
+/// Every value segment that something may refer to; part of a version. It is immutable but for the
+/// segments that are begun after it, which it knows too.
 ///
-/// Whoever holds a map can read whatever records of its version refer to: sealed segments' files stay as long as a map has
-/// them, and segments begun later stay open as long as a map before them is held.
+/// A reader that holds a map can read whatever records of its version refer to. Files of sealed
+/// segments stay as long as a map has them. Segments begun later stay open as long as a map before
+/// them is held.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ValueMap {
-    /// By rising numbers. Not an array by number: jobs are given numbers that most of them do not use.
+    /// By rising numbers. Not an array by number: jobs are given numbers that most of them do not
+    /// use.
     homes: Vec<(SegmentNumber, Home)>,
     /// The newest segment begun when the map was made.
     newest: Arc<Birth>,
@@ -157,7 +162,8 @@ impl Birth {
         self.active.as_ref()
     }
 
-    /// `active`, or nothing for now, is begun after this one, which is the newest; the newest from then on.
+    /// `active`, or nothing for now, is begun after this one, which is the newest; the newest from
+    /// then on.
     pub(super) fn follow(&self, active: Option<Arc<Active>>) -> Arc<Birth> {
         Arc::clone(self.next.get_or_init(|| Arc::new(Birth { active, next: OnceLock::new() })))
     }
@@ -165,7 +171,7 @@ impl Birth {
 
 impl Drop for Birth {
     fn drop(&mut self) {
-        // One by one: who was held for long may be followed by more than a stack takes.
+        // One by one: a segment that was held for long may be followed by more than a stack takes.
         let mut next = self.next.take();
         while let Some(mut birth) = next.and_then(Arc::into_inner) {
             next = birth.next.take();

@@ -1,17 +1,20 @@
 //! Values beside the tree.
 //!
 //! ```text
-//!   put of a large value ─► write: a place in the active segment, one write ─► a reference goes into the frame
-//!                                     │ full: seal (background) ─► ordinal table, footer, sync, an edit
-//!   put of one that a source brings ─► streamed: a segment of its own, written as it comes ─► a reference goes into the frame
+//!   put of a large value ─► write: a place in the active segment, one write ─► a reference goes
+//!                             │                                                 into the frame
+//!                             │ full: seal (background) ─► ordinal table, footer, sync, an edit
+//!   put of a value that a source brings ─► streamed: a segment of its own, written as it comes
+//!                             └─► a reference goes into the frame
 //!   get ─► a reference ─► map: where its segment's values are now ─► the value
 //!   hidden: what newer records hide is brought to light ─► drains, compactions
 //!   drain ─► stale: what it leaves without readers ─► deaths
-//!   compaction ─► deaths: what nothing refers to any more ─► pick: which segments hold too much of it
-//!                                     ─► collect: survivors to a new segment (a job), redirects, an edit
+//!   compaction ─► deaths: what nothing refers to any more
+//!              ─► pick: which segments hold too much of it
+//!              ─► collect: survivors to a new segment (a job), redirects, an edit
 //! ```
-//! A value is named by the segment it was first written to and its ordinal there, for ever; [`map`](ValueMap) says where that is
-//! now.
+//! A value is named by the segment it was first written to and its ordinal there, for ever;
+//! [`map`](ValueMap) says where that is now.
 
 mod active;
 mod map;
@@ -62,7 +65,8 @@ pub(crate) use threshold::check_separate_bytes;
 
 /// The value segments of one open database.
 ///
-/// Lock order: `sealing`, then the manifest, then `rolling` or `unfinished`, then the storage's own locks.
+/// Lock order: `sealing`, then the manifest, then `rolling` or `unfinished`, then the storage's own
+/// locks.
 #[derive(Debug)]
 pub(crate) struct Values {
     storage: Arc<dyn Storage>,
@@ -82,7 +86,7 @@ pub(crate) struct Values {
     pub(crate) counters: ValueCounters,
     /// What writers bring for what is written of it.
     brought: Brought,
-    /// For writers, who take one out each.
+    /// For writers, each of which takes one out.
     compressors: Mutex<Vec<Compressor>>,
     /// How fast writers may go.
     pub(crate) pace: SpacePace,
@@ -96,7 +100,8 @@ pub(crate) struct Values {
 struct Rolling {
     /// The number of the next segment.
     next: SegmentNumber,
-    /// Segments that no edit names, oldest first: the active one, and those before it that are not sealed.
+    /// Segments that no edit names, oldest first: the active one, and those before it that are not
+    /// sealed.
     open: Vec<Arc<Active>>,
     /// What the newest version has, or more.
     map: Arc<ValueMap>,
@@ -180,7 +185,8 @@ impl Values {
         self.lock().open.iter().any(|active| active.open.is_write_back_due())
     }
 
-    /// Asks the device to begin writing what has come. Waits for it only where it has more to do than it takes requests for.
+    /// Asks the device to begin writing what has come. Waits for it only where it has more to do
+    /// than it takes requests for.
     ///
     /// # Errors
     /// What the system says.
@@ -193,7 +199,8 @@ impl Values {
         self.unsynced().iter().try_for_each(|active| active.open.hand_over())
     }
 
-    /// Makes every value that was written survive power loss. Blocks for a sync of each segment that was written to.
+    /// Makes every value that was written survive power loss. Blocks for a sync of each segment
+    /// that was written to.
     ///
     /// # Errors
     /// A failed sync: what was not synced before is unknown for good.
@@ -210,7 +217,7 @@ impl Values {
         let mut rolling = self.lock();
         let active = self.active.load_full();
         if let Some(active) = active.filter(|active| full.is_none_or(|full| !Arc::ptr_eq(full, active))) {
-            // Somebody else has begun it.
+            // Another writer has begun it.
             return Ok(active);
         }
         let header = self.written_header(rolling.next);
@@ -245,19 +252,20 @@ impl Values {
         self.refused_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes at which a segment takes no more values, where `held` bytes are in others: what is being copied is held twice, and
-    /// must be little beside the rest.
+    /// Bytes at which a segment takes no more values, where `held` bytes are in others: what is
+    /// being copied is held twice, and must be little beside the rest.
     fn segment_bytes(&self, held: u64) -> u64 {
         (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.segment_bytes_max)
     }
 
-    /// Segments have no more bytes, but for a record that reaches over the end and what follows records.
+    /// Segments have no more bytes, but for a record that reaches over the end and what follows
+    /// records.
     fn segment_bytes_max(&self) -> u64 {
         self.segment_bytes_max.max(1)
     }
 
-    /// A segment that this process has just sealed, in which `dead` is what nothing refers to; `active` is who it was as long as it
-    /// took values.
+    /// A segment that this process has just sealed, in which `dead` is what nothing refers to;
+    /// `active` is the segment as it was while it took values.
     fn sealed(
         &self,
         (segment, active): (ValueSegment, Weak<Active>),
@@ -269,7 +277,8 @@ impl Values {
         Arc::new(sealed)
     }
 
-    /// Bytes of segments that are gone to keep for new ones: what a collection and writers meanwhile take.
+    /// Bytes of segments that are gone to keep for new ones: what a collection and writers
+    /// meanwhile take.
     pub(crate) fn spare_bytes_max(&self) -> u64 {
         SPARES_MAX * self.segment_bytes(self.map().sealed_bytes())
     }
@@ -304,8 +313,9 @@ impl Values {
         Arc::clone(&rolling.map)
     }
 
-    /// Changes the map for the next version, and the list of open segments too; that map. A segment that is not open any more is let go, with
-    /// its file: where no other one is begun after it nobody else would.
+    /// Changes the map for the next version, and the list of open segments too; returns that map. A
+    /// segment that is not open any more is let go, with its file: where no other one is begun
+    /// after it nothing else would let it go.
     fn change_map(&self, change: impl FnOnce(&mut ValueMap, &mut Vec<Arc<Active>>)) -> Arc<ValueMap> {
         let mut rolling = self.lock();
         let mut map = (*rolling.map).clone();

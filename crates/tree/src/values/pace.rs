@@ -1,11 +1,14 @@
 //! Slowing writers where collections do not keep up with what they overwrite.
 //!
-//! Every value that overwrites another leaves as much for a collection to give back. About where those begin writers get
-//! a pace: what was given back a second of late, from one collection's end to the next one's, so that it counts what else keeps
-//! collections from running. They get more of it while space is little above what is allowed, and less beyond. Where nothing could be
-//! collected no time counts: what is given back then says how little was written, and not how fast collections are.
+//! Every value that overwrites another leaves as much for a collection to give back. About where
+//! collections begin, writers get a pace: what was given back a second of late. It is measured from
+//! one collection's end to the next one's, so that it counts what else keeps collections from
+//! running. Writers get more of it while space is little above what is allowed, and less beyond.
+//! Where nothing could be collected no time counts: what is given back then says how little was
+//! written, and not how fast collections are.
 //!
-//! Writers get a pace too where segments that they have filled wait to be sealed, which may take a device or a store.
+//! Writers get a pace too where segments that they have filled wait to be sealed, which may take a
+//! device or a store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +19,8 @@ use crate::write::due::Due;
 /// The pace of writers whose values lie beside the tree.
 #[derive(Debug, Default)]
 pub(crate) struct SpacePace {
-    /// Bytes a second that are admitted; 0 = no limit, [`UNKNOWN`] = none until somebody has looked.
+    /// Bytes a second that are admitted; 0 = no limit, [`UNKNOWN`] = none until a writer has
+    /// looked.
     rate: AtomicU64,
     due: Due,
     /// When it is worked out again, in nanoseconds of the engine's clock.
@@ -29,7 +33,8 @@ pub(crate) struct SpacePace {
 /// What collections give back.
 #[derive(Debug, Default)]
 struct Freed {
-    /// Bytes and the seconds they took, both of late: fading sums, so that short and long ones count as what they are.
+    /// Bytes and the seconds they took, both of late: fading sums, so that short and long ones
+    /// count as what they are.
     bytes: f64,
     seconds: f64,
     /// When the last one ended, or when there was something to collect again.
@@ -46,23 +51,27 @@ const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
 const FADE: f64 = 0.75;
 /// Writers get a pace from here on, as close as that to where collections begin.
 const OVER_MIN: f64 = -0.045;
-/// Here they get just what collections give back: with more writes than those keep up with, space settles about here (decision 0013).
+/// Here they get just what collections give back: with more writes than those keep up with, space
+/// settles about here (decision 0013).
 const OVER_EVEN: f64 = -0.015;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
-/// Debts shorter than this are not worth a sleep: the shorter, the more writes sleep, and the less the longest of them do (decision 0013).
+/// Debts shorter than this are not worth a sleep: the shorter, the more writes sleep, and the less
+/// the longest of them do (decision 0013).
 const DEBT_NS_MIN: u64 = 500_000;
 /// The longest that any write is made to wait; by then the pace is another.
 const DEBT_NS_MAX: u64 = 200_000_000;
 /// So many segments of the largest size may wait to be sealed without a pace.
 const WAITING_FREE: u64 = 8;
-/// The pace where one more waits, in bytes a second; with each one more it is halved, so that it comes to what sealing achieves.
+/// The pace where one more waits, in bytes a second; with each one more it is halved, so that it
+/// comes to what sealing achieves.
 const WAITING_RATE: u64 = 1 << 30;
 
 /// What writers' pace depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Pressure {
-    /// Bytes beyond what is allowed, for each that lives; `None` = neither is there anything to collect, nor too much.
+    /// Bytes beyond what is allowed, for each that lives; `None` = neither is there anything to
+    /// collect, nor too much.
     pub(crate) over: Option<f64>,
     /// There is something to collect, or is being collected.
     pub(crate) is_collecting: bool,
@@ -77,12 +86,13 @@ impl SpacePace {
         self.rate.load(Ordering::Relaxed) == 0
     }
 
-    /// Much was written: whoever writes next is to look, if nobody goes at a pace, who looks anyway.
+    /// Much was written: the next writer is to look. Where writers go at a pace they look anyway.
     pub(super) fn doubt(&self) {
         let _ = self.rate.compare_exchange(0, UNKNOWN, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether the caller, and nobody else, is to look: much was written, or writers go at a pace that was found some time ago.
+    /// Whether the caller, and no other thread, is to look: much was written, or writers go at a
+    /// pace that was found some time ago.
     pub(crate) fn is_to_look(&self, now: Duration) -> bool {
         let relaxed = Ordering::Relaxed;
         match self.rate.load(relaxed) {
@@ -119,8 +129,8 @@ impl SpacePace {
         self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives writers a pace by `pressure`. They bring `brought` bytes for each that is written of them: they are charged for the
-    /// former, and collections give back the latter.
+    /// Gives writers a pace by `pressure`. They bring `brought` bytes for each that is written of
+    /// them: they are charged for the former, and collections give back the latter.
     pub(crate) fn set(&self, pressure: &Pressure, brought: f64, now: Duration) {
         let mut freed = self.lock();
         match pressure.is_collecting {
@@ -142,8 +152,8 @@ impl SpacePace {
     }
 }
 
-/// Bytes that writers bring and bytes that are written of them, more where they are not compressed: both of late, halved with each
-/// segment.
+/// Bytes that writers bring and bytes that are written of them, more where they are not compressed:
+/// both of late, halved with each segment.
 #[derive(Debug, Default)]
 pub(crate) struct Brought {
     brought: AtomicU64,

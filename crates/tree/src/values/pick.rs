@@ -1,12 +1,13 @@
 //! Choosing segments to collect: a pure function of what they hold.
 //!
-//! Space and writing are one trade: the later a segment is collected, the less of it lives and has to be copied. So nothing is
-//! collected until dead values and what else is not needed take more than their share, and then the segments that give most
-//! for what they cost: dead bytes by live ones, older segments before younger ones of which more will die by itself.
+//! Space and writing are one trade: the later a segment is collected, the less of it lives and has
+//! to be copied. So nothing is collected until dead values and what else is not needed take more
+//! than their share. Then the segments are that give most for what they cost: dead bytes by live
+//! ones. Older segments go before younger ones, of which more will die by itself.
 
 use firn_format::value::SegmentNumber;
 
-/// A sealed segment that nobody works on.
+/// A sealed segment that no task works on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) number: SegmentNumber,
@@ -61,16 +62,17 @@ impl Candidate {
         self.bytes.saturating_sub(self.dead_bytes)
     }
 
-    /// What is gained for what is done, more for what has been quiet for long. By a model of a log of values with zipfian
-    /// overwrites, the root of the age writes 6 % less than the age, and both a quarter less than neither; uniform ones do not care.
+    /// What is gained for what is done, more for what has been quiet for long. By a model of a log
+    /// of values with zipfian overwrites, the root of the age writes 6 % less than the age, and
+    /// both a quarter less than neither; uniform ones do not care.
     fn worth(&self, next: SegmentNumber) -> f64 {
         let age = f64::from(next.0.saturating_sub(self.number.0).max(1));
         self.dead_bytes as f64 * age.sqrt() / (self.bytes + self.live_bytes()).max(1) as f64
     }
 }
 
-/// The segments to collect together, in rising order; `None` if there is too little to gain. Values that survived a collection
-/// and others are not brought together.
+/// The segments to collect together, in rising order; `None` if there is too little to gain. Values
+/// that survived a collection and others are not brought together.
 pub(crate) fn pick(space: Space, candidates: &[Candidate], rules: &PickRules) -> Option<Vec<SegmentNumber>> {
     if !space.is_over(rules) {
         return None;

@@ -12,13 +12,15 @@ use super::{Home, ValueMap, Values};
 use crate::error::from_storage;
 
 impl Values {
-    /// Appends the part `range` of the value that `reference`, the value of a record whose key has `key_bytes`, names to
-    /// `out`. `false` if that would wait for the device and `mode` forbids it.
+    /// Appends the part `range` of the value that `reference`, the value of a record whose key has
+    /// `key_bytes`, names to `out`. `false` if that would wait for the device and `mode` forbids
+    /// it.
     ///
     /// `map` is that of the version in which the record was found.
     ///
     /// # Errors
-    /// `Corrupt` with file and offset if the value is not what was written, or is nowhere; what reading says.
+    /// `Corrupt` with file and offset if the value is not what was written, or is nowhere; what
+    /// reading says.
     pub(crate) fn read(
         &self,
         map: &ValueMap,
@@ -49,8 +51,9 @@ impl Values {
         }
     }
 
-    /// Has the device fetch the value that `reference` names, if it may have to be waited for. Waits only where requests have a limit, and for
-    /// the reference of a value that was moved; where `mode` is not to wait only the processor is asked.
+    /// Has the device fetch the value that `reference` names, if it may have to be waited for.
+    /// Waits only where requests have a limit, and for the reference of a value that was moved;
+    /// where `mode` is not to wait only the processor is asked.
     ///
     /// # Errors
     /// `Corrupt` if the reference is none. Of a value that is nowhere the read tells.

@@ -68,13 +68,15 @@ impl FoundValues {
                 continue;
             }
             if state.values.redirects.contains_key(&number) {
-                // It was collected, and a crash came before its file went: records of the log that name it are led on.
+                // It was collected, and a crash came before its file went: records of the log that
+                // name it are led on.
                 found.stale.push(name);
                 continue;
             }
             match UnsealedValues::open(storage, &name) {
                 Ok(unsealed) if unsealed.header().database == state.database => {
-                    // A file that was about to become another segment holds nothing of this one's any more.
+                    // A file that was about to become another segment holds nothing of this one's
+                    // any more.
                     match unsealed.number() == number {
                         true => drop(found.unsealed.insert(number, Arc::new(unsealed))),
                         false => found.stale.push(name),
@@ -86,7 +88,7 @@ impl FoundValues {
                 }
                 // Born in the moment of the crash: nothing refers to it.
                 Err(error) if error.kind == firn_storage::ErrorKind::Corrupt => found.stale.push(name),
-                // A worker that the process before asked has written over it: it was nobody's.
+                // A worker that the process before asked has written over it: it was a spare file.
                 Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
                 Err(error) => return Err(from_storage(error)),
             }
@@ -94,7 +96,8 @@ impl FoundValues {
         Ok(found)
     }
 
-    /// Whether the value that a record of the log refers to is whole. Sealed ones were synced, and are.
+    /// Whether the value that a record of the log refers to is whole. Sealed ones were synced, and
+    /// are.
     ///
     /// # Errors
     /// What reading says.
@@ -107,7 +110,7 @@ impl FoundValues {
         }
     }
 
-    /// Where everything is, for somebody who may not change anything.
+    /// Where everything is, for a database that is only read.
     pub(crate) fn map(
         &self,
         storage: &dyn Storage,
@@ -121,8 +124,8 @@ impl FoundValues {
         Ok(map)
     }
 
-    /// Seals what log records refer to, up to `end`; what nothing refers to is stale. The changes that make it so, for the
-    /// generation of the log that begins now.
+    /// Seals what log records refer to, up to `end`; what nothing refers to is stale. The changes
+    /// that make it so, for the generation of the log that begins now.
     ///
     /// # Errors
     /// What writing says.
@@ -154,8 +157,9 @@ impl FoundValues {
         Ok(changes)
     }
 
-    /// What was lost with the log's tail: values of sealed segments whose records lay at or beyond `end`, and to which neither
-    /// the rest of the log nor one of `tables` refers. The changes that say that they are dead.
+    /// What was lost with the log's tail: values of sealed segments whose records lay at or beyond
+    /// `end`, and to which neither the rest of the log nor one of `tables` refers. The changes that
+    /// say that they are dead.
     ///
     /// # Errors
     /// What reading tables says.
@@ -233,7 +237,8 @@ fn redirects_to(
     Ok(found)
 }
 
-/// What ends a segment whose live values are `references`, and which of its ordinals nothing refers to.
+/// What ends a segment whose live values are `references`, and which of its ordinals nothing refers
+/// to.
 fn ending(
     number: SegmentNumber,
     unsealed: &UnsealedValues,

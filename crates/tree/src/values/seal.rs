@@ -1,10 +1,11 @@
 //! Segments that take no more values become sealed ones.
 //!
 //! ```text
-//!   full, or a drain's tables will refer to it ─► every place settled ─► ordinal table, footer, sync ─► an edit
+//!   full, or a drain's tables will refer to it
+//!     ─► every place settled ─► ordinal table, footer, sync ─► an edit
 //! ```
-//! No table refers to a segment that is not sealed: after a crash the values of those that are not are told by log records
-//! alone, which say where they are.
+//! No table refers to a segment that is not sealed. After a crash only log records tell of the
+//! values of unsealed segments, and say where they are.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
@@ -34,16 +35,17 @@ pub(crate) struct NewlySealed {
     pub(super) segment: ValueSegment,
     /// Places that were given up, and values of keyspaces that are gone.
     pub(crate) dead: Ordinals,
-    /// Who it was as long as it took values; a reader of an older version may have it still.
+    /// The segment as it was while it took values; a reader of an older version may have it still.
     pub(crate) active: Weak<Active>,
 }
 
 impl Values {
-    /// Seals all segments of `wanted`, waiting for writers who still copy values to them. Blocks for syncs. Holds no version meanwhile: files that
-    /// collections leave would stay as long.
+    /// Seals all segments of `wanted`, waiting for writers that still copy values to them. Blocks
+    /// for syncs. Holds no version meanwhile: files that collections leave would stay as long.
     ///
     /// # Errors
-    /// `Retry` when the disk is full, or what was sealed cannot be opened for now: those that were not sealed are sealed by a later call.
+    /// `Retry` when the disk is full, or what was sealed cannot be opened for now: segments that
+    /// were not sealed are sealed by a later call.
     pub(crate) fn seal(
         &self,
         wanted: &BTreeSet<SegmentNumber>,
@@ -57,11 +59,12 @@ impl Values {
                 let settled = loop {
                     match active.settled() {
                         Some(settled) => break settled,
-                        // A writer with a place needs nothing from whoever waits here.
+                        // A writer with a place needs nothing from the thread that waits here.
                         None => std::thread::yield_now(),
                     }
                 };
-                // Now, and not before the first of them was sealed: a keyspace may be new, and have its first value here.
+                // Now, and not before the first of them was sealed: a keyspace may be new, and have
+                // its first value here.
                 let keyspaces = version.load().ids();
                 let (mut meta, dead) = seal_one(&active, &settled, &keyspaces)?;
                 count(&self.counters.sync_count, 1);
@@ -85,7 +88,8 @@ impl Values {
         Ok(NewlySealed { meta, segment, dead, active })
     }
 
-    /// Puts the file of a sealed segment where all machines reach it, where there is such a place; `meta` names it there then.
+    /// Puts the file of a sealed segment where all machines reach it, where there is such a place;
+    /// `meta` names it there then.
     fn share(&self, meta: &mut ValueSegmentMeta) -> Result<()> {
         share_sealed(&*self.storage, self.generation, meta)
     }
@@ -101,12 +105,13 @@ impl Values {
         open.iter().filter(|active| active.is_settled()).map(|active| active.number()).collect()
     }
 
-    /// Nobody else seals segments until the answer is dropped.
+    /// No other thread seals segments until the answer is dropped.
     pub(crate) fn lock_sealing(&self) -> MutexGuard<'_, ()> {
         self.sealing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the files of `open` segments removed that were sealed, and lie where all machines reach them.
+    /// Has the files of `open` segments removed that were sealed, and lie where all machines reach
+    /// them.
     pub(super) fn bury_shared(&self, sealed: &[NewlySealed], open: &[Arc<Active>]) {
         for active in open {
             let is_shared =
@@ -129,13 +134,13 @@ impl Values {
 }
 
 impl Database {
-    /// Seals what takes no more values and is settled, and says so in an edit of its own; of many segments the oldest `most`. Blocks for
-    /// syncs.
+    /// Seals what takes no more values and is settled, and says so in an edit of its own; of many
+    /// segments the oldest `most`. Blocks for syncs.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed that readers see.
     pub(crate) fn seal_values(&self, most: usize) -> Result<()> {
-        // Nobody drops a keyspace either until this is over; see `plan_dropped_values`.
+        // No keyspace is dropped either until this is over; see `plan_dropped_values`.
         let sealing = self.values.lock_sealing();
         // Before the manifest is locked, so that other edits need not wait for the device.
         let oldest = self.values.to_be_sealed().into_iter().take(most).collect();
@@ -145,8 +150,9 @@ impl Database {
         self.commit_seals(&mut manifest, sealing, sealed)
     }
 
-    /// Says that segments are sealed in an edit, with `sealing` as it was locked before they were: since then the directory was
-    /// synced, so that no name is lost where the edit is not. Blocks for the syncs of a publication.
+    /// Says that segments are sealed in an edit, with `sealing` as it was locked before they were.
+    /// The directory was synced since then, so that no name is lost where the edit is not. Blocks
+    /// for the syncs of a publication.
     ///
     /// # Errors
     /// As [`seal_values`](Self::seal_values).
@@ -171,8 +177,8 @@ impl Database {
     }
 }
 
-/// Puts the file of a sealed segment where all machines reach it, where there is such a place; `meta` names it there then. The log's
-/// `generation` is this process's.
+/// Puts the file of a sealed segment where all machines reach it, where there is such a place;
+/// `meta` names it there then. The log's `generation` is this process's.
 ///
 /// # Errors
 /// What reading and writing say.
@@ -182,7 +188,8 @@ pub(super) fn share_sealed(
     meta: &mut ValueSegmentMeta,
 ) -> Result<()> {
     let Some(shared) = storage.shared_part() else { return Ok(()) };
-    // Two machines may take the next generation at once, until one of them has said so in the manifest.
+    // Two machines may take the next generation at once, until one of them has said so in the
+    // manifest.
     let stem = format!("{generation:08x}-{:032x}-{:08x}", shared.home(), meta.number.0);
     // A name is never made again: what was begun under it may still be written, or removed.
     for attempt in 0..ATTEMPTS_MAX {
@@ -202,14 +209,15 @@ pub(super) fn share_sealed(
     ))
 }
 
-/// Segments that are sealed by one edit where nobody waits for them: drains wait for that, and a failure has all of them sealed again.
+/// Segments that are sealed by one edit where no call waits for them: drains wait for that, and a
+/// failure has all of them sealed again.
 pub(crate) const SEALED_AT_ONCE_MAX: usize = 4;
 
 /// How often a segment is shared in one generation at most.
 const ATTEMPTS_MAX: u32 = 1000;
 
-/// What the manifest is to know of a segment, and which of its values are dead: places that were given up, and values of
-/// others than `keyspaces`.
+/// What the manifest is to know of a segment, and which of its values are dead: places that were
+/// given up, and values of others than `keyspaces`.
 fn seal_one(
     active: &Active,
     settled: &Settled,

@@ -1,7 +1,8 @@
 //! What values take on disk, and how much of that is more than may be.
 //!
-//! Collections keep the files of a database in proportion to what lives in it, as far as values can: what is theirs is what
-//! the whole may take without logs, tables and what surrounds values in their records.
+//! Collections keep the files of a database in proportion to what lives in it, as far as values
+//! can. Their share is what the whole may take without logs, tables and what surrounds values in
+//! their records.
 
 use std::borrow::Cow;
 
@@ -16,18 +17,18 @@ use crate::background::Unavailable;
 use crate::database::Database;
 use crate::version::Version;
 
-/// Of the space that is allowed beside what lives, the part more at which collections begin: the later they do the less they copy
-/// (decision 0013).
+/// Of the space that is allowed beside what lives, the part more at which collections begin: the
+/// later they do the less they copy (decision 0013).
 const OVER_PART: f64 = 0.04;
 
-/// Of the space that is allowed beside what lives, the part that values have in any case: where logs and tables are large beside
-/// them, no collection changes that.
+/// Of the space that is allowed beside what lives, the part that values have in any case: where
+/// logs and tables are large beside them, no collection changes that.
 const VALUES_PART_MIN: f64 = 0.6;
 
 /// What value segments take.
 struct Look {
     space: Space,
-    /// Those that nobody works on.
+    /// Segments that no task works on.
     candidates: Vec<Candidate>,
     rules: PickRules,
     /// Bytes that they may have for each byte of records that live in them.
@@ -43,12 +44,13 @@ impl Look {
     }
 }
 
-/// Bytes of a record, and of what tells where it lies, that are neither key nor value; of some there are few more.
+/// Bytes of a record, and of what tells where it lies, that are neither key nor value; of some
+/// there are few more.
 const AROUND_BYTES: u64 = (HEAD_BYTES_MIN + ORDINAL_BYTES) as u64;
 
 impl Database {
-    /// Segments to collect, none of those that are `unavailable`; `None` if there is nothing to gain. Writers get their pace by what there
-    /// is to do.
+    /// Segments to collect, none of those that are `unavailable`; `None` if there is nothing to
+    /// gain. Writers get their pace by what there is to do.
     pub(crate) fn choose_collection(
         &self,
         version: &Version,
@@ -79,14 +81,16 @@ impl Database {
         self.values.pace.set(&pressure, self.values.brought.for_each_written(), self.clock.now());
     }
 
-    /// Bytes of values that newer records hide, about, and by how many bytes segments take more than they may.
+    /// Bytes of values that newer records hide, about, and by how many bytes segments take more
+    /// than they may.
     pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
         let Unavailable { set_aside, .. } = self.schedule.unavailable_segments();
         let look = self.look_at_values(version, &Unavailable { collecting: Cow::default(), set_aside });
         look.map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
     }
 
-    /// Bytes of values that there may be however little lives: kept for new segments, and hidden in the buffer.
+    /// Bytes of values that there may be however little lives: kept for new segments, and hidden in
+    /// the buffer.
     fn fixed_bytes(&self, space: &Space) -> u64 {
         let known = space.total_bytes.saturating_sub(space.dead_bytes);
         self.values.spare_bytes_max() + self.hidden_bytes_min().min(known)
@@ -105,7 +109,8 @@ impl Database {
                     around_bytes += u64::from(sealed.meta.ordinals) * AROUND_BYTES;
                     if unavailable.collecting.contains(&number) || unavailable.set_aside.contains_key(&number)
                     {
-                        // What is being collected is as good as collected; of what cannot be read nothing is to be had.
+                        // What is being collected is as good as collected; of what cannot be read
+                        // nothing is to be had.
                         space.total_bytes += bytes.saturating_sub(dead_bytes);
                         continue;
                     }
@@ -131,7 +136,7 @@ impl Database {
         space.hidden_bytes = self.hidden_bytes(version);
         let around = around_bytes as f64 / sealed_bytes.max(1) as f64;
         let beside = beside_values(version) as f64 / space.live_bytes().max(1.0);
-        // At rest nobody waits for room, and processors and devices idle.
+        // At rest no writer waits for room, and processors and devices idle.
         let part = if self.is_at_rest() { 0.5 } else { 1.0 };
         let most = 1.0 + (self.settings.space_amplification_max - 1.0) * part;
         let space_max = space_max(most, around, beside);
@@ -144,16 +149,18 @@ impl Database {
     }
 }
 
-/// Bytes that value segments may have for each byte of records that live in them, so that all files have `max` for each byte of
-/// keys and values, and a little more ([`OVER_PART`]): `around` is the part of a record that is neither, `beside` what other files have for each byte that lives.
+/// Bytes that value segments may have for each byte of records that live in them, so that all files
+/// have `max` for each byte of keys and values, and a little more ([`OVER_PART`]): `around` is the
+/// part of a record that is neither, `beside` what other files have for each byte that lives.
 fn space_max(max: f64, around: f64, beside: f64) -> f64 {
     let held = max + (max - 1.0) * OVER_PART;
     (held * (1.0 - around) - beside).max(1.0 + (max - 1.0) * VALUES_PART_MIN)
 }
 
-/// By how much values take more than `space_max` for each byte that lives, in bytes for each, for the pace of writers. Neither what is being
-/// copied counts, an output of `output_bytes`, nor `fixed_bytes` beyond a part of what lives: both may be more than little data has, and
-/// no collection changes that.
+/// By how much values take more than `space_max` for each byte that lives, in bytes for each, for
+/// the pace of writers. What is being copied does not count, an output of `output_bytes`; nor do
+/// `fixed_bytes` beyond a part of what lives. Both may be more than little data has, and no
+/// collection changes that.
 fn over(space: &Space, space_max: f64, output_bytes: u64, fixed_bytes: u64) -> f64 {
     let live = space.live_bytes();
     let free = output_bytes as f64 + (fixed_bytes as f64 - live * FIXED_PART).max(0.0);

@@ -1,16 +1,19 @@
-//! References that nobody follows any more, found while what hides them is drained.
+//! References that no reader follows any more, found while what hides them is drained.
 //!
 //! ```text
-//!   a drained put or delete ─► the newest older version of its key in tables: a reference, and no snapshot between them
-//!                                                    ─► stale with the drain's edit: its value is dead
+//!   a drained put or delete ─► the newest older version of its key in tables:
+//!                              a reference, and no snapshot between them
+//!                           ─► stale with the drain's edit: its value is dead
 //! ```
-//! A value would be found dead only when a compaction meets the two records, and rewriting tables so often that this is soon
-//! costs more than asking for each drained key. The table's record stays until it is compacted; whatever it refers to may be gone by then,
-//! so compactions are told which references are stale, and drop their records without following them.
+//! A value would be found dead only when a compaction meets the two records. Rewriting tables so
+//! often that this is soon costs more than asking for each drained key. The table's record stays
+//! until it is compacted, and whatever it refers to may be gone by then. So compactions are told
+//! which references are stale, and drop their records without following them.
 //!
-//! Nobody who reads by the version that the edit makes, or a later one, meets a stale reference: its reads begin at the newer
-//! record, which is in a table by the same edit, and older snapshots would have kept it from being stale. Readers of versions before have the
-//! files that those know.
+//! A reader of the version that the edit makes, or of a later one, meets no stale reference. Its
+//! reads begin at the newer record, which is in a table by the same edit. Older snapshots would
+//! have kept the reference from being stale. Readers of versions before have the files that those
+//! know.
 
 use firn_format::key::{Entry, key_hash};
 use firn_format::table::ReferenceSet;
@@ -22,7 +25,8 @@ use super::{Home, ValueMap};
 use crate::version::Levels;
 use crate::version::values_state::ValuesState;
 
-/// What the records of a drain, in the order of a cursor, leave without readers in the tables below.
+/// What the records of a drain, in the order of a cursor, leave without readers in the tables
+/// below.
 #[derive(Debug)]
 pub(crate) struct Outlived<'d> {
     levels: &'d Levels,
@@ -61,8 +65,8 @@ impl<'d> Outlived<'d> {
         self.found
     }
 
-    /// What is not found here is found by a compaction, as all was that no drain asked for; and damage is told by whoever needs what is
-    /// damaged.
+    /// What is not found here is found by a compaction, as is all that no drain asks for. Damage is
+    /// told by the read that needs what is damaged.
     fn end_key(&mut self) {
         let Some(before) = self.hidden_before.take() else { return };
         let hash = (key_hash(&self.key) >> 32) as u32;
@@ -84,8 +88,8 @@ impl<'d> Outlived<'d> {
     }
 }
 
-/// Those of `outlived` whose values are not dead by `state` and `map`, which say the same: what has died since they were found is left out, and what
-/// is `going` with the same edit.
+/// Those of `outlived` whose values are not dead by `state` and `map`, which say the same: what has
+/// died since they were found is left out, and what is `going` with the same edit.
 pub(super) fn newly_stale(
     outlived: &ReferenceSet,
     going: &ReferenceSet,

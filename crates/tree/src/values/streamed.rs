@@ -1,11 +1,14 @@
-//! Values that come in pieces: each in a segment of its own, which nobody knows before the value is whole.
+//! Values that come in pieces: each in a segment of its own, which no list knows before the value
+//! is whole.
 //!
 //! ```text
-//!   source ─► chunk after chunk, behind the place of the head ─► head ─► sync ─► join: active like others ─► its frame
+//!   source ─► chunk after chunk, behind the place of the head ─► head ─► sync
+//!      │      ─► join: active like others ─► its frame
 //!      └─ fails, or the database closes: the file goes
 //! ```
-//! The head, which has the checksums of all chunks, is written last. So that nobody else waits for the source, the segment is in no
-//! list before its frame has a place in the log: no drain, checkpoint or sync meets it, and no bytes of it count.
+//! The head, which has the checksums of all chunks, is written last. The segment is in no list
+//! before its frame has a place in the log, so that no other thread waits for the source. No drain,
+//! checkpoint or sync meets it, and no bytes of it count.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -47,8 +50,8 @@ pub(crate) struct Streamed<'v> {
     offset: u64,
 }
 
-/// A value that is whole and on the device, and that nobody knows. Its file goes with this, unless it has [`join`](Self::join)ed the
-/// others.
+/// A value that is whole and on the device, and that no list knows. Its file goes with this, unless
+/// it has [`join`](Self::join)ed the others.
 #[derive(Debug)]
 pub(crate) struct WholeValue<'v> {
     claim: Claim<'v>,
@@ -67,8 +70,8 @@ struct Claim<'v> {
 }
 
 impl Values {
-    /// Begins a segment for the value of `key` in `keyspace`, which is to have `value_bytes` stored by `codec`. Creates a file, with
-    /// room for all of it where the place can set that aside.
+    /// Begins a segment for the value of `key` in `keyspace`, which is to have `value_bytes` stored
+    /// by `codec`. Creates a file, with room for all of it where the place can set that aside.
     ///
     /// # Errors
     /// `Retry` when the disk is full, `Closed` when the database is; what else creating says.
@@ -105,8 +108,8 @@ impl Values {
         })
     }
 
-    /// Removes the files of values that are not whole, and has no more begun: whoever brings one is told when he comes with the next
-    /// chunk, and is not waited for.
+    /// Removes the files of values that are not whole, and has no more begun. A writer that brings
+    /// a value is told when its next chunk comes, and is not waited for.
     pub(crate) fn give_up_unfinished(&self) {
         let mut unfinished = self.lock_unfinished();
         unfinished.is_over = true;
@@ -114,7 +117,7 @@ impl Values {
         std::mem::take(&mut unfinished.names).values().for_each(|name| drop(self.storage.remove(name)));
     }
 
-    /// Readers find the values of `active` from now on, and whoever syncs or seals meets it.
+    /// Readers find the values of `active` from now on, and each sync or sealing meets it.
     fn take_in(&self, active: &Arc<Active>) {
         let mut rolling = self.lock();
         let Rolling { open, newest, .. } = &mut *rolling;
@@ -147,7 +150,8 @@ impl<'v> Streamed<'v> {
         self.open.begin_write_back().map_err(from_storage)
     }
 
-    /// Writes the head, once all chunks are there, and syncs: nobody else's sync is to wait for this value. Blocks for that.
+    /// Writes the head, once all chunks are there, and syncs: no other sync is to wait for this
+    /// value. Blocks for that.
     ///
     /// # Errors
     /// `Retry` when the disk is full; what else writing and syncing say.
@@ -182,15 +186,16 @@ impl<'v> Streamed<'v> {
 }
 
 impl WholeValue<'_> {
-    /// From now on the segment is one like others. Who calls this has a place in the log, so that he needs nothing from anybody
-    /// before the frame is published or the places are given up: whoever seals waits for that.
+    /// From now on the segment is one like others. The caller has a place in the log, so that it
+    /// needs nothing from other threads before the frame is published or the places are given up.
+    /// Sealing waits for that.
     ///
     /// # Errors
     /// `Closed`: its file is gone.
     pub(crate) fn join(self) -> Result<Places> {
         let Self { claim, active, places, brought: (brought, written), .. } = self;
         let values = claim.values;
-        // Whoever closes the database from here on leaves the file, as those of other segments.
+        // A close of the database from here on leaves the file, as it does those of other segments.
         if values.lock_unfinished().names.remove(&claim.number).is_none() {
             return Err(closed());
         }

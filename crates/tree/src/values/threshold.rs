@@ -12,7 +12,7 @@ use crate::version::set::{Definition, to_text};
 /// Of smaller values a reference and a record's head take more than they do.
 const SEPARATE_BYTES_MIN: u32 = 32;
 
-/// Whether a keyspace may be told this.
+/// Whether a keyspace may have `bytes` as its threshold.
 ///
 /// # Errors
 /// `Invalid`: it is too little.
@@ -33,11 +33,12 @@ impl Database {
         keyspace.definition.settings.separate_bytes.unwrap_or(self.settings.separate_bytes)
     }
 
-    /// Changes that of the keyspace `id`, durably. Values that are written from now on follow it, others when a compaction
-    /// meets them.
+    /// Changes that of the keyspace `id`, durably. Values that are written from now on follow it,
+    /// others when a compaction meets them.
     ///
     /// # Errors
-    /// `Invalid` if there is no such keyspace, or the number is too small; what writing the edit says.
+    /// `Invalid` if there is no such keyspace, or the number is too small; what writing the edit
+    /// says.
     pub(crate) fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
         check_separate_bytes(bytes)?;
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);

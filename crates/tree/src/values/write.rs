@@ -71,8 +71,8 @@ impl References {
 }
 
 impl Database {
-    /// Writes the values of those operations that are to lie beside the tree; `None` if there are none. They survive
-    /// the process when this returns.
+    /// Writes the values of those operations that are to lie beside the tree; `None` if there are
+    /// none. They survive the process when this returns.
     ///
     /// # Errors
     /// As [`Values::put`].
@@ -88,7 +88,7 @@ impl Database {
                 large.push((index, op, state.codec()));
             }
         }
-        // What follows may take long, and arenas that the version holds are wanted by others.
+        // What follows may take long, and other threads want arenas that the version holds.
         drop(version);
         if large.is_empty() {
             return Ok(None);
@@ -114,8 +114,8 @@ impl Values {
         stored.map_err(compressor_error)
     }
 
-    /// Writes the values of `ops`, each with its index and its codec, to the active segment. May create a file. At most a group
-    /// of them is in memory compressed.
+    /// Writes the values of `ops`, each with its index and its codec, to the active segment. May
+    /// create a file. At most a group of them is in memory compressed.
     ///
     /// # Errors
     /// `Retry` when the disk is full: what was written is given up. What else writing says.

@@ -1,8 +1,8 @@
 //! What a choice needs of the disk.
 //!
 //! Inputs go only once the outputs are there. Where the disk is nearly full, a choice whose outputs
-//! find no room fails each time it is tried, and so does the next one, since the levels are the
-//! same: so what makes room goes first, whatever else is more urgent.
+//! find no room fails each time it is tried. So does the next one, since the levels are the same.
+//! So what makes room goes first, whatever else is more urgent.
 
 use super::{Choice, Group, PickRules};
 use crate::version::Table;

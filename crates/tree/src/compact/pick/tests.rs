@@ -77,8 +77,9 @@ pub(crate) fn table(
     Arc::new(Table::new(meta, Arc::clone(&READER), supersedes, Arc::default()))
 }
 
-/// Levels from lines `"0.2 a-f"`: level 0, sorted run 2, keys a to f. Each table has 100 bytes and is called
-/// like its line; `"6 a-f 5000 0.9"` gives it 5000 bytes, of which 0.9 supersede something.
+/// Levels from lines `"0.2 a-f"`: level 0, sorted run 2, keys a to f. Each table has 100 bytes and
+/// is called like its line; `"6 a-f 5000 0.9"` gives it 5000 bytes, of which 0.9 supersede
+/// something.
 fn levels(lines: &[&str]) -> Levels {
     let mut levels = Levels::default();
     for line in lines {
@@ -177,7 +178,8 @@ fn much_that_is_superseded_is_rewritten() {
     assert!(pick(&levels(&["0.1 a-f 100 0.0", "6 a-f 100"]), &zero, &busy(&[])).is_none());
 }
 
-/// As [`RULES`], with a budget for the mean depth, and a level 0 that may be as large as the base level.
+/// As [`RULES`], with a budget for the mean depth, and a level 0 that may be as large as the base
+/// level.
 const MEAN: PickRules = PickRules { depth_max: 9, depth_mean_max: 3.0, stay_max: 1.0, ..RULES };
 
 #[test]
@@ -331,7 +333,8 @@ fn a_level_over_its_target_gives_its_cheapest_table() {
 
 #[test]
 fn a_level_above_one_that_holds_nothing() {
-    // As found when all of the last level was deleted and the database opened again: there is no level 6.
+    // As found when all of the last level was deleted and the database opened again: there is no
+    // level 6.
     let alone = levels(&["5 a-c 5000"]);
     assert_eq!(alone.deeper.len(), 5);
     let choice = pick(&alone, &RULES, &busy(&[])).unwrap();

@@ -28,7 +28,8 @@ fn fragments(deleted: &[Deleted<'_>]) -> FragmentList {
     }))
 }
 
-/// A table of 100 bytes with two puts at `keys` and of `sequences`, if any, and the tombstones of `deleted`.
+/// A table of 100 bytes with two puts at `keys` and of `sequences`, if any, and the tombstones of
+/// `deleted`.
 fn table(keys: Option<(&str, &str)>, sequences: (u64, u64), deleted: &[Deleted<'_>]) -> Arc<Table> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let file = format!("{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -75,8 +76,8 @@ fn sequences(snapshots: &[u64]) -> Vec<Sequence> {
     snapshots.iter().map(|snapshot| Sequence(*snapshot)).collect()
 }
 
-/// Whether a table from c to f with sequences 10 to 20 is removed under the deletions of a newer table, with these
-/// snapshots alive; and what they keep it for.
+/// Whether a table from c to f with sequences 10 to 20 is removed under the deletions of a newer
+/// table, with these snapshots alive; and what they keep it for.
 fn removed(deleted: &[Deleted<'_>], snapshots: &[u64]) -> (bool, Vec<u64>) {
     let (old, new) = (table(Some(("c", "f")), (10, 20), &[]), table(Some(("x", "y")), (50, 60), deleted));
     let keyspace = keyspace(levels(&[(6, 0, &old), (0, 7, &new)]));
@@ -202,7 +203,7 @@ fn a_look_is_due_when_something_has_changed() {
     assert!(!is_due(&state, second * 2, &alive) && is_due(&state, second * 3, &alive));
 }
 
-/// Whether nobody who reads can tell that `old` is gone, key by key.
+/// Whether no reader can tell that `old` is gone, key by key.
 fn is_hidden(old: &Table, tombstones: &[FragmentList], snapshots: &[Sequence]) -> bool {
     let meta = old.meta();
     let keys = (b'a'..=b'h').flat_map(|letter| [vec![letter], vec![letter, b'5']]);

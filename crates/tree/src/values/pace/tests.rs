@@ -26,7 +26,7 @@ fn whoever_writes_after_much_was_written_is_to_look_once() {
     assert!(pace.is_to_look(MS) && !pace.is_to_look(MS));
     pace.set(&NOTHING, 1.0, MS);
     assert!(!pace.is_to_look(100 * MS) && pace.is_off());
-    // Who goes at a pace looks now and then.
+    // A writer that goes at a pace looks now and then.
     pace.set(&over(1.0), 1.0, MS);
     pace.doubt();
     assert!(!pace.is_to_look(2 * MS));
@@ -92,7 +92,8 @@ fn a_paced_writer_writes_as_fast_as_that() {
     assert_eq!(pace.rate.load(Ordering::Relaxed), 10 << 20);
 }
 
-/// What is hidden in the buffer is too much, and no collection can give it back: that is no measure of how fast they are.
+/// What is hidden in the buffer is too much, and no collection can give it back: that is no measure
+/// of how fast they are.
 #[test]
 fn time_without_anything_to_collect_does_not_count() {
     let (pace, second) = (SpacePace::default(), Duration::from_secs(1));

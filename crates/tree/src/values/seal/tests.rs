@@ -13,7 +13,8 @@ use crate::tree::tests::manual;
 
 const VALUE: [u8; 3000] = [1; 3000];
 
-/// The clock of a place that is slow where values are synced: then, once, a keyspace is created, and gets a value.
+/// The clock of a place that is slow where values are synced: then, once, a keyspace is created,
+/// and gets a value.
 #[derive(Debug, Default)]
 struct Creates(Mutex<Weak<Tree>>);
 

@@ -15,7 +15,8 @@ use crate::compact::expired::pick_expired;
 use crate::compact::pick::Choice;
 use crate::version::Table;
 
-/// A table called `file` of 10 values of 100 bytes, of which each of `expiring` expires at that time.
+/// A table called `file` of 10 values of 100 bytes, of which each of `expiring` expires at that
+/// time.
 fn table(file: &str, expiring: &[u64]) -> Arc<Table> {
     let memory = Memory::new();
     let mut builder = TableBuilder::new(file, memory.create(file).unwrap(), TableForm::default());

@@ -1,4 +1,5 @@
-//! What picking costs: a keyspace of records of one byte, filled and overwritten, with no file ever written.
+//! What picking costs: a keyspace of records of one byte, filled and overwritten, with no file ever
+//! written.
 
 use firn_format::Sequence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -249,7 +250,8 @@ fn rules(buffer: u64, tables_per_buffer: f64) -> PickRules {
     }
 }
 
-/// The keyspace after each of load, uniform and zipfian overwrites of as many records as there are keys.
+/// The keyspace after each of load, uniform and zipfian overwrites of as many records as there are
+/// keys.
 fn lives(ratio: u32, tables_per_buffer: f64) -> [(Cost, f64); 3] {
     let keys = 1 << 15;
     let rules = rules(u64::from(keys / ratio) * RECORD, tables_per_buffer);

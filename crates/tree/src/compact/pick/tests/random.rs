@@ -1,4 +1,5 @@
-//! Random levels, with several choices in progress at once: an older version must never end above a newer one.
+//! Random levels, with several choices in progress at once: an older version must never end above a
+//! newer one.
 
 use firn_format::Sequence;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,8 @@ impl World {
         Self { random, levels, versions, running: Vec::new(), alone: false, files: 0, age: 0 }
     }
 
-    /// Tables of `versions`, cut at random, the bounds sometimes wider than the keys, as range tombstones make them.
+    /// Tables of `versions`, cut at random, the bounds sometimes wider than the keys, as range
+    /// tombstones make them.
     fn cut(&mut self, versions: BTreeMap<u8, u64>, hull: (u8, u8)) -> Vec<Arc<Table>> {
         let entries: Vec<(u8, u64)> = versions.into_iter().collect();
         let mut tables = Vec::new();
@@ -92,10 +94,12 @@ impl World {
         true
     }
 
-    /// What is older than an input, overlaps it and lies not below the output level, must be an input too.
+    /// What is older than an input, overlaps it and lies not below the output level, must be an
+    /// input too.
     fn assert_closed(&self, choice: &Choice) {
         let chosen: BTreeSet<&str> = names(choice).into_iter().collect();
-        // Older than every input of a choice that stays in level 0, or below its outputs: passed by nothing.
+        // Older than every input of a choice that stays in level 0, or below its outputs: passed by
+        // nothing.
         let oldest = choice.inputs.iter().filter(|(level, ..)| *level == 0).map(|(_, run, _)| *run).min();
         let below = |level: u32, run: u64| match choice.output_level {
             0 => level > 0 || oldest.is_some_and(|oldest| run < oldest),
