@@ -16,7 +16,8 @@ use crate::values::{Active, Home, ValueMap};
 /// Bytes at which a group ends with the frame that it is in.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// Pieces of one group, in bytes; what is more goes in several, so that none takes longer than a request may.
+/// Pieces of one group, in bytes; what is more goes in several, so that none takes longer than a
+/// request may.
 const PART_BYTES: usize = 2 * GROUP_BYTES;
 
 /// What a group is made of, or several if it is much.
@@ -49,8 +50,8 @@ struct Run {
 }
 
 impl Database {
-    /// Frames from `from` on, which were published below `through`, and the values that they refer to; `None` if there is nothing new. Reads
-    /// values from their files.
+    /// Frames from `from` on, which were published below `through`, and the values that they refer
+    /// to; `None` if there is nothing new. Reads values from their files.
     ///
     /// What is in no segment any more is in tables.
     pub(super) fn gather(&self, from: Position, through: Position) -> Result<Option<Gathered>> {
@@ -107,8 +108,8 @@ impl Parts {
     }
 }
 
-/// The frames of `segment` between two positions, as one piece, until there are `room` bytes of them and of their values; where they end.
-/// `None` if there are none.
+/// The frames of `segment` between two positions, as one piece, until there are `room` bytes of
+/// them and of their values; where they end. `None` if there are none.
 fn gather_frames<'s>(
     segment: &'s Segment,
     (from, through): (Position, Position),

@@ -1,15 +1,19 @@
 //! Writes that outlive their machine: what the log says, on shared storage.
 //!
 //! ```text
-//!   frames below the watermark, and the values they refer to ─► gather ─► one group, created under the next number ─► send
-//!                                                                              │ in tables: an edit says so, and it goes
-//!   another machine that takes over: no group may follow ─► restore: the log's files as they were ─► recovery as always
+//!   frames below the watermark, and the values they refer to
+//!     ─► gather ─► one group, created under the next number ─► send
+//!                     │ in tables: an edit says so, and it goes
+//!   another machine that takes over: no group may follow
+//!     ─► restore: the log's files as they were ─► recovery as always
 //! ```
-//! A group is acknowledged once it is created under the number after the one before. Whoever takes the database over creates the next number
-//! himself, the *end*, before he believes that he has read all: from then on nobody can acknowledge what he has not read. An end stays for
-//! ever, since a number that looks free could be taken by whoever slept.
+//! A group is acknowledged once it is created under the number after the one before. A machine that
+//! takes the database over creates the next number itself, the *end*, before it takes what it has
+//! read for all. From then on no machine can acknowledge what this one has not read. An end stays
+//! for ever, since a number that looks free could be taken by a process that slept.
 //!
-//! The groups of one opening have all that its log needs; those of the opening before go once an edit names the new ones.
+//! The groups of one opening have all that its log needs; those of the opening before go once an
+//! edit names the new ones.
 
 mod gather;
 mod restore;
@@ -40,7 +44,8 @@ pub(crate) struct Groups {
     database: u128,
     /// Of this process's log.
     generation: u64,
-    /// Base of this process's log: until groups have all that was recovered, those of the opening before are needed.
+    /// Base of this process's log: until groups have all that was recovered, those of the opening
+    /// before are needed.
     recovered_end: Position,
     /// Groups are made, and edits wait for them.
     is_begun: AtomicBool,
@@ -66,7 +71,8 @@ pub(crate) struct Groups {
 struct Sending {
     /// Number of the next group.
     next: u64,
-    /// The first of them goes under that number, and may be there although the place has not said so.
+    /// The first of them goes under that number, and may be there although the place has not said
+    /// so.
     pending: VecDeque<Pending>,
     /// Which try was the last, and why, if it failed.
     failed: Option<(u64, Error)>,
@@ -113,13 +119,14 @@ pub(crate) struct Unneeded {
 }
 
 impl Unneeded {
-    /// Whether groups of the opening before go, of which one may come to be yet that nobody has seen: its process may have been killed as it asked for it.
+    /// Whether groups of the opening before go, of which one may come to be yet that no list has
+    /// shown: its process may have been killed as it asked for it.
     fn is_of_another(&self) -> bool {
         self.of != Of::Named && !self.names.is_empty()
     }
 }
 
-/// Whose groups go.
+/// Which opening's groups go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     /// Those of the opening before.
@@ -131,10 +138,11 @@ enum Of {
 }
 
 impl Groups {
-    /// None yet of the log's `generation`; they begin with the first drain, at the latest, if `is_begun`.
+    /// None yet of the log's `generation`; they begin with the first drain, at the latest, if
+    /// `is_begun`.
     ///
-    /// This process's log begins at `recovered_end`; `crossing` is where the last batch before begins that has records of several
-    /// keyspaces in no table, or 0.
+    /// This process's log begins at `recovered_end`; `crossing` is where the last batch before
+    /// begins that has records of several keyspaces in no table, or 0.
     pub(crate) fn new(
         (database, generation): (u128, u64),
         is_begun: bool,
@@ -163,13 +171,15 @@ impl Groups {
         self.is_begun.load(Ordering::Acquire)
     }
 
-    /// A batch that begins at `start` has records of several keyspaces. To be told before it is published.
+    /// A batch that begins at `start` has records of several keyspaces. To be told before it is
+    /// published.
     pub(crate) fn crosses(&self, start: Position) {
-        // No ordering: whoever drains the batch has seen that it was published.
+        // No ordering: a drain of the batch has seen that it was published.
         self.crossing.fetch_max(start.0, Ordering::Relaxed);
     }
 
-    /// Whether some batch with records of several keyspaces may be undrained where the log is needed from `needed_from` on.
+    /// Whether some batch with records of several keyspaces may be undrained where the log is
+    /// needed from `needed_from` on.
     fn may_divide(&self, needed_from: Position) -> bool {
         let crossing = self.crossing.load(Ordering::Relaxed);
         crossing != 0 && crossing >= needed_from.0
@@ -189,8 +199,9 @@ impl Groups {
         GroupId { database: self.database, generation: self.generation, number }
     }
 
-    /// What an edit is to say where replay begins at `log_start`; `None` if that is nothing: which groups are needed no more, or that these are
-    /// there. Once it is said: [`forget`](Self::forget).
+    /// What an edit is to say where replay begins at `log_start`; `None` if that is nothing: which
+    /// groups are needed no more, or that these are there. Once it is said:
+    /// [`forget`](Self::forget).
     pub(crate) fn unneeded(&self, log_start: Position) -> Option<Unneeded> {
         if !self.is_named.load(Ordering::Acquire) {
             return self.naming_change().or_else(|| self.unneeded_older(log_start));
@@ -211,8 +222,8 @@ impl Groups {
         Some(Unneeded { change, names: older.names.clone(), of: Of::Older })
     }
 
-    /// That this process's groups are there, instead of those of the opening before; `None` if there are none, or they lack something of
-    /// what was recovered.
+    /// That this process's groups are there, instead of those of the opening before; `None` if
+    /// there are none, or they lack something of what was recovered.
     fn naming_change(&self) -> Option<Unneeded> {
         if self.through() < self.recovered_end {
             return None;
@@ -247,8 +258,9 @@ impl Groups {
 
     /// Which of the groups that the manifest has `named` may be needed.
     ///
-    /// Of those of the opening before it names what follows on the last one that was seen. Once all of that log is in tables, neither is what comes late:
-    /// it was on this machine's device before it was sent.
+    /// Of the groups of the opening before it names those that follow on the last one that was
+    /// seen. Once all of that log is in tables, what comes late is not needed either: it was on
+    /// this machine's device before it was sent.
     pub(crate) fn needed_of(&self, named: NamedGroups) -> NamedGroups {
         match self.lock_sent().is_older_over && named.generation < self.generation {
             true => NamedGroups { first: u64::MAX, ..named },
@@ -266,7 +278,8 @@ impl Groups {
 }
 
 impl Older {
-    /// Those among `files`, names and lengths, that the manifest names, as `named` says; needed as long as the log below `needed_to` is.
+    /// Those among `files`, names and lengths, that the manifest names, as `named` says; needed as
+    /// long as the log below `needed_to` is.
     pub(crate) fn among(files: &[(String, u64)], named: NamedGroups, needed_to: Position) -> Option<Self> {
         let NamedGroups { generation, first, .. } = named;
         let mut numbers: Vec<u64> = parsed(files)
@@ -304,9 +317,10 @@ fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>> {
     })
 }
 
-/// Groups among `files`, names and lengths, that nobody will read, where the manifest names those of `named`. `generation` is this process's.
+/// Groups among `files`, names and lengths, that no machine will read, where the manifest names
+/// those of `named`. `generation` is this process's.
 ///
-/// The end of an earlier generation stays: it keeps somebody who slept from going on.
+/// The end of an earlier generation stays: it keeps a process that slept from going on.
 pub(crate) fn stale(files: &[(String, u64)], named: Option<NamedGroups>, generation: u64) -> BTreeSet<&str> {
     let (of, first) = named.map_or((0, 0), |named| (named.generation, named.first));
     let is_stale = |group: &Listed<'_>| match group.generation.cmp(&of) {

@@ -52,14 +52,16 @@ struct RestoredFile {
     bytes: u64,
 }
 
-/// Makes the files of the log, and of value segments that no edit names, as the groups of `named` have them.
-/// From then on no group of that generation can be added. Blocks for a request each, and for syncs.
+/// Makes the files of the log, and of value segments that no edit names, as the groups of `named`
+/// have them. From then on no group of that generation can be added. Blocks for a request each, and
+/// for syncs.
 ///
 /// What lies in the local part is of an earlier time, and is removed.
 ///
 /// # Errors
-/// `Corrupt` with file and offset for a group that is not what was written. `Closed` if an edit was written since the manifest was read, which the
-/// manifest tells, too. What reading and writing say.
+/// `Corrupt` with file and offset for a group that is not what was written. `Closed` if an edit was
+/// written since the manifest was read, which the manifest tells, too. What reading and writing
+/// say.
 pub(crate) fn restore(
     storage: &dyn Storage,
     manifest: &mut Manifest,
@@ -86,7 +88,7 @@ pub(crate) fn restore(
             }
             match publish_until_told(storage, manifest.clock(), &name, &id.encode(GroupKind::End, &[])) {
                 Ok(()) => break,
-                // The one before has created a group, or somebody else who takes over the end.
+                // The process before has created a group, or another one that takes over the end.
                 Err(error) if error.kind == firn_storage::ErrorKind::Exists => continue,
                 Err(error) => return Err(from_storage(error)),
             }
@@ -115,7 +117,8 @@ pub(crate) fn restore(
     Ok(Restored { end })
 }
 
-/// Takes what lies behind `end` out of the log's files: it is in parts of something that never became whole, or was not found by an opening.
+/// Takes what lies behind `end` out of the log's files: it is in parts of something that never
+/// became whole, or was not found by an opening.
 fn cut_log(storage: &dyn Storage, files: &mut Files, end: Position) -> Result<()> {
     let mut removed = Vec::new();
     for (name, RestoredFile { file, bytes }) in &*files {
@@ -153,7 +156,8 @@ pub(crate) fn recover_restored(
     Ok(recovered)
 }
 
-/// Removes those of `files` that are segments, which lie on this machine: the log is another one's by now.
+/// Removes those of `files` that are segments, which lie on this machine: the log is another one's
+/// by now.
 fn remove_earlier(storage: &dyn Storage, files: &[(String, u64)]) -> Result<()> {
     for (name, _) in files {
         if let Some(FileName::LogSegment(_) | FileName::ValueSegment(_)) = file_name::parse(name) {
@@ -178,7 +182,8 @@ impl<'s> Ahead<'s> {
         self.listed.back().map(|(number, _)| *number)
     }
 
-    /// The bytes of the group `number`; `None` if there is none. Numbers are asked for one after another.
+    /// The bytes of the group `number`; `None` if there is none. Numbers are asked for one after
+    /// another.
     fn read(&mut self, number: u64) -> Result<Option<Vec<u8>>> {
         self.ask();
         let file = match self.asked.pop_front_if(|(of, _)| *of == number) {
@@ -214,7 +219,8 @@ impl<'s> Ahead<'s> {
     }
 }
 
-/// The group `name` is not there, and a later one is: it was removed, since an edit says that it is needed no more, or lost.
+/// The group `name` is not there, and a later one is: it was removed, since an edit says that it is
+/// needed no more, or lost.
 fn missing(manifest: &mut Manifest, name: String) -> Error {
     if manifest.is_current() {
         let place = Place { file: name, offset: None };

@@ -1,4 +1,4 @@
-//! Groups to the place that all machines reach, one call for everybody who waits.
+//! Groups to the place that all machines reach, one call for all threads that wait.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -16,10 +16,11 @@ use crate::version::commit::drained_with;
 /// Fewer groups are never too many.
 const GROUPS_MIN: usize = 1000;
 
-/// Bytes of the log for each group, below which there are too many: reading as much takes about as long as asking for one more object.
+/// Bytes of the log for each group, below which there are too many: reading as much takes about as
+/// long as asking for one more object.
 const BYTES_PER_GROUP_MIN: u64 = 64 << 10;
 
-/// Who has groups sent.
+/// What has groups sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// A write that is to be acknowledged.
@@ -37,15 +38,17 @@ impl Database {
         }
     }
 
-    /// Returns when another machine that takes the database over finds everything below `end`. It is on this machine's device then, too.
+    /// Returns when another machine that takes the database over finds everything below `end`. It
+    /// is on this machine's device then, too.
     ///
-    /// Concurrent callers share one group: whoever comes first makes it of everything that is published, and the others find
-    /// theirs in it. Blocks for a sync and for creating an object; the first time in a process also for an edit, and for as many objects as
-    /// the log has.
+    /// Concurrent callers share one group: the first one makes it of everything that is published,
+    /// and the others find theirs in it. Blocks for a sync and for creating an object. The first
+    /// time in a process it blocks also for an edit, and for as many objects as the log has.
     ///
     /// # Errors
-    /// `Retry` where the place refuses, or does not say, for long: what is published goes there with the next call. `Closed` if
-    /// another machine has taken the database over; any other failure poisons the log.
+    /// `Retry` where the place refuses, or does not say, for long: what is published goes there
+    /// with the next call. `Closed` if another machine has taken the database over; any other
+    /// failure poisons the log.
     pub(crate) fn share_through(&self, end: Position) -> Result<()> {
         let is_named = || self.groups.is_named.load(Ordering::Acquire);
         if is_named() && self.groups.through() >= end {
@@ -64,7 +67,8 @@ impl Database {
         self.send_through(end, by)
     }
 
-    /// Sends the log below `end`, which is not before what was recovered ends, and says in an edit where it is.
+    /// Sends the log below `end`, which is not before what was recovered ends, and says in an edit
+    /// where it is.
     fn name_groups(&self, end: Position, by: By) -> Result<()> {
         let groups = &self.groups;
         let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,14 +93,16 @@ impl Database {
         Ok(())
     }
 
-    /// Sends what a drain of `keyspace` through `end` leaves in the log alone: else another machine would find the half of a batch that
-    /// is in tables, and not the other one. Nothing where groups have not begun and no batch can be divided.
+    /// Sends what a drain of `keyspace` through `end` leaves in the log alone. Otherwise another
+    /// machine would find the half of a batch that is in tables, and not the other one. Nothing
+    /// where groups have not begun and no batch can be divided.
     pub(crate) fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
         let version = self.version.load();
         let takes_all = drained_with(&version, keyspace, end).len() == version.live().count();
         let may_divide = self.groups.may_divide(version.log_needed_from());
         drop(version);
-        // Groups that lack something of what was recovered cannot be named, and nobody would find them.
+        // Groups that lack something of what was recovered cannot be named, and no machine would
+        // find them.
         let is_named = self.groups.is_named.load(Ordering::Acquire);
         let end = if is_named || !may_divide { end } else { end.max(self.groups.recovered_end) };
         match self.groups.are_begun() {
@@ -120,8 +126,9 @@ impl Database {
         names.into_iter().for_each(|name| self.graveyard.bury(name));
     }
 
-    /// As [`share_through`](Self::share_through) for an `end` that is on this machine's device; whether an edit names the groups is the
-    /// caller's concern. A drain gives up between two groups once the database closes; what is sent stays so.
+    /// As [`share_through`](Self::share_through) for an `end` that is on this machine's device;
+    /// whether an edit names the groups is the caller's concern. A drain gives up between two
+    /// groups once the database closes; what is sent stays so.
     pub(crate) fn send_through(&self, end: Position, by: By) -> Result<()> {
         let groups = &self.groups;
         if groups.through() >= end {
@@ -130,7 +137,7 @@ impl Database {
         let seen = groups.tries.load(Ordering::Acquire);
         let mut sending = groups.lock_sending();
         if let Some((number, error)) = &sending.failed {
-            // Whoever waited for a try that failed need not wait for another one.
+            // A caller that waited for a try that failed need not wait for another one.
             if *number > seen || self.closed.load(Ordering::Acquire) {
                 return Err(error.clone());
             }
@@ -152,7 +159,8 @@ impl Database {
         Ok(())
     }
 
-    /// Creates the groups that are pending, one after another. Where one fails, it and those after it stay pending.
+    /// Creates the groups that are pending, one after another. Where one fails, it and those after
+    /// it stay pending.
     fn send_pending(&self, sending: &mut Sending) -> Result<()> {
         let groups = &self.groups;
         while let Some(Pending { kind, pieces, through, span_end }) = sending.pending.front() {
@@ -172,7 +180,8 @@ impl Database {
         Ok(())
     }
 
-    /// Whether there are so many groups that reading them one by one would take longer than reading what they hold.
+    /// Whether there are so many groups that reading them one by one would take longer than reading
+    /// what they hold.
     pub(crate) fn are_groups_too_many(&self) -> bool {
         let groups = &self.groups;
         let count = groups.lock_sent().own.len();
@@ -184,7 +193,8 @@ impl Database {
         count as u64 > bytes / BYTES_PER_GROUP_MIN
     }
 
-    /// Sends the log again, in groups as large as can be, and has an edit name them instead of those before. Writers wait meanwhile.
+    /// Sends the log again, in groups as large as can be, and has an edit name them instead of
+    /// those before. Writers wait meanwhile.
     pub(crate) fn regroup(&self) -> Result<()> {
         let groups = &self.groups;
         let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +206,8 @@ impl Database {
         while let Some(gathered) = self.gather(from, through)? {
             from = gathered.through;
             sending.pending.extend(gathered.into_pending());
-            // Where it fails its number is taken until the place says so, and what it holds is right.
+            // Where it fails its number is taken until the place says so, and what it holds is
+            // right.
             self.send_pending(&mut sending)?;
         }
         drop(sending);
@@ -251,7 +262,7 @@ impl Database {
     }
 }
 
-/// What whoever asks for `Shared` durability at `place` is told.
+/// The error of a call that asks for `Shared` durability at `place`.
 pub(crate) fn not_shared(place: &str) -> Error {
     Error::invalid(format!(
         "durability `shared` needs a place that other machines reach, and {place} is not divided: name a shared place, or ask for `disk`"

@@ -1,4 +1,4 @@
-//! From the arena to the file and to the device, one call for everybody who waits.
+//! From the arena to the file and to the device, one call for all threads that wait.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -30,12 +30,13 @@ pub(super) const SPINS_MAX: u32 = 200;
 impl Log {
     /// Returns when everything below `end` survives the process.
     ///
-    /// Concurrent callers share one write: whoever finds the group free leads it, writes the arena's own bytes
-    /// up to the watermark, and the others find their bytes written. Blocks for one write of the group.
+    /// Concurrent callers share one write. The caller that finds the group free leads it and writes
+    /// the arena's own bytes up to the watermark; the others find their bytes written. Blocks for
+    /// one write of the group.
     ///
     /// # Errors
-    /// `Retry` when the disk is full (the bytes are kept and written by a later group); any other failure of the
-    /// file poisons the log.
+    /// `Retry` when the disk is full (the bytes are kept and written by a later group); any other
+    /// failure of the file poisons the log.
     pub(crate) fn write_through(&self, end: Position) -> Result<()> {
         let mut spins = 0;
         loop {
@@ -82,8 +83,8 @@ impl Log {
                 self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 group.offset = published;
                 let position = group.segment.position(published).0;
-                // Whoever finds its bytes written is answered, so readers must see them: the thread that published
-                // them may not have come to say so.
+                // A caller that finds its bytes written is answered, so readers must see them: the
+                // thread that published them may not have come to say so.
                 self.watermark.fetch_max(position, Ordering::AcqRel);
                 self.written.fetch_max(position, Ordering::AcqRel);
             }
@@ -113,7 +114,8 @@ impl Log {
         }
     }
 
-    /// What a writer is told whose bytes the place did not take: that the disk is full passes, anything else ends writing.
+    /// The error of a writer whose bytes the place did not take: a full disk passes, anything else
+    /// ends writing.
     fn not_written(&self, error: firn_storage::Error) -> Error {
         let is_full = error.kind == firn_storage::ErrorKind::Full;
         let error = from_storage(error);
@@ -138,7 +140,7 @@ impl Log {
             return Ok(());
         }
         self.check()?;
-        // `end` may lie behind frames that others still copy: they come first.
+        // `end` may lie behind frames that other threads still copy: they come first.
         self.write_through(end)?;
         let through = self.advance()?;
         self.write_through(through)?;
@@ -166,16 +168,18 @@ impl Log {
         Ok(())
     }
 
-    /// An edit that is about to be committed needs no sync of the log: everything below `end` is in its tables.
+    /// An edit that is about to be committed needs no sync of the log: everything below `end` is in
+    /// its tables.
     ///
-    /// The segments stay to be synced until the edit is durable ([`forget_below`](Self::forget_below)): a sync that
-    /// comes in between still has to carry them, and the edit may fail.
+    /// The segments stay to be synced until the edit is durable
+    /// ([`forget_below`](Self::forget_below)): a sync that comes in between still has to carry
+    /// them, and the edit may fail.
     pub(crate) fn covered_through(&self, end: Position) {
         assert!(end <= self.watermark(), "tables hold records up to {end}, before they are published");
     }
 
-    /// Forgets segments that lie wholly below `position`: they are synced, or a durable edit says that no replay needs
-    /// them.
+    /// Forgets segments that lie wholly below `position`: they are synced, or a durable edit says
+    /// that no replay needs them.
     pub(crate) fn forget_below(&self, position: Position) {
         let mut unsynced = self.lock_unsynced();
         while unsynced.len() > 1 && unsynced.front().is_some_and(|segment| segment.span_end() <= position) {

@@ -23,7 +23,8 @@ const HOLE: u32 = u32::MAX;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Bytes of a record that are loaded ahead of those who walk at most: by the time they are read, the processor has understood that more follow.
+/// Bytes of a record that are loaded ahead of a walk, at most: by the time they are read, the
+/// processor has understood that more follow.
 const LOADED_BYTES_MAX: usize = 1024;
 
 impl SegmentMap {

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::memtable::Memtable;
 
-/// Memtables by keyspace. Which memtable a keyspace has here never changes; keyspaces that are created while the
-/// segment is active are added, and those that are dropped are forgotten.
+/// Memtables by keyspace. Which memtable a keyspace has here never changes; keyspaces that are
+/// created while the segment is active are added, and those that are dropped are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct MemtableSet {
     /// Of the keyspaces there were as the segment began.
@@ -46,7 +46,8 @@ impl MemtableSet {
         self.first[index].memtable = OnceLock::from(memtable);
     }
 
-    /// Gives `keyspace`, which was created since the segment began, its memtable; one that has one keeps it.
+    /// Gives `keyspace`, which was created since the segment began, its memtable; one that has one
+    /// keeps it.
     pub(crate) fn add(&self, keyspace: u32, memtable: &Arc<Memtable>) {
         if let Some((shelf, place)) = self.place_of(keyspace) {
             let places = || (0..(SHELF_MIN as usize) << shelf).map(|_| Place::default()).collect();

@@ -57,7 +57,7 @@ pub(crate) struct Log {
     pub(crate) sync_count: AtomicU64,
 }
 
-/// What the next roll needs; held by whoever rolls.
+/// What the next roll needs; held by the thread that rolls.
 #[derive(Debug)]
 pub(crate) struct NextSegment {
     base: Position,
@@ -161,16 +161,16 @@ impl Log {
 
     /// Base of the active segment, once no roll is under way.
     ///
-    /// A roll shows in the version before its segment is active: whoever finds a memtable empty or frozen there goes by
-    /// this base, below which the records lie that were in it. Waits for a roll in progress, so no lock that comes after
-    /// `roll` may be held.
+    /// A roll shows in the version before its segment is active. A thread that finds a memtable
+    /// empty or frozen there goes by this base, below which the records lie that were in it. Waits
+    /// for a roll in progress, so no lock that comes after `roll` may be held.
     pub(crate) fn settled_base(&self) -> Position {
         let _nobody_rolls = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         self.active.load().base()
     }
 
-    /// The active segment, and no other becomes it as long as the guard lives. Waits for a roll in progress; see
-    /// [`settled_base`](Self::settled_base).
+    /// The active segment, and no other becomes it as long as the guard lives. Waits for a roll in
+    /// progress; see [`settled_base`](Self::settled_base).
     pub(crate) fn hold_active(&self) -> (MutexGuard<'_, NextSegment>, Arc<Segment>) {
         let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         let active = self.active.load_full();
@@ -199,8 +199,9 @@ impl Log {
 
     /// Moves the watermark over every frame that is published and returns it.
     ///
-    /// Whoever publishes calls this afterwards; of writers that publish out of order the last one to be missing
-    /// moves the watermark over all of them (see `firn_pmem::Region::advance`).
+    /// A writer that publishes calls this afterwards. Of writers that publish out of order, the
+    /// last one to be missing moves the watermark over all of them (see
+    /// `firn_pmem::Region::advance`).
     pub(crate) fn advance(&self) -> Result<Position> {
         loop {
             let segment = self.publishing.load();
@@ -245,9 +246,10 @@ impl Log {
         Ok((self.active.load().base() == base).then_some(next))
     }
 
-    /// Takes no more reservations, waits until every one that was made is published, and returns the log's end.
+    /// Takes no more reservations, waits until every one that was made is published, and returns
+    /// the log's end.
     ///
-    /// Whoever was answered before has its frame below the end; whoever comes later is refused.
+    /// A write that was answered before has its frame below the end; a later one is refused.
     pub(crate) fn end(&self) -> Result<Position> {
         let end = {
             let mut next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,8 +261,8 @@ impl Log {
         Ok(end)
     }
 
-    /// Cuts the active segment's file at the log's `end`: what follows is from the file's earlier life, or was set
-    /// aside for frames that will not come.
+    /// Cuts the active segment's file at the log's `end`: what follows is from the file's earlier
+    /// life, or was set aside for frames that will not come.
     pub(crate) fn cut_file(&self, end: Position) -> Result<()> {
         let active = self.active.load();
         let Some(file) = active.file() else { return Ok(()) };
@@ -283,7 +285,8 @@ impl Log {
     /// Creates the file, with room for the first `reserved` of them.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: the next call tries again. Unless its file has room the active segment goes on.
+    /// `Retry` when the disk is full: the next call tries again. Unless its file has room the
+    /// active segment goes on.
     pub(crate) fn prepare_next(
         &self,
         next: &mut NextSegment,
@@ -292,7 +295,8 @@ impl Log {
     ) -> Result<Arc<Segment>> {
         let active = self.active.load();
         let region = self.spares.arena(capacity)?;
-        // Before nobody can write any more: where the disk is full there may be room in the active segment.
+        // Before the seal, which stops writers: where the disk is full there may be room in the
+        // active segment.
         let file = file_for(&*self.storage, &self.spares, next.base, (capacity, reserved))?;
         let end = active.region().seal();
         let header = SegmentHeader {
@@ -313,8 +317,9 @@ impl Log {
         Ok(Arc::new(segment))
     }
 
-    /// Bytes of the segment after the active one. Where that `overflows` or is half full there is twice as much to come, up to
-    /// an ordinary segment; where it ends for another reason, most of a large one would be set aside for nothing.
+    /// Bytes of the segment after the active one. Where that `overflows` or is half full there is
+    /// twice as much to come, up to an ordinary segment; where it ends for another reason, most of
+    /// a large one would be set aside for nothing.
     pub(crate) fn next_capacity(&self, overflows: bool) -> u64 {
         let active = self.active.load();
         let capacity = active.header().capacity;
@@ -340,7 +345,8 @@ impl Log {
         self.lock_open().iter().map(unwritten).sum()
     }
 
-    /// Whether only removals, and what makes room, may be written to the active segment: no other room is left on the disk.
+    /// Whether only removals, and what makes room, may be written to the active segment: no other
+    /// room is left on the disk.
     pub(crate) fn is_for_removals(&self) -> bool {
         self.is_for_removals.load(Ordering::Relaxed)
     }
@@ -350,7 +356,7 @@ impl Log {
     pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>, is_for_removals: bool) {
         self.lock_unsynced().push_back(Arc::clone(segment));
         self.lock_open().push_back(Arc::clone(segment));
-        // A hint: whoever writes to the segment before it is seen has room there.
+        // A hint: a writer that comes before it is seen has room in the segment.
         self.is_for_removals.store(is_for_removals, Ordering::Relaxed);
         let sealed = self.active.swap(Arc::clone(segment));
         sealed.trim();

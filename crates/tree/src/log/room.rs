@@ -1,7 +1,7 @@
 //! What of the disk is kept free, so that what is there can still be removed.
 //!
-//! A removal is a record in the log, and it makes room only once it is in a table and the tables
-//! below are rewritten, or removed: all of that needs some room first. Of what is free
+//! A removal is a record in the log. It makes room only once it is in a table and the tables below
+//! are rewritten, or removed: all of that needs some room first. Of what is free
 //!
 //! ```text
 //!   a flush leaves                       FLUSH_KEPT_BYTES
@@ -12,10 +12,10 @@
 //!                                        be flushed (`has_disk_for`)
 //! ```
 //!
-//! - A removal that would leave less waits for a flush of all that the buffer holds, and is refused
+//! - A removal that would leave less waits for a flush of all that the buffer holds. It is refused
 //!   once that has made no room: what the log has taken can be flushed, whatever the keys' length.
-//! - A writer whose segment would leave less waits for a flush of all that the buffer holds, and
-//!   is refused only once that has made no room.
+//! - A writer whose segment would leave less waits for the same flush, and is refused only once
+//!   that has made no room.
 //! - A segment that is begun while there is less takes removals alone. Nothing is set aside for
 //!   it: it takes what it holds.
 //!
@@ -38,7 +38,8 @@ pub(crate) const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
 /// Those of them that compactions and collections leave to removals.
 pub(crate) const JOB_KEPT_BYTES: u64 = 2 * REMOVAL_KEPT_BYTES;
 
-/// `Retry` unless a file of `bytes` that is no removal's may be begun on `storage`. A place that does not tell what is free has room.
+/// `Retry` unless a file of `bytes` that is no removal's may be begun on `storage`. A place that
+/// does not tell what is free has room.
 pub(crate) fn check_room(storage: &dyn Storage, bytes: u64) -> Result<()> {
     // What cannot be asked tells when it is written to.
     match storage.free_bytes() {

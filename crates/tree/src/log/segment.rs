@@ -15,13 +15,16 @@ use firn_storage::place::PAGE_BYTES;
 use super::MemtableSet;
 use crate::version::shared_files::SharedFiles;
 
-/// A segment of the log. Database by the log, by versions, and by whatever reads records in it.
+/// A segment of the log. Shared by the log, by versions, and by whatever reads records in it.
 ///
-/// 1. The file's bytes are the header, then the arena's published bytes, then zeros to the end of a page; nothing else
-///    is ever written to it. Once all of them are written, room that was set aside behind them is [given back](Self::cut).
+/// 1. The file's bytes are the header, then the arena's published bytes, then zeros to the end of a
+///    page; nothing else is ever written to it. Once all of them are written, room that was set
+///    aside behind them is [given back](Self::cut).
 /// 2. Its positions are `base + file offset`; no other segment of the database ever has them.
-/// 3. Once [`retire`](Self::retire)d, the file is removed, or given to a new segment, after the last holder lets go.
-/// 4. Only a file that this process made, that no checkpoint links and that was not cut is given to a new segment.
+/// 3. Once [`retire`](Self::retire)d, the file is removed, or given to a new segment, after the
+///    last holder lets go.
+/// 4. Only a file that this process made, that no checkpoint links and that was not cut is given to
+///    a new segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     header: SegmentHeader,
@@ -71,7 +74,7 @@ impl Segment {
         segment
     }
 
-    /// Whose it is, and where it lies.
+    /// Which database and generation it is of, and where it lies.
     pub(crate) fn header(&self) -> &SegmentHeader {
         &self.header
     }
@@ -124,8 +127,9 @@ impl Segment {
         self.file_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives the room back that was set aside behind the sealed end, where that is worth a call. All of the arena must be
-    /// written. Such a file is no other segment's: it would have to be given the room again.
+    /// Gives the room back that was set aside behind the sealed end, where that is worth a call.
+    /// All of the arena must be written. Such a file is no other segment's: it would have to be
+    /// given the room again.
     ///
     /// A file that cannot be cut keeps its room, is counted as before, and goes with its segment.
     pub(crate) fn cut(&self) {
@@ -154,7 +158,7 @@ impl Segment {
         self.graveyard.discount(before.saturating_sub(bytes));
     }
 
-    /// Its file may become another segment's: it is of the usual capacity, and nobody else has a name for it.
+    /// Its file may become another segment's: it is of the usual capacity, and has no other name.
     pub(crate) fn may_leave_file(&self) {
         self.leaves_file.store(true, Ordering::Release);
     }
@@ -183,15 +187,18 @@ impl Drop for Segment {
     }
 }
 
-/// Less than a capacity divided by this is not worth giving back: a file that is whole is of more use to the next segment.
+/// Less than a capacity divided by this is not worth giving back: a file that is whole is of more
+/// use to the next segment.
 const CUT_SHARE: u64 = 16;
 
-/// Names of files whose last holder is gone, waiting for background work to remove them or to use them again; the
-/// memory of what has holders still, in versions or not; and value segments that are gone but for holders.
+/// Names of files whose last holder is gone, waiting for background work to remove them or to use
+/// them again; the memory of what has holders still, in versions or not; and value segments that
+/// are gone but for holders.
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
     names: Mutex<Dead>,
-    /// Names of tables and sealed value segments that have holders; `None` where nobody asks for them.
+    /// Names of tables and sealed value segments that have holders; `None` where no sweep asks for
+    /// them.
     held: Option<Mutex<BTreeSet<String>>>,
     /// Files that several tables share.
     pub(crate) shared: SharedFiles,
@@ -199,7 +206,7 @@ pub(crate) struct Graveyard {
     retired_values: Retired,
 }
 
-/// Files that no version from now on knows, and somebody has.
+/// Files that no version from now on knows, and that have holders.
 #[derive(Debug, Default)]
 struct Retired {
     count: AtomicU64,
@@ -211,15 +218,15 @@ struct Retired {
 pub(crate) struct Dead {
     /// To be removed.
     pub(crate) buried: Vec<String>,
-    /// Log segments whose files others may have.
+    /// Log segments whose files new segments may have.
     pub(crate) offered: Vec<String>,
-    /// Tables and value segments whose files others may have once nobody reads them.
+    /// Tables and value segments whose files new ones may have once no reader has them.
     pub(crate) offered_files: Vec<DeadFile>,
     /// To be removed, and they could not be: they come along with what is buried next.
     put_off: Vec<String>,
 }
 
-/// A table or a value segment whose file others of its kind may have.
+/// A table or a value segment whose file a new one of its kind may have.
 #[derive(Debug)]
 pub(crate) struct DeadFile {
     pub(crate) name: String,
@@ -227,7 +234,7 @@ pub(crate) struct DeadFile {
     pub(crate) reader: DeadReader,
 }
 
-/// The file is mapped as long as anybody holds this.
+/// The file is mapped as long as this has a holder.
 #[derive(Debug)]
 pub(crate) enum DeadReader {
     Table(Arc<TableReader>),
@@ -235,7 +242,7 @@ pub(crate) enum DeadReader {
 }
 
 impl DeadReader {
-    /// Lets go of it; whether nobody else had it.
+    /// Lets go of it; whether it had no other holder.
     pub(crate) fn lets_go(self) -> bool {
         match self {
             Self::Table(reader) => Arc::into_inner(reader).is_some(),
@@ -257,14 +264,16 @@ impl Graveyard {
         }
     }
 
-    /// Nobody holds the file `name` any more, nor will; what waits for its removal is told before.
+    /// The file `name` has no holder any more, nor will have; what waits for its removal is told
+    /// before.
     pub(crate) fn let_go(&self, name: &str) {
         if let Some(held) = &self.held {
             held.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         }
     }
 
-    /// Files that have holders, and those that wait for their removal; `None` where that is not kept.
+    /// Files that have holders, and those that wait for their removal; `None` where that is not
+    /// kept.
     pub(crate) fn held(&self) -> Option<BTreeSet<String>> {
         let mut held = self.held.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
         held.extend(self.shared.names());
@@ -278,7 +287,8 @@ impl Graveyard {
         self.lock().buried.push(name);
     }
 
-    /// These could not be removed: they are tried again with what is buried next, or once that is [asked](Self::recall) for.
+    /// These could not be removed: they are tried again with what is buried next, or once that is
+    /// [asked](Self::recall) for.
     pub(crate) fn put_off(&self, names: impl IntoIterator<Item = String>) {
         self.lock().put_off.extend(names);
     }
@@ -306,12 +316,12 @@ impl Graveyard {
         self.lock().offered_files.push(file);
     }
 
-    /// Memory of segments' arenas and of tables' indexes and filters, whoever holds them.
+    /// Memory of segments' arenas and of tables' indexes and filters, whatever holds them.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes.load(Ordering::Relaxed)
     }
 
-    /// Somebody holds `bytes` more.
+    /// `bytes` more are held.
     pub(crate) fn count(&self, bytes: u64) {
         self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -321,19 +331,19 @@ impl Graveyard {
         self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A value segment of `bytes` bytes is gone, for all but those who have it.
+    /// A value segment of `bytes` bytes is gone, except for its holders.
     pub(crate) fn retire_values(&self, bytes: u64) {
         self.retired_values.count.fetch_add(1, Ordering::Relaxed);
         self.retired_values.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Nobody has one of those any more.
+    /// A value segment that was gone except for its holders has none any more.
     pub(crate) fn let_values_go(&self, bytes: u64) {
         self.retired_values.count.fetch_sub(1, Ordering::Relaxed);
         self.retired_values.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// How many of those somebody has, and their bytes.
+    /// How many value segments are gone except for their holders, and their bytes.
     pub(crate) fn retired_values(&self) -> (u64, u64) {
         let Retired { count, bytes } = &self.retired_values;
         (count.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))

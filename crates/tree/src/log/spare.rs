@@ -1,13 +1,13 @@
 //! What dead segments leave to the next ones: their arenas and their files.
 //!
-//! The pages of both are there already: a first store to a new page of the arena costs a fault, and a first write to
-//! a new page of the file an allocation (figures in decision 0004).
+//! The pages of both are there already. A first store to a new page of the arena costs a fault, and
+//! a first write to a new page of the file an allocation (figures in decision 0004).
 //!
-//! A file is given on by renaming it, with its old bytes in it. No frame among them can pass for one of the new
-//! segment, because a frame's checksum is salted with its position and the log's generation; no reader misses
-//! them, because a segment dies only when a durable edit says that all its records are in tables. A crash may leave
-//! the old name with the new header, or the new name with the old one: recovery takes such a file for a segment of
-//! which nothing was written.
+//! A file is given on by renaming it, with its old bytes in it. No frame among them can pass for
+//! one of the new segment, because a frame's checksum is salted with its position and the log's
+//! generation. No reader misses them, because a segment dies only when a durable edit says that all
+//! its records are in tables. A crash may leave the old name with the new header, or the new name
+//! with the old one. Recovery takes such a file for a segment of which nothing was written.
 
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ impl Spares {
         Ok(file)
     }
 
-    /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough, `most` or fewer.
+    /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough, `most`
+    /// or fewer.
     pub(crate) fn keep(&self, name: &str, most: usize) -> bool {
         self.files.keep(name, self.capacity, self.files_max.min(most) as u64 * self.capacity)
     }
@@ -105,8 +106,8 @@ impl Spares {
     }
 }
 
-/// Does `begin`, which gives a file the name `name`, in place of a file that has it already: a roll that ran out of
-/// disk left it behind, and no frame can be in it.
+/// Does `begin`, which gives a file the name `name`, in place of a file that has it already: a roll
+/// that ran out of disk left it behind, and no frame can be in it.
 fn replacing<T>(
     storage: &dyn Storage,
     name: &str,

@@ -46,9 +46,10 @@ pub(crate) struct Edit {
     pub(crate) drained: Option<(Vec<Position>, Position)>,
     /// Segments of values that have left the tree.
     pub(crate) left: Vec<ValueSegmentMeta>,
-    /// Values beside the tree that the tables and runs which go refer to, whether the new tables do or not.
+    /// Values beside the tree that the tables and runs which go refer to, whether the new tables do
+    /// or not.
     pub(crate) going: ReferenceSet,
-    /// References of older tables that nobody will follow any more.
+    /// References of older tables that no reader will follow any more.
     pub(crate) outlived: ReferenceSet,
 }
 
@@ -56,7 +57,8 @@ pub(crate) struct Edit {
 pub(super) type Added = Vec<(u32, u64, Arc<Table>)>;
 
 impl Edit {
-    /// Whether the values that go are as many as its tables refer to, by what those say of themselves.
+    /// Whether the values that go are as many as its tables refer to, by what those say of
+    /// themselves.
     ///
     /// # Errors
     /// They are fewer: a bug, by which they would never be found dead.
@@ -93,7 +95,8 @@ impl Edit {
             run: *run,
             table: meta.clone(),
         }));
-        // An estimate that is forgotten makes compactions of a reopened database rewrite what needs no rewriting.
+        // An estimate that is forgotten makes compactions of a reopened database rewrite what needs
+        // no rewriting.
         changes.extend(self.added.iter().map(|(_, _, meta)| Change::Superseded {
             file: meta.file.clone(),
             thousandths: (self.supersedes.share.clamp(0.0, 1.0) * 1000.0).round() as u32,
@@ -114,11 +117,12 @@ impl Edit {
 impl Database {
     /// Makes `edit` durable, then visible. Blocks for the syncs of a publication.
     ///
-    /// Answers `false`, and changes nothing, if the keyspace was dropped meanwhile: its outputs are garbage.
+    /// Answers `false`, and changes nothing, if the keyspace was dropped meanwhile: its outputs are
+    /// garbage.
     ///
     /// # Errors
-    /// `Retry` when nothing was changed: the disk is full, or the edit turns out not to have been published. Any other
-    /// failure leaves the outcome unknown and is final.
+    /// `Retry` when nothing was changed: the disk is full, or the edit turns out not to have been
+    /// published. Any other failure leaves the outcome unknown and is final.
     pub(crate) fn commit(&self, edit: Edit) -> Result<bool> {
         let added = self.open_added(&edit)?;
         let committed = self.commit_opened(edit, &added);
@@ -134,7 +138,8 @@ impl Database {
 
     fn commit_opened(&self, mut edit: Edit, added: &Added) -> Result<bool> {
         edit.check_going()?;
-        // Before anything is locked that others want: this may take as long as sending the log.
+        // Before anything is locked that other threads want: this may take as long as sending the
+        // log.
         if let Some((_, end)) = &edit.drained {
             self.send_before_drain(edit.keyspace, *end)?;
         }
@@ -182,7 +187,7 @@ impl Database {
                 keyspace.stale_count = stale_count;
                 edit.apply(added, keyspace);
             }
-            // Whoever sees the runs gone sees the memory of their records gone.
+            // A reader that sees the runs gone sees the memory of their records gone.
             if edit.drained.is_some() {
                 retire_below(version, watermark);
             }
@@ -195,7 +200,8 @@ impl Database {
 
     /// The tables that come, open.
     pub(super) fn open_added(&self, edit: &Edit) -> Result<Added> {
-        // Of a job nobody says here whether this process did it; what others wrote need not be ours to write over.
+        // Which process did a job is not known here, and a worker's file need not be ours to write
+        // over.
         let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
         let leaves_file = is_own && !self.jobs.may_map_after_end;
         let opened = open_tables(&self.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.cache);
@@ -214,11 +220,13 @@ impl Database {
         Ok(added)
     }
 
-    /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the keyspaces that have
-    /// nothing undrained below `end`.
+    /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the
+    /// keyspaces that have nothing undrained below `end`.
     ///
-    /// If that is all of them, replay will begin at `end`, and what lies below needs no sync. Otherwise a record of
-    /// another keyspace below `end` is in the log alone, and the log is synced, or what another machine recovers would be no prefix of it.
+    /// If that is all of them, replay will begin at `end`, and what lies below needs no sync.
+    /// Otherwise a record of another keyspace below `end` is in the log alone, and the log is
+    /// synced. Where groups have begun it is sent too, or what another machine recovers would be no
+    /// prefix of it.
     fn order_before_log(&self, version: &super::Version, draining: u32, end: Position) -> Result<Vec<u32>> {
         let drained = drained_with(version, draining, end);
         if drained.len() == version.live().count() {

@@ -85,7 +85,7 @@ impl Database {
                 };
                 edit.apply(added, Arc::make_mut(keyspace));
             }
-            // What sees the runs gone sees the memory of their records gone.
+            // A reader that sees the runs gone sees the memory of their records gone.
             if end.is_some() {
                 retire_below(version, watermark);
             }

@@ -10,13 +10,15 @@ use super::Table;
 /// Deepest level; the last one that exists holds most of the data.
 pub(crate) const LEVEL_MAX: usize = 6;
 
-/// Tables with disjoint keys, in key order. Bounds of neighbours may touch where a range tombstone ends.
+/// Tables with disjoint keys, in key order. Bounds of neighbours may touch where a range tombstone
+/// ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SortedRun {
     /// Grows with age order inside level 0: a greater number is newer. 0 in deeper levels.
     pub(crate) number: u64,
     pub(crate) tables: Vec<Arc<Table>>,
-    /// For each table, the first bytes of its greatest key: a search looks at tables only where these do not tell.
+    /// For each table, the first bytes of its greatest key: a search looks at tables only where
+    /// these do not tell.
     fences: Vec<u128>,
 }
 
@@ -27,7 +29,8 @@ fn fence(key: &[u8]) -> u128 {
 }
 
 impl SortedRun {
-    /// Tables whose bounds hold `key`: one, or two where a range tombstone of the first ends at `key`.
+    /// Tables whose bounds hold `key`: one, or two where a range tombstone of the first ends at
+    /// `key`.
     #[inline]
     pub(crate) fn spanning(&self, key: &[u8]) -> impl Iterator<Item = &Arc<Table>> {
         let first = self.first_not_below(key);

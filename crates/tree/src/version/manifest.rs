@@ -18,8 +18,8 @@ use crate::error::from_storage;
 
 pub(crate) use self::load::load;
 
-/// Number of an edit that is never removed: it says that there has been a first one, since when that may be gone. Only where others can
-/// write to the manifest at any moment.
+/// Number of an edit that is never removed: it says that there has been a first edit, which may be
+/// gone since. Only where other machines can write to the manifest at any moment.
 const CREATED: u64 = 0;
 
 /// The writing end of the manifest: one per open database, used under one lock.
@@ -42,19 +42,22 @@ pub(crate) struct Manifest {
     /// The state has changes of an edit of which it is not known yet whether it was published. Only
     /// a panic leaves it so.
     is_amid_edit: bool,
-    /// Whether that is because somebody else has written an edit.
+    /// Whether that is because another process has written an edit.
     is_taken_over: bool,
     /// Number of an edit that is known to be there, whatever a list says.
     reached: u64,
-    /// Whether the last edit that was read keeps everybody from writing who had the database before.
+    /// Whether the last edit that was read keeps every process from writing that had the database
+    /// before.
     is_fenced: bool,
-    /// Read by whoever does not wait for an edit that is on its way.
+    /// Read by threads that do not wait for an edit that is on its way.
     written_bytes: Arc<AtomicU64>,
 }
 
-/// Publishes `name`; where other machines may do that too, again and again, later and later by `clock`, until the place says whether it did.
+/// Publishes `name`. Where other machines may do that too, it does so again and again, later and
+/// later by `clock`, until the place says whether it did.
 ///
-/// A publication that nobody heard of may happen later still: what is undone meanwhile would be named by it.
+/// A publication of which no answer came may happen later still: it would name what is undone
+/// meanwhile.
 pub(crate) fn publish_until_told(
     storage: &dyn Storage,
     clock: &dyn Clock,
@@ -81,11 +84,12 @@ pub(crate) fn publish_until_told(
     published
 }
 
-/// How often a shared place is asked again that does not say what became of an edit: each time takes as long as the place itself is
-/// patient, and a pause, since it may refuse at once.
+/// How often a shared place is asked again that does not say what became of an edit: each time
+/// takes as long as the place itself is patient, and a pause, since it may refuse at once.
 const TRIES_MAX: usize = 32;
 
-/// Asks again as long as a place refuses to answer, later and later by `clock`: it may refuse at once.
+/// Asks again as long as a place refuses to answer, later and later by `clock`: it may refuse at
+/// once.
 fn until_answered<T>(
     clock: &dyn Clock,
     mut ask: impl FnMut() -> firn_storage::Result<T>,
@@ -108,13 +112,14 @@ fn pause(tried: usize) -> Duration {
     PAUSE_MIN.saturating_mul(1 << tried.min(31)).min(PAUSE_MAX)
 }
 
-/// Before a place that refused at once is asked for the second time; twice as long each time after that, up to [`PAUSE_MAX`].
+/// Before a place that refused at once is asked for the second time; twice as long each time after
+/// that, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// With as many tries as there are it is asked for two minutes at least.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// How many numbers are tried at most by somebody who wants one before whoever has the database open: many times as many as edits are
-/// written while a manifest is read.
+/// How many numbers an opening tries at most to get one before the process that has the database
+/// open: many times as many as edits are written while a manifest is read.
 const NUMBERS_MAX: u64 = 256;
 
 /// What there is of an edit whose publication failed.
@@ -123,9 +128,9 @@ enum Seen {
     Edit,
     /// It was not.
     Nothing,
-    /// Somebody else's edit is there.
+    /// Another process's edit is there.
     Another,
-    /// Something else is there, or nobody can tell.
+    /// Something else is there, or that cannot be told.
     Unclear,
 }
 
@@ -178,12 +183,13 @@ impl Manifest {
         self.next == 1
     }
 
-    /// Whether somebody else, on another machine, has written an edit since this one's last. Blocks for requests where that is possible.
+    /// Whether another process, on another machine, has written an edit since this one's last.
+    /// Blocks for requests where that is possible.
     pub(crate) fn is_overtaken(&mut self) -> bool {
         self.storage.shared_part().is_some() && !self.is_current() && self.is_taken_over
     }
 
-    /// Number of an edit that somebody else has written, if one was met: where to read to.
+    /// Number of an edit that another process has written, if one was met: where to read to.
     pub(crate) fn reached(&self) -> u64 {
         self.reached
     }
@@ -193,9 +199,10 @@ impl Manifest {
         self.failed.clone()
     }
 
-    /// Whether nobody else has written an edit since this one's last; who cannot tell says no. Blocks for a request.
+    /// Whether no other process has written an edit since this one's last; `false` where that
+    /// cannot be told. Blocks for a request.
     ///
-    /// Whoever finds that somebody has commits nothing any more.
+    /// If another process has, this manifest commits nothing any more.
     pub(crate) fn is_current(&mut self) -> bool {
         let name = file_name::manifest_edit(self.next);
         let is_there = match self.storage.open_read(&name) {
@@ -215,16 +222,19 @@ impl Manifest {
         matches!(is_there, Ok(false)) && self.failed.is_none()
     }
 
-    /// Takes the next number, so that whoever had the database before writes no edit any more, however long this opening takes; `home` says who
-    /// does. Changes nothing else. Where the number is taken the next one is tried at once, without a look at the edit: that is one
-    /// request for each number, and whoever writes edits needs two and those for the files that they name, so he is caught up with.
+    /// Takes the next number, so that a process that had the database before writes no edit any
+    /// more, however long this opening takes; `home` says which machine does. Changes nothing else.
+    /// Where the number is taken the next one is tried at once, without a look at the edit. That is
+    /// one request for each number. A process that writes edits needs two, and those for the files
+    /// that they name, so that it is caught up with.
     ///
-    /// Does nothing where the edit that was read last does that already, whoever wrote it: of several who take over at the same time nobody keeps the
-    /// others from ending their opening, and the last one to do so has the database.
+    /// Does nothing where the edit that was read last does that already, whichever process wrote
+    /// it. Of several that take over at the same time none keeps the others from ending their
+    /// opening, and the last one to do so has the database.
     ///
     /// # Errors
-    /// `Closed` where edits were written since the manifest was read: they are to be read first, [`reached`](Self::reached) says to where. What
-    /// the place says.
+    /// `Closed` where edits were written since the manifest was read: they are to be read first,
+    /// [`reached`](Self::reached) says to where. What the place says.
     pub(crate) fn fence(&mut self, home: u128) -> Result<()> {
         if self.is_fenced {
             return Ok(());
@@ -249,11 +259,13 @@ impl Manifest {
 
     /// Whether the number of the next edit was never given to another one.
     ///
-    /// Edits are removed from old to new. Where the one before is gone, somebody else has written the next one too, has restated both since,
-    /// and has removed them: its number only looks free. Before the first one is removed it is said that there was one.
+    /// Edits are removed from old to new. Where the one before is gone, another process has written
+    /// the next one too, has restated both since, and has removed them: its number only looks free.
+    /// Before the first one is removed it is said that there was one.
     ///
-    /// A place may do what it was asked long before once more, so that an edit comes back after it was removed. The newest one that restates
-    /// everything is asked for, too: where that was removed the one before was.
+    /// A place may do what it was asked long before once more, so that an edit comes back after it
+    /// was removed. The newest one that restates everything is asked for, too: where that was
+    /// removed the one before was.
     fn follows_on(&self) -> Result<bool> {
         use firn_storage::ErrorKind as Kind;
         if self.storage.shared_part().is_none() {
@@ -288,7 +300,7 @@ impl Manifest {
         match self.follows_on() {
             Ok(true) => Ok(()),
             Ok(false) => {
-                // Nobody reads it: it lies below what was restated.
+                // No opening reads it: it lies below what was restated.
                 let _removed = self.storage.remove(name);
                 Err(self.taken_over(name))
             }
@@ -313,13 +325,14 @@ impl Manifest {
 
     /// Makes `changes` durable as one edit; on `Ok` they are part of every later recovery.
     ///
-    /// Blocks for a publication (two device syncs). Every `edits_max` edits the edit restates the whole state
-    /// and older ones are removed; any other costs what it names, however much there is.
+    /// Blocks for a publication (two device syncs). Every `edits_max` edits the edit restates the
+    /// whole state and older ones are removed; any other costs what it names, however much there
+    /// is.
     ///
     /// # Errors
-    /// `Retry` when the disk is full, or the place could not say whether the edit was published and it turns out that it
-    /// was not: nothing was changed. After any other failure the outcome is unknown, so every later call fails with
-    /// the first cause.
+    /// `Retry` when the disk is full, or the place could not say whether the edit was published and
+    /// it turns out that it was not: nothing was changed. After any other failure the outcome is
+    /// unknown, so every later call fails with the first cause.
     pub(crate) fn commit(&mut self, changes: &[Change]) -> Result<()> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -391,8 +404,9 @@ impl Manifest {
 
     /// What is there of the edit `name`, to be `bytes`, after publishing it failed as `kind` says.
     ///
-    /// Edits are created and never changed, so that reading decides: the same bytes can only be this edit, since each
-    /// opening writes a generation of its own. A failed sync decides nothing, whatever is read then.
+    /// Edits are created and never changed, so that reading decides: the same bytes can only be
+    /// this edit, since each opening writes a generation of its own. A failed sync decides nothing,
+    /// whatever is read then.
     fn look(&self, name: &str, bytes: &[u8], kind: firn_storage::ErrorKind) -> Seen {
         use firn_storage::ErrorKind as Kind;
         match kind {

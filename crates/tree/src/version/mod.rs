@@ -1,7 +1,8 @@
 //! What the database consists of at one moment, and the record of how it came to be.
 //!
-//! [`Version`] is the immutable set that readers hold; [`state`] is the part of it that outlives the process;
-//! [`manifest`] writes that part down, edit by edit; [`snapshots`] are the sequences readers have named.
+//! [`Version`] is the immutable set that readers hold; [`state`] is the part of it that outlives
+//! the process; [`manifest`] writes that part down, edit by edit; [`snapshots`] are the sequences
+//! readers have named.
 
 pub(crate) mod table;
 pub(crate) mod levels;

@@ -18,10 +18,11 @@ use crate::log::SegmentMap;
 use crate::memtable::Memtable;
 use crate::values::{Overwriting, ValueMap};
 
-/// Everything the database consists of at one moment. Readers hold it for one operation, scans for longer.
+/// Everything the database consists of at one moment. Readers hold it for one operation, scans for
+/// longer.
 ///
-/// 1. Every record with a position below the watermark read *after* the version is in exactly one live place
-///    of it, or superseded by one that is.
+/// 1. Every record with a position below the watermark read *after* the version is in exactly one
+///    live place of it, or superseded by one that is.
 /// 2. Places are ordered by age: memtable, frozen memtables, runs, level 0, deeper levels.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Version {
@@ -77,7 +78,7 @@ pub(crate) struct Keyspace {
     /// Newest first.
     pub(crate) runs: Vec<Arc<Run>>,
     pub(crate) levels: Arc<Levels>,
-    /// References of its tables that nobody follows any more.
+    /// References of its tables that no reader follows any more.
     pub(crate) stale_count: u64,
     /// Records below are in tables.
     pub(crate) drained_through: Position,
@@ -150,7 +151,8 @@ pub(crate) struct Definition {
     pub(crate) compression: Compression,
     pub(crate) merge_operator: Option<Arc<dyn MergeOperator>>,
     pub(crate) prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
-    /// What its jobs name, so that nobody does them with other parameters than this process has: the settings say names alone.
+    /// What its jobs name, so that no executor does them with other parameters than this process
+    /// has: the settings say names alone.
     pub(crate) merge_operator_identity: Option<String>,
     /// As that of the merge operator.
     pub(crate) compaction_filter_identity: Option<String>,

@@ -24,10 +24,11 @@ struct Pin {
 impl SnapshotPin for Pin {}
 
 impl Snapshots {
-    /// A snapshot of everything below the position that `watermark` answers while no merge can start.
+    /// A snapshot of everything below the position that `watermark` answers while no merge can
+    /// start.
     ///
-    /// A merge that began earlier drops only versions superseded below the watermark of its own beginning, which
-    /// this snapshot sees superseded too.
+    /// A merge that began earlier drops only versions superseded below the watermark of its own
+    /// beginning, which this snapshot sees superseded too.
     pub(crate) fn take(self: &Arc<Self>, watermark: impl FnOnce() -> firn_format::Position) -> Snapshot {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let position = watermark();
@@ -38,7 +39,8 @@ impl Snapshots {
         )
     }
 
-    /// Sequences of the snapshots alive, ascending: a record is visible to one that is greater than its own.
+    /// Sequences of the snapshots alive, ascending: a record is visible to one that is greater than
+    /// its own.
     pub(crate) fn sequences(&self) -> Vec<Sequence> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }

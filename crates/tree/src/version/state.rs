@@ -80,7 +80,8 @@ impl State {
     /// Adds one change.
     ///
     /// # Errors
-    /// `Corrupt` if the change does not fit what went before (an unknown table removed, a name added twice).
+    /// `Corrupt` if the change does not fit what went before (an unknown table removed, a name
+    /// added twice).
     pub(crate) fn apply(&mut self, change: &Change) -> Result<()> {
         let unfit = |what: String| Error::new(firn_engine::ErrorKind::Corrupt, format!("manifest: {what}"));
         match change {

@@ -11,13 +11,15 @@ use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 
 /// A live table: what the manifest says of it, and the open file.
 ///
-/// Once [`retire`](Self::retire)d, its file is removed, or given to a new table, after the last version that holds it is
-/// gone. Only a file that this process wrote, that no checkpoint links and that nobody maps is given to a new table.
+/// Once [`retire`](Self::retire)d, its file is removed, or given to a new table, after the last
+/// version that holds it is gone. Only a file that this process wrote, that no checkpoint links and
+/// that no reader maps is given to a new table.
 #[derive(Debug)]
 pub(crate) struct Table {
     meta: TableMeta,
     reader: Arc<TableReader>,
-    /// Estimated share of its entries that supersede something in older tables, and the bytes that this has there.
+    /// Estimated share of its entries that supersede something in older tables, and the bytes that
+    /// this has there.
     supersedes: (f64, u64),
     retired: AtomicBool,
     leaves_file: AtomicBool,
@@ -86,12 +88,13 @@ impl Table {
         self.reader.properties().references.map_or(0, |summary| summary.value_bytes)
     }
 
-    /// Its file may become another table's: this process wrote it, and nobody else has a name for it.
+    /// Its file may become another table's: this process wrote it, and it has no other name.
     pub(crate) fn may_leave_file(&self) {
         self.leaves_file.store(true, Ordering::Release);
     }
 
-    /// Its file is no other table's, ever: it is about to get a second name, or its space is wanted back.
+    /// Its file is no other table's, ever: it is about to get a second name, or its space is wanted
+    /// back.
     pub(crate) fn leave_no_file(&self) {
         self.leaves_file.store(false, Ordering::Release);
     }

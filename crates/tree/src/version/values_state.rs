@@ -14,7 +14,8 @@ pub(crate) struct ValuesState {
     pub(crate) segments: BTreeMap<SegmentNumber, SegmentState>,
     /// Of collected segments, by their numbers.
     pub(crate) redirects: BTreeMap<SegmentNumber, RedirectPlace>,
-    /// References of tables that nobody follows any more, by keyspace; none of the sets is empty. Their values are dead.
+    /// References of tables that no reader follows any more, by keyspace; none of the sets is
+    /// empty. Their values are dead.
     pub(crate) stale: BTreeMap<u32, Arc<ReferenceSet>>,
     /// Numbers below were given away.
     pub(crate) next: SegmentNumber,

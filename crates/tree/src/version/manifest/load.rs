@@ -20,7 +20,7 @@ pub(crate) struct Loaded {
     pub(super) oldest: u64,
     pub(super) base: Base,
     pub(super) written: Written,
-    /// Whether the last edit keeps everybody from writing who had the database before.
+    /// Whether the last edit keeps every process from writing that had the database before.
     pub(super) is_fenced: bool,
 }
 
@@ -60,8 +60,8 @@ pub(super) struct Base {
     pub(super) bytes: u64,
 }
 
-/// Reads the manifest; `None` if the directory has none. That of a shared place is read up to the edit `through`, at least, which is known to be there: a list
-/// may be older than it.
+/// Reads the manifest; `None` if the directory has none. That of a shared place is read up to the
+/// edit `through`, at least, which is known to be there: a list may be older than it.
 ///
 /// # Errors
 /// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
@@ -69,7 +69,8 @@ pub(crate) fn load(storage: &dyn Storage, through: u64) -> Result<Option<Loaded>
     let is_shared = storage.shared_part().is_some();
     for _ in 0..LOADS_MAX {
         match load_edits(storage, &known(storage, through)?) {
-            // Whoever has the database open on another machine has restated the state meanwhile.
+            // The process that has the database open on another machine has restated the state
+            // meanwhile.
             Err(error) if is_shared && error.kind() == ErrorKind::Corrupt => {}
             loaded => return loaded,
         }
@@ -78,7 +79,7 @@ pub(crate) fn load(storage: &dyn Storage, through: u64) -> Result<Option<Loaded>
     load_edits(storage, &known(storage, 0)?)
 }
 
-/// How often a manifest is read that somebody else seems to change.
+/// How often a manifest is read that another process seems to change.
 const LOADS_MAX: usize = 4;
 
 /// An edit that is said to be there.
@@ -89,9 +90,10 @@ struct Known {
     bytes: Option<u64>,
 }
 
-/// The edits that a list has, and those behind them up to `through`, by rising numbers; without that of [`CREATED`].
+/// The edits that a list has, and those behind them up to `through`, by rising numbers; without
+/// that of [`CREATED`].
 ///
-/// The list may be older than what it lists: whoever writes the next edit finds out.
+/// The list may be older than what it lists: a process that writes the next edit finds out.
 fn known(storage: &dyn Storage, through: u64) -> Result<Vec<Known>> {
     let mut known: Vec<Known> = storage
         .list()

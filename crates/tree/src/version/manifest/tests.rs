@@ -150,7 +150,8 @@ fn a_shared_place_that_does_not_say_is_asked_until_it_does() {
         assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (5, 5), "{effect:?}");
         manifest.commit(&tick(6)).unwrap();
     }
-    // What was not heard of may happen later: nothing is taken back, and nothing else is written under that number.
+    // What was not heard of may happen later: nothing is taken back, and nothing else is written
+    // under that number.
     let (faulty, mut manifest) = begun_shared();
     let when = When::Always { after: 0 };
     faulty.inject(Fault {
@@ -197,7 +198,8 @@ fn edit_bytes(place: &Memory, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Somebody sleeps, another machine restates everything, and then the place does once more what it was asked long before.
+/// A process sleeps, another machine restates everything, and then the place does once more what it
+/// was asked long before.
 #[test]
 fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
     let shared = Memory::new();
