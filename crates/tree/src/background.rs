@@ -143,7 +143,7 @@ impl Schedule {
         busy.refused.is_some() || busy.refused_job.is_some()
     }
 
-    /// Why the last drain could not be done, if that keeps others from being tried.
+    /// Why the last drain could not be done, if that keeps other drains from being tried.
     pub(crate) fn refused(&self) -> Option<Error> {
         self.lock().refused.as_ref().map(|refused| refused.why.clone())
     }

@@ -35,7 +35,7 @@ impl Database {
         // No edit is committed while the files of this version are linked, so none of them can go.
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.version.load_full();
-        // A keyspace may have drained more since the segment was ended; then the copy ends where
+        // A keyspace may have drained more since the segment was ended. Then the copy ends where
         // that does, or batches would be in one keyspace and not in another.
         let drained = version.live().map(|keyspace| keyspace.drained_through).max().unwrap_or_default();
         let end = active.max(drained);

@@ -59,8 +59,8 @@ pub(crate) struct Database {
     pub(crate) foresight: Foresight,
     /// Locks on keys, for sessions that ask for them.
     pub(crate) locks: Arc<LockTable>,
-    /// Locks that updates of one key take in turn. Others than `locks`: a session may update what
-    /// it has locked.
+    /// Locks that updates of one key take in turn. Not the same as `locks`: a session may update
+    /// what it has locked.
     pub(crate) update_locks: Arc<LockTable>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) balance: Balance,

@@ -34,10 +34,10 @@ pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> 
 }
 
 /// What `work` answers; if it panics, an error that says so. For what runs on the pool: a panic of
-/// an operator or of an update's function fails the call that asked for it, as one on the caller's
-/// thread does.
+/// an operator or of an update's function fails the call that asked for it. A panic on the caller's
+/// thread does the same.
 ///
-/// What `work` shares with others MUST bear to be left as the panic leaves it.
+/// What `work` shares with other threads MUST bear to be left as the panic leaves it.
 ///
 /// # Errors
 /// `Retry` if it panics: nothing was done. What `work` says.

@@ -4,8 +4,8 @@
 //!  put ─► log/ (frames in an arena) ─► memtable/ (index over the arena)
 //!            │ group write, sync           │ freeze: the index becomes a run; no record moves
 //!            ▼                             ▼
-//!          files ─► groups/ (where       buffer/ (runs, merged by reference)
-//!                   others find them)      │ drain: the oldest runs are written out
+//!          files ─► groups/ (where other buffer/ (runs, merged by reference)
+//!                   machines find them)    │ drain: the oldest runs are written out
 //!                                          ▼
 //!                                       version/ (tables in levels) ◄─ compact/ (jobs)
 //!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
@@ -22,7 +22,7 @@
 //! 1. A record's sequence is its log position / 8: log order is the order of writes.
 //! 2. Each (keyspace, key, sequence) is in exactly one live place, or superseded.
 //! 3. No edit becomes durable before the log is synced through what its outputs contain or its
-//!    drops relied on, unless everything below is in durable tables by the same edit.
+//!    drops relied on. The exception: everything below is in durable tables by the same edit.
 //! 4. Readers take no lock and wait for no writer.
 
 mod settings;

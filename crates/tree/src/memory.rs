@@ -18,13 +18,13 @@ use crate::database::Database;
 use crate::memtable::GapBudget;
 use crate::settings::TreeSettings;
 
-/// Segments that the cache leaves room for beside those there are: the next one's arena, and what
-/// the indexes of its records, runs being built and tables being opened take until the next look.
+/// Segments that the cache leaves room for beside those there are. They are the next one's arena,
+/// and what indexes, runs being built and tables being opened take until the next look.
 const RESERVE_SEGMENTS: u64 = 2;
 
-/// Of the budget, one part in so many is left for what is not counted: what jobs build and read at
-/// the moment, and what the allocator keeps of what was given back. Measured: 35 MiB where the
-/// budget is 180 MiB.
+/// Of the budget, one part in so many is left for what is not counted. That is what jobs build and
+/// read at the moment, and what the allocator keeps of what was given back. Measured: 35 MiB where
+/// the budget is 180 MiB.
 const UNCOUNTED_SHARE: u64 = 8;
 
 /// Of the budget, one part in so many may be gaps: each takes about 220 bytes and its two keys.

@@ -208,7 +208,7 @@ fn start_values(
     Arc::new(values)
 }
 
-/// Where compactions run: on the executor given, and here what it does not do; or here alone, on
+/// Where compactions run. On the executor given, and here what it does not do; or here alone, on
 /// threads of their own or the thread that chose them. And where what is done here is written to.
 fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(outputs);

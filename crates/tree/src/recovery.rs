@@ -221,9 +221,9 @@ fn base_after(state: &State, candidates: &[Candidate], stale: &[String]) -> Posi
 /// The segment files of a directory.
 #[derive(Default)]
 struct Surveyed {
-    /// Those that may matter.
+    /// Segments that may matter.
     candidates: Vec<Candidate>,
-    /// Names of those that cannot.
+    /// Names of files that cannot.
     stale: Vec<String>,
     /// Behind all that those with good headers had room for.
     stale_end: u64,

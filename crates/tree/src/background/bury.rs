@@ -74,8 +74,8 @@ impl Database {
         Ok(())
     }
 
-    /// Bytes of dead tables to keep for new ones: what drains write between two compactions of
-    /// level 0, and as much again for the outputs of those, within what tables may hide. Where the
+    /// Bytes of dead tables to keep for new ones, within what tables may hide. It is what drains
+    /// write between two compactions of level 0, and as much again for their outputs. Where the
     /// page cache holds all live tables, no more than fit beside them. Where most lies beside the
     /// tree, an eighth of what lives.
     fn spare_table_bytes_max(&self, lies_beside: bool) -> u64 {

@@ -257,7 +257,7 @@ impl Busy {
         self.drain_wishes.get(&keyspace).copied().unwrap_or_default().max(self.drain_through)
     }
 
-    /// The next part of `drain`, no longer to be had by others; `None` when all are taken.
+    /// The next part of `drain`, which no other thread gets then; `None` when all are taken.
     pub(super) fn take_part(&mut self, drain: &Arc<Drain>) -> Option<usize> {
         let (_, next) = self.drains.iter_mut().find(|(known, _)| Arc::ptr_eq(known, drain))?;
         *next += 1;

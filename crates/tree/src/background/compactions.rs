@@ -48,7 +48,7 @@ impl Database {
         may_begin.then(|| self.with_others(busy, version, choices)).flatten()
     }
 
-    /// The most urgent of `choices`; with others like it where it is small.
+    /// The most urgent of `choices`; with other small ones where it is small.
     fn with_others(&self, busy: &Busy, version: &Version, choices: Vec<OfKeyspace>) -> Option<Task> {
         let most = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
         let is_small = |(id, choice): &OfKeyspace| {

@@ -1,4 +1,4 @@
-//! Drains: which is due, and who works on its parts.
+//! Drains: which is due, and which threads work on its parts.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,10 +21,10 @@ impl Database {
     }
 
     /// Whether another thread may wait for a job elsewhere that takes runs out of level 0
-    /// (`is_relief`), or for anything else that may take long: a bulk job, or a list of a place
-    /// that may be far away. One thread is left for what is done here, or an executor that hangs
-    /// would hold that up too. One is left for relief, which writers wait for, while bulk jobs may
-    /// be held for a minute.
+    /// (`is_relief`), or for anything else that may take long. That is a bulk job, or a list of a
+    /// place that may be far away. One thread is left for what is done here, or an executor that
+    /// hangs would hold that up too. One is left for relief, which writers wait for, while bulk
+    /// jobs may be held for a minute.
     pub(super) fn is_thread_left(&self, busy: &Busy, is_relief: bool) -> bool {
         let waiting = busy.collections + busy.compacting + usize::from(busy.is_sweeping);
         self.jobs.fallbacks.is_none() || waiting + 2 - usize::from(is_relief) < self.thread_count()

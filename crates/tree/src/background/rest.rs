@@ -135,7 +135,7 @@ impl Database {
     }
 
     /// Where a replay could begin, if the manifest has it begin in an older segment that no record
-    /// needs, what the segments below count for, and what they take.
+    /// needs. With what the segments below count for, and what they take.
     ///
     /// All below `indexed` was in memtables before `version` was loaded.
     fn forgettable(&self, version: &Version, indexed: Position) -> Option<(Position, u64, u64)> {

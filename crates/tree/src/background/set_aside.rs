@@ -1,4 +1,4 @@
-//! Files that background work leaves as they are, and goes on with all others.
+//! Files that background work leaves as they are, while it goes on with all others.
 //!
 //! ```text
 //!   a job meets bytes that are not what was written, ─┐
@@ -156,7 +156,7 @@ impl Database {
                 }
                 true
             }
-            // The others are copied without it.
+            // The other tables are copied without it.
             Task::Repack { tables } => {
                 let mut inputs = tables.iter().map(|(.., table)| table.meta().file.as_str());
                 match inputs.find(|file| Some(*file) == named) {

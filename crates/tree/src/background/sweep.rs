@@ -47,7 +47,7 @@ use crate::version::state::State;
 ///    that attempt may write for a while still. Longer, the more sweeps in a row could not remove
 ///    it.
 /// 2. On shared storage, [`GRACE`] after the opening, and again after groups of the process before
-///    are needed no more: what that process asked for last may be done later still. Where sweeps do
+///    are needed no more. What that process asked for last may be done later still. Where sweeps do
 ///    not come to their end, when the next one does.
 /// 3. Once in [`REST`] while jobs end, and once more after: an attempt of which no count tells, or
 ///    that stood still for longer.

@@ -16,7 +16,7 @@ use crate::version::{Levels, Table};
 
 impl Choice {
     /// What its `outputs` supersede in tables older than they will be: nothing if they are the
-    /// `last` of their keys, else what the inputs did, but for what went.
+    /// `last` of their keys. Else what the inputs did, less what went.
     pub(crate) fn left(&self, outputs: &[TableMeta], is_last: bool) -> Supersedes {
         if is_last {
             return Supersedes::default();
@@ -35,7 +35,7 @@ impl Choice {
 }
 
 /// The table of a level between the first and the last that hides most for what it costs, with what
-/// it overlaps in the next level, if all of them hide more than `rules` allow; never one that
+/// it overlaps in the next level. Only if all of them hide more than `rules` allow; never one that
 /// touches a table of `busy`.
 pub(crate) fn pick_hiding(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
     if rules.relief_only {

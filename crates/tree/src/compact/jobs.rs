@@ -22,7 +22,7 @@ pub(crate) struct Jobs {
     pub(crate) fallbacks: Option<Arc<Fallbacks>>,
     /// Whether an executor may have an input mapped that no version holds any more.
     pub(crate) may_map_after_end: bool,
-    /// Those that came off.
+    /// Jobs that came off.
     pub(crate) log: JobLog,
     clock: Arc<dyn Clock>,
     /// Jobs that have ended, well or not.

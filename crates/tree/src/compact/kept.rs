@@ -12,8 +12,9 @@ use super::pick::{Choice, PickRules};
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, Table};
 
-/// The table of the last level of which tombstones, and what they delete, are the largest share, if
-/// they are more there than `rules` allow; never one of `busy`, nor one that a snapshot looks into.
+/// The table of the last level of which tombstones, and what they delete, are the largest share.
+/// Only if they are more there than `rules` allow; never one of `busy`, nor one that a snapshot
+/// looks into.
 pub(crate) fn pick_kept(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
     let last = levels.deeper.get(LEVEL_MAX - 1).filter(|_| !rules.relief_only)?;
     let is_kept = |table: &&Arc<Table>| {

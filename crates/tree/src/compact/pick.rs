@@ -81,7 +81,7 @@ impl Choice {
     }
 
     /// Size at which output tables are cut, where they are to have about `target` bytes and are cut
-    /// at `splits` too: such that they are all alike and no small one is left at the end.
+    /// at `splits` too. With it they are all alike, and no small one is left at the end.
     pub(crate) fn table_bytes(&self, target: u64, splits: &[Vec<u8>]) -> u64 {
         let mut bytes = self.input_bytes();
         if self.output_level > 0 {
@@ -294,9 +294,9 @@ impl Group {
         Choice { inputs: self.tables, output_level: base, output_run: 0, moves: false, score }
     }
 
-    /// Sorted runs of level 0, adjacent in age and alike in size, merged into one that stays in
-    /// level 0: as many as cost least for each that goes. `None` where the base level is so small
-    /// that it should be rewritten too.
+    /// Sorted runs of level 0, adjacent in age and alike in size, merged into one that stays there:
+    /// as many as cost least for each that goes. `None` where the base level is so small that it
+    /// should be rewritten too.
     fn merge(&self, rules: &PickRules, score: f64) -> Option<Choice> {
         let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
         for (_, run, table) in self.tables.iter().filter(|(level, ..)| *level == 0) {
@@ -378,14 +378,14 @@ const GROUPS_FIRST: u64 = 16;
 /// A group begins with at least this many bytes.
 const GROUP_BYTES_MIN: u64 = 1 << 20;
 
-/// The same where what is drained refers to values beside the tree: little of them is drained at a
-/// time (see `values::hidden`), and each group gets a table of that, which costs a sync however
-/// small it is (figures in decision 0014). In the tree 4 MiB have more written than 1: 3.9 to 4.2
-/// bytes for each byte of a small database in place of 3.6 to 3.9.
+/// The same where what is drained refers to values beside the tree. Little of that is drained at a
+/// time (see `values::hidden`). Each group gets a table of it, which costs a sync however small it
+/// is (figures in decision 0014). In the tree 4 MiB have more written than 1: 3.9 to 4.2 bytes for
+/// each byte of a small database in place of 3.6 to 3.9.
 const GROUP_BYTES_MIN_REFERENCES: u64 = 4 << 20;
 
-/// Size at which a drain of `bytes` cuts its tables: the first one divides the base level while it
-/// is small, so that what comes is cut alike. Whether what is drained mostly `refers` to values
+/// Size at which a drain of `bytes` cuts its tables. The first drain divides the base level while
+/// it is small, so that what comes is cut alike. Whether what is drained mostly `refers` to values
 /// beside the tree decides how small groups may be.
 pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, refers: bool, rules: &PickRules) -> u64 {
     if levels.tables().next().is_some() {
@@ -396,9 +396,9 @@ pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, refers: bool, rules
 }
 
 /// Keys that divide the base level, at which everything written above it or into it is cut, so that
-/// groups stay apart: where base tables begin, of many tables those whose keys have a hash that
-/// says so. They stay what they are while other groups are rewritten: a drain that began before
-/// still cuts where it should.
+/// groups stay apart. Base tables begin there; of many tables, those are taken whose keys have a
+/// hash that says so. They stay what they are while other groups are rewritten: a drain that began
+/// before still cuts where it should.
 pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
     let base = base_level(levels, rules) as usize;
     let Some(run) = levels.deeper.get(base - 1) else { return Vec::new() };

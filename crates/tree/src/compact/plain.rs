@@ -21,8 +21,8 @@ use crate::values::references_of;
 const SMALLER: u64 = 4;
 
 impl Database {
-    /// Whether `choice`, which failed with `error`, may come off in another form: it fails the same
-    /// way each time, and neither by what an input holds nor by the device.
+    /// Whether `choice`, which failed with `error`, may come off in another form. It may if it
+    /// fails the same way each time, and neither by what an input holds nor by the device.
     pub(super) fn may_differ_plainly(&self, choice: &Choice, error: &Error) -> bool {
         let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.as_str());
         answer_to(error) == Answer::SetAside

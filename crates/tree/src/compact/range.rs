@@ -42,8 +42,8 @@ impl Database {
     /// free.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: a part of the range from its beginning on is rewritten then,
-    /// or what lies above the last level is cut more finely.
+    /// `Retry` when the disk is full: the beginning of the range is rewritten then, or what lies
+    /// above the last level is cut more finely.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         let _one_at_a_time = self.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
         self.wait_quiet()?;
@@ -80,7 +80,7 @@ impl Database {
         let mut begun = VecDeque::new();
         let mut done = Ok(());
         for piece in pieces {
-            // One that is about to end is followed at once by the next.
+            // A piece that is about to end is followed at once by the next.
             while done.is_ok()
                 && begun.iter().map(super::run::Rewrite::job_count).sum::<usize>() >= self.parts_max()
                 && let Some(first) = begun.pop_front()
@@ -138,7 +138,7 @@ pub(super) fn pieces(choice: Choice, bytes: u64) -> Vec<Choice> {
 }
 
 /// What holds large pieces of `pieces` together, to be rewritten into the level over the deepest,
-/// and the keys at which that is to be cut, rising: where tables of the deepest level begin, at
+/// and the rising keys at which that is to be cut. Tables of the deepest level begin at those, at
 /// least [`PIECE_TABLES`] apart.
 ///
 /// Level 0 alone over one level is left as it is: drains have cut it where groups of that level
@@ -248,8 +248,8 @@ mod tests {
     fn what_holds_a_large_piece_together_is_cut_in_the_level_over_the_deepest() {
         let last =
             [(6, "a", "b", 40), (6, "c", "d", 40), (6, "e", "f", 40), (6, "g", "h", 40), (6, "i", "j", 40)];
-        // One that has the first key behind a cut is cut too, one between two cuts is not; what
-        // overlaps one that is comes along.
+        // A table that has the first key behind a cut is cut too, a table between two cuts is not.
+        // What overlaps a table that is cut comes along.
         let above =
             [(0, "b", "c", 5), (5, "c", "d1", 5), (0, "e", "f", 5), (4, "f1", "g", 10), (5, "h", "h", 5)];
         let all = [&above[..], &last].concat();

@@ -70,7 +70,7 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
     let hidden = Hidden::of(levels, &[], snapshots);
     found.kept_for = hidden.kept_for;
     found.tables = hidden.tables;
-    // One that has no entries and overlaps nothing older may be hidden as well.
+    // A table that has no entries and overlaps nothing older may be hidden as well.
     for table in spent(levels) {
         if !is_among(&found.tables, &table) {
             found.tables.push(table);
@@ -106,7 +106,7 @@ fn referred_bytes(table: &Table) -> u64 {
 }
 
 /// Tables of `levels` of which range tombstones of tables and of `lists` hide a part that is worth
-/// rewriting the table; and what of values is hidden so, of all of them but those that are hidden
+/// rewriting the table. And bytes of values hidden so, in all tables but those that are hidden
 /// `whole`. Adds to `kept_for` the snapshots for which something stays.
 fn partly_hidden(
     levels: &Levels,
@@ -133,8 +133,8 @@ fn partly_hidden(
             kept_for.insert(reader);
         }
         let data_bytes = table.reader().footer().data_bytes.max(1);
-        // Of one that is hidden but for a key or two all blocks may count as hidden, to whose
-        // beginnings this is reckoned.
+        // Bytes are reckoned to the beginnings of blocks: of a table that is hidden but for a
+        // key or two, all blocks may count as hidden.
         if hidden == 0 || is_among(whole, table) {
             continue;
         }
@@ -204,8 +204,8 @@ impl Hidden {
                 });
                 above.extend(newer.map(|other| other.reader().tombstones()));
             }
-            // The oldest snapshot that sees anything of it; what this one sees of tombstones, all
-            // others do.
+            // The oldest snapshot that sees anything of it; what it sees of tombstones, all
+            // newer readers see.
             let reader = snapshots.iter().find(|snapshot| **snapshot > meta.sequence_min);
             match reader {
                 None if covers(&above, bounds, meta.sequence_max, Sequence::MAX) => {}

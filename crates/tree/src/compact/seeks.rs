@@ -74,10 +74,10 @@ impl Seeks {
 }
 
 /// The group whose rewriting takes most sorted runs out of reads' way for its bytes, if reads have
-/// lost as many (`seeks`); never one that touches a table of `busy`.
+/// lost as many (`seeks`). Never one that touches a table of `busy`.
 ///
-/// A group's part of level 0 becomes one sorted run there, or all of it goes into the base level,
-/// whichever costs less for each sorted run that goes.
+/// A group's part of level 0 becomes one sorted run there, or goes into the base level, whichever
+/// costs less for each sorted run that goes.
 pub(crate) fn pick_for_reads(
     levels: &Levels,
     rules: &PickRules,

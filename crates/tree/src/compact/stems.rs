@@ -30,7 +30,7 @@ pub(crate) struct HeldStems<'s> {
 }
 
 impl Stems {
-    /// Those of the process whose log has this generation.
+    /// Stems of the process whose log has this generation.
     pub(crate) fn new(generation: u64) -> Self {
         Self { generation, drawn: Mutex::default() }
     }

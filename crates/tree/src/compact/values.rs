@@ -22,7 +22,7 @@ pub(crate) struct HeldPolicy {
 impl Database {
     /// Where values are that `inputs`, tables of `keyspace`, refer to by their `references`, and
     /// where they are to be; `None` if the keyspace was dropped since it was looked up. A
-    /// compaction that reads no value is told of none: collections go on beside it, and what they
+    /// compaction that reads no value is told of none. Collections go on beside it, and what they
     /// leave would take its place on disk until it is done.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Database {
     }
 }
 
-/// Whether a compaction of `inputs` may read values beside the tree: for a filter, to merge
+/// Whether a compaction of `inputs` may read values beside the tree. It does for a filter, to merge
 /// operands with them, or since they are too short to lie there. A table without such values does
 /// not tell whether it has operands: that is taken to be a reason.
 fn reads_values<'t>(

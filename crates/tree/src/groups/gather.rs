@@ -126,7 +126,7 @@ fn gather_frames<'s>(
         Piece { segment: PieceOf::Log(*segment.header()), offset, bytes }
     };
     if bytes.is_empty() {
-        // One that ended without a frame is a link of the chain, too.
+        // A segment that ended without a frame is a link of the chain, too.
         let is_link = region.sealed_end() == Some(0) && from <= segment.position(0);
         // Nothing more of it will come.
         return Ok(is_link.then(|| (piece(&[]), segment.span_end())));
@@ -185,7 +185,7 @@ impl Values {
     }
 }
 
-/// The segment `number` if no edit names it: all machines find the values of those that are sealed.
+/// The segment `number` if no edit names it: all machines find the values of sealed segments.
 fn open_segment(map: &ValueMap, number: SegmentNumber) -> Option<&Active> {
     match map.known(number) {
         Some(Home::Open(active)) => Some(active),

@@ -61,7 +61,7 @@ pub(crate) struct Groups {
     tries: AtomicU64,
     /// Where the last batch begins that has records of several keyspaces; 0 if there was none.
     crossing: AtomicU64,
-    /// Those that may be needed still; locked for moments.
+    /// Groups that may be needed still; locked for moments.
     sent: Mutex<Sent>,
     pub(crate) count: AtomicU64,
     pub(crate) bytes: AtomicU64,
@@ -103,7 +103,7 @@ struct Sent {
 #[derive(Debug)]
 pub(crate) struct Older {
     generation: u64,
-    /// Those that can go, which the end of their generation cannot.
+    /// Groups that can go, which the end of their generation cannot.
     names: Vec<String>,
     /// Behind them.
     next: u64,
@@ -119,8 +119,8 @@ pub(crate) struct Unneeded {
 }
 
 impl Unneeded {
-    /// Whether groups of the opening before go, of which one may come to be yet that no list has
-    /// shown: its process may have been killed as it asked for it.
+    /// Whether groups of the opening before go. One may come to be yet that no list has shown: its
+    /// process may have been killed as it asked for it.
     fn is_of_another(&self) -> bool {
         self.of != Of::Named && !self.names.is_empty()
     }

@@ -37,7 +37,7 @@ const BYTES_AHEAD: u64 = 32 << 20;
 struct Ahead<'s> {
     storage: &'s dyn Storage,
     generation: u64,
-    /// Numbers and lengths of those that are not asked for yet.
+    /// Numbers and lengths of groups that are not asked for yet.
     listed: VecDeque<(u64, u64)>,
     asked: VecDeque<(u64, Arc<dyn ReadFile>)>,
     asked_bytes: u64,

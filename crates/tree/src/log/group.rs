@@ -102,9 +102,8 @@ impl Log {
         }
     }
 
-    /// Lets go of a segment that is sealed and wholly written: the last write to it came before it
-    /// was sealed, and its arena would stay until the next write. Waits for no other
-    /// writer.
+    /// Lets go of a segment that is sealed and wholly written. The last write to it came before it
+    /// was sealed, and its arena would stay until the next write. Waits for no other writer.
     pub(crate) fn leave_written(&self) {
         let Ok(mut group) = self.group.try_lock() else { return };
         let region = group.segment.region();
@@ -172,7 +171,7 @@ impl Log {
     /// its tables.
     ///
     /// The segments stay to be synced until the edit is durable
-    /// ([`forget_below`](Self::forget_below)): a sync that comes in between still has to carry
+    /// ([`forget_below`](Self::forget_below)). A sync that comes in between still has to carry
     /// them, and the edit may fail.
     pub(crate) fn covered_through(&self, end: Position) {
         assert!(end <= self.watermark(), "tables hold records up to {end}, before they are published");

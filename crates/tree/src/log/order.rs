@@ -318,7 +318,7 @@ impl Log {
     }
 
     /// Bytes of the segment after the active one. Where that `overflows` or is half full there is
-    /// twice as much to come, up to an ordinary segment; where it ends for another reason, most of
+    /// twice as much to come, up to an ordinary segment. Where it ends for another reason, most of
     /// a large one would be set aside for nothing.
     pub(crate) fn next_capacity(&self, overflows: bool) -> u64 {
         let active = self.active.load();

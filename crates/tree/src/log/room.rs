@@ -32,7 +32,8 @@ pub(crate) const KEPT_BYTES: u64 = 2 * GRANULE_BYTES;
 /// Those of them that a flush leaves: for edits of the manifest.
 pub(crate) const FLUSH_KEPT_BYTES: u64 = 512 << 10;
 
-/// Those of them that a removal leaves beside the flush of it: for what others append meanwhile.
+/// Those of them that a removal leaves beside the flush of it: for what other writers append
+/// meanwhile.
 pub(crate) const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
 
 /// Those of them that compactions and collections leave to removals.

@@ -191,9 +191,9 @@ impl Drop for Segment {
 /// use to the next segment.
 const CUT_SHARE: u64 = 16;
 
-/// Names of files whose last holder is gone, waiting for background work to remove them or to use
-/// them again; the memory of what has holders still, in versions or not; and value segments that
-/// are gone but for holders.
+/// Names of files whose last holder is gone: background work is to remove them or to use them
+/// again. The memory of what has holders still, in versions or not. Value segments that are gone
+/// except for holders.
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
     names: Mutex<Dead>,

@@ -1,7 +1,7 @@
 //! What dead segments leave to the next ones: their arenas and their files.
 //!
-//! The pages of both are there already. A first store to a new page of the arena costs a fault, and
-//! a first write to a new page of the file an allocation (figures in decision 0004).
+//! The pages of both are there already. A first store to a new page of an arena costs a fault. A
+//! first write to a new page of a file costs an allocation (figures in decision 0004).
 //!
 //! A file is given on by renaming it, with its old bytes in it. No frame among them can pass for
 //! one of the new segment, because a frame's checksum is salted with its position and the log's
@@ -106,8 +106,8 @@ impl Spares {
     }
 }
 
-/// Does `begin`, which gives a file the name `name`, in place of a file that has it already: a roll
-/// that ran out of disk left it behind, and no frame can be in it.
+/// Does `begin`, which gives a file the name `name`, in place of a file that has it already. A roll
+/// that ran out of disk left that behind, and no frame can be in it.
 fn replacing<T>(
     storage: &dyn Storage,
     name: &str,

@@ -66,7 +66,7 @@ impl Hidden {
                 superseding += table.overwrites() * table.meta().entry_count as f64;
             }
         }
-        // Of references alone, as those are that drains find.
+        // Of references alone: drains find no others.
         let superseding = superseding * references as f64 / entries.max(1) as f64;
         let unfound = (superseding - keyspace.stale_count as f64).max(0.0);
         let dropped: u64 = keyspace.runs.iter().map(|run| run.dropped().references.len()).sum();
@@ -127,7 +127,7 @@ const BUFFER_PART: f64 = 0.5;
 
 /// Of all values, the part that the buffer may hide where drains find what it hides. Of 0.015,
 /// 0.02, 0.03 and 0.05 the second had least written (2.49, 2.48, 2.50, 2.54 bytes for each byte at
-/// 1 KiB): sorted runs of level 0 have to be put together for all that.
+/// 1 KiB). Sorted runs of level 0 have to be put together for all that.
 const BUFFER_SHARE_FOUND: f64 = 0.02;
 
 /// Record bytes below which no memtable is frozen for what it may hide, nor below a sixteenth of
@@ -138,7 +138,7 @@ const FREEZE_BYTES_MIN: usize = 256 << 10;
 const RECORD_BYTES: usize = 64;
 
 /// Bytes of values that its records may hide, from which on a memtable is frozen for that however
-/// few records it has: to write so much costs far more than a segment of the log and a table.
+/// few records it has. To write so much costs far more than a segment of the log and a table.
 const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
 
 /// The same at rest, when no larger drain is to come.

@@ -13,7 +13,7 @@ use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 /// Where the values of a segment are.
 #[derive(Clone, Debug)]
 pub(crate) enum Home {
-    /// Where they were written, and others still are.
+    /// Where they were written, and other values still are.
     Open(Arc<Active>),
     /// Where an earlier process has written them, in a database that is only read: nothing is
     /// sealed.

@@ -252,7 +252,7 @@ impl Values {
         self.refused_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes at which a segment takes no more values, where `held` bytes are in others: what is
+    /// Bytes at which a segment takes no more values, where `held` bytes are in others. What is
     /// being copied is held twice, and must be little beside the rest.
     fn segment_bytes(&self, held: u64) -> u64 {
         (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.segment_bytes_max)
@@ -314,8 +314,8 @@ impl Values {
     }
 
     /// Changes the map for the next version, and the list of open segments too; returns that map. A
-    /// segment that is not open any more is let go, with its file: where no other one is begun
-    /// after it nothing else would let it go.
+    /// segment that is not open any more is let go, with its file. Where no other one is begun
+    /// after it, nothing else would let it go.
     fn change_map(&self, change: impl FnOnce(&mut ValueMap, &mut Vec<Arc<Active>>)) -> Arc<ValueMap> {
         let mut rolling = self.lock();
         let mut map = (*rolling.map).clone();

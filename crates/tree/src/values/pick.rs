@@ -64,7 +64,7 @@ impl Candidate {
 
     /// What is gained for what is done, more for what has been quiet for long. By a model of a log
     /// of values with zipfian overwrites, the root of the age writes 6 % less than the age, and
-    /// both a quarter less than neither; uniform ones do not care.
+    /// both a quarter less than neither. With uniform overwrites it makes no difference.
     fn worth(&self, next: SegmentNumber) -> f64 {
         let age = f64::from(next.0.saturating_sub(self.number.0).max(1));
         self.dead_bytes as f64 * age.sqrt() / (self.bytes + self.live_bytes()).max(1) as f64
@@ -72,7 +72,7 @@ impl Candidate {
 }
 
 /// The segments to collect together, in rising order; `None` if there is too little to gain. Values
-/// that survived a collection and others are not brought together.
+/// that survived a collection and values that did not are not brought together.
 pub(crate) fn pick(space: Space, candidates: &[Candidate], rules: &PickRules) -> Option<Vec<SegmentNumber>> {
     if !space.is_over(rules) {
         return None;

@@ -52,8 +52,8 @@ impl Values {
     }
 
     /// Has the device fetch the value that `reference` names, if it may have to be waited for.
-    /// Waits only where requests have a limit, and for the reference of a value that was moved;
-    /// where `mode` is not to wait only the processor is asked.
+    /// Waits only where requests have a limit, and for the reference of a value that was moved.
+    /// Where `mode` is not to wait only the processor is asked.
     ///
     /// # Errors
     /// `Corrupt` if the reference is none. Of a value that is nowhere the read tells.

@@ -158,8 +158,8 @@ impl FoundValues {
     }
 
     /// What was lost with the log's tail: values of sealed segments whose records lay at or beyond
-    /// `end`, and to which neither the rest of the log nor one of `tables` refers. The changes that
-    /// say that they are dead.
+    /// `end`. Neither the rest of the log nor one of `tables` refers to them. The changes that say
+    /// that they are dead.
     ///
     /// # Errors
     /// What reading tables says.

@@ -44,7 +44,7 @@ impl Values {
     /// for syncs. Holds no version meanwhile: files that collections leave would stay as long.
     ///
     /// # Errors
-    /// `Retry` when the disk is full, or what was sealed cannot be opened for now: segments that
+    /// `Retry` when the disk is full, or what was sealed cannot be opened for now. Segments that
     /// were not sealed are sealed by a later call.
     pub(crate) fn seal(
         &self,

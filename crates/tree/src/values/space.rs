@@ -21,7 +21,7 @@ use crate::version::Version;
 /// later they do the less they copy (decision 0013).
 const OVER_PART: f64 = 0.04;
 
-/// Of the space that is allowed beside what lives, the part that values have in any case: where
+/// Of the space that is allowed beside what lives, the part that values have in any case. Where
 /// logs and tables are large beside them, no collection changes that.
 const VALUES_PART_MIN: f64 = 0.6;
 
@@ -33,7 +33,7 @@ struct Look {
     rules: PickRules,
     /// Bytes that they may have for each byte of records that live in them.
     space_max: f64,
-    /// Bytes of those that take nothing more and wait to be sealed.
+    /// Bytes of segments that take nothing more and wait to be sealed.
     waiting_bytes: u64,
 }
 
@@ -149,9 +149,10 @@ impl Database {
     }
 }
 
-/// Bytes that value segments may have for each byte of records that live in them, so that all files
-/// have `max` for each byte of keys and values, and a little more ([`OVER_PART`]): `around` is the
-/// part of a record that is neither, `beside` what other files have for each byte that lives.
+/// Bytes that value segments may have for each byte of records that live in them. With so many all
+/// files have `max` for each byte of keys and values, and a little more ([`OVER_PART`]). `around`
+/// is the part of a record that is neither, `beside` what other files have for each byte that
+/// lives.
 fn space_max(max: f64, around: f64, beside: f64) -> f64 {
     let held = max + (max - 1.0) * OVER_PART;
     (held * (1.0 - around) - beside).max(1.0 + (max - 1.0) * VALUES_PART_MIN)

@@ -88,8 +88,8 @@ impl<'d> Outlived<'d> {
     }
 }
 
-/// Those of `outlived` whose values are not dead by `state` and `map`, which say the same: what has
-/// died since they were found is left out, and what is `going` with the same edit.
+/// References of `outlived` whose values are not dead by `state` and `map`, which say the same.
+/// What has died since they were found is left out, and what is `going` with the same edit.
 pub(super) fn newly_stale(
     outlived: &ReferenceSet,
     going: &ReferenceSet,

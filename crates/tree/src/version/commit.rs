@@ -20,7 +20,7 @@ use crate::open::open_tables;
 pub(crate) struct Supersedes {
     /// Share of their entries.
     pub(crate) share: f64,
-    /// Bytes that each of them hides, in their order; 0 for those that are not there.
+    /// Bytes that each new table hides, in their order; 0 beyond the last.
     pub(crate) bytes: Vec<u64>,
 }
 
@@ -200,8 +200,8 @@ impl Database {
 
     /// The tables that come, open.
     pub(super) fn open_added(&self, edit: &Edit) -> Result<Added> {
-        // Which process did a job is not known here, and a worker's file need not be ours to write
-        // over.
+        // Which process did a job is not known here, and a worker's file need not be this process's
+        // to write over.
         let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
         let leaves_file = is_own && !self.jobs.may_map_after_end;
         let opened = open_tables(&self.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.cache);

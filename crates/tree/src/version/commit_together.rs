@@ -16,7 +16,7 @@ use crate::error::from_storage;
 
 impl Database {
     /// As [`commit`](Self::commit) of each of `edits`, all durable and visible together. They say
-    /// nothing of values, and their place is not shared with other machines. Those whose keyspaces
+    /// nothing of values, and their place is not shared with other machines. Edits whose keyspaces
     /// were dropped meanwhile are left out.
     ///
     /// New tables that lie in shared files are dead there if they are left out, or if nothing was
@@ -104,7 +104,7 @@ fn takes_all(version: &Version, drained: &BTreeMap<u32, Position>, end: Position
 }
 
 /// Positions below which everything of a keyspace is in tables once `edits` are made, at most
-/// `end`: of their keyspaces, and of others that have nothing undrained below `end`.
+/// `end`. Of their keyspaces, and of others that have nothing undrained below `end`.
 fn drained_by<'e>(
     version: &Version,
     edits: impl Iterator<Item = &'e Edit>,

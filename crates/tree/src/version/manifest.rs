@@ -84,7 +84,7 @@ pub(crate) fn publish_until_told(
     published
 }
 
-/// How often a shared place is asked again that does not say what became of an edit: each time
+/// How often a shared place is asked again that does not say what became of an edit. Each time
 /// takes as long as the place itself is patient, and a pause, since it may refuse at once.
 const TRIES_MAX: usize = 32;
 
@@ -119,7 +119,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How many numbers an opening tries at most to get one before the process that has the database
-/// open: many times as many as edits are written while a manifest is read.
+/// open. It is many times as many as edits are written while a manifest is read.
 const NUMBERS_MAX: u64 = 256;
 
 /// What there is of an edit whose publication failed.
@@ -223,10 +223,10 @@ impl Manifest {
     }
 
     /// Takes the next number, so that a process that had the database before writes no edit any
-    /// more, however long this opening takes; `home` says which machine does. Changes nothing else.
-    /// Where the number is taken the next one is tried at once, without a look at the edit. That is
-    /// one request for each number. A process that writes edits needs two, and those for the files
-    /// that they name, so that it is caught up with.
+    /// more, however long this opening takes; `home` names the directory of its log. Changes
+    /// nothing else. Where the number is taken the next one is tried at once, without a look at the
+    /// edit. That is one request for each number. A process that writes edits needs two, and those
+    /// for the files that they name, so that it is caught up with.
     ///
     /// Does nothing where the edit that was read last does that already, whichever process wrote
     /// it. Of several that take over at the same time none keeps the others from ending their
@@ -331,8 +331,8 @@ impl Manifest {
     ///
     /// # Errors
     /// `Retry` when the disk is full, or the place could not say whether the edit was published and
-    /// it turns out that it was not: nothing was changed. After any other failure the outcome is
-    /// unknown, so every later call fails with the first cause.
+    /// it was not: nothing was changed. After any other failure the outcome is unknown, so every
+    /// later call fails with the first cause.
     pub(crate) fn commit(&mut self, changes: &[Change]) -> Result<()> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());

@@ -86,7 +86,7 @@ pub(crate) struct Keyspace {
     pub(crate) observed: Arc<Observed>,
 }
 
-/// What reads, flushes and compactions of a keyspace have observed, for those that come after.
+/// What reads, flushes and compactions of a keyspace have observed, for later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) seeks: Seeks,

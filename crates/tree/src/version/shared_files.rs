@@ -47,7 +47,7 @@ impl SharedFile {
 /// What is to become of a file that lost a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LetGo {
-    /// Others hold it, or it is to be found again.
+    /// It has other holders, or it is to be found again.
     Stays,
     /// Nothing holds it, and nothing of it lives.
     Obsolete,

@@ -1,4 +1,4 @@
-//! What is chosen beside what others do.
+//! What is chosen beside what other threads do.
 
 use std::sync::Arc;
 

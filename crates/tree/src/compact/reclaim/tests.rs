@@ -77,7 +77,7 @@ fn sequences(snapshots: &[u64]) -> Vec<Sequence> {
 }
 
 /// Whether a table from c to f with sequences 10 to 20 is removed under the deletions of a newer
-/// table, with these snapshots alive; and what they keep it for.
+/// table, with these snapshots alive. And what keeps it.
 fn removed(deleted: &[Deleted<'_>], snapshots: &[u64]) -> (bool, Vec<u64>) {
     let (old, new) = (table(Some(("c", "f")), (10, 20), &[]), table(Some(("x", "y")), (50, 60), deleted));
     let keyspace = keyspace(levels(&[(6, 0, &old), (0, 7, &new)]));
