@@ -1,8 +1,9 @@
 //! One compaction divided over several executors: `cargo bench -p firn-jobs --bench split`.
 //!
-//! Prints how much sooner it is done by 2, 4 and 8 than by one. Each executor waits 20 ms for every answer of its place, as for an object
-//! store's, which takes far longer than its processor does: so eight of them are as fast on two processors as on eight. Tables are 2 MiB; 64 MiB
-//! below level 0 and 16 MiB in it, both over all keys.
+//! Prints how much sooner 2, 4 and 8 executors end it than one does. Each executor waits 20 ms for
+//! every answer of its place, as for an object store's. That wait is far longer than the work of
+//! its processor: so eight of them are as fast on two processors as on eight. Tables are 2 MiB; 64
+//! MiB lie below level 0 and 16 MiB in it, both over all keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +59,8 @@ fn main() {
     }
 }
 
-/// How long `count` executors take for `spec`, from the first's begin to the last's end; what they wrote is checked and removed.
+/// How long `count` executors take for `spec`, from the first's begin to the last's end. What they
+/// wrote is checked and removed.
 fn measure(memory: &Arc<Memory>, spec: &CompactSpec, count: usize) -> Duration {
     let parts = partition(spec, count);
     assert_eq!(parts.len(), count, "as many parts as executors");

@@ -360,7 +360,8 @@ fn end(mut out: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// The fields between head and checksum; the version has to be `expected`. `reader` and `writer` are who is to be upgraded where it is not.
+/// The fields between head and checksum. The version has to be `expected`; where it is not, the
+/// error asks to upgrade `reader` or `writer`.
 fn body<'b>(
     bytes: &'b [u8],
     magic: [u8; 8],

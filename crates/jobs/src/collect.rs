@@ -5,9 +5,9 @@
 //!        │                                                                   ▲
 //!        └─ redirects that lead there ─► the same, one collection longer ────┘ redirects in its footer
 //! ```
-//! A function of files that never change: which values live was settled when the spec was made, and nothing is looked up in
-//! any index. Values keep the order of (victim, ordinal), so that who follows a redirect needs a count of survivors only.
-//! Checksums are compared on the way and kept as they are.
+//! A function of files that never change: the spec says which values live, and no index is asked.
+//! Values keep the order of (victim, ordinal), so that following a redirect needs a count of
+//! survivors only. Checksums are compared on the way and kept as they are.
 
 mod redirects;
 
@@ -39,9 +39,10 @@ pub struct CollectSpec {
     /// The output is called `<stem>-000000.values`, or `<stem>-<attempt>-000000.values`; see
     /// [`CompactSpec::output_stem`](crate::CompactSpec::output_stem).
     pub output_stem: String,
-    /// A value segment's file that nobody needs, which gets the output's name and is written over: no blocks need be allocated,
-    /// nor others given up. It stays as it is where the job does not come so far; where there is no such file, as when another
-    /// attempt has it, one is created. Its name MUST never be that of a file which somebody needs.
+    /// A value segment's file that nothing refers to. It gets the output's name and is written
+    /// over, so that no blocks are allocated or freed. It stays as it is if the job ends before
+    /// that. Where there is no such file, as when another attempt has it, one is created. Its name
+    /// MUST never be that of a file which is still referred to.
     pub spare: Option<String>,
 }
 
@@ -63,8 +64,9 @@ pub struct Victim {
 pub struct CollectResult {
     /// The output, durable with its name; `None` if nothing lived.
     pub segment: Option<ValueSegmentMeta>,
-    /// Redirects in its footer, in rising order of the segments that values were born in: of victims that were written to, and
-    /// of segments that redirects of victims led from. Where nothing survived there is none.
+    /// Redirects in its footer, in rising order of the segments that values were born in. They lead
+    /// from victims that were written to, and from segments whose redirects led to victims. Where
+    /// nothing survived there is none.
     pub redirects: Vec<(SegmentNumber, RedirectPlace)>,
 }
 
@@ -97,8 +99,8 @@ impl Victim {
 /// [`run`](crate::run()) for collections.
 ///
 /// # Errors
-/// `Invalid` for an impossible spec, `Cancelled`, `Storage`: `Corrupt` among them if a victim does not hold what it should. The
-/// output is removed then, as far as that is possible.
+/// `Invalid` for an impossible spec, `Cancelled`, `Storage`: `Corrupt` among them if a victim does
+/// not hold what it should. The output is removed then, as far as that is possible.
 pub(crate) fn run_collect(
     spec: &CollectSpec,
     storage: &dyn Storage,
@@ -109,7 +111,7 @@ pub(crate) fn run_collect(
     if spec.survivor_count() == 0 {
         return Ok(CollectResult::default());
     }
-    // Whoever was given up before it began leaves the spare to whoever does its work.
+    // An attempt that is cancelled before it begins leaves the spare to the next attempt.
     control.check()?;
     let name = file_name::collected_values(&spec.output_stem, 0);
     let reused = spec.spare.as_ref().map(|spare| write_over(storage, spare, &name)).transpose()?.flatten();
@@ -204,11 +206,11 @@ pub(crate) fn header_of(spec: &CollectSpec) -> ValueSegmentHeader {
 /// Redirects of a collection.
 #[derive(Clone, Debug, Default)]
 pub struct Redirects {
-    /// For each victim those that lead to it.
+    /// For each victim the redirects that lead to it.
     pub leading: Vec<Vec<Redirect>>,
     /// For each victim from its ordinals to the output's; `None` where nothing survives.
     pub own: Vec<Option<Redirect>>,
-    /// Those that the output is to have, in rising order of the segments that they lead from.
+    /// Redirects that the output is to have, in rising order of the segments that they lead from.
     pub made: Vec<Redirect>,
 }
 
@@ -224,7 +226,8 @@ pub(crate) fn open(storage: &dyn Storage, victim: &Victim) -> Result<ValueSegmen
     }
 }
 
-/// Whether the record found as `ordinal` of `segment` is one that is born there, or that one of `leading` leads to.
+/// Whether the record found as `ordinal` of `segment` is born there, or a redirect of `leading`
+/// leads to it.
 pub(crate) fn check_name(
     segment: &ValueSegment,
     ordinal: u32,

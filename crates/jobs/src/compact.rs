@@ -1,19 +1,22 @@
 //! The rules: which versions of a key stay.
 //!
-//! Snapshots cut the sequences into *intervals*: interval i holds what exactly the snapshots from the i-th on see,
-//! the last one what only readers of everything see. Of one key, from newest to oldest:
+//! Snapshots cut the sequences into *intervals*. Interval i holds exactly what the snapshots from
+//! the i-th on see, the last interval what only readers of everything see. Of one key, from newest
+//! to oldest:
 //!
-//! 1. Behind a put or delete, nothing older of its interval can be read: *shadowed*. Same for what a range tombstone
-//!    of its interval covers: *range*. A record whose reference is stale is shadowed too, by one outside of the inputs.
-//! 2. A put that expired becomes a tombstone of the same sequence; so does one that no snapshot sees and that the
-//!    compaction filter drops.
-//! 3. A tombstone that every snapshot sees is dropped where nothing older can lie outside the inputs: inside them
-//!    rule 1 drops all that is older.
-//! 4. Operands of one interval are combined with the put, delete or nothing below them, else into one operand if
-//!    the operator can. The result has the newest operand's sequence. Records that expire take no part in it
-//!    (each has a time of its own), and what the operator cannot apply stays, so that reads say so.
-//! 5. What is kept has its value in the tree or beside it, by its length. A value beside it is read only for that, for the
-//!    filter, and as what operands are combined with.
+//! 1. Behind a put or delete, nothing older of its interval can be read: *shadowed*. Same for what
+//!    a range tombstone of its interval covers: *range*. A record whose reference is stale is
+//!    shadowed too, by one outside of the inputs.
+//! 2. A put that expired becomes a tombstone of the same sequence; so does one that no snapshot
+//!    sees and that the compaction filter drops.
+//! 3. A tombstone that every snapshot sees is dropped where nothing older can lie outside the
+//!    inputs: inside them rule 1 drops all that is older.
+//! 4. Operands of one interval are combined with the put, delete or nothing below them, else into
+//!    one operand if the operator can. The result has the newest operand's sequence. Records that
+//!    expire take no part in it (each has a time of its own), and what the operator cannot apply
+//!    stays, so that reads say so.
+//! 5. What is kept has its value in the tree or beside it, by its length. A value beside the tree
+//!    is read only for that move, for the filter, and as the base of operands.
 //!
 //! Everything is counted in [`Sums`]. No allocation per entry, merge operators apart.
 
@@ -53,9 +56,10 @@ impl Sink for crate::write::TableWriter<'_> {
 /// Runs the rules over all entries of `source` in `range` and gives what stays to `sink`.
 ///
 /// `tombstones` are all range tombstones of the inputs inside `range`; which of them stay is
-/// [`CompactRules::kept_tombstones`]' business. Without `values` those beside the tree are not read and stay there: no
-/// operand is combined with one, and no filter sees one. The sums have everything but the range tombstones. Blocks on
-/// whatever the source reads; looks at `control` every thousand entries, and every MiB.
+/// [`CompactRules::kept_tombstones`]' business. Without `values` those beside the tree are not read
+/// and stay there: no operand is combined with one, and no filter sees one. The sums have
+/// everything but the range tombstones. Blocks on whatever the source reads; looks at `control`
+/// every thousand entries, and every MiB.
 ///
 /// # Errors
 /// What source and sink say; `Cancelled`.
@@ -160,7 +164,8 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         self.take_visible(entry, interval, bytes, hash)
     }
 
-    /// Whether a newer record outside of the inputs hides this one from everybody, and its value may be gone.
+    /// Whether a newer record outside of the inputs hides this one from every reader, so that its
+    /// value may be gone.
     #[inline]
     fn is_stale(&self, entry: &Entry<'_>) -> Result<bool> {
         match (&self.values, entry.kind) {
@@ -169,7 +174,8 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         }
     }
 
-    /// Ends the interval's operands with `base` (a put without expiry), or with nothing; whether they were combined.
+    /// Ends the interval's operands with `base` (a put without expiry), or with nothing; whether
+    /// they were combined.
     fn close(&mut self, interval: usize, base: Option<Base<'_>>) -> Result<bool> {
         self.closed = Some(interval);
         match self.operands.is_empty() {
@@ -183,7 +189,7 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         match entry.kind {
             Kind::Put | Kind::PutReference if entry.expires_at_ms != 0 => {
                 if entry.expires_at_ms > self.rules.tick_ms() {
-                    // It may or may not be the operands' base by the time somebody reads: they stay apart.
+                    // It may or may not be the operands' base when they are read: they stay apart.
                     self.flush_partly()?;
                     return self.put(entry, interval, bytes, hash);
                 }
@@ -216,7 +222,7 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
                 self.operands.push(interval, entry, hash);
                 Ok(())
             }
-            // An operand nobody can combine: in its place, after those waiting.
+            // An operand that no operator here combines: in its place, after those waiting.
             _ => {
                 self.flush_partly()?;
                 self.sink.add(entry)
@@ -301,7 +307,7 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         self.flush_whole(None).map(drop)
     }
 
-    /// Whether a newer range tombstone hides `sequence` from everybody who could read it in `interval`.
+    /// Whether a newer range tombstone hides `sequence` from every reader of `interval`.
     #[inline]
     fn is_covered(&mut self, sequence: Sequence, interval: usize) -> bool {
         if self.tombstones.is_empty() {
@@ -318,7 +324,8 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         newest > Some(sequence)
     }
 
-    /// Writes the waiting operands combined with their base, or all as they are; whether they were combined.
+    /// Writes the waiting operands combined with their base, or all as they are; whether they were
+    /// combined.
     fn flush_whole(&mut self, base: Option<Base<'_>>) -> Result<bool> {
         let operands = std::mem::take(&mut self.operands);
         let operator = self.rules.merge_operator();
@@ -345,7 +352,8 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         Ok(combined)
     }
 
-    /// Writes the waiting operands as one operand if the operator can tell it without a base, else as they are.
+    /// Writes the waiting operands as one operand if the operator can tell it without a base, else
+    /// as they are.
     fn flush_partly(&mut self) -> Result<()> {
         if self.operands.is_empty() {
             return Ok(());

@@ -1,15 +1,17 @@
-//! Nothing is lost and nothing comes from nowhere: the sums that say so.
+//! The sums that show that a job lost no entry and invented none.
 //!
-//! Each entry has a 128-bit hash ([`firn_format::table::content`]); hashes are summed mod 2^128. A job adds the hash of
-//! every entry it reads to `input`, of every entry it leaves out to a class of dropped ones, and of every entry it
-//! makes (a combined value, a tombstone for an expired one, a put whose value lies elsewhere now) to `produced`. The outputs' own hashes are computed
-//! by whoever writes them, from what they are given. Then
+//! Each entry has a 128-bit hash ([`firn_format::table::content`]); hashes are summed mod 2^128. A
+//! job adds the hash of every entry it reads to `input`, and of every entry it leaves out to a
+//! class of dropped ones. The hash of every entry it makes is added to `produced`: a combined
+//! value, a tombstone for an expired one, a put whose value was moved. The writer of the outputs
+//! computes their hashes from what it is given. Then
 //!
 //! ```text
 //!   input + produced = outputs + shadowed + duplicate + tombstones + range + expired + filtered + merged + moved + ranges
 //! ```
-//! holds, or something was lost, changed or made up. This proves no accident, not honesty. Range tombstones are
-//! hashed so that cutting one in two changes no sum ([`firn_format::tombstone`]).
+//! holds, or something was lost, changed or made up. This proves the absence of accidents, not
+//! honesty. Range tombstones are hashed so that cutting one in two changes no sum
+//! ([`firn_format::tombstone`]).
 
 use firn_format::manifest::TableMeta;
 
@@ -39,7 +41,7 @@ impl Tally {
     #[must_use]
     pub fn plus(self, other: Tally) -> Tally {
         Tally {
-            // A sum that somebody else made up must not end the one who checks it.
+            // A sum made up by another process must not panic the check.
             count: self.count.saturating_add(other.count),
             bytes: self.bytes.saturating_add(other.bytes),
             hash: self.hash.wrapping_add(other.hash),
@@ -50,9 +52,11 @@ impl Tally {
 /// The sums of one job, or of several jobs over neighbouring ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Everything read. Range tombstones are in the hash, not in count and bytes (as in table descriptions).
+    /// Everything read. Range tombstones are in the hash, not in count and bytes (as in table
+    /// descriptions).
     pub input: Tally,
-    /// Made by the job: combined operands, tombstones for expired and filtered puts, puts whose value was moved.
+    /// What the job made: combined operands, tombstones for expired and filtered puts, puts whose
+    /// value was moved.
     pub produced: Tally,
     /// Versions that no reader can tell from a newer one.
     pub shadowed: Tally,
@@ -62,7 +66,7 @@ pub struct Sums {
     pub tombstone: Tally,
     /// Versions under a range tombstone.
     pub range: Tally,
-    /// Puts whose time had come.
+    /// Puts that had expired.
     pub expired: Tally,
     /// Puts the compaction filter dropped.
     pub filtered: Tally,
@@ -139,7 +143,8 @@ impl Sums {
         Err(Error::new(ErrorKind::NotConserved, message))
     }
 
-    /// Checks that what was read is what the inputs hold. Only for sums that cover all keys of all inputs.
+    /// Checks that what was read is what the inputs hold. Only for sums that cover all keys of all
+    /// inputs.
     ///
     /// # Errors
     /// `NotConserved`.

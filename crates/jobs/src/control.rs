@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Shared by whoever runs a job and whoever may cancel it.
+/// Shared by the executor that runs a job and the submitter that may cancel it.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     cancelled: Arc<AtomicBool>,
@@ -13,23 +13,24 @@ pub struct Control {
 }
 
 impl Control {
-    /// A control nobody has cancelled.
+    /// A control that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks the job to stop; it does so within a thousand entries or a MiB, and what it waits for then.
+    /// Asks the job to stop; it does so within a thousand entries or a MiB, and what it waits for
+    /// then.
     pub fn cancel(&self) {
         // Only this one flag is communicated, so no ordering is needed.
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Entries of its inputs that a compaction has gone over so far, as far as whoever runs it says.
+    /// Entries of its inputs that a compaction has gone over so far, as far as its executor tells.
     pub fn passed_count(&self) -> u64 {
         self.passed_count.load(Ordering::Relaxed)
     }
@@ -40,7 +41,7 @@ impl Control {
         self.passed_count.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// `Cancelled` if somebody asked.
+    /// `Cancelled` if [`cancel`](Self::cancel) was called.
     pub(crate) fn check(&self) -> Result<()> {
         match self.is_cancelled() {
             true => Err(Error::new(ErrorKind::Cancelled, "the job was cancelled")),
@@ -53,7 +54,8 @@ impl Control {
 const ENTRIES_MAX: u32 = 1024;
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Looks at a control every so much work: where files are slow a few MiB take seconds, however few entries they are.
+/// Looks at a control every so much work: where files are slow a few MiB take seconds, however few
+/// entries they are.
 #[derive(Debug)]
 pub(crate) struct Watch<'c> {
     control: &'c Control,
@@ -66,10 +68,10 @@ impl<'c> Watch<'c> {
         Self { control, entries: 0, bytes: 0 }
     }
 
-    /// An entry was gone on with, for which `bytes` were read or written.
+    /// One more entry is done, for which `bytes` were read or written.
     ///
     /// # Errors
-    /// `Cancelled`, if it was time to look and somebody asked.
+    /// `Cancelled`, if it was time to look and the job is cancelled.
     #[inline]
     pub(crate) fn pass(&mut self, bytes: u64) -> Result<()> {
         self.entries += 1;

@@ -6,8 +6,8 @@ use firn_storage::file::table::TableCursor;
 
 /// A place in an ordered set of entries: by key up, and of one key the newest version first.
 ///
-/// A cursor is born unpositioned ([`entry`](Self::entry) is `None`). After an error it is unpositioned again.
-/// Every moving call may read a file and so block.
+/// A cursor is born unpositioned ([`entry`](Self::entry) is `None`). After an error it is
+/// unpositioned again. Every moving call may read a file and so block.
 pub trait Cursor: Send {
     /// The entry it stands on; `None` when unpositioned or past either end.
     fn entry(&self) -> Option<Entry<'_>>;

@@ -8,7 +8,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What the submitter can do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// This executor cannot run the job (it lacks an operator, or does not read what the job says); another may.
+    /// This executor cannot run the job (it lacks an operator, or does not read what the job says);
+    /// another may.
     Rejected,
     /// The job was cancelled; its outputs are removed as far as that was possible.
     Cancelled,
@@ -18,11 +19,14 @@ pub enum ErrorKind {
     Storage,
     /// Entries went missing or came from nowhere: the result must not be committed.
     NotConserved,
-    /// Whoever is to run it is not there, or takes no job from this submitter now, whatever it is; later it may.
+    /// The executor is not there, or takes no job from this submitter now, whatever it is; later it
+    /// may.
     Unavailable,
-    /// An input does not hold what it should, whoever reads it: the source, or else the message, says which and where.
+    /// An input does not hold what it should, on every executor. The source, or else the message,
+    /// says which and where.
     Corrupt,
-    /// Whoever ran it met a mistake in an operator, a filter or this program, and went on; the message says what was said.
+    /// The executor met a panic in an operator, a filter or this program, and went on; the message
+    /// is the panic's.
     Panicked,
 }
 

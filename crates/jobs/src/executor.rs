@@ -27,38 +27,49 @@ use crate::spec::JobSpec;
 
 /// Runs jobs somewhere.
 ///
-/// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the executor, and soon after it
-/// is cancelled (the submitter waits for it before it closes), write nothing for it afterwards except for attempts that [`given_up_count`](Self::given_up_count) tells, touch no file but the outputs and the spec's spare, and MUST reject a spec that names an operator, filter or extractor they do not have (never run it without).
+/// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the
+/// executor, and soon after the job is cancelled: the submitter waits for that before it closes.
+/// Afterwards they MUST write nothing for the job, except in attempts that
+/// [`given_up_count`](Self::given_up_count) tells. They MUST touch no file but the outputs and the
+/// spec's spare. They MUST reject a spec that names an operator, filter or extractor they do not
+/// have, and never run it without.
 pub trait Executor: Send + Sync + fmt::Debug {
-    /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs it first.
+    /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs
+    /// it first.
     ///
     /// # Errors
-    /// `Rejected`: the executor lacks a name of the spec. `Unavailable`: it takes no job at all now. Nothing was done.
+    /// `Rejected`: the executor lacks a name of the spec. `Unavailable`: it takes no job at all
+    /// now. Nothing was done.
     fn submit(&self, spec: JobSpec) -> Result<JobHandle>;
 
-    /// Attempts since this executor was made that were given up, or done again elsewhere, while whoever ran them may not have known: their
-    /// outputs may come to be long after the job's end. Whoever submits jobs looks for such files in a while. Only grows.
+    /// Attempts since this executor was made that were given up, or done again elsewhere, and may
+    /// still run: their outputs may appear long after the job's end. The submitter looks for such
+    /// files after a while. Only grows.
     fn given_up_count(&self) -> u64 {
         0
     }
 
-    /// Whether an input may be mapped by an attempt whose job has ended: whoever cuts such a file ends the process that has it mapped. An attempt that
-    /// reads an input by calls only meets other bytes there, of which nobody waits for what it makes.
+    /// Whether an attempt whose job has ended may still have an input mapped: truncating such a
+    /// file would end the process that maps it. An attempt that reads an input by calls meets other
+    /// bytes there at worst, and its result is not used.
     fn may_map_after_end(&self) -> bool {
         true
     }
 
-    /// Jobs of one submitter that run at the same time, at least 1, as far as is known now: what is large is divided into so many, and few more
-    /// compactions are chosen than run. `None` = it does not say. MUST NOT block, nor ask the database, which holds locks meanwhile, nor
-    /// wait for a lock under which a job is finished.
+    /// Jobs of one submitter that run at the same time, at least 1, as far as is known now. Large
+    /// jobs are divided into so many, and few more compactions are chosen than run. `None` = it
+    /// does not say. MUST NOT block, nor call the database, which holds locks meanwhile, nor wait
+    /// for a lock under which a job is finished.
     fn width(&self) -> Option<usize> {
         None
     }
 
-    /// Says that writers of the database whose jobs these are will stop in `stalls_in` if none of them is done; `None` = that is not in sight.
-    /// It holds until it is said again, for jobs that wait as well as for those to come. MUST NOT block.
+    /// Says that writers of the database that submits will stop in `stalls_in` if none of its jobs
+    /// is done; `None` = that is not in sight. It holds until it is said again, for waiting jobs
+    /// and for those to come. MUST NOT block.
     ///
-    /// Of the executor and not of a job: which database comes first is told by how soon it stalls, and within one by the kind of its jobs. Who
-    /// runs jobs as they come has no use for it.
+    /// Of the executor and not of a job: the database that stalls soonest comes first, and within a
+    /// database the kind of the job decides. An executor that runs jobs in the order of their
+    /// coming ignores it.
     fn urge(&self, _stalls_in: Option<Duration>) {}
 }

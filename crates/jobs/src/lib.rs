@@ -1,8 +1,8 @@
 //! Background work as values.
 //!
-//! A [`JobSpec`] says *what* to rewrite: which immutable tables or value segments to read, which rules to apply, where the
-//! outputs go. It does not say *where* it runs. The same spec yields the same bytes on this thread, on another one, or on
-//! another machine.
+//! A [`JobSpec`] says *what* to rewrite: which immutable tables or value segments to read, which
+//! rules to apply, where the outputs go. It does not say *where* it runs. The same spec yields the
+//! same bytes on this thread, on another one, or on another machine.
 //!
 //! ```text
 //!   picks ─► JobSpec ─► Executor ─► JobResult ─► verify ─► commit (the engine's one manifest edit)
@@ -20,11 +20,12 @@
 //! - Retrying what failed everywhere: only the submitter knows whether the inputs are still live.
 //!
 //! # Invariants
-//! 1. Inputs are immutable; whoever submits keeps them until the result is committed or given up.
+//! 1. Inputs are immutable; the submitter keeps them until the result is committed or given up.
 //! 2. Output bytes are a function of the spec alone: no clock, no randomness, no thread order.
-//! 3. `input + produced = outputs + dropped`, by count, bytes and content hash, or there is no result. Of a collection: all
-//!    values that live, and each where its redirect leads.
-//! 4. Outputs are invisible until committed; the outputs of a dead attempt are garbage, never damage.
+//! 3. `input + produced = outputs + dropped`, by count, bytes and content hash, or there is no
+//!    result. Of a collection: all values that live, and each where its redirect leads.
+//! 4. Outputs are invisible until committed; the outputs of a dead attempt are garbage, never
+//!    damage.
 
 #![forbid(unsafe_code)]
 

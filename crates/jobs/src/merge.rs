@@ -1,11 +1,12 @@
 //! Many ordered sets of entries as one: a loser tree over cursors.
 //!
-//! Each source plays at a leaf; an inner node remembers the loser of the match played there, and the overall winner
-//! is the entry the merge stands on. Advancing replays only the winner's path: log2(k) matches, each against one
-//! loser. A source's first key bytes are kept beside the tree as one number, so most matches touch no entry.
+//! Each source plays at a leaf, and an inner node remembers the loser of the match played there.
+//! The overall winner is the entry the merge stands on. Advancing replays only the winner's path:
+//! log2(k) matches, each against one loser. A source's first key bytes are kept beside the tree as
+//! one number, so most matches touch no entry.
 //!
-//! Turning around costs one move of each source: going forward, every source but the winner stands on its first
-//! entry after the winner's, so its previous entry is its last one before.
+//! Turning around costs one move of each source: going forward, every source but the winner stands
+//! on its first entry after the winner's, so its previous entry is its last one before.
 //!
 //! Source: tournament trees, Knuth, The Art of Computer Programming, vol. 3, 5.4.1.
 
@@ -17,13 +18,15 @@ use firn_storage::Result;
 
 use crate::Cursor;
 
-/// A cursor over the union of its sources; what several sources hold appears once for each, earlier source first.
+/// A cursor over the union of its sources; what several sources hold appears once for each, earlier
+/// source first.
 ///
 /// Moving to a neighbour allocates nothing. After an error it is unpositioned.
 pub struct MergeCursor<C = Box<dyn Cursor>> {
     sources: Vec<C>,
     heads: Vec<Head>,
-    /// `losers[0]` is the winner; `losers[n]` lost the match at node n. Source i's leaf is node `len + i`.
+    /// `losers[0]` is the winner; `losers[n]` lost the match at node n. Source i's leaf is node
+    /// `len + i`.
     losers: Vec<u32>,
     /// Room for building the tree.
     winners: Vec<u32>,
@@ -59,8 +62,8 @@ impl<C: Cursor> MergeCursor<C> {
         Self::with_common_prefix(sources, Vec::new())
     }
 
-    /// As [`new`](Self::new) for sources most of whose keys begin with `common`: fewer matches look at entries.
-    /// Keys that do not are in their right place too.
+    /// As [`new`](Self::new) for sources most of whose keys begin with `common`: fewer matches look
+    /// at entries. Other keys are in their right place too.
     pub fn with_common_prefix(sources: Vec<C>, common: Vec<u8>) -> Self {
         let count = sources.len();
         Self {
@@ -194,11 +197,12 @@ impl<C: Cursor> MergeCursor<C> {
     }
 }
 
-/// The 16 bytes of `key` after `common`; below every such number for keys below `common`, above for keys above.
+/// The 16 bytes of `key` after `common`; below every such number for keys below `common`, above for
+/// keys above.
 #[inline]
 fn head_word(key: &[u8], common: &[u8]) -> u128 {
-    // Asked first: a C library may compare nothing with a masked load from the empty slice's address, which is none,
-    // and the processor then takes as long as for a miss of all caches.
+    // Asked first, for the empty slice's dangling address. A C library may compare nothing with a
+    // masked load from there, and the processor then takes as long as for a miss of all caches.
     if common.is_empty() || key.starts_with(common) {
         return u128::from(key_prefix(key, common.len())) << 64
             | u128::from(key_prefix(key, common.len() + 8));

@@ -20,16 +20,16 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Until writers stop if nothing is compacted; zero if they have; `None` if nobody writes.
+    /// Until writers stop if nothing is compacted; zero if they have; `None` if nothing is written.
     pub fn stalls_in(&self) -> Option<Duration> {
         if self.is_stalled {
-            // Who stands still writes nothing, which would look like rest.
+            // Stopped writers write nothing, which would look like rest.
             return Some(Duration::ZERO);
         }
         let runs = self.level0_runs_max.saturating_sub(self.level0_runs);
         let room = u64::from(runs).saturating_mul(self.run_bytes).saturating_add(self.buffer_headroom_bytes);
         let seconds = room as f64 / self.fill_bytes_per_second;
-        // Nobody looks further than a year, and a rate may be zero or no number.
+        // More than a year is out of sight, and a rate may be zero or no number.
         (self.fill_bytes_per_second > 0.0 && seconds < 3e7).then(|| Duration::from_secs_f64(seconds))
     }
 }

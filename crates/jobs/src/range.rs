@@ -4,11 +4,12 @@ use firn_format::file_name::STEM_BYTES_MAX;
 
 use crate::spec::{CompactSpec, KeyRange};
 
-/// `spec` as up to `parts` specs whose ranges are apart and together have all its inputs' keys, cut at input tables' smallest keys so
-/// that each reads about the same number of bytes. Their outputs, in the order of the specs, hold what `spec`'s would.
+/// `spec` as up to `parts` specs with disjoint ranges that together cover all keys of its inputs.
+/// They are cut at input tables' smallest keys so that each reads about the same number of bytes.
+/// Their outputs, in the order of the specs, hold what `spec`'s would.
 ///
-/// Each gets the inputs that touch its range, and the stem `<stem>-<number>`. One spec comes back unchanged if
-/// there is nowhere to cut.
+/// Each gets the inputs that touch its range, and the stem `<stem>-<number>`. One spec comes back
+/// unchanged if there is nowhere to cut.
 pub fn partition(spec: &CompactSpec, parts: usize) -> Vec<CompactSpec> {
     let cuts = cuts(spec, parts);
     let can_number = spec.output_stem.len() + 6 <= STEM_BYTES_MAX;
@@ -35,7 +36,8 @@ fn part(spec: &CompactSpec, number: usize, range: KeyRange) -> CompactSpec {
     part
 }
 
-/// Keys that cut the inputs' bytes into about equal shares, a table's bytes counted where it begins.
+/// Keys that cut the inputs' bytes into about equal shares, a table's bytes counted where it
+/// begins.
 fn cuts(spec: &CompactSpec, parts: usize) -> Vec<Vec<u8>> {
     let mut tables: Vec<(&[u8], u64)> =
         spec.inputs.iter().map(|input| (input.table.smallest.as_slice(), input.table.bytes)).collect();

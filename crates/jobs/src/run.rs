@@ -32,13 +32,14 @@ pub struct Output<'o> {
     pub stem: &'o str,
 }
 
-/// Runs `spec`: reads its inputs from `storage` and leaves its outputs there, synced, names included.
+/// Runs `spec`: reads its inputs from `storage` and leaves its outputs there, synced, names
+/// included.
 ///
 /// Output bytes depend on `spec` and the operators alone. Blocks for as long as it takes.
 ///
 /// # Errors
-/// `Rejected` for unknown names, `Invalid` for an impossible spec, `Cancelled`, `Corrupt` for a damaged input, `Storage`,
-/// `NotConserved`. Outputs are removed then, as far as that is possible.
+/// `Rejected` for unknown names, `Invalid` for an impossible spec, `Cancelled`, `Corrupt` for a
+/// damaged input, `Storage`, `NotConserved`. Outputs are removed then, as far as that is possible.
 pub fn run(
     spec: &JobSpec,
     storage: &dyn Storage,
@@ -52,7 +53,8 @@ pub fn run(
     done.map_err(|error| told_apart(spec, error))
 }
 
-/// `error`, as what it is: wrong bytes of an input are found by whoever reads it, and nobody else is to try.
+/// `error` with its kind: wrong bytes of an input are wrong for every executor, so that none is to
+/// try again.
 fn told_apart(spec: &JobSpec, error: Error) -> Error {
     let is_wrong = |source: &&firn_storage::Error| source.kind == firn_storage::ErrorKind::Corrupt;
     match error.source.as_ref().filter(is_wrong) {
@@ -100,8 +102,9 @@ pub struct Scope<'s> {
     pub rules: &'s Rules,
 }
 
-/// Runs rules over what `source` and `tombstones` hold in a range and writes what stays: the common core of
-/// compactions and of drains, whose source is a merge of runs and who leave `values` where they are.
+/// Runs rules over what `source` and `tombstones` hold in a range and writes what stays: the common
+/// core of compactions and drains. A drain's source is a merge of runs, and it leaves `values`
+/// where they are.
 ///
 /// The sums are checked against the outputs before this returns.
 ///

@@ -8,7 +8,8 @@ use firn_storage::file::table::{CursorOptions, TableCursor, TableReader};
 
 use crate::Cursor;
 
-/// Disjoint tables in order of keys, held by whoever has the list: a cursor takes hold only of those it walks.
+/// Disjoint tables in order of keys, held by the owner of the list: a cursor takes hold only of
+/// those it walks.
 pub trait Tables: Send {
     /// The table at `index`; `None` past the last.
     fn get(&self, index: usize) -> Option<&Arc<TableReader>>;
@@ -16,7 +17,8 @@ pub trait Tables: Send {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// How many at the front satisfy `is_before`, which all before one that does satisfy too.
+    /// How many at the front satisfy `is_before`. All tables before one that satisfies it MUST
+    /// satisfy it too.
     fn partition_point(&self, is_before: impl Fn(&TableReader) -> bool) -> usize
     where
         Self: Sized,
@@ -58,8 +60,8 @@ impl<T: Tables> RunCursor<T> {
         Self { tables, options, index: 0, cursor: None }
     }
 
-    /// Asks for what [`seek`](Cursor::seek) to `key` will read, if the options say that files are read ahead, so that several cursors wait for
-    /// their files at once. Does not wait.
+    /// Asks for what [`seek`](Cursor::seek) to `key` will read, if the options say that files are
+    /// read ahead. So several cursors wait for their files at once. Does not wait.
     pub fn ask(&self, key: &[u8]) {
         let index =
             Tables::partition_point(&self.tables, |table| table.properties().largest.as_slice() < key);

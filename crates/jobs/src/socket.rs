@@ -5,8 +5,9 @@
 //!                    ── job, cancel ──►                 │
 //!                    ◄── done, failed ──────────────────┘
 //! ```
-//! The worker opens the directory itself: what travels is specs and results. A worker that is not there, goes, or cannot work for the
-//! database is one that refused: a [`Fallback`](crate::Fallback) around the executor does its jobs here.
+//! The worker opens the directory itself: what travels is specs and results. A worker that is not
+//! there, goes away, or cannot work for the database counts as a refusal. A
+//! [`Fallback`](crate::Fallback) around the executor then does its jobs here.
 
 mod client;
 mod wire;

@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// What to do.
 ///
-/// Self-contained: an executor opens the inputs, creates outputs under the stem (of a spare file if there is one), and needs nothing else.
+/// Self-contained: an executor opens the inputs and creates outputs under the stem (of a spare file
+/// if there is one). It needs nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each job, and a job runs for long")]
 pub enum JobSpec {
@@ -64,12 +65,14 @@ impl JobSpec {
 }
 
 impl JobSpec {
-    /// Whether it takes runs out of level 0, which writers wait for. Everything else is bulk: it can wait for a while.
+    /// Whether it takes runs out of level 0, which writers wait for. Everything else is bulk: it
+    /// can wait for a while.
     pub fn is_relief(&self) -> bool {
         matches!(self, Self::Compact(spec) if spec.inputs.iter().any(|input| input.level == 0))
     }
 
-    /// What an executor must have, by kind and what the job names it: `merge:IDENTITY`, `filter:IDENTITY`, `prefix:NAME`.
+    /// What an executor must have, by kind and what the job names it: `merge:IDENTITY`,
+    /// `filter:IDENTITY`, `prefix:NAME`.
     pub fn needs(&self) -> BTreeSet<String> {
         let Self::Compact(spec) = self else { return BTreeSet::new() };
         let name = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
@@ -95,7 +98,7 @@ impl JobSpec {
         }
     }
 
-    /// The same job without a file to write over: whoever runs it creates what it writes.
+    /// The same job without a file to write over: its executor creates every output.
     #[must_use]
     pub fn without_spare(self) -> Self {
         match self {
@@ -104,8 +107,8 @@ impl JobSpec {
         }
     }
 
-    /// Version of a spec's bytes that this build writes and reads, and of what it makes of them: it changes with the format of outputs and with what
-    /// a codec makes of the same bytes.
+    /// Version of a spec's bytes that this build writes and reads, and of what it makes of them. It
+    /// changes with the format of outputs and with what a codec makes of the same bytes.
     pub const VERSION: u32 = 1;
 }
 
@@ -151,7 +154,8 @@ fn other_kind(expected: &str) -> Error {
 
 /// A compaction: which tables to rewrite, by which rules, into what.
 ///
-/// The outputs' bytes are a function of this value and of the operators it names, which have their parameters by that.
+/// The outputs' bytes are a function of this value and of the operators it names, which have their
+/// parameters by that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactSpec {
     /// The keyspace all inputs belong to; for people, no rule looks at it.
@@ -164,10 +168,12 @@ pub struct CompactSpec {
     pub rules: Rules,
     /// Form of the outputs.
     pub output: OutputForm,
-    /// Where values are, and where they are to be. `None`: none is read, and each stays where it is.
+    /// Where values are, and where they are to be. `None`: none is read, and each stays where it
+    /// is.
     pub values: Option<ValuePolicy>,
-    /// Outputs are called `<stem>-<index>.table`, or `<stem>-<attempt>-<index>.table` where an executor makes several
-    /// attempts; no other job may use the stem, nor one that begins with it and a `-`.
+    /// Outputs are called `<stem>-<index>.table`, or `<stem>-<attempt>-<index>.table` where an
+    /// executor makes several attempts. No other job may use the stem, nor a stem that begins with
+    /// it and a `-`.
     pub output_stem: String,
 }
 
@@ -217,14 +223,18 @@ impl KeyRange {
 /// Which versions are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Points somebody reads at: a snapshot `s` sees sequences below `s`. Readers of everything always exist.
+    /// The snapshots that are read: a snapshot `s` sees sequences below `s`. Readers of everything
+    /// always exist.
     pub snapshots: Vec<Sequence>,
-    /// Engine time in milliseconds since the Unix epoch: puts that expire at or before it are expired.
+    /// Engine time in milliseconds since the Unix epoch: puts that expire at or before it are
+    /// expired.
     pub tick_ms: u64,
-    /// Where versions older than the inputs' may lie outside the inputs; where there are no inputs it says nothing. Outside these ranges
-    /// tombstones that every snapshot sees are dropped. [`KeyRange::all`] = drop none.
+    /// Where versions older than the inputs' may lie outside the inputs; where there are no inputs
+    /// it says nothing. Outside these ranges tombstones that every snapshot sees are dropped.
+    /// [`KeyRange::all`] = drop none.
     pub older_overlap: Vec<KeyRange>,
-    /// The text of the [`Identity`](firn_engine::Identity) of the operator that combines merge operands; `None`: they stay as they are.
+    /// The text of the [`Identity`](firn_engine::Identity) of the operator that combines merge
+    /// operands; `None`: they stay as they are.
     pub merge_operator: Option<String>,
     /// The text of the identity of the filter for puts that no snapshot sees.
     pub compaction_filter: Option<String>,
@@ -239,7 +249,8 @@ pub struct OutputForm {
     pub compression: Compression,
     /// Bits per key of the filters; 0 = none.
     pub filter_bits_per_key: u32,
-    /// Name of the prefix extractor, if prefixes are filtered too; it says its parameters, and tables keep it.
+    /// Name of the prefix extractor, if prefixes are filtered too; it says its parameters, and
+    /// tables keep it.
     pub prefix_extractor: Option<String>,
     /// Bytes at which a table is closed, at the next key.
     pub table_bytes_target: u64,
@@ -260,18 +271,20 @@ impl Default for OutputForm {
     }
 }
 
-/// Values beside the tree, for a compaction that may read them, bring them into the tree or out of it.
+/// Values beside the tree, for a compaction that may read them, bring them into the tree or out of
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValuePolicy {
     /// Puts of at least so many bytes of value lie beside the tree afterwards, and others in it.
     pub separate_bytes: u32,
-    /// Where the values are that the inputs refer to, in rising order of the segments that they were born in.
+    /// Where the values are that the inputs refer to, in rising order of the segments that they
+    /// were born in.
     pub sources: Vec<ValueSource>,
-    /// References of the inputs that newer records outside of them have made stale: their records are dropped as shadowed ones, and
-    /// their values, which nobody may have any more, are not read.
+    /// References of the inputs that newer records outside of them have made stale. Their records
+    /// are dropped as shadowed ones. Their values may be gone, and are not read.
     pub stale: ReferenceSet,
-    /// The number of the output for values that leave the tree, `<stem>-000000.values`; no other segment may ever have it.
-    /// `None`: they stay.
+    /// The number of the output for values that leave the tree, `<stem>-000000.values`; no other
+    /// segment may ever have it. `None`: they stay.
     pub output: Option<SegmentNumber>,
     /// How those are compressed.
     pub compression: Compression,
@@ -284,7 +297,7 @@ pub struct ValuePolicy {
 pub struct ValueSource {
     /// The segment that they were born in.
     pub born: SegmentNumber,
-    /// The one that has them.
+    /// The segment that has them now.
     pub segment: ValueSegmentMeta,
     /// What leads there, if that is another one.
     pub redirect: Option<RedirectPlace>,
@@ -295,7 +308,8 @@ pub struct ValueSource {
 pub struct CompactResult {
     /// The outputs in order of keys, durable with their names.
     pub tables: Vec<TableMeta>,
-    /// The segment of the values that left the tree, durable with its name; the tables refer to each of them once.
+    /// The segment of the values that left the tree, durable with its name; the tables refer to
+    /// each of them once.
     pub values: Option<ValueSegmentMeta>,
     /// What was read, dropped and produced.
     pub sums: Sums,

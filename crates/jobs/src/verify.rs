@@ -17,8 +17,9 @@ use firn_storage::place::open_table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{JobResult, JobSpec};
 
-/// Checks `result` against `spec` by their values alone: nothing lost, outputs named as they should be and, of a compaction, in
-/// order, inside the range, cut at the splits, with sequences the inputs have. Opens no file.
+/// Checks `result` against `spec` by their values alone: nothing is lost, and outputs have the
+/// right names. Tables of a compaction are in order, inside the range, cut at the splits, with
+/// sequences the inputs have. Opens no file.
 ///
 /// # Errors
 /// `NotConserved`, or `Invalid` with what is wrong.
@@ -30,9 +31,9 @@ pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
     }
 }
 
-/// Opens every output and checks that it is what the result says. Of tables, as far as footers, indexes and filters tell: their data
-/// is not read. Of value segments everything: each value is the one that should be there, and whole. Blocks while these are
-/// read.
+/// Opens every output and checks that it is what the result says. Of tables it reads footers,
+/// indexes and filters, but no data. Of value segments it reads everything: each value is the one
+/// that should be there, and whole. Blocks while these are read.
 ///
 /// # Errors
 /// `Storage`; `Invalid` with what is wrong.
@@ -46,9 +47,10 @@ pub fn verify_files(storage: &dyn Storage, spec: &JobSpec, result: &JobResult) -
     }
 }
 
-/// Reads all tables of `result` back from `storage` and compares their checksums with those of what was written. Whoever writes where bytes travel
-/// does that before it answers: the database reads of tables what [`verify_files`] says, and removes what they were made from. Value segments
-/// it reads as a whole. Blocks while these are read.
+/// Reads all tables of `result` back from `storage` and compares their checksums with those of what
+/// was written. A worker to which bytes travel does that before it answers: the database reads of
+/// tables what [`verify_files`] says, and removes their inputs. Value segments the database reads
+/// as a whole. Blocks while these are read.
 ///
 /// # Errors
 /// `Storage` with the table that lies there otherwise: the job may be done again.

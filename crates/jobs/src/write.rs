@@ -17,10 +17,10 @@ use crate::spec::OutputForm;
 
 /// Takes entries in order and leaves tables in order; the tables' ranges touch but do not overlap.
 ///
-/// A table is closed at a split key, and at the first new key once it has its bytes: never between versions of one
-/// key. Each gets the part of the range tombstones that lies between its first key and the next table's (the first
-/// one's reaches down, the last one's up, as far as the tombstones do). Dropped unfinished, it removes what it
-/// created.
+/// A table is closed at a split key, and at the first new key once it has its bytes: never between
+/// versions of one key. Each gets the part of the range tombstones that lies between its first key
+/// and the next table's. The first one's part reaches down, the last one's up, as far as the
+/// tombstones do. Dropped unfinished, it removes what it created.
 #[derive(Debug)]
 pub struct TableWriter<'s> {
     storage: &'s dyn Storage,
@@ -35,7 +35,8 @@ pub struct TableWriter<'s> {
     /// Where the open table's share of the keys begins.
     lower: Vec<u8>,
     created: Vec<String>,
-    /// The newest tables: the device writes them while the next ones are made. Each holds its file open.
+    /// The newest tables: the device writes them while the next ones are made. Each holds its file
+    /// open.
     completed: VecDeque<Unsynced>,
     /// Those before, in order.
     synced: Vec<TableMeta>,
@@ -45,10 +46,12 @@ pub struct TableWriter<'s> {
 const UNSYNCED_MAX: usize = 16;
 
 impl<'s> TableWriter<'s> {
-    /// A writer of tables `<stem>-<index>.table` that together hold `tombstones` and the entries added.
+    /// A writer of tables `<stem>-<index>.table` that together hold `tombstones` and the entries
+    /// added.
     ///
     /// # Errors
-    /// `Rejected` if `semantics` lacks the form's prefix extractor; `Invalid` for splits out of order.
+    /// `Rejected` if `semantics` lacks the form's prefix extractor; `Invalid` for splits out of
+    /// order.
     pub fn new(
         storage: &'s dyn Storage,
         stem: &str,
@@ -178,7 +181,8 @@ impl Drop for TableWriter<'_> {
         self.open = None;
         self.completed.clear();
         for name in &self.created {
-            // Nobody knows the name yet: if it stays, the committer removes it with the dead attempt's stem.
+            // No edit names the file yet: if it stays, the committer removes it with the dead
+            // attempt's stem.
             let _ = self.storage.remove(name);
         }
     }

@@ -1,5 +1,6 @@
-// MinIO on one directory, with one bucket: `minio DIRECTORY ADDRESS BUCKET`. Says on a line of its own when it is ready, and ends when its
-// input does. The environment says who may ask it, as it does for MinIO: MINIO_ROOT_USER, MINIO_ROOT_PASSWORD.
+// MinIO on one directory, with one bucket: `minio DIRECTORY ADDRESS BUCKET`. Says on a line of its
+// own when it is ready, and ends when its input does. Its user is in the environment, as for MinIO:
+// MINIO_ROOT_USER, MINIO_ROOT_PASSWORD.
 package main
 
 import (

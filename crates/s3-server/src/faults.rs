@@ -26,7 +26,7 @@ pub struct Faults {
     pub delay: Duration,
 }
 
-/// Requests so far, those that failed included.
+/// Requests so far, failed ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// `GET` and `HEAD` of objects.
@@ -49,7 +49,7 @@ pub struct Counts {
     pub parts: u64,
     /// Uploads that have become objects.
     pub completed_uploads: u64,
-    /// Of these the ones whose writers were not told.
+    /// Of these the ones without an answer to the writer.
     pub lost_ends: u64,
 }
 
@@ -107,7 +107,7 @@ impl Plan {
         self.lock().counts
     }
 
-    /// Keeps what somebody may not.
+    /// Keeps a request that its user has no grant for.
     pub(crate) fn deny(&self, what: String) {
         let mut state = self.lock();
         if state.denied.len() < DENIED_MAX {

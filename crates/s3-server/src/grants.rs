@@ -1,27 +1,29 @@
-//! Who may do what, in the words of bucket policies.
+//! Which user may do what, in the words of bucket policies.
 
 use hyper::header::IF_NONE_MATCH;
 use hyper::{HeaderMap, Method, Uri};
 
 use crate::uploads::is_of_bucket;
 
-/// Somebody who asks, beside whoever may do everything.
+/// A client with grants of its own, beside the clients of a key that may do everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// What he signs with.
+    /// The key that it signs with.
     pub access_key: String,
     /// The secret of that key.
     pub secret_key: String,
-    /// All that he may do.
+    /// All that it may do.
     pub grants: Vec<Grant>,
 }
 
-/// Something that somebody may do: an action at a resource.
+/// Something that a user may do: an action at a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// `s3:GetObject`, `s3:PutObject`, `s3:DeleteObject`, `s3:AbortMultipartUpload`, `s3:ListBucket` or `s3:ListBucketMultipartUploads`.
+    /// `s3:GetObject`, `s3:PutObject`, `s3:DeleteObject`, `s3:AbortMultipartUpload`,
+    /// `s3:ListBucket` or `s3:ListBucketMultipartUploads`.
     pub action: String,
-    /// `arn:aws:s3:::BUCKET/KEY`, for those that list without the key; `*` stands for any characters, `?` for one.
+    /// `arn:aws:s3:::BUCKET/KEY`, for actions that list without the key; `*` stands for any
+    /// characters, `?` for one.
     pub resource: String,
     /// What must hold of the request, too; `None` = nothing.
     pub condition: Option<Condition>,
@@ -30,12 +32,13 @@ pub struct Grant {
 /// What must hold of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// `StringLike` of `s3:prefix`: names of objects that are asked for begin so; with the same signs. Of lists of uploads S3 says no prefix to a
-    /// policy, so that it does not hold of them.
+    /// `StringLike` of `s3:prefix`: names of objects that are asked for begin so; with the same
+    /// signs. Of lists of uploads S3 says no prefix to a policy, so that it does not hold of them.
     Prefix(String),
     /// `Null` of `s3:if-none-match` is `false`: it has that header, and so replaces nothing.
     IfNoneMatch,
-    /// `Bool` of `s3:ObjectCreationOperation` is `false`: no object comes of it, as of the beginning of an upload and its parts, which take no header.
+    /// `Bool` of `s3:ObjectCreationOperation` is `false`: the request makes no object. So the
+    /// beginning of an upload and its parts, which take no header, meet it.
     NoObjectCreation,
 }
 
@@ -75,7 +78,8 @@ impl Deed {
         }
     }
 
-    /// Whether one of `grants` is for it. Names that are removed together are in the body: whoever may remove any of the bucket's may ask for that.
+    /// Whether one of `grants` is for it. Names that are removed together are in the body: a user
+    /// with a grant to remove any object of the bucket may ask for that.
     fn is_granted(&self, grants: &[Grant]) -> bool {
         grants.iter().filter(|grant| grant.action == self.action).any(|grant| {
             let is_removal_of_many = self.action == "s3:DeleteObject" && !self.resource.contains('/');
@@ -98,7 +102,8 @@ impl Deed {
         }
     }
 
-    /// Whether whoever may do `grants` is told that what he asks for is not there: who may list.
+    /// Whether a user with `grants` is told that the resource is not there: only one with the right
+    /// to list is.
     fn may_know(&self, grants: &[Grant]) -> bool {
         let bucket = self.resource.split('/').next().unwrap_or_default();
         grants.iter().any(|grant| grant.action == "s3:ListBucket" && grant.resource == bucket)
@@ -118,16 +123,17 @@ impl Deed {
     }
 }
 
-/// What a server lets whoever signed a request do with it.
+/// What a server lets the user that signed a request do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leave {
     pub(crate) is_granted: bool,
-    /// Whether he is told that something is not there; else that is forbidden, as S3 has it.
+    /// Whether the user is told that something is not there; else that is forbidden, as in S3.
     pub(crate) may_know: bool,
 }
 
 impl Leave {
-    /// Of whoever has signed with `authorization`; whoever is none of `users` may do everything, once he has signed well.
+    /// Of the user that signed with `authorization`. A key of none of `users` may do everything,
+    /// once its signature is good.
     pub(crate) fn of(users: &[User], authorization: &str, deed: &Deed) -> (Self, String) {
         let key = authorization.split("Credential=").nth(1).and_then(|rest| rest.split('/').next());
         let key = key.unwrap_or_default();

@@ -1,15 +1,17 @@
 //! An S3 server for tests, in the process of the test, that fails on command.
 //!
-//! The language is spoken by the crates `s3s` and `s3s-fs`, which keep objects in a directory; what is here makes their conditional
-//! writes atomic, lists uploads that have not ended, counts requests, holds users to what they may do, and lets some requests fail as real stores and networks do: refused
+//! The crates `s3s` and `s3s-fs` speak the protocol and keep objects in a directory. This crate
+//! makes their conditional writes atomic, lists uploads that have not ended, counts requests, and
+//! holds users to their grants. It lets some requests fail as real stores and networks do: refused
 //! before anything was done, or done without an answer.
 //!
 //! ```text
-//!   client ─► accept ─► Faults: refuse? ─► User: may he? ─► s3s ─► directory
+//!   client ─► accept ─► Faults: refuse? ─► User: grants? ─► s3s ─► directory
 //!                            lose the answer? ◄─────────────────┘
 //! ```
 //!
-//! The program `firn-s3-server` is the same in a process of its own. [`Minio`] is a server that others have made, for tests that build it.
+//! The program `firn-s3-server` is the same in a process of its own. [`Minio`] is a server that
+//! others have made, for tests that build it.
 //!
 //! # Not here
 //! - A store for production: nothing is synced.
@@ -17,7 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod faults; // what goes wrong, and what was asked
-mod grants; // who may do what
+mod grants; // which user may do what
 mod uploads; // uploads in parts
 mod server; // listening
 mod minio; // a server that others have made

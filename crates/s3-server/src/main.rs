@@ -1,6 +1,8 @@
-//! The server as a process of its own, for tests and experiments whose store is to be somewhere else. Not a store for production: nothing is synced.
+//! The server as a process of its own, for tests and experiments with a store on another machine.
+//! Not a store for production: nothing is synced.
 //!
-//! `firn-s3-server DIRECTORY BUCKET` says what clients have to be told, a line `NAME=VALUE` each, and ends when its standard input does.
+//! `firn-s3-server DIRECTORY BUCKET` says what clients have to be told, a line `NAME=VALUE` each,
+//! and ends when its standard input does.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
 fn serve(directory: &Path, bucket: &str) -> std::io::Result<()> {
     S3Server::make_bucket(directory, bucket)?;
     let server = S3Server::start(directory, ServerOptions::default())?;
-    // All at once: whoever waits for the first line finds the others, too.
+    // All at once: a reader that waits for the first line finds the others too.
     let lines: String = server.settings().iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     std::io::stdout().write_all(lines.as_bytes())?;
     std::io::stdout().flush()?;

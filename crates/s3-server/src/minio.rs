@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Who may ask it; the secret opens nothing else.
+/// The one user; its secret opens nothing else.
 const USER: &str = "firn-test";
 const PASSWORD: &str = "firn-test-secret";
 
-/// A MinIO server on the loopback interface with one bucket. Killed when this is dropped, without a chance to write anything more; its objects stay in their
-/// directory.
+/// A MinIO server on the loopback interface with one bucket. Killed when this is dropped, without a
+/// chance to write anything more; its objects stay in their directory.
 #[derive(Debug)]
 pub struct Minio {
     program: PathBuf,
@@ -21,7 +21,8 @@ pub struct Minio {
 }
 
 impl Minio {
-    /// Builds MinIO of its sources into `folder` and answers where the program is. Takes Go, for the first time the network, and minutes.
+    /// Builds MinIO of its sources into `folder` and answers where the program is. Takes Go, for
+    /// the first time the network, and minutes.
     ///
     /// # Errors
     /// What the compiler says.
@@ -40,12 +41,14 @@ impl Minio {
         }
     }
 
-    /// Starts `program`, which was [built](Self::build), on the objects in `directory`, and returns when it answers. It has the `bucket`.
+    /// Starts `program`, which was [built](Self::build), on the objects in `directory`, and returns
+    /// when it answers. It has the `bucket`.
     ///
     /// # Errors
     /// What the system says, and how it ended if it did.
     pub fn start(program: &Path, directory: &Path, bucket: &str) -> io::Result<Self> {
-        // It takes a port by its number. This one is free for as long as nobody else asks for one.
+        // It takes a port by its number. This one is free unless another process asks for one
+        // meanwhile.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut server = Self {
             program: program.to_owned(),
@@ -68,7 +71,8 @@ impl Minio {
         process.wait().map(drop)
     }
 
-    /// Starts it where it was, on what is there, and returns when it answers; one that runs is killed.
+    /// Starts it where it was, on what is there, and returns when it answers; a running one is
+    /// killed.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -77,7 +81,8 @@ impl Minio {
         let mut command = Command::new(&self.program);
         command.arg(&self.directory).args([&self.address.to_string(), &self.bucket]);
         command.env("MINIO_ROOT_USER", USER).env("MINIO_ROOT_PASSWORD", PASSWORD);
-        // It asks nobody whether there is a newer one, has no page, and leaves nothing in the user's directory.
+        // It asks no server for a newer version, has no page, and leaves nothing in the user's
+        // directory.
         command.env("MINIO_UPDATE", "off").env("MINIO_BROWSER", "off").env("HOME", &self.directory);
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -114,7 +119,7 @@ impl Minio {
 
 impl Drop for Minio {
     fn drop(&mut self) {
-        // One that ended before has failed requests, which the test has seen.
+        // A server that ended before has failed requests, which the test has seen.
         let _killed = self.kill();
     }
 }

@@ -21,7 +21,7 @@ use crate::faults::{Counts, Fate, Faults, Plan};
 use crate::grants::{Deed, Leave, User};
 use crate::uploads::{Step, Upload, UploadRoute, id_of};
 
-/// Where a server listens, and who may ask it.
+/// Where a server listens, and which keys it knows.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Where to listen.
@@ -32,7 +32,7 @@ pub struct ServerOptions {
     pub access_key: String,
     /// The secret of that key.
     pub secret_key: String,
-    /// Others who may ask, and for what; a key that is here too is held to that.
+    /// Other users, and what each may do; a key that is here too is held to that.
     pub users: Vec<User>,
     /// Chooses the requests that fail.
     pub seed: u64,
@@ -54,8 +54,8 @@ impl Default for ServerOptions {
     }
 }
 
-/// A server, on the loopback interface if nothing else is said, on a thread of its own; it ends when this is dropped. The objects stay in their directory, for the
-/// next one.
+/// A server, on the loopback interface if nothing else is said, on a thread of its own; it ends
+/// when this is dropped. The objects stay in their directory, for the next one.
 #[derive(Debug)]
 pub struct S3Server {
     address: SocketAddr,
@@ -131,13 +131,14 @@ impl S3Server {
         })
     }
 
-    /// What users have asked for and may not, each as `KEY ACTION RESOURCE PREFIX`. What is not there, and whose absence somebody may not know, is
-    /// none of it.
+    /// Requests that users had no grant for, each as `KEY ACTION RESOURCE PREFIX`. A request for
+    /// what is not there, by a user that may not know that, is not among them.
     pub fn denied(&self) -> Vec<String> {
         self.plan.denied()
     }
 
-    /// Uploads in parts that have not ended, as far as this server has seen them begin, or a part of them.
+    /// Uploads in parts that have not ended, as far as this server has seen them begin, or a part
+    /// of them.
     pub fn unfinished_uploads(&self) -> Vec<Upload> {
         self.plan.unfinished_uploads()
     }
@@ -158,8 +159,8 @@ impl S3Server {
     }
 }
 
-/// Threads of files have so long to end. None is let go while it ends: of such a one the C library (glibc 2.36) reads what is freed
-/// already, which was seen to end a process.
+/// Threads of files have so long to end. Each is joined: of a thread that ends detached the C
+/// library (glibc 2.36) reads freed memory, which was seen to end a process.
 const END_MAX: Duration = Duration::from_secs(5);
 
 impl Drop for S3Server {
@@ -247,7 +248,8 @@ async fn answer(
     };
     let answered = match refusal {
         Some((status, code, message)) => {
-            // Whoever is refused after sending half of it would see a broken connection instead.
+            // A client that is refused after sending half of it would see a broken connection
+            // instead.
             let _body = request.into_body().collect().await;
             refused(status, code, message)
         }

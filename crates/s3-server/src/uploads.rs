@@ -1,4 +1,4 @@
-//! Uploads in parts: those that have begun and not ended.
+//! Uploads in parts that have begun and not ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -22,7 +22,8 @@ pub struct Upload {
     pub id: String,
     /// The object that it is to become, as `BUCKET/KEY`.
     pub key: String,
-    /// Parts that have come; one that came twice counts twice. 0: perhaps whoever began it does not know of it.
+    /// Parts that have come; a part that came twice counts twice. 0: perhaps its client does not
+    /// know of it.
     pub parts: u64,
 }
 
@@ -56,7 +57,7 @@ impl Step {
 pub(crate) struct Uploads {
     /// By id.
     unfinished: BTreeMap<String, Upload>,
-    /// What those that have ended well became, as `BUCKET/KEY`.
+    /// What uploads that have ended well became, as `BUCKET/KEY`.
     completed: BTreeSet<String>,
 }
 
@@ -72,7 +73,7 @@ impl Uploads {
         match step {
             Step::Begin => {}
             Step::Part(id) => {
-                // One that began before this server did has been begun here for all it knows.
+                // The beginning of an upload may have been seen by an earlier server.
                 let new = || Upload { id: id.clone(), key: key.to_owned(), parts: 0 };
                 self.unfinished.entry(id.clone()).or_insert_with(new).parts += 1;
             }
@@ -99,7 +100,8 @@ pub(crate) fn id_of(answer: &[u8]) -> Option<String> {
     text.split("<UploadId>").nth(1)?.split("</UploadId>").next().map(str::to_owned)
 }
 
-/// Answers what `s3s-fs` does otherwise than S3: it lists no uploads, and lets nobody abort one but who began it, whatever he may do.
+/// Answers what `s3s-fs` does otherwise than S3: it lists no uploads, and lets only the user that
+/// began an upload abort it, whatever the grants.
 pub(crate) struct UploadRoute {
     pub(crate) plan: Arc<Plan>,
     /// Where `s3s-fs` keeps what it knows of uploads, in files that have their ids in their names.
@@ -163,8 +165,9 @@ fn value(uri: &Uri, name: &str) -> Option<String> {
     pairs.find(|(key, _)| *key == name).map(|(_, value)| decoded(value))
 }
 
-/// The first `page_max` of `uploads` that the query of `uri` asks for: of its bucket and of keys with its prefix, behind its markers. Keys have no
-/// sign that XML or an address would have to write otherwise.
+/// The first `page_max` of `uploads` that the query of `uri` asks for: of its bucket and of keys
+/// with its prefix, behind its markers. Keys have no sign that XML or an address would have to
+/// write otherwise.
 fn page(uploads: Vec<Upload>, uri: &Uri, page_max: usize) -> String {
     let said = |name: &str| value(uri, name).unwrap_or_default();
     let bucket = format!("{}/", uri.path().trim_matches('/'));

@@ -8,10 +8,12 @@ use firn_storage::file::value::ValueSegment;
 use super::{CollectResult, CollectSpec, Redirects, Victim, open};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The redirects that a collection reads and those that it makes. Opens the victims; blocks for that.
+/// The redirects that a collection reads and the redirects that it makes. Opens the victims; blocks
+/// for that.
 ///
 /// # Errors
-/// `Storage`; `Invalid` if there are more survivors than a segment can have, or a redirect leads elsewhere.
+/// `Storage`; `Invalid` if there are more survivors than a segment can have, or a redirect leads
+/// elsewhere.
 pub fn redirects(spec: &CollectSpec, storage: &dyn Storage) -> Result<Redirects> {
     let mut redirects = Redirects::default();
     let mut base = 0_u32;
@@ -20,7 +22,8 @@ pub fn redirects(spec: &CollectSpec, storage: &dyn Storage) -> Result<Redirects>
         let leading = leading_to(&segment, victim)?;
         let own = own(spec, victim, base)?;
         redirects.made.extend(own.iter().flat_map(|own| leading.iter().filter_map(|it| it.then(own))));
-        // What a collection has made is the birthplace of nothing: no record refers to it by its own number.
+        // What a collection has made is the birthplace of nothing: no record refers to it by its
+        // own number.
         redirects.made.extend(own.clone().filter(|_| victim.origin == Origin::Written));
         redirects.leading.push(leading);
         redirects.own.push(own);
@@ -66,7 +69,8 @@ fn leading_to(segment: &ValueSegment, victim: &Victim) -> Result<Vec<Redirect>> 
     victim.redirects.iter().map(read).collect()
 }
 
-/// The redirects of `segment`, the output of a collection, each of which is the one that it should be and said to be that one.
+/// The redirects of `segment`, a collection's output: each equals the expected one and is listed as
+/// such in the result.
 ///
 /// # Errors
 /// `Storage`; `Invalid` if one is another.

@@ -41,8 +41,8 @@ impl CompactRules {
         Ok(Self { snapshots, tick_ms: rules.tick_ms, older, merge_operator, compaction_filter })
     }
 
-    /// Those of `list` that stay: one a key and interval, and none that every snapshot sees where nothing older
-    /// can lie.
+    /// The tombstones of `list` that stay: one a key and interval, and none that every snapshot
+    /// sees where nothing older can lie.
     pub fn kept_tombstones(&self, list: &FragmentList) -> FragmentList {
         let ranges: Vec<_> =
             self.older.iter().map(|range| (&range.start[..], range.end.as_deref())).collect();
@@ -76,7 +76,7 @@ impl CompactRules {
         self.older.get(first).is_some_and(|range| range.contains(key))
     }
 
-    /// Whether a tombstone of `key` in `interval` hides nothing from anybody.
+    /// Whether a tombstone of `key` in `interval` hides nothing from any reader.
     #[inline]
     pub(super) fn tombstone_is_idle(&self, key: &[u8], interval: usize) -> bool {
         interval == 0 && !self.may_be_older(key)

@@ -23,7 +23,7 @@ use firn_storage::file::value::{ValueBuilder, ValueSegment, Wanted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{CompactSpec, ValuePolicy, ValueSource};
 
-/// Reads values for one compaction and moves those that are to lie elsewhere.
+/// Reads values for one compaction, and moves values into the tree or out of it as the policy says.
 ///
 /// Dropped unfinished, or without [`keep`](Self::keep), it removes what it created.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct CompactValues<'s> {
     /// The reference that was followed last, and the value.
     followed: Vec<u8>,
     value: Vec<u8>,
-    /// Bytes of values that were read since somebody asked.
+    /// Bytes of values read since the last [`take_read_bytes`](Self::take_read_bytes).
     read_bytes: u64,
     builder: Option<ValueBuilder>,
     /// What stands for the value that left the tree last.
@@ -145,7 +145,8 @@ impl<'s> CompactValues<'s> {
         }
     }
 
-    /// Completes and syncs the output, if any value left the tree. Its name is durable after `Storage::sync_dir`.
+    /// Completes and syncs the output, if any value left the tree. Its name is durable after
+    /// `Storage::sync_dir`.
     ///
     /// # Errors
     /// `Storage`.
@@ -203,7 +204,8 @@ impl<'s> CompactValues<'s> {
         }
     }
 
-    /// Adds the value of `entry` to the output, and what refers to it is in `reference`; `false` if there is no room.
+    /// Adds the value of `entry` to the output, and what refers to it is in `reference`; `false` if
+    /// there is no room.
     fn write(&mut self, number: SegmentNumber, entry: &Entry<'_>) -> Result<bool> {
         let builder = match &mut self.builder {
             Some(builder) => builder,
@@ -242,7 +244,8 @@ impl Drop for CompactValues<'_> {
     fn drop(&mut self) {
         self.builder = None;
         if self.is_created {
-            // Nobody knows the name yet: if it stays, the committer removes it with the dead attempt's stem.
+            // No edit names the file yet: if it stays, the committer removes it with the dead
+            // attempt's stem.
             let _ = self.storage.remove(&self.name);
         }
     }

@@ -7,7 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// What `work` answers; if it panics, an error that says so, and what it panicked about.
 ///
-/// What it was about to change is dropped with it: whatever it shares with others MUST bear to be left so.
+/// What it was about to change is dropped with it: whatever it shares with others MUST bear to be
+/// left so.
 ///
 /// # Errors
 /// `Panicked`, and what `work` says.

@@ -2,14 +2,14 @@
 
 use crate::error::ErrorKind;
 
-/// Why a job was done here that somebody elsewhere was to do.
+/// Why a job that an executor elsewhere was to do was done here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// Nobody is there, or takes jobs, or reaches the files, or can be relied on now.
+    /// No executor there is connected, takes jobs, reaches the files, or is relied on now.
     Away,
-    /// Nobody there has what it needs.
+    /// No executor there has what the job needs.
     Lacking,
-    /// Nobody there began it in time.
+    /// No executor there began it in time.
     Unbegun,
     /// It was begun there, and not done in time.
     Late,

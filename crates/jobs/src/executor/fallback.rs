@@ -10,7 +10,7 @@
 //! ```
 
 mod state; // its jobs, and which of them are to be gone on with
-mod check; // looking at what was answered, and removing what nobody wants
+mod check; // looking at what was answered, and removing unwanted outputs
 mod reexecute; // what others did, done again here
 mod share; // what would wait there, done here meanwhile
 
@@ -33,31 +33,40 @@ use check::{CHECKERS, Chores};
 pub(super) use state::Job;
 use state::{Away, Place, Ready, Running, State, Syncs};
 
-/// Asks one executor first and runs here, on another, what that one refuses, fails at, answers wrongly, or keeps for
-/// longer than [`Patience`] allows.
+/// Asks one executor first. What that one refuses, fails at, answers wrongly, or keeps for longer
+/// than [`Patience`] allows, it runs here on a second one.
 ///
-/// 1. What the first executor answers is checked, files included as far as [`verify_files`](crate::verify_files) goes, before it is anybody's
-///    result. Threads do that which do nothing else: where the place is slow or away, no other job's end, lateness or cancellation
-///    waits for it, and a job that is cancelled meanwhile is answered at once. It is done here where that takes longer than [`Patience::check_max`].
-/// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on), so that one which comes back late meets
-///    nothing of another attempt. What it leaves is removed. A spare file that the spec names goes to whichever renames it first.
-/// 3. After a failure that concerns every job the first executor is left alone for a while, for twice as long after each that follows, and relied on
-///    again once several jobs, one after another, went well. What it lacks for one job keeps no other from it.
-/// 4. While it is left alone relief is done here at once, and bulk jobs are held: begun here at [`Patience::bulk_bytes_per_second`], offered
-///    to the first executor once it is back, and held no longer than [`Patience::wait_max`], or than until writers are about to
-///    stop. Whoever has no thread of its own to wait ([`inline`](Self::inline)) does them here at once.
+/// 1. What the first executor answers is checked before it is the job's result, files included as
+///    far as [`verify_files`](crate::verify_files) goes. Threads of their own do that: where the
+///    place is slow or away, no other job's end, lateness or cancellation waits for it. A job that
+///    is cancelled meanwhile is answered at once. A check that takes longer than
+///    [`Patience::check_max`] is given up, and the job is done here.
+/// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on), so
+///    that a late attempt meets no file of another. What it leaves is removed. A spare file that
+///    the spec names goes to the attempt that renames it first.
+/// 3. After a failure that concerns every job the first executor is left alone for a while, twice
+///    as long after each further failure. It is relied on again once several jobs, one after
+///    another, went well. What it lacks for one job keeps no other from it.
+/// 4. While it is left alone relief is done here at once, and bulk jobs are held. They begin here
+///    at [`Patience::bulk_bytes_per_second`], and are offered to the first executor once it is
+///    back. They are held until [`Patience::wait_max`], or until writers are about to stop. A
+///    fallback without a thread ([`inline`](Self::inline)) does them here at once.
+/// 5. A job that has not begun there, where the first executor says so ([`JobHandle::is_waiting`]),
+///    does not count against it. It is waited for as long as any other, then done here. Where
+///    writers are about to stop, relief is done here after [`Patience::begin_max`]. That time
+///    counts from when relief of this database last kept the first executor as busy as it can be
+///    ([`Patience::end_within`]). A job that begins has its whole time from then on. Its waits for
+///    syncs, where they are reported ([`JobHandle::is_syncing`]), do not count, up to
+///    [`Patience::sync_max`], unless an attempt has failed there.
+/// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]).
+///    Where the results differ, this process's is the job's, and the first executor is doubted.
+/// 7. A job that waits there is taken back if idle processors of this process are expected to end
+///    it sooner ([`with_idle`](Self::with_idle)). A job that then takes too long is given to the
+///    first executor again.
 ///
-/// 5. A job that nobody there has begun, where the first executor says so ([`JobHandle::is_waiting`]), says nothing of it: it is waited for as long as any other
-///    and done here then, and relief after [`Patience::begin_max`] where writers are about to stop, counted from when relief of this database last kept
-///    the first executor as busy as it can be ([`Patience::end_within`]). Once it is begun it has its whole time, and what it
-///    waits for syncs, where that is said ([`JobHandle::is_syncing`]), does not count, up to [`Patience::sync_max`], unless an attempt has failed there.
-/// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]). Where something else comes of it, that is the job's result,
-///    and the first executor is doubted.
-/// 7. What waits there and is expected to be done sooner on processors of this process that idle ([`with_idle`](Self::with_idle)) is taken
-///    back and done on them. What turns out to take too long is given to the first executor again.
-///
-/// Only the first executor may be unreliable: the answer of the second is the job's, and it MUST NOT run jobs inside
-/// `submit` where [`threads`](Self::threads) made this one. Dropped, it cancels what runs and what is held, and does not wait for it.
+/// Only the first executor may be unreliable: the answer of the second is the job's. The second
+/// MUST NOT run jobs inside `submit` where [`threads`](Self::threads) made this fallback. Dropped,
+/// it cancels what runs and what is held, and does not wait for it.
 #[derive(Debug)]
 pub struct Fallback {
     shared: Arc<Shared>,
@@ -67,7 +76,7 @@ pub struct Fallback {
 struct Shared {
     first: Arc<dyn Executor>,
     second: Arc<dyn Executor>,
-    /// Runs on what nobody else here wants.
+    /// Runs jobs on processors that idle.
     idle: OnceLock<(Arc<dyn Executor>, Arc<dyn Load>)>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
@@ -81,15 +90,15 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Who runs jobs for an executor that does not say.
+/// Names the worker of an executor that does not tell it.
 const ELSEWHERE: &str = "elsewhere";
 
 /// How often cancellations and deadlines are looked at while jobs run.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Fallback {
-    /// Asks `first`, then `second`, about tables on `storage`; one thread of `spawn`'s watches over the jobs, and two look at files. From `seed` it
-    /// is drawn which jobs are done again.
+    /// Asks `first`, then `second`, about tables on `storage`. One thread of `spawn`'s watches over
+    /// the jobs, and two look at files. `seed` draws which jobs are done again.
     ///
     /// # Errors
     /// `Storage` if a thread cannot be started; those that were started end.
@@ -112,7 +121,8 @@ impl Fallback {
         Ok(fallback)
     }
 
-    /// As [`threads`](Self::threads) without a thread: `submit` blocks until the job has its result.
+    /// As [`threads`](Self::threads) without a thread: `submit` blocks until the job has its
+    /// result.
     pub fn inline(
         [first, second]: [Arc<dyn Executor>; 2],
         storage: Arc<dyn Storage>,
@@ -149,9 +159,10 @@ impl Fallback {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Has `idle` do what waits elsewhere and is expected to be done sooner by it, as long as `load` says that processors idle: as many
-    /// jobs at a time as do, and no more than it is wide. It is to run on what nobody else wants of them ([`Priority::Idle`]). Does nothing
-    /// for one without a thread.
+    /// Has `idle` do waiting jobs that it is expected to end sooner than the first executor, while
+    /// `load` says that processors idle. It gets as many at a time as processors idle, and no more
+    /// than its width. It is to run at [`Priority::Idle`]. Does nothing for a fallback without a
+    /// thread.
     #[must_use]
     pub fn with_idle(self, idle: Arc<dyn Executor>, load: Arc<dyn Load>) -> Self {
         let _ours_alone = self.shared.idle.set((idle, load));
@@ -217,7 +228,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the job to whoever should have it now; to the second executor if it is its `turn` there and the first is not asked.
+    /// Gives the job to the executor that should have it now. If the first is not asked and it is
+    /// the job's `turn`, that is the second.
     fn go_on(self: &Arc<Self>, job: Job, is_turn: bool) {
         let now = self.clock.now();
         let (advice, is_over) = {
@@ -284,7 +296,7 @@ impl Shared {
     /// Goes on with a job that the first executor did not do.
     fn do_without(self: &Arc<Self>, job: Job, concern: Concern) {
         match concern {
-            // Nobody there ever will.
+            // No executor there ever will.
             Concern::Need | Concern::Job | Concern::Files | Concern::Queue => self.run_here(job),
             Concern::Service => self.relieve_or_hold(job),
         }
@@ -327,7 +339,7 @@ impl Shared {
         let shared: Weak<Self> = Arc::downgrade(self);
         handle.on_finished(Box::new(move || {
             if let Some(shared) = shared.upgrade() {
-                // Whoever looks has either seen the result or waits by now.
+                // The watching thread has either seen the result or waits by now.
                 drop(shared.lock());
                 shared.changed.notify_all();
             }
@@ -353,8 +365,8 @@ impl Shared {
         }
     }
 
-    /// Waits for jobs that have ended or are late, or for the result of `own`, which another thread may have taken and
-    /// given its result meanwhile; `None` once nothing runs and nothing will.
+    /// Waits for jobs that have ended or are late, or for the result of `own`, which another thread
+    /// may have taken and finished meanwhile. `None` once nothing runs and nothing will.
     fn ready(&self, own: Option<&JobHandle>) -> Option<Vec<Ready>> {
         let mut state = self.lock();
         loop {
@@ -386,7 +398,7 @@ impl Shared {
         }
     }
 
-    /// Gives a job that has ended or is late its result, or to whoever is to do it then.
+    /// Gives a job that has ended or is late its result, or hands it to the next executor.
     fn settle(self: &Arc<Self>, running: Running) {
         let Running { mut job, handle, begun, place, is_cancelled } = running;
         let result = handle.poll();
@@ -428,7 +440,7 @@ impl Shared {
                 (Cause::of(error.kind), Concern::of(error.kind), format!("it failed: {error}"))
             }
             None if handle.is_waiting() => {
-                // One that was tried in vain waits to be tried again.
+                // A job that was tried in vain waits to be tried again.
                 let cause = handle.trouble().map_or(Cause::Unbegun, |_| Cause::Failed);
                 (cause, Concern::Queue, late("nobody began it"))
             }
@@ -488,7 +500,8 @@ impl Drop for Fallback {
     }
 }
 
-/// Hands `spec` to `executor`, whose mistake is this job's alone: whoever watches over all jobs goes on.
+/// Hands `spec` to `executor`. A panic there fails this job alone: the thread that watches over all
+/// jobs goes on.
 fn submit(executor: &dyn Executor, spec: JobSpec) -> Result<JobHandle> {
     caught("taking the job", || executor.submit(spec))
 }

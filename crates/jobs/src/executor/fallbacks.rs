@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::cause::Cause;
 
-/// Jobs that were not done where they should have been, and those that wait.
+/// Jobs that were not done where they should have been, and jobs that wait.
 #[derive(Debug, Default)]
 pub struct Fallbacks {
     /// By [`Cause`].
@@ -22,7 +22,8 @@ pub struct Fallbacks {
 }
 
 impl Fallbacks {
-    /// Jobs done here instead, those included for which nobody else was asked so shortly after a failure.
+    /// Jobs done here instead, those included for which the first executor was not asked so shortly
+    /// after a failure.
     pub fn count(&self) -> u64 {
         self.by_cause().iter().map(|(_, count)| count).sum()
     }
@@ -32,33 +33,38 @@ impl Fallbacks {
         Cause::ALL.map(|cause| (cause, self.counts[cause as usize].load(Ordering::Relaxed)))
     }
 
-    /// Why the latest job that was asked of the first executor was not done there; `None` = that never happened.
+    /// Why the latest job that was asked of the first executor was not done there; `None` = that
+    /// never happened.
     pub fn reason(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Bulk jobs that wait now, for the first executor to come back or for their turn here, and bytes of their inputs.
+    /// Bulk jobs that wait now, for the first executor to come back or for their turn here, and
+    /// bytes of their inputs.
     pub fn held(&self) -> (u64, u64) {
         (self.held_count.load(Ordering::Relaxed), self.held_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the first executor is asked no more than to find out whether it can be relied on again; see [`reason`](Self::reason).
+    /// Whether the first executor is asked no more than to find out whether it can be relied on
+    /// again; see [`reason`](Self::reason).
     pub fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
     }
 
-    /// Compactions without a result that take nobody's time elsewhere: they are done here, or what came of them is looked at. Not those that are done
-    /// here since nobody there began them in time: another in their place would wait as well.
+    /// Compactions without a result that occupy no executor elsewhere: they are done here, or their
+    /// results are looked at. Jobs that are here because none there began them in time do not
+    /// count: another in their place would wait as well.
     pub fn here(&self) -> u64 {
         self.here.load(Ordering::Relaxed)
     }
 
-    /// Jobs that were done elsewhere and again here, and those of them where something else came of it.
+    /// Jobs that were done elsewhere and again here, and how many of them came to another result.
     pub fn reexecuted(&self) -> (u64, u64) {
         (self.reexecuted_count.load(Ordering::Relaxed), self.differed_count.load(Ordering::Relaxed))
     }
 
-    /// Jobs that waited elsewhere and were done on idle processors here, and those that went there again since they took too long here.
+    /// Jobs that waited elsewhere and were done on idle processors here, and jobs that were given
+    /// back as too slow.
     pub fn idle(&self) -> (u64, u64) {
         (self.idle_count.load(Ordering::Relaxed), self.late_count.load(Ordering::Relaxed))
     }

@@ -86,19 +86,20 @@ impl JobHandle {
         self.shared.lock().ran.clone()
     }
 
-    /// Whether the executor has said that nobody there has begun it yet. Of one that does not say, `false`.
+    /// Whether the executor has said that the job has not begun yet; `false` where it does not say.
     pub fn is_waiting(&self) -> bool {
         // No ordering: it decides only how long the job is waited for.
         self.shared.is_waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether the executor has said that whoever has it waits for what was written to become durable. Of one that does not say, `false`.
+    /// Whether the executor has said that the job waits for its output to become durable; `false`
+    /// where it does not say.
     pub fn is_syncing(&self) -> bool {
         // No ordering: as above.
         self.shared.is_syncing.load(Ordering::Relaxed)
     }
 
-    /// Entries that it, a compaction, has gone over so far, where its executor says so; of one that does not say, 0.
+    /// Entries that a compaction has gone over so far; 0 where the executor does not say.
     pub fn passed_count(&self) -> u64 {
         self.shared.control.passed_count()
     }
@@ -108,13 +109,14 @@ impl JobHandle {
         self.shared.lock().trouble.clone()
     }
 
-    /// Asks the job to stop; its result is then `Cancelled`, unless it is done already. Does not wait.
+    /// Asks the job to stop; its result is then `Cancelled`, unless it is done already. Does not
+    /// wait.
     pub fn cancel(&self) {
         self.shared.control.cancel();
     }
 
-    /// Calls `callback` once there is a result: on the executor's thread, or here and now if there is one already.
-    /// It MUST NOT block.
+    /// Calls `callback` once there is a result: on the executor's thread, or here and now if there
+    /// is one already. It MUST NOT block.
     pub fn on_finished(&self, callback: Box<dyn FnOnce() + Send>) {
         let mut state = self.shared.lock();
         if state.result.is_none() {
@@ -132,12 +134,12 @@ impl Finisher {
         &self.shared.control
     }
 
-    /// Says whether the job still waits for somebody to begin it.
+    /// Says whether the job still waits to begin.
     pub fn set_waiting(&self, is_waiting: bool) {
         self.shared.is_waiting.store(is_waiting, Ordering::Relaxed);
     }
 
-    /// Says whether whoever has the job waits for what was written to become durable.
+    /// Says whether the job waits for its output to become durable.
     pub fn set_syncing(&self, is_syncing: bool) {
         self.shared.is_syncing.store(is_syncing, Ordering::Relaxed);
     }
@@ -147,7 +149,7 @@ impl Finisher {
         self.shared.lock().trouble = Some(why);
     }
 
-    /// Gives the job its result: wakes who waits and calls the callbacks, on this thread.
+    /// Gives the job its result: wakes waiting threads and calls the callbacks, on this thread.
     pub fn finish(self, result: Result<JobResult>) {
         self.answer(result, None);
     }

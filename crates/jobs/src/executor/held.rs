@@ -1,11 +1,12 @@
-//! Whose turn it is of the bulk jobs that are held while nobody else does them.
+//! Which held bulk job may begin here while no other executor does them.
 
 use std::time::Duration;
 
 use super::fallback::Job;
 use super::trust::{Patience, time_of};
 
-/// A bucket of bytes that fills with time and holds one job: it may be overdrawn by any, and the next one waits until that is made up for.
+/// A bucket of bytes that fills with time and holds one job. Any job may overdraw it, and the next
+/// one waits until that is made up for.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     /// When the next job may begin.
@@ -20,7 +21,8 @@ impl Turn {
         self.stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
     }
 
-    /// Whether `job` is to be held no longer: there is room in the bucket, it has waited for too long, or writers are about to stop.
+    /// Whether `job` is held no longer: there is room in the bucket, it has waited for too long, or
+    /// writers are about to stop.
     pub(super) fn is_come(&self, job: &Job, now: Duration, patience: &Patience) -> bool {
         let is_late = job.held_since.is_some_and(|since| now.saturating_sub(since) >= patience.wait_max);
         now >= self.free_at || is_late || self.is_stall_near(now, patience)

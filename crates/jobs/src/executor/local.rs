@@ -15,12 +15,14 @@ use crate::run::run;
 use crate::spec::JobSpec;
 use crate::write::table_form;
 
-/// Runs jobs with [`run`], those first that writers wait for and then the oldest, on its own threads or on the submitter's.
+/// Runs jobs with [`run`] on its own threads or on the submitter's: first jobs that writers wait
+/// for, then the oldest.
 ///
-/// A job that panics, by an operator or a mistake of ours, has failed as `Panicked`; its thread goes on with the next.
+/// A job that panics, by an operator or a mistake in Firn, has failed as `Panicked`; its thread
+/// goes on with the next.
 ///
-/// Dropped, it lets running jobs end as cancelled and answers `Cancelled` for waiting ones; it does not wait for
-/// its threads.
+/// Dropped, it lets running jobs end as cancelled and answers `Cancelled` for waiting ones; it does
+/// not wait for its threads.
 #[derive(Debug)]
 pub struct Local {
     shared: Arc<Shared>,
@@ -63,7 +65,7 @@ impl Local {
         Self::start(storage, semantics, (spawn, Priority::Background), threads)
     }
 
-    /// As [`threads`](Self::threads), on what nobody else wants of the processors.
+    /// As [`threads`](Self::threads), at [`Priority::Idle`].
     ///
     /// # Errors
     /// As there.

@@ -6,31 +6,36 @@ use std::time::Duration;
 use crate::error::ErrorKind;
 use crate::spec::JobSpec;
 
-/// How long jobs may take elsewhere before they are done here, how much is done here while nobody there can be relied on, and how much of what others
-/// did is done again.
+/// How long jobs may take elsewhere before they are done here, how much is done here while no
+/// executor there is relied on, and how much of their work is done again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// For a job of any size. Default 30 s.
     pub least: Duration,
-    /// So many bytes of inputs get a second more, of the job and of those that were given away before it. Default 4 MiB.
+    /// So many bytes of inputs get a second more: of the job, and of jobs that were given away
+    /// before it. Default 4 MiB.
     pub bytes_per_second: u64,
-    /// So long a job may wait for syncs there beside that, where it is said that it does; relief none of it where writers will stop within
-    /// [`stall_near`](Self::stall_near). Default 300 s.
+    /// The longest wait for syncs there beside that, where it is reported. Relief gets none of it
+    /// where writers will stop within [`stall_near`](Self::stall_near). Default 300 s.
     pub sync_max: Duration,
-    /// What was answered may be looked at for so long, and by [`bytes_per_second`](Self::bytes_per_second) longer, before the job is done
-    /// here: a place without limits may never answer. Default 300 s.
+    /// The longest look at an answer, plus the time that
+    /// [`bytes_per_second`](Self::bytes_per_second) allows; then the job is done here. A place
+    /// without limits may never answer. Default 300 s.
     pub check_max: Duration,
-    /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default 16 MiB.
+    /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default
+    /// 16 MiB.
     pub bulk_bytes_per_second: u64,
     /// The longest that a bulk job waits for that, or for others to come back. Default 60 s.
     pub wait_max: Duration,
     /// Where writers will stop within so long, no bulk job waits. Default 10 s.
     pub stall_near: Duration,
-    /// Then relief that nobody elsewhere has begun for so long is done here, where that is said; counted from when as many jobs as run there at a
-    /// time were relief of the same database, each expected to end soon ([`end_within`](Self::end_within)). Default 1 s.
+    /// Where writers will stop so soon, relief that has not begun elsewhere for so long is done
+    /// here, if that is reported. It counts from when all jobs that run there at a time were relief
+    /// of the same database, each expected to end soon ([`end_within`](Self::end_within)). Default
+    /// 1 s.
     pub begin_max: Duration,
-    /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for each; none while writers will stop
-    /// within [`stall_near`](Self::stall_near). Default 0.01.
+    /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for
+    /// each. None while writers will stop within [`stall_near`](Self::stall_near). Default 0.01.
     pub reexecuted_share: f64,
 }
 
@@ -56,14 +61,16 @@ impl Patience {
         self.least.saturating_add(time_of(bytes, self.bytes_per_second))
     }
 
-    /// How long relief that somebody elsewhere has begun is expected to end soon: for twice as long as such a job takes, if that is known,
-    /// [`begin_max`](Self::begin_max) at least and [`stall_near`](Self::stall_near) at most.
+    /// How long relief that has begun elsewhere is expected to end soon: for twice as long as such
+    /// a job takes, if that is known. At least [`begin_max`](Self::begin_max), and at most
+    /// [`stall_near`](Self::stall_near).
     pub fn end_within(&self, takes: Option<Duration>) -> Duration {
         let twice = takes.map_or(Duration::ZERO, |takes| takes.saturating_mul(2));
         twice.max(self.begin_max).min(self.stall_near)
     }
 
-    /// To look at what came of jobs that read `bytes`, all that are looked at together: each may wait for the others.
+    /// To look at what came of jobs that read `bytes`, all that are looked at together: each may
+    /// wait for the others.
     pub(super) fn check_limit(&self, bytes: u64) -> Duration {
         self.check_max.saturating_add(time_of(bytes, self.bytes_per_second))
     }
@@ -74,16 +81,16 @@ pub(super) fn time_of(bytes: u64, bytes_per_second: u64) -> Duration {
     Duration::from_millis(bytes.saturating_mul(1000) / bytes_per_second.max(1))
 }
 
-/// Whom a failure says something about.
+/// What a failure says something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Concern {
     /// The executor lacks what jobs like this one need.
     Need,
     /// This job, and no other.
     Job,
-    /// The job's files, and nobody who reads them.
+    /// The job's files, and no executor that reads them.
     Files,
-    /// How much others have to do there: nobody began it in time.
+    /// How much others have to do there: the job was not begun in time.
     Queue,
     /// Every job: the executor is not there, or cannot be relied on.
     Service,
@@ -114,18 +121,19 @@ pub(super) enum Advice {
     Wait,
 }
 
-/// Whether an executor is worth asking, for any job and for those that need the same.
+/// Whether an executor is worth asking, for any job and for jobs with the same needs.
 ///
-/// 1. After a failure that concerns every job it is doubted, and asked nothing for a pause. Then one job at a time finds out whether it is back,
-///    and it is believed to be after [`BACK_AFTER`] that went well. Each further failure doubles the pause; each success takes one of
-///    them back, so that one that comes and goes is left alone for longer and longer.
+/// 1. After a failure that concerns every job it is doubted, and asked nothing for a pause. Then
+///    one job at a time finds out whether it is back, and it is believed to be after [`BACK_AFTER`]
+///    that went well. Each further failure doubles the pause, and each success takes one doubling
+///    back: an executor that comes and goes is left alone for longer and longer.
 /// 2. What it lacks says nothing of jobs that need something else.
 /// 3. What fails while it is not asked anyway belongs to the same outage, and counts once.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     pause: Pause,
     is_doubted: bool,
-    /// Whether somebody is finding out.
+    /// Whether a job is on its way to find out.
     is_probed: bool,
     /// Jobs that went well since it is doubted.
     successes: u32,
@@ -137,7 +145,7 @@ pub(super) struct Trust {
 /// What makes jobs alike: whether they are collections, and the names that they need.
 type Need = (bool, BTreeSet<String>);
 
-/// Failures, and the moment before which nobody is asked.
+/// Failures, and the moment before which the executor is not asked.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
     failures: u32,
@@ -156,7 +164,7 @@ const BACK_AFTER: u32 = 2;
 /// So many jobs in a row that fail, each for a reason of its own, say something of the executor.
 const ODD_MAX: u32 = 4;
 
-/// Needs that are remembered; of more the one that is asked for again first is forgotten.
+/// Needs that are remembered; of more, the need with the earliest retry is forgotten.
 const LACKING_MAX: usize = 64;
 
 impl Pause {
@@ -164,7 +172,8 @@ impl Pause {
         now < self.retry_at
     }
 
-    /// It failed at the moment `now`, after it was waited for `waited`: at least as long goes by without it.
+    /// It failed at the moment `now`, after it was waited for `waited`: at least as long goes by
+    /// without it.
     fn fail(&mut self, now: Duration, waited: Duration) {
         let pause = PAUSE_MIN.saturating_mul(1 << self.failures.min(20)).min(PAUSE_MAX).max(waited);
         self.failures = self.failures.saturating_add(1);
@@ -230,7 +239,7 @@ impl Trust {
                     self.doubt(now, waited);
                 }
             }
-            // Whoever does the jobs of many is no worse for a queue.
+            // An executor that serves many databases is no worse for a queue.
             Concern::Files | Concern::Queue => {}
             Concern::Service => self.doubt(now, waited),
         }

@@ -22,9 +22,10 @@ const SEND_MAX: Duration = Duration::from_secs(5);
 
 /// Runs jobs in a worker process on this machine, which reaches the database's directory itself.
 ///
-/// Connects when a job comes and there is no connection. A worker that is not there, that goes, or that does not read
-/// for five seconds is `Unavailable`; so is one that does not work for this database, with what it said. It is tried again with the
-/// next job. Dropped, it ends the connection, whereupon the worker stops what it does for it.
+/// Connects when a job comes and there is no connection. A worker that is not there, that goes, or
+/// that does not read for five seconds is `Unavailable`. So is a worker that does not work for this
+/// database, with what it said. It is tried again with the next job. Dropped, the executor ends the
+/// connection, whereupon the worker stops its jobs.
 #[derive(Debug)]
 pub struct Socket {
     shared: Arc<Shared>,
@@ -59,8 +60,9 @@ struct Away {
 }
 
 impl Socket {
-    /// An executor that asks whoever listens at `socket` to work on files in `directory`; a thread of `spawn`'s waits for
-    /// answers while there is a connection. Does not connect yet, and the directory may be made later.
+    /// An executor that asks the worker listening at `socket` to work on files in `directory`. A
+    /// thread of `spawn`'s waits for answers while there is a connection. Does not connect yet, and
+    /// the directory may be made later.
     ///
     /// # Errors
     /// `Invalid` if the directory has no name from the root on.
@@ -146,7 +148,7 @@ impl Shared {
         end(lost, why);
     }
 
-    /// Passes cancellations on; whether the connection is still the one that is talked over.
+    /// Passes cancellations on; whether `stream` is still the executor's connection.
     fn cancel_asked(&self, stream: &Arc<UnixStream>) -> bool {
         let mut state = self.lock();
         let connection = state.connection.as_mut().filter(|known| Arc::ptr_eq(&known.stream, stream));
@@ -162,7 +164,8 @@ impl Shared {
     }
 }
 
-/// The reading thread's life: until the connection ends, or nobody wants it any more.
+/// The reading thread's life: until the connection ends, or the executor has dropped or replaced
+/// it.
 fn read(shared: &Weak<Shared>, stream: &Arc<UnixStream>) {
     let mut incoming = Incoming::default();
     loop {
@@ -192,7 +195,7 @@ fn read(shared: &Weak<Shared>, stream: &Arc<UnixStream>) {
 /// Ends a talk; its jobs are told `why`.
 fn end(connection: Option<Connection>, why: &Error) {
     let Some(connection) = connection else { return };
-    // Whoever is gone already cannot be told.
+    // A worker that is gone already cannot be told.
     let _told = connection.stream.shutdown(std::net::Shutdown::Both);
     connection.jobs.into_values().for_each(|away| away.finisher.finish(Err(why.clone())));
 }

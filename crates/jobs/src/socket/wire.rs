@@ -7,13 +7,14 @@
 //!      5    8  number   u64 LE, the job's; of a hello, the version of these messages
 //!     13       body     hello: the directory; job: the spec; done: the result; failed: a byte for the kind, then a text
 //! ```
-//! Jobs' numbers begin at 1: what has failed with the number 0 is the hello, and with it the talk. A database that does not know
-//! that sees the talk end.
+//! Jobs' numbers begin at 1: what has failed with the number 0 is the hello, and with it the talk.
+//! A database that does not know number 0 sees the talk end.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// Version of the messages. Both sides are of one program, but one may have been started long before the other.
+/// Version of the messages. Both sides are of one program, but one may have been started long
+/// before the other.
 pub(super) const VERSION: u64 = 3;
 /// The number of a hello that has failed.
 pub(super) const HELLO: u64 = 0;
@@ -43,7 +44,8 @@ impl Message {
         }
     }
 
-    /// Writes it; blocks while the other side does not read, as long as the stream's timeout allows.
+    /// Writes it; blocks while the other side does not read, as long as the stream's timeout
+    /// allows.
     pub(super) fn send(&self, mut stream: &UnixStream) -> std::io::Result<()> {
         let (tag, number, body) = self.parts();
         let kind = if let Self::Failed { kind, .. } = self { vec![*kind] } else { Vec::new() };

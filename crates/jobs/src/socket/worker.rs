@@ -22,17 +22,19 @@ use crate::spec::{JobResult, JobSpec};
 /// How long a database may leave an answer unread.
 const SEND_MAX: Duration = Duration::from_secs(5);
 
-/// How long nobody is let in after that failed: descriptors are short, as a rule.
+/// How long no connection is accepted after that failed: descriptors are short, as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Tells people, in one line, what a worker does not do and why.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Serves whoever connects to `listener`, each on `threads` threads of `spawn`'s, for ever.
+/// Serves each connection to `listener` on `threads` threads of `spawn`'s, for ever.
 ///
-/// Each connection names a database's directory on this machine; jobs read named files there and make others under names that
-/// no file has, new ones or of value segments that they were given to be written over. It takes no lock: the database that asks holds it. When a connection ends, its jobs are cancelled.
-/// A database that is not served hears why, and so does `tell`. Where nobody can be let in it is tried again, ten times a second by `clock`.
+/// Each connection names a database's directory on this machine. Jobs read named files there and
+/// make others under names that no file has: new ones, or value segments given to be written over.
+/// It takes no lock: the database that asks holds it. When a connection ends, its jobs are
+/// cancelled. A database that is not served hears why, and so does `tell`. Where no connection can
+/// be accepted it is tried again, ten times a second by `clock`.
 pub fn serve(
     listener: &UnixListener,
     semantics: &Arc<Semantics>,
@@ -57,7 +59,7 @@ pub fn serve(
         is_short = false;
         let (semantics, spawn_jobs, told) = (Arc::clone(semantics), Arc::clone(spawn), Arc::clone(tell));
         let talk = Box::new(move || talk(&Arc::new(stream), &semantics, threads, &*spawn_jobs, &told));
-        // Whoever cannot be served sees the connection end.
+        // A database that cannot be served sees the connection end.
         if let Err(error) = spawn.spawn("firn-worker-talk".to_owned(), Priority::Normal, talk) {
             tell(&format!("a database is not served: {error}"));
         }
@@ -79,7 +81,7 @@ impl Answers {
             Err(error) => Message::Failed { number, kind: error.kind as u8, message: error.to_string() },
         };
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever is gone cannot be told.
+        // A database that is gone cannot be told.
         let _told = message.send(&self.stream);
     }
 }
@@ -164,10 +166,11 @@ fn begin(
         .map_err(|error| unavailable(format!("the worker has no threads for jobs: {error}")))
 }
 
-/// Says why nothing is done, and ends once the database has: where its next message finds nobody, it would hear that instead.
+/// Says why nothing is done, and ends once the database has. Closing earlier would fail its next
+/// message, and hide the reason.
 fn refuse(mut stream: &UnixStream, why: &Error) {
     let message = Message::Failed { number: HELLO, kind: why.kind as u8, message: why.to_string() };
-    // Whoever is gone cannot be told.
+    // A database that is gone cannot be told.
     let _told = message.send(stream).and_then(|()| stream.shutdown(Shutdown::Write));
     let _limited = stream.set_read_timeout(Some(SEND_MAX));
     let mut piece = [0; 4096];

@@ -8,8 +8,8 @@ use super::is_segment_of;
 use crate::collect::{CollectResult, CollectSpec, check_name, header_of, read_redirects, redirects};
 use crate::error::{Error, ErrorKind, Result};
 
-/// [`verify`](super::verify) for collections: as many values as lived, in a segment of the number and the name that were asked
-/// for, with redirects in it for whoever may need one.
+/// [`verify`](super::verify) for collections: as many values as lived, in a segment of the number
+/// and the name that were asked for. Its redirects are in rising order and lie inside it.
 ///
 /// # Errors
 /// `NotConserved`, or `Invalid` with what is wrong.
@@ -46,7 +46,7 @@ pub fn verify_collect(spec: &CollectSpec, result: &CollectResult) -> Result<()> 
     Ok(())
 }
 
-/// Reads the output: each of its values is whole, and the one that whoever refers to it expects.
+/// Reads the output: each of its values is whole, and is the one that references to it expect.
 pub(super) fn verify_values(storage: &dyn Storage, spec: &CollectSpec, result: &CollectResult) -> Result<()> {
     let Some(meta) = &result.segment else { return Ok(()) };
     let expected = redirects(spec, storage)?;

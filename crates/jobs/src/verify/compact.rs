@@ -56,7 +56,7 @@ pub fn verify_compact(spec: &CompactSpec, result: &CompactResult) -> Result<()> 
     }
 }
 
-/// Whether the segment of values that left the tree is one that was asked for.
+/// Whether the segment of values that left the tree is the one that the spec asks for.
 fn check_segment(spec: &CompactSpec, result: &CompactResult) -> Result<()> {
     let Some(segment) = &result.values else { return Ok(()) };
     let wanted = spec.values.as_ref().and_then(|values| values.output);
@@ -72,8 +72,8 @@ fn check_segment(spec: &CompactSpec, result: &CompactResult) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, format!("output {}: {what}", segment.file)))
 }
 
-/// Whether the table keeps inside the range and between splits; its greatest key may be the (excluded) end of a
-/// range tombstone.
+/// Whether the table keeps inside the range and between splits; its greatest key may be the
+/// (excluded) end of a range tombstone.
 fn check_bounds(spec: &CompactSpec, table: &TableMeta) -> std::result::Result<(), &'static str> {
     let KeyRange { start, end } = &spec.range;
     let reaches = |bound: &Vec<u8>| {
@@ -88,8 +88,8 @@ fn check_bounds(spec: &CompactSpec, table: &TableMeta) -> std::result::Result<()
     Ok(())
 }
 
-/// Checks several jobs over neighbouring ranges of the same inputs together: each by itself, and that they read
-/// all that the inputs hold.
+/// Checks several jobs over neighbouring ranges of the same inputs together: each by itself, and
+/// that they read all that the inputs hold.
 ///
 /// # Errors
 /// As for [`verify_compact`].
@@ -106,8 +106,8 @@ pub fn verify_all(jobs: &[(CompactSpec, CompactResult)]) -> Result<()> {
     sums.check_inputs(inputs)
 }
 
-/// Opens every output: footers, indexes and filters are what the result says and have the form that was asked for, and so is the
-/// segment of values that left the tree, each of whose records is whole.
+/// Opens every output: footers, indexes and filters are what the result says and have the form that
+/// was asked for. Each record of the segment of values that left the tree is whole.
 pub(super) fn verify_outputs(
     storage: &dyn Storage,
     spec: &CompactSpec,
@@ -132,7 +132,8 @@ pub(super) fn verify_outputs(
     Ok(())
 }
 
-/// Whether the table was made as it was asked for: one without filters would be read right, and slowly for as long as it lives.
+/// Whether the table was made as it was asked for: one without filters would be read right, and
+/// slowly for as long as it lives.
 fn check_form(form: &OutputForm, table: &TableReader) -> Result<()> {
     let found = table.properties();
     let has_filter = table.footer().filter.bytes > 0;

@@ -13,8 +13,9 @@ use super::other_kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{CompactResult, JobResult};
 
-/// Checks that two results of one job hold the same: the same sums of every class, from which it follows that what outputs of results
-/// that [`verify`](super::verify) accepts say of their contents is the same. Builds that cut or compress otherwise may have other bytes. Looks at values alone, and
+/// Checks that two results of one job hold the same, by the sums of every class. Of results that
+/// [`verify`](super::verify) accepts it follows that their outputs' descriptions of contents agree
+/// too. Builds that cut or compress otherwise may have other bytes. Looks at values alone, and
 /// opens no file.
 ///
 /// # Errors
@@ -47,8 +48,9 @@ fn same_compact(one: &CompactResult, other: &CompactResult) -> Result<()> {
     differ("values", &ordinals(one), &ordinals(other))
 }
 
-/// Reads the outputs of `result` and checks what their accounts do not tell: blocks of tables hold what their footers say, and each value that
-/// was collected is the same as in `other`, by the checksums that it is known by. Blocks while they are read.
+/// Reads the outputs of `result` and checks what their descriptions do not tell. Blocks of tables
+/// hold what their footers say. Each collected value is the same as in `other`, by the checksum
+/// that identifies it. Blocks while they are read.
 ///
 /// # Errors
 /// `Storage`, with the first fault; `NotConserved` with what differs.
@@ -72,7 +74,8 @@ fn read_tables(storage: &dyn Storage, result: &CompactResult) -> Result<()> {
     Ok(())
 }
 
-/// A value under another checksum is whole too: what tells it from the right one is the checksum of its head, of which references have half.
+/// A value with another checksum can be whole too. What tells it from the right one is the checksum
+/// of its head, half of which is in references.
 fn same_values(storage: &dyn Storage, one: &ValueSegmentMeta, other: &ValueSegmentMeta) -> Result<()> {
     let segments = [ValueSegment::open(storage, one, false)?, ValueSegment::open(storage, other, false)?];
     let [mut ones, mut others] = segments.each_ref().map(RecordReader::new);

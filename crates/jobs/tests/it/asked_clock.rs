@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use firn_storage::{Clock, ManualClock};
 
-/// Counts how often the thread that watches over jobs asks it: once as it looks, and as it goes on with what it found.
+/// Counts how often the thread that watches over jobs asks it: once as it looks, and as it goes on
+/// with what it found.
 #[derive(Debug)]
 pub(crate) struct AskedClock {
     time: ManualClock,

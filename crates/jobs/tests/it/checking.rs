@@ -1,4 +1,5 @@
-//! What others answered is looked at, and what they left is removed, while nobody waits for the place.
+//! What others answered is looked at, and what they left is removed, while no other thread waits
+//! for the place.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use firn_storage::{Clock, Storage};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};
 
-/// A clock on which whoever sleeps does so until the gate is opened.
+/// A clock on which each sleeping thread waits until the gate is opened.
 #[derive(Debug, Default)]
 struct Gate {
     /// Whether it is open, and how many have come to it.
@@ -77,7 +78,7 @@ impl Gated {
         self.fallback.submit(self.scene.spec(stem)).unwrap()
     }
 
-    /// A job whose answer is being looked at, and stays so.
+    /// A job whose answer is being looked at, and whose look does not end.
     fn submit_held(&self, stem: &str) -> JobHandle {
         self.hold(Operation::OpenRead, &format!("{stem}-*"));
         let before = self.gate.waiting();
@@ -141,7 +142,7 @@ fn a_job_that_nobody_wants_any_more_is_answered_while_it_is_looked_at() {
 #[test]
 fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
     let gated = Gated::new(PATIENCE);
-    // As many as there are threads that look, and one that waits for them.
+    // As many jobs as there are threads that look, and one job more that waits for them.
     let mut held = vec![gated.submit_held("one"), gated.submit_held("two")];
     gated.hold(Operation::OpenRead, "three-e*");
     held.push(gated.submit("three"));

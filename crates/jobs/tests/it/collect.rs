@@ -91,7 +91,7 @@ fn an_output_with_any_bit_flipped_is_not_believed() {
         wrong[at] ^= 1 << (at % 8);
         values.storage.remove(&meta.file).unwrap();
         values.storage.publish(&meta.file, &wrong).unwrap();
-        // Nobody reads the zeros between records.
+        // No check reads the zeros between records.
         let is_believed = verify_files(&*values.storage, &spec, &result).is_ok();
         assert_eq!(is_believed, padding.contains(&at), "byte {at} of {}", right.len());
     }

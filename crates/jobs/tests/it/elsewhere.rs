@@ -35,7 +35,7 @@ pub(crate) enum Way {
     Refuse,
     /// It panics as it is asked, whatever for.
     Panic,
-    /// Nobody is there.
+    /// No executor is there.
     Away,
     /// Filters of compactions are lacking.
     Lack,
@@ -65,12 +65,12 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// One that works on `storage`.
+    /// An executor that works on `storage`.
     pub(crate) fn new(storage: &Arc<dyn Storage>, way: Way) -> Arc<Self> {
         Self::of_width(storage, way, 5)
     }
 
-    /// One that says that it does `width` jobs at a time, or does not say.
+    /// An executor that says that it does `width` jobs at a time, or does not say.
     pub(crate) fn of_width(
         storage: &Arc<dyn Storage>,
         way: Way,
@@ -177,7 +177,7 @@ pub(crate) fn answer(handle: &JobHandle) -> firn_jobs::Result<JobResult> {
     handle.wait()
 }
 
-/// A world, an executor that goes its way, and a fallback around it to one that does what it should.
+/// A world, an executor that goes its way, and a fallback around it and a faultless second one.
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) storage: Arc<dyn Storage>,
@@ -210,10 +210,12 @@ impl Scene {
         Fallback::threads([first, Arc::new(second)], storage, clock, patience, 1, &self.spawn).unwrap()
     }
 
-    /// Waits until the thread that watches over jobs has looked from now on, and has gone on with what it found. It looks only while some job has no answer.
+    /// Waits until the thread that watches over jobs has looked from now on, and has gone on with
+    /// what it found. It looks only while some job has no answer.
     pub(crate) fn let_it_look(&self) {
         let pause = |ms| SystemClock::new().sleep(Duration::from_millis(ms));
-        // It may be going on with something now. From one look to the next that finds nothing new are 20 ms.
+        // It may be going on with something now. From one look to the next that finds nothing new
+        // are 20 ms.
         for _ in 0..3 {
             let before = self.clock.asked_count();
             until("a look", || {
@@ -236,7 +238,8 @@ impl Scene {
         self.leaves(stem, &names);
     }
 
-    /// Nothing but the files called `names` is left by the job called `stem` soon: whoever answers does not wait for what removes the rest.
+    /// Nothing but the files called `names` is left by the job called `stem` soon: the answer does
+    /// not wait for the removal of the rest.
     pub(crate) fn leaves(&self, stem: &str, names: &[String]) {
         until(&format!("nothing but {names:?} of {stem}"), || self.files(stem) == names);
     }

@@ -264,7 +264,7 @@ fn threads_that_submit_at_once_without_a_watcher_each_get_their_answer() {
     let scene = Arc::new(Scene::new(Way::Serve));
     let fallback = Arc::new(scene.fallback(true));
     let (sender, done) = std::sync::mpsc::channel();
-    // Together in each round: nobody submits later and wakes who was forgotten.
+    // Together in each round: no later submission wakes a thread that was forgotten.
     let together = Arc::new(std::sync::Barrier::new(4));
     for thread in 0..4 {
         let (scene, fallback, sender) = (Arc::clone(&scene), Arc::clone(&fallback), sender.clone());
@@ -272,7 +272,8 @@ fn threads_that_submit_at_once_without_a_watcher_each_get_their_answer() {
         let submits = move || {
             for round in 0..ROUNDS {
                 together.wait();
-                // Whoever takes another's finished job gives it its answer; that one must notice.
+                // The thread that takes another's finished job answers it; the waiting thread must
+                // notice.
                 let found = fallback.submit(scene.spec(&format!("job{thread}x{round}"))).unwrap().wait();
                 sender.send(found.is_ok()).unwrap();
             }

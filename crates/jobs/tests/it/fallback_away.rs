@@ -1,4 +1,4 @@
-//! A fallback while nobody else is there, and when they come back.
+//! A fallback while the first executor is away, and when it comes back.
 
 use std::time::Duration;
 
@@ -172,7 +172,8 @@ fn what_concerns_one_job_keeps_no_other_from_those_elsewhere() {
     assert!(merges(&plain), "it needs something else");
     scene.go(Way::Serve);
     assert!(!is_done_here(&fallback.submit(plain).unwrap()));
-    // One that fails by itself is done here at once, bulk as it is, and the next is asked for there.
+    // A job that fails by itself is done here at once, bulk as it is, and the next is asked for
+    // there.
     scene.go(Way::Fail);
     plain = bulk(&scene, "odd");
     assert!(is_done_here(&fallback.submit(plain).unwrap()));

@@ -9,7 +9,7 @@ use firn_storage::Load;
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
 
-/// Nobody is late elsewhere.
+/// No job is late elsewhere.
 const LONG: Patience = Patience { least: Duration::from_secs(3600), ..PATIENCE };
 
 /// One processor, of which so much was taken.
@@ -26,7 +26,8 @@ impl Load for Taken {
     }
 }
 
-/// A worker that does one job at a time and a processor here, both of which answer when they are told to.
+/// A worker that does one job at a time and a processor here, both of which answer when they are
+/// told to.
 struct Both {
     scene: Scene,
     idle: Arc<Elsewhere>,
@@ -69,7 +70,8 @@ impl Both {
         self.fallback.submit(bulk.into()).unwrap()
     }
 
-    /// The worker ends the job that it was given first, which is `handle`'s, and says that it took a second.
+    /// The worker ends the job that it was given first, which is `handle`'s, and says that it took
+    /// a second.
     fn worker_ends(&self, handle: &JobHandle) -> JobResult {
         self.worker_ends_after(Duration::ZERO, handle)
     }
@@ -292,7 +294,8 @@ fn what_has_less_left_here_than_all_of_it_takes_there_stays() {
     until("it is done here", || both.here() == 1);
     both.worker_stops_the_last();
     let gone_over = |entries| both.idle.kept.lock().unwrap()[0].0.control().pass(entries);
-    // After 2.1 seconds 0.9 are left, and all of it would take one there; it has twice as long for them.
+    // After 2.1 seconds 0.9 are left, and all of it would take one there; it has twice as long for
+    // them.
     gone_over(all * 7 / 10);
     both.pass(2_100, 1.0);
     assert!(!both.is_stopped_here());

@@ -61,8 +61,9 @@ fn the_same_spec_makes_the_same_bytes() {
     }
 }
 
-/// Builds that write the same version of specs make the same of them, so that whoever does a job again can compare. Where this fails something of
-/// formats or of a codec is another than it was: it takes the next [`JobSpec::VERSION`], and then these are that one's.
+/// Builds that write the same version of specs make the same bytes of them, so that a job done
+/// again can be compared. Where this fails a format or a codec has changed: take the next
+/// [`JobSpec::VERSION`], with these values for it.
 #[test]
 fn a_version_of_specs_means_these_bytes_of_outputs() {
     let outputs = |compression: Compression| {

@@ -11,7 +11,7 @@ use crate::elsewhere::{PATIENCE, Scene, Way, answer, until};
 fn a_handle_says_who_ran_the_job_and_what_that_took() {
     let scene = Scene::new(Way::Vanish);
     let fallback = scene.fallback_with(false, Patience { least: Duration::from_secs(3600), ..PATIENCE });
-    // One that says what it did, and one that does not.
+    // An executor that says what it did, and an executor that does not.
     let said = Ran { queued: Duration::from_millis(7), ..Ran::by("w1") };
     for (stem, ran) in [("told", Some(said.clone())), ("untold", None)] {
         let begun = scene.clock.now();
@@ -28,7 +28,7 @@ fn a_handle_says_who_ran_the_job_and_what_that_took() {
         let waited = Ran { ran: scene.clock.now() - begun, ..Ran::by("elsewhere") };
         assert_eq!(handle.ran(), Some(ran.unwrap_or(waited)));
     }
-    // Here, after nobody answered elsewhere for some time.
+    // Here, after no answer came from elsewhere for some time.
     let handle = fallback.submit(scene.spec("late")).unwrap();
     until("it is there", || !scene.elsewhere.kept.lock().unwrap().is_empty());
     scene.clock.advance(Duration::from_secs(3601));

@@ -1,4 +1,5 @@
-//! Relief that waits elsewhere while writers are about to stop: for whom it is waited, and for whom not.
+//! Relief that waits elsewhere while writers are about to stop: which jobs before it are waited
+//! for, and which not.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
     assert!(!fallback.fallbacks().is_away());
 }
 
-/// A database whose writers stand still, of which it is known how long its jobs take elsewhere.
+/// A database whose writers stand still, and of which the times of jobs elsewhere are known.
 struct Known {
     scene: Scene,
     fallback: Fallback,
@@ -53,7 +54,8 @@ impl Known {
         self.fallback.submit(self.scene.spec(stem)).unwrap()
     }
 
-    /// Of the jobs that were given away and have not ended, the one with this number is said to wait, or not to.
+    /// Of the jobs that were given away and have not ended, the one with this number is said to
+    /// wait, or not to.
     fn set_waiting(&self, number: usize, is_waiting: bool) {
         self.scene.elsewhere.kept.lock().unwrap()[number].0.set_waiting(is_waiting);
     }
@@ -76,7 +78,7 @@ impl Known {
 
     /// `job` is done here after `to` ms, and not after `from`.
     fn is_done_between(&self, (from, to): (u64, u64), job: &JobHandle, stem: &str) {
-        // Whoever looks may miss a step, and not all.
+        // The watching thread may miss a step, and not all.
         (0..from / 400).for_each(|_| self.pass(400));
         self.pass(from % 400);
         assert!(job.poll().is_none(), "{stem}: before {from} ms");
@@ -99,7 +101,7 @@ fn relief_waits_while_relief_of_the_same_database_runs_wherever_it_may() {
         known.is_done_between((800, 1_050), &waits, "waits");
         known.scene.elsewhere.kept.lock().unwrap().pop();
         running[1..].iter().for_each(|job| known.end_first(job, 3));
-        // Whoever is there has time for one more, and gives it to somebody else.
+        // The workers there have time for one more job, and give it to another database.
         let _begun: Vec<JobHandle> = (1..width).map(|_| known.submit("begun")).collect();
         let last = known.submit("last");
         known.set_waiting(width - 1, true);
@@ -107,7 +109,8 @@ fn relief_waits_while_relief_of_the_same_database_runs_wherever_it_may() {
     }
 }
 
-/// Of two jobs the second one waits for the first, which is `done` something with, and is done here within such a time.
+/// Of two jobs the second one waits for the first, which is `done` something with, and is done here
+/// within such a time.
 fn waits_for(seconds: u64, width: Option<usize>, done: impl FnOnce(&Known, &JobHandle), within: (u64, u64)) {
     let known = Known::new(seconds, width);
     let first = known.submit("first");
@@ -157,7 +160,7 @@ fn relief_waits_for_no_bulk_work() {
 
 #[test]
 fn relief_waits_for_whoever_has_just_ended_relief_of_the_same_database() {
-    // Though nobody said that it was begun.
+    // Though no begin was reported.
     let ended = |known: &Known, first: &JobHandle| {
         known.pass(500);
         known.end_first(first, 3);

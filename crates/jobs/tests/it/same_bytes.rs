@@ -1,4 +1,5 @@
-//! Random collections, done by an executor and by this thread: the same answers, and the same bytes.
+//! Random collections, done by an executor and by this thread: the same answers, and the same
+//! bytes.
 //!
 //! The tests of `cli` include this file, for a worker that is a process.
 
@@ -25,7 +26,7 @@ pub(crate) struct Compared {
     pub(crate) outputs: u64,
     /// Those with values that had survived a collection before.
     pub(crate) again: u64,
-    /// Those that `executor` wrote over a file that nobody needed.
+    /// Outputs that `executor` wrote over a spare file.
     pub(crate) over: u64,
     /// Values by how they are stored: as they are, by LZ4, by Zstd.
     pub(crate) stored: [u64; 3],
@@ -39,8 +40,9 @@ impl Compared {
     }
 }
 
-/// Has `executor`, which reaches `storage`, do [`ROUNDS`] collections of each seed, and does the same here. Whose output is gone on with
-/// is drawn, so that both collect what the other has made.
+/// Has `executor`, which reaches `storage`, do [`ROUNDS`] collections of each seed, and does the
+/// same here. Which of the two outputs is used further is drawn, so that both collect what the
+/// other has made.
 pub(crate) fn compare(storage: &Arc<dyn Storage>, executor: &dyn Executor, seeds: Range<u64>) -> Compared {
     let mut compared = Compared::default();
     for seed in seeds {

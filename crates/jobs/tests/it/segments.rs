@@ -1,4 +1,5 @@
-//! Random value segments on a place, as a manifest would know them, beside a model that knows every value.
+//! Random value segments on a place, as a manifest would know them, beside a model that knows every
+//! value.
 //!
 //! The tests of `cli` include this file: it knows nothing of the tests around it.
 
@@ -135,7 +136,7 @@ impl Values {
         });
         let victims = victims.collect();
         let number = self.number();
-        // Some are gone: nobody counts on them.
+        // Some are gone: no job relies on a spare.
         let spare = if random.u32(0..3) == 0 { None } else { self.spares.pop() };
         CollectSpec { database: DATABASE, number, victims, output_stem: stem.into(), spare }
     }

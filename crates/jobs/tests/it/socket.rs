@@ -1,4 +1,5 @@
-//! Jobs over a socket: the same bytes as here, and workers that are missing, go, hang, or are cancelled.
+//! Jobs over a socket: the same bytes as here, and workers that are missing, go, hang, or are
+//! cancelled.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -81,7 +82,7 @@ fn a_worker_that_is_missing_or_goes_refuses_and_one_that_comes_is_asked() {
     let error = executor.submit(spec.clone()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.to_string().contains("worker.socket"), "{error}");
-    // One that takes the job and goes.
+    // A worker that takes the job and goes.
     let listener = scene.listen();
     let handle = executor.submit(spec.clone()).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
@@ -89,7 +90,7 @@ fn a_worker_that_is_missing_or_goes_refuses_and_one_that_comes_is_asked() {
     assert!(handle.poll().is_none());
     drop(stream);
     assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Unavailable);
-    // One that says what no worker says.
+    // A worker that says what no worker says.
     let handle = executor.submit(spec.clone()).unwrap();
     let (stream, _) = listener.accept().unwrap();
     (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();

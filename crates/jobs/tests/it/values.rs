@@ -1,4 +1,5 @@
-//! Compactions of records whose values lie beside the tree, against the same of records that have them in it.
+//! Compactions of records whose values lie beside the tree, compared with compactions of the same
+//! records with values in it.
 
 use firn_engine::Semantics;
 use firn_format::checksum::xxh3;
@@ -35,11 +36,12 @@ fn inputs_of(tables: &[TableMeta]) -> Vec<JobInput> {
     tables.iter().map(|table| JobInput { table: table.clone(), level: 1, run: 0 }).collect()
 }
 
-/// The inputs of `world` with values of `separate_bytes` and more beside the tables, and nothing else changed.
+/// The inputs of `world` with values of `separate_bytes` and more beside the tables, and nothing
+/// else changed.
 fn separated(world: &World, separate_bytes: u32) -> (Vec<JobInput>, Vec<ValueSource>) {
     let number = SegmentNumber(7);
     let rules = Rules {
-        // Everything is seen by somebody: every version stays.
+        // Every version is seen by some snapshot, and stays.
         snapshots: (0..2000).map(Sequence).collect(),
         older_overlap: vec![KeyRange::all()],
         ..Rules::default()
@@ -132,7 +134,7 @@ fn where_values_lie_changes_nothing_but_that() {
         }));
         let (found, referred) = whole(&world, &result.tables, &sources);
         assert_eq!(found, expected, "seed {seed} {mix:?} from {before} to {after}");
-        // Each value lies where it is to, and those that left the tree are referred to once.
+        // Each value lies where it is to, and values that left the tree are referred to once.
         let large = found.iter().filter(|it| it.kind == Kind::Put && it.value.len() >= after as usize);
         assert_eq!(referred.len(), large.count(), "seed {seed} from {before} to {after}");
         let new: Vec<u32> = referred.iter().filter(|it| it.0 == 9).map(|it| it.1).collect();
@@ -146,7 +148,7 @@ fn where_values_lie_changes_nothing_but_that() {
 
 #[test]
 fn a_value_that_is_not_what_was_written_ends_the_job_and_leaves_nothing() {
-    // The filter looks at every value, and those that are shorter leave the tree meanwhile.
+    // The filter looks at every value, and shorter values leave the tree meanwhile.
     let mix = Mix { operations: 60, merges: false, filter: true, older: true };
     let mut ended = 0;
     for seed in 0..40 {
@@ -210,7 +212,7 @@ fn records_whose_references_are_stale_are_shadowed_and_their_values_not_asked_fo
             CompactSpec { inputs: inputs.clone(), values: Some(policy), ..world.spec.clone() }
         };
         let followed = done(&world.storage, spec(sources, some));
-        // Nobody knows where they are.
+        // No source says where they are.
         let outlived = CompactSpec { output_stem: "outlived".to_owned(), ..spec(Vec::new(), all) };
         let outlived = done(&world.storage, outlived);
         let (_, referred) = whole(&world, &outlived.tables, &[]);

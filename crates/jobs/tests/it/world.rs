@@ -70,7 +70,7 @@ impl Owned {
     }
 }
 
-/// Appends operands; refuses those that begin with '!'.
+/// Appends operands; refuses operands that begin with '!'.
 #[derive(Debug)]
 pub(crate) struct Append;
 
@@ -264,7 +264,7 @@ impl World {
         held
     }
 
-    /// Every point somebody reads at.
+    /// Every point that a reader may read at.
     pub(crate) fn points(&self) -> Vec<Sequence> {
         self.spec.rules.snapshots.iter().copied().chain([Sequence::MAX]).collect()
     }

@@ -1,4 +1,4 @@
-//! What requests are called, and who may make them.
+//! What requests are called, and which users may make them.
 
 use super::*;
 

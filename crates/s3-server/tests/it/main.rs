@@ -1,3 +1,3 @@
-//! The program, as who starts it sees it.
+//! The program, as the process that starts it sees it.
 
 mod program; // what it says first

@@ -1,4 +1,5 @@
-//! The program as the experiment of crate `firn-bench` has it: `experiment/caas/cluster.rs`, which starts it with these words and reads its lines so.
+//! The program as the experiment of crate `firn-bench` has it: `experiment/caas/cluster.rs`, which
+//! starts it with these words and reads its lines so.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -34,7 +35,8 @@ impl Drop for Running {
     }
 }
 
-/// What it has said once it has said a line, all of what is there then: who starts it looks no second time.
+/// What it has said once it has said a line, all of what is there then: its caller looks no second
+/// time.
 fn first_said(program: &mut Child) -> String {
     let (mut said, mut bytes) = (Vec::new(), [0; 4096]);
     while !said.contains(&b'\n') {
@@ -62,7 +64,7 @@ fn who_has_heard_its_first_line_knows_how_it_is_reached_and_it_ends_with_its_inp
     write!(client, "GET /{BUCKET} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("asked");
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer");
-    // Whoever shows no key may nothing.
+    // A client that shows no key may do nothing.
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(directory.0.join(BUCKET).is_dir(), "the bucket is made");
     drop(program.0.stdin.take());

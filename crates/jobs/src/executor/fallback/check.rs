@@ -1,11 +1,13 @@
-//! Looking at what was written elsewhere, and removing what nobody wants, by threads that may wait for a place that is away.
+//! Looking at what was written elsewhere and removing unwanted outputs, on threads that may wait
+//! for a place that is away.
 //!
 //! ```text
 //!   an answer ─► Checked ─── well ──► the job's result, or done again here ─► Compared ─► the job's result
 //!                   │                                                            │
-//!                   └─ not, or nobody wants it any more ─► removed               └─ whichever is not its result: removed
+//!                   └─ not, or no longer wanted ─► removed                       └─ the other result: removed
 //! ```
-//! Whoever watches over the jobs reads no file and removes none: other jobs end, are late or are cancelled meanwhile.
+//! The thread that watches over the jobs reads no file and removes none. So other jobs can end, be
+//! late or be cancelled meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -29,7 +31,8 @@ pub(super) const CHECKERS: usize = 2;
 /// What is to be found out about a result.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// Whether it is one of the job, and its files are what it says; the job's own spec, and the stem of the attempt.
+    /// Whether it is one of the job, and its files are what it says; the job's own spec, and the
+    /// stem of the attempt.
     Believe(JobSpec, String),
     /// Whether another result, of a second executor, holds the same.
     Compare(JobResult),
@@ -46,13 +49,13 @@ pub(super) struct Chores {
 struct Queue {
     /// Oldest first.
     questions: VecDeque<Asked>,
-    /// Stems of outputs that nobody wants.
+    /// Stems of outputs that no job's result names.
     unwanted: Vec<String>,
     is_removing: bool,
     is_closed: bool,
 }
 
-/// A question about a result, and who hears the answer.
+/// A question about a result, and the finisher that takes the answer.
 #[derive(Debug)]
 struct Asked {
     result: JobResult,
@@ -71,7 +74,8 @@ impl Chores {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No more questions are answered; what is unwanted by now is still removed, as far as the place is there.
+    /// No more questions are answered; what is unwanted by now is still removed, as far as the
+    /// place is there.
     pub(super) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
@@ -110,7 +114,7 @@ impl Shared {
     pub(super) fn do_chores(&self) {
         while let Some(chore) = self.chores.take() {
             match chore {
-                // Nobody waits for the answer.
+                // The job that asked is over.
                 Chore::Answer(asked) if asked.finisher.control().is_cancelled() => {}
                 Chore::Answer(asked) => {
                     let Asked { result, question, finisher } = *asked;
@@ -152,7 +156,8 @@ impl Shared {
         })
     }
 
-    /// Removes what was written under `stem`, now or soon. The result does not tell: there may be none, or a wrong one.
+    /// Removes what was written under `stem`, now or soon. The result does not tell: there may be
+    /// none, or a wrong one.
     pub(super) fn discard(&self, stem: String) {
         if self.is_inline {
             return self.remove_outputs(&[stem]);
@@ -167,7 +172,7 @@ impl Shared {
             if !stems.iter().any(|stem| is_output_of(&name, stem)) {
                 continue;
             }
-            // Whoever closes waits for this thread, and not for a place that is away as often as there are files.
+            // Closing waits for this thread, so that the first removal that fails then ends it.
             if self.storage.remove(&name).is_err() && self.chores.is_closed() {
                 return;
             }
@@ -196,7 +201,8 @@ impl Shared {
         (now, now.saturating_add(self.patience.check_limit(bytes)))
     }
 
-    /// Goes on with a job whose answer was looked at, or which nobody wants any more, or that takes too long; then `found` may be `None`.
+    /// Goes on with a job whose answer was looked at. `found` is `None` if the job was cancelled or
+    /// the look took too long.
     pub(super) fn settle_checked(
         self: &Arc<Self>,
         mut job: Job,
@@ -236,7 +242,8 @@ impl Shared {
 
     /// Has what the first executor came to compared with what the second did.
     pub(super) fn compare(self: &Arc<Self>, job: Job, answered: Box<Answered>, second: Result<JobResult>) {
-        // What was not done again (the disk is full, or the job was cancelled) says nothing of what was done.
+        // What was not done again (the disk is full, or the job was cancelled) says nothing of what
+        // was done.
         match second {
             Ok(second) => {
                 let question = Question::Compare(second.clone());
@@ -249,8 +256,9 @@ impl Shared {
         }
     }
 
-    /// Gives the job what the first executor came to, unless the second came to something else. `found` is `None` where nobody waits for that
-    /// any longer.
+    /// Gives the job what the first executor came to, unless the second came to something else.
+    /// `found` is `None` if the job was cancelled, writers are about to stop, or the comparison
+    /// took too long.
     pub(super) fn settle_compared(&self, job: Job, compared: Compared, found: Option<Result<JobResult>>) {
         let Compared { answered, second, deadline } = compared;
         let found = match found {
@@ -275,8 +283,9 @@ impl Shared {
         job.finisher.finish_ran(Ok(second), Ran { queued: ran.queued, ..Ran::default() });
     }
 
-    /// Gives the job what the second executor came to, since a file of the first could not be looked at; where it was one of the second, the other way
-    /// round. That says nothing of whoever wrote it, but nobody needs to rely on such a file where there is another one.
+    /// Gives the job the second executor's result, since a file of the first could not be looked
+    /// at; if it was a file of the second, the first's. That says nothing of the executor that
+    /// wrote it. But no result should rest on such a file where there is another.
     fn settle_unseen(&self, job: Job, compared: Compared, why: &Error) {
         let Compared { answered, second, .. } = compared;
         let file = why.source.as_ref().map_or("", |source| source.file.as_str());
@@ -300,7 +309,7 @@ impl Shared {
     }
 }
 
-/// Whether a place did not let anybody look, which says nothing of what is there.
+/// Whether a place refused the look, which says nothing of what is there.
 fn was_not_seen(error: &Error) -> bool {
     use firn_storage::ErrorKind as Kind;
     let kind = error.source.as_ref().map(|source| source.kind);

@@ -1,4 +1,5 @@
-//! What others did, done again here: sums prove that nothing was lost by accident, and not that the rules were kept.
+//! What others did, done again here: sums prove that nothing was lost by accident, and not that the
+//! rules were kept.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ impl Shared {
         if !is_drawn || own_stem.len() > STEM_BYTES_MAX {
             return job.finisher.finish_ran(Ok(result), ran);
         }
-        // A spare file that it names went to whoever renamed it.
+        // A spare file that it names went to the attempt that renamed it.
         match submit(&*self.second, job.spec.with_stem(&own_stem).without_spare()) {
             Err(_) => job.finisher.finish_ran(Ok(result), ran),
             Ok(handle) => {

@@ -1,9 +1,11 @@
 //! What waits elsewhere, done meanwhile on processors here that idle.
 //!
-//! A burst of writes leaves more to do than workers do at once, and then the database's own processors have nothing to do. Of the jobs
-//! that wait there the last one is taken back and done here, at the lowest priority, if that is expected to end sooner: by how long opening files and reading bytes takes
-//! there and how much of the processors idled while nothing was done so. Where that was wrong the job is given away again, unless what is left of it takes less here than all of it there, and
-//! it is longer until the next is tried.
+//! A burst of writes leaves more jobs than the workers do at once, while the database's own
+//! processors idle. Of the jobs that wait there the last one is taken back if it is expected to end
+//! sooner here, at the lowest priority. The estimate rests on how long opening files and reading
+//! bytes takes there, and on how much the processors idled before. A job that proves too slow here
+//! is given away again, unless what is left takes less here than all of it there. The next job is
+//! then tried later.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +33,8 @@ pub(super) struct Idle {
     looked: (Duration, u64),
 }
 
-/// How long jobs took of late, at one slot there and on idle processors here; for compactions and for collections.
+/// How long jobs took of late, at one slot there and on idle processors here; for compactions and
+/// for collections.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     there: [Option<There>; 2],
@@ -44,7 +47,8 @@ pub(super) struct Rates {
 struct There {
     /// Seconds until the first byte is read.
     open: f64,
-    /// Seconds after that and bytes of inputs, of all jobs together, the later the more: a small one that took long says little of large ones.
+    /// Seconds after that and bytes of inputs, over all jobs, later ones weighing more. A small job
+    /// that took long says little of large ones.
     seconds: f64,
     bytes: f64,
 }
@@ -52,7 +56,8 @@ struct There {
 /// How many processors idle.
 #[derive(Debug)]
 pub(super) struct Idleness {
-    /// When looking began, and the processor time taken by then; `None` while something is done on what idles.
+    /// When looking began, and the processor time taken by then; `None` while something is done on
+    /// what idles.
     mark: Option<(Duration, Duration)>,
     /// As was found last.
     processors: f64,
@@ -73,7 +78,8 @@ const LATE_MIN: Duration = Duration::from_millis(500);
 /// Of one processor so much has to idle.
 const PROCESSORS_MIN: f64 = 0.25;
 
-/// A look takes so long, twice as long after each job that took too long, and so again after one that did not.
+/// How long a look takes: doubled after each job that took too long, and back at `LOOK_MIN` after
+/// one that did not.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
@@ -109,7 +115,7 @@ impl Rates {
         }
     }
 
-    /// Nobody tells what opening takes here: as much as there, it is supposed.
+    /// What opening takes here is not measured: as much as there is assumed.
     fn was_done_here(&mut self, spec: &JobSpec, ran: Duration, now: Duration) {
         let open = self.there[kind_of(spec)].map_or(0.0, |there| there.open);
         let worked = ran.saturating_sub(Duration::try_from_secs_f64(open).unwrap_or(Duration::MAX));
@@ -118,14 +124,15 @@ impl Rates {
         }
     }
 
-    /// How long `spec` takes there once somebody has begun it.
+    /// How long `spec` takes there once it has begun.
     pub(super) fn alone(&self, spec: &JobSpec) -> Option<Duration> {
         let there = self.there[kind_of(spec)]?;
         Duration::try_from_secs_f64(there.open + spec.input_bytes() as f64 * there.byte()).ok()
     }
 
-    /// How long `spec` may take here where so many `processors` idle, if it is expected to be done sooner than there, after the jobs `before` it,
-    /// so many that read so much, which are done at `width` slots.
+    /// How long `spec` may take here where so many `processors` idle, if it is expected to be done
+    /// sooner here than there. Before it there come so many jobs of so many bytes (`jobs_before`,
+    /// `bytes_before`), done at `width` slots.
     fn allow(
         &self,
         spec: &JobSpec,
@@ -189,15 +196,16 @@ fn rate_of(spec: &JobSpec, ran: Duration) -> Option<f64> {
     (spec.input_bytes() > 0).then(|| ran.as_secs_f64() / spec.input_bytes() as f64)
 }
 
-/// How long what is left of a compaction will take, which has gone over `passed` entries until `now`, at the rate since it was `looked` at
-/// last; `None` where it does not say.
+/// How long what is left of a compaction will take that has gone over `passed` entries until `now`.
+/// The rate is that since it was `looked` at last; `None` where it does not say.
 fn left_of(
     spec: &JobSpec,
     (since, before): (Duration, u64),
     (now, passed): (Duration, u64),
 ) -> Option<Duration> {
     let JobSpec::Compact(spec) = spec else { return None };
-    // Of a job over a part of their keys that is more than it will go over, so that it seems to have more left than it has.
+    // A job over a part of the keys goes over less than all entries, so that it seems to have more
+    // left than it has.
     let all: u64 = spec.inputs.iter().map(|input| input.table.entry_count).sum();
     let lately = Some(passed.saturating_sub(before)).filter(|lately| *lately > 0)?;
     let left = all.saturating_sub(passed) as f64 / lately as f64;
@@ -205,7 +213,8 @@ fn left_of(
 }
 
 impl State {
-    /// Asks what takes too long on idle processors to stop, but for what has less left than all of it would take there.
+    /// Asks what takes too long on idle processors to stop, but for what has less left than all of
+    /// it would take there.
     pub(super) fn stop_late(&mut self, now: Duration) {
         for running in self.jobs.values_mut() {
             let Place::Idle(idle) = &mut running.place else { continue };
@@ -236,8 +245,8 @@ impl Shared {
         width.ok().flatten().map(|width| width.max(1))
     }
 
-    /// The job that will be the last one there to be begun, or the last relief where writers are about to stop, if it waits and idle processors here
-    /// are expected to do it sooner; and how long they may take.
+    /// The waiting job that would begin last there, or the last relief where writers are about to
+    /// stop, if idle processors here are expected to end it sooner; and how long they may take.
     pub(super) fn take_waiting(&self, state: &mut State, now: Duration) -> Option<Ready> {
         let (idle, load) = self.idle.get()?;
         let jobs = state.idle_count();
@@ -255,7 +264,7 @@ impl Shared {
         // Bulk work is begun after relief.
         let last =
             urgent.or_else(|| state.away().rev().min_by_key(|running| running.job.spec.is_relief()))?;
-        // Somebody waits for what a probe comes to there.
+        // The first executor's trust waits for the result of a probe.
         let is_probe = matches!(&last.place, Place::Away(away) if away.is_probe);
         let is_done = last.is_cancelled || last.handle.poll().is_some();
         let is_free = !is_done && !is_probe && !last.job.was_shared;
@@ -278,7 +287,7 @@ impl Shared {
         job.was_shared = true;
         let stem = format!("{}-i", job.spec.output_stem());
         let idle = self.idle.get().filter(|_| stem.len() <= STEM_BYTES_MAX);
-        // A spare file that it names may be with whoever was asked first.
+        // A spare file that it names may be with the attempt at the first executor.
         let spec = job.spec.with_stem(&stem).without_spare();
         let Some(Ok(handle)) = idle.map(|(idle, _)| submit(&**idle, spec)) else {
             return self.go_on(job, false);

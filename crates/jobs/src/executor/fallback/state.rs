@@ -18,7 +18,7 @@ pub(super) struct State {
     pub(super) jobs: BTreeMap<u64, Running>,
     next: u64,
     pub(super) trust: Trust,
-    /// Jobs that nobody has been given, by the numbers that they were drawn as they came.
+    /// Jobs without an executor, by the numbers that they were drawn as they came.
     pub(super) held: BTreeMap<u64, Job>,
     pub(super) turn: Turn,
     pub(super) rates: Rates,
@@ -52,7 +52,8 @@ pub(in crate::executor) struct Job {
 }
 
 impl Job {
-    /// What the outputs of its next attempt at the first executor are called; `None` if that is too long for a name.
+    /// What the outputs of its next attempt at the first executor are called; `None` if that is too
+    /// long for a name.
     pub(super) fn draw_stem(&mut self) -> Option<String> {
         let stem = match self.attempts {
             0 => format!("{}-e", self.spec.output_stem()),
@@ -63,7 +64,7 @@ impl Job {
     }
 }
 
-/// A job that somebody was given.
+/// A job that an executor has.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) job: Job,
@@ -139,7 +140,7 @@ pub(super) struct Away {
 #[derive(Debug, Default)]
 pub(super) struct Syncs {
     ended: Duration,
-    /// When the one that it waits for began.
+    /// When the sync that it waits for began.
     since: Option<Duration>,
 }
 
@@ -174,7 +175,7 @@ pub(super) enum Ready {
 const CANCEL_MAX: Duration = Duration::from_secs(1);
 
 impl Running {
-    /// Once somebody has begun it, it has as long as if nobody had been before it.
+    /// Once it has begun, it has as long as if no job had been before it.
     fn note_begin(&mut self, now: Duration, patience: &Patience) {
         let is_waiting = self.handle.is_waiting();
         if let Place::Away(away) = &mut self.place {
@@ -190,15 +191,17 @@ impl Running {
         }
     }
 
-    /// Whether it has taken longer than it may. A sync of what writers are about to wait for, or of what is to stop, is not waited for.
+    /// Whether it has taken longer than it may. While writers are about to wait for it, or it is to
+    /// stop, its syncs count.
     fn is_late(&self, away: &Away, now: Duration, patience: &Patience, is_urgent: bool) -> bool {
-        // A place that fails is not one that is slow.
+        // A place that fails is not a slow one.
         let counts = is_urgent || self.is_cancelled || self.handle.trouble().is_some();
         let waits = if counts { Duration::ZERO } else { away.syncs.waited(now).min(patience.sync_max) };
         now >= away.deadline.saturating_add(waits)
     }
 
-    /// Whether nobody has begun it for longer than relief may wait, counted from `last_busy` on, when its executor was last busy with other relief of the same database.
+    /// Whether it has waited to begin for longer than relief may. Counted from `last_busy`, when
+    /// its executor was last busy with other relief of the same database.
     fn is_overdue(&self, last_busy: Duration, now: Duration, patience: &Patience) -> bool {
         // What has failed there waits for something else.
         let last_busy = if self.handle.trouble().is_some() { Duration::ZERO } else { last_busy };
@@ -206,7 +209,8 @@ impl Running {
         waited >= patience.begin_max && self.handle.is_waiting()
     }
 
-    /// Whether somebody has begun it who may be expected to end it soon, as far as `rates` tell, or has ended it well by now.
+    /// Whether it has begun and is expected to end soon, as far as `rates` tell, or has ended well
+    /// by now.
     fn is_on_time(&self, rates: &Rates, now: Duration, patience: &Patience) -> bool {
         let Place::Away(away) = &self.place else { return false };
         if self.handle.is_finished() {
@@ -215,7 +219,7 @@ impl Running {
         if away.was_waiting || self.is_cancelled || self.handle.trouble().is_some() {
             return false;
         }
-        // Of what nobody has spoken of yet it is not known whether it waits.
+        // Before the first report it is not known whether it waits.
         let is_known =
             away.begun_there.is_some() || now.saturating_sub(self.begun) >= patience.begin_max / 4 * 3;
         let takes = patience.end_within(rates.alone(&self.job.spec));
@@ -240,8 +244,8 @@ impl State {
         }
     }
 
-    /// The jobs that were given away and may be done before `spec`, how many and bytes of their inputs: there may be one worker for all, and
-    /// relief goes before bulk work.
+    /// The jobs that were given away and may be done before `spec`: how many, and bytes of their
+    /// inputs. There may be one worker for all, and relief goes before bulk work.
     pub(super) fn before(&self, spec: &JobSpec) -> (usize, u64) {
         let before = self.away().filter(|running| running.job.spec.is_relief() || !spec.is_relief());
         before.fold((0, 0), |(jobs, bytes), running| {
@@ -249,7 +253,7 @@ impl State {
         })
     }
 
-    /// Bytes of the jobs whose results are looked at.
+    /// Bytes of the jobs of which results are looked at.
     pub(super) fn bytes_looked_at(&self) -> u64 {
         let is_looked_at =
             |running: &&Running| matches!(running.place, Place::Checked(_) | Place::Compared(_));
@@ -267,7 +271,8 @@ impl State {
         self.jobs.values().filter(|running| matches!(running.place, Place::Idle(_))).count()
     }
 
-    /// Compactions that are done or looked at here, but for those that had only waited elsewhere.
+    /// Compactions that are done or looked at here, except those that are here because they only
+    /// waited elsewhere.
     pub(super) fn here_count(&self) -> u64 {
         let compactions =
             self.jobs.values().filter(|running| matches!(running.job.spec, JobSpec::Compact(_)));
@@ -290,8 +295,9 @@ impl State {
         ended.map(|(_, stem)| stem).collect()
     }
 
-    /// Notes whether the first executor is as busy as it can be, at so many jobs, with relief of this database that is expected to end soon. What waits for
-    /// that alone would take here what clients want, to be done little sooner.
+    /// Notes whether the first executor is as busy as its width allows, with relief of this
+    /// database that is expected to end soon. Relief that waits only for that would take processors
+    /// here that clients need, and end little sooner.
     fn note_busy(&mut self, width: impl FnOnce() -> Option<usize>, now: Duration, patience: &Patience) {
         let relief = || self.away().filter(|running| running.job.spec.is_relief());
         if self.trust.is_doubted() || !relief().any(|running| running.handle.is_waiting()) {
@@ -303,8 +309,8 @@ impl State {
         }
     }
 
-    /// Jobs that have a result or are late, and the one that need not be held any longer; passes cancellations on. `width` tells how
-    /// many jobs the first executor does at a time.
+    /// Jobs that have a result or are late, and the next job that need not be held any longer;
+    /// passes cancellations on. `width` tells how many jobs the first executor does at a time.
     pub(super) fn take_ready(
         &mut self,
         width: impl FnOnce() -> Option<usize>,
@@ -335,7 +341,7 @@ impl State {
                 job.is_late(away, now, patience, is_urgent)
                     || is_urgent && job.is_overdue(last_busy, now, patience)
             }
-            // Nobody waits for whoever looks at it.
+            // Once cancelled, its look is of no use.
             Place::Checked(checked) => job.is_cancelled || now >= checked.deadline,
             Place::Compared(compared) => job.is_cancelled || is_near || now >= compared.deadline,
             Place::Here | Place::Reexecuted(_) | Place::Idle(_) => false,
@@ -347,8 +353,8 @@ impl State {
         ready
     }
 
-    /// The first of the jobs that are held which is wanted somewhere, or nowhere any more. One at a time: what becomes of it may change what becomes
-    /// of the next.
+    /// The first of the jobs that are held which is wanted somewhere, or nowhere any more. One at a
+    /// time: what becomes of it may change what becomes of the next.
     fn take_held(&mut self, now: Duration, patience: &Patience) -> Option<Ready> {
         let is_over = |job: &Job| self.is_closed || job.finisher.control().is_cancelled();
         let is_wanted = |job: &Job| is_over(job) || self.trust.advise(&job.spec, now) != Advice::Wait;

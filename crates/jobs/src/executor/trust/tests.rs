@@ -10,7 +10,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// The moments, of every tenth millisecond of the first three seconds, at which the executor is asked, where the service goes well if `is_well`.
+/// The moments, of every tenth millisecond of the first three seconds, at which the executor is
+/// asked, where the service goes well if `is_well`.
 fn asked_at(is_well: impl Fn(u64) -> bool) -> Vec<u64> {
     let (mut trust, job, mut at) = (Trust::default(), job(None), Vec::new());
     for now in (0..3000).step_by(10) {
@@ -42,7 +43,8 @@ fn who_fails_is_asked_later_and_later_and_who_comes_and_goes_too() {
         calls.get() % 2 == 0
     });
     assert!(flaps.len() < 70, "{} of 300 times", flaps.len());
-    // It goes well for two jobs each time before it fails again: each of them has taken back one doubling, and no more.
+    // It goes well for two jobs each time before it fails again: each of them has taken back one
+    // doubling, and no more.
     calls.set(0);
     let flaps = asked_at(|_| {
         calls.set(calls.get() + 1);
