@@ -1,14 +1,18 @@
-//! How long a control plane's lock is held by each thing that is asked of it, while many jobs wait: `cargo bench -p firn-job-service --bench rounds`.
+//! How long each request holds a control plane's lock while many jobs wait:
+//! `cargo bench -p firn-job-service --bench rounds`.
 //!
-//! Prints medians and greatest times in microseconds: a tick (a round of the scheduler, and whoever is silent looked for), what databases and workers ask
-//! (each with a round of its own but for `follow` and `beat`), and what people look at. Jobs of 16 to 1024 MiB come 6 ms one after the other from 100 tenants
-//! with a database each; workers have four slots, are measured at 60 to 140 MiB a second, and half of them are in another zone than the files.
+//! Prints medians and greatest times in microseconds. Measured are a tick (a round of the
+//! scheduler, and the search for silent peers), what databases and workers ask, and what people
+//! look at. Each question has a round of its own but `follow` and `beat`. Jobs of 16 to 1024 MiB
+//! come 6 ms one after the other from 100 tenants with a database each. Workers have four slots,
+//! are measured at 60 to 140 MiB a second, and half of them are in another zone than the files.
 //!
 //! - `mixed`: a third of the jobs is relief of databases that stall in 10 s to 100 s.
-//! - `bulk`: all that wait are bulk work, and what comes then is relief that nothing presses, for which slots are kept: it comes after all others and is
-//!   leased nevertheless.
-//! - `nobody`: as mixed, and nobody there has what the jobs need.
-//! - `barred`: as mixed, and half of the workers have not what the jobs need: their slots are free and nobody may have them.
+//! - `bulk`: all waiting jobs are bulk work, and what comes then is relief that nothing presses,
+//!   for which slots are kept. It comes after all others and is leased nevertheless.
+//! - `nobody`: as mixed, and no worker there has what the jobs need.
+//! - `barred`: as mixed, and half of the workers lack what the jobs need: their slots are free, and
+//!   no job may have them.
 //!
 //! Arguments: numbers of jobs, which take the place of 1000, 10 000 and 100 000.
 
@@ -65,9 +69,9 @@ struct Scene {
 type Act = fn(&mut Scene, usize);
 
 impl Scene {
-    /// All jobs wait but for those that workers have.
+    /// All jobs wait except the ones that workers have.
     fn new(queue: Queue, jobs: u64, workers: u64) -> Self {
-        // Nobody is forgotten while the queue fills up.
+        // No client or job is forgotten while the queue fills up.
         let (long, jobs_max) = (Duration::from_secs(1 << 20), usize::MAX);
         let limits = Limits { jobs_max, client: long, nobody: long, ..Limits::default() };
         let is_barred = |id: u64| match queue {

@@ -1,6 +1,8 @@
-//! What a peer sizes, and how much of it is taken: each field of a message that becomes memory, work or time.
+//! What a peer sizes, and how much of it is taken: each field of a message that becomes memory,
+//! work or time.
 //!
-//! The constants below are what is enforced, and [`BOUNDS`] is made of them: SECURITY.md prints it, and a test sends one more than each.
+//! The constants below are enforced, and [`BOUNDS`] is made of them. SECURITY.md prints it, and a
+//! test sends one more than each.
 
 use std::time::Duration;
 

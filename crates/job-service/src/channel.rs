@@ -45,7 +45,8 @@ pub(crate) struct Planes {
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 impl Planes {
-    /// Those at `names`, talked with on the thread of `runtime`; connects when they are asked first.
+    /// Those at `names`, talked with on the thread of `runtime`; connects when they are asked
+    /// first.
     ///
     /// # Errors
     /// A name is none, there are none, or one says `http://` where certificates are given.
@@ -87,7 +88,8 @@ impl Planes {
         }
     }
 
-    /// It has not answered: whoever asks again does so with the certificates that there are by then. MUST be called within the runtime.
+    /// It has not answered: the next question goes with the certificates that there are by then.
+    /// MUST be called within the runtime.
     pub(crate) fn renew(&self, index: usize) {
         if let Some(plane) = self.planes.get(index) {
             plane.renew();
@@ -114,7 +116,8 @@ impl Planes {
         self.planes.get(index).map(|plane| plane.lock().way.clone())
     }
 
-    /// As a database. To be asked for before each question or some: a renewed certificate is shown by the next one.
+    /// As a database. To be asked for before each question or some: a renewed certificate is shown
+    /// by the next one.
     pub(crate) fn jobs(&self, index: usize) -> Option<JobsClient<Way>> {
         self.way(index).map(|way| JobsClient::new(way).max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
@@ -130,7 +133,8 @@ impl Plane {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks whether there is something else to believe or to show. What is wrong with that changes nothing, but is told with what goes wrong.
+    /// Looks whether there is something else to believe or to show. What is wrong with that changes
+    /// nothing, but is told with what goes wrong.
     fn renew(&self) {
         let mut current = self.lock();
         let Some(source) = current.tls.source.clone() else { return };
@@ -148,7 +152,7 @@ impl Plane {
     }
 }
 
-/// A way to the control plane called `name`, on which nobody has gone yet.
+/// A way to the control plane called `name`, not yet connected.
 fn way(name: &str, token: &SharedToken, tls: &ClientTls) -> Result<Way> {
     Ok(InterceptedService::new(endpoint(name, tls)?.connect_lazy(), token.attach()))
 }

@@ -29,11 +29,12 @@ use crate::wire::{
 pub struct ControlPlaneOptions {
     /// Where to listen; port 0 = any.
     pub address: SocketAddr,
-    /// Who may ask.
+    /// The secret of its clients and workers.
     pub token: SharedToken,
     /// Its certificate; `None` = requests and answers travel unencrypted.
     pub tls: Option<ServerTls>,
-    /// Connections at a time; those beyond are closed as they come. Each database, worker and look has one.
+    /// Connections at a time; those beyond are closed as they come. Each database, worker and look
+    /// has one.
     pub connections_max: usize,
     /// Times and numbers.
     pub limits: Limits,
@@ -41,7 +42,8 @@ pub struct ControlPlaneOptions {
     pub seed: u64,
 }
 
-/// A control plane that runs until it is dropped. What it knows is soft: another one in its place is told again.
+/// A control plane that runs until it is dropped. What it knows is soft: another one in its place
+/// is told again.
 #[derive(Debug)]
 pub struct ControlPlane {
     address: SocketAddr,
@@ -55,7 +57,7 @@ impl ControlPlane {
     /// Listens. One thread of `spawn`'s does everything.
     ///
     /// # Errors
-    /// Nobody can listen at the address, or the certificate cannot be used.
+    /// The address cannot be listened on, or the certificate cannot be used.
     pub fn start(
         options: &ControlPlaneOptions,
         clock: Arc<dyn Clock>,
@@ -80,8 +82,9 @@ impl ControlPlane {
         Ok(Self { address, plane, entrance, token: options.token.clone(), runtime })
     }
 
-    /// Whoever connects from now on is shown the certificate of `tls`, and asked for one as it says. Connections that are there stay as they are; one
-    /// that is just coming about may be closed, and comes again.
+    /// Clients that connect from now on are shown the certificate of `tls`, and asked for one as it
+    /// says. Connections that are there stay as they are. A connection that is just coming about
+    /// may be closed, and comes again.
     ///
     /// # Errors
     /// The certificate cannot be used: everything stays as it was.
@@ -103,7 +106,7 @@ impl ControlPlane {
     }
 }
 
-/// A look at a control plane from another thread, for as long as anybody wants one.
+/// A look at a control plane from another thread, valid as long as it is kept.
 #[derive(Clone, Debug)]
 pub struct ControlPlaneWatch {
     plane: Arc<Plane>,
@@ -121,13 +124,14 @@ impl ControlPlaneWatch {
         self.entrance.connections()
     }
 
-    /// What is there now, worker by worker and job by job: at most `jobs_max` of those that wait, that run, and that ended.
+    /// What is there now, worker by worker and job by job: at most `jobs_max` waiting, running, and
+    /// ended jobs each.
     pub fn rows(&self, jobs_max: usize) -> Rows {
         self.plane.lock().rows(self.plane.clock.now(), jobs_max)
     }
 }
 
-/// How often whoever is silent is looked for.
+/// How often silent clients and workers are looked for.
 const TICK: Duration = Duration::from_millis(250);
 
 /// No question is held longer.
@@ -168,11 +172,12 @@ async fn serve(mut server: Server, plane: Arc<Plane>, token: SharedToken, guests
         (Ok(new), Ok(old)) => router.add_service(new).add_service(old),
         _ => router,
     };
-    // It ends with the runtime, or when another one serves who comes; a connection that fails is its own affair.
+    // It ends with the runtime, or when another one serves new connections; a connection that fails
+    // is its own affair.
     let _ended = router.serve_with_incoming(guests).await;
 }
 
-/// What is said to who asks what there is.
+/// The answer to a client that asks what services there are.
 fn described() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
@@ -182,7 +187,7 @@ fn described() -> tonic_reflection::server::Builder<'static> {
 #[derive(Debug)]
 struct Plane {
     pool: Mutex<Pool>,
-    /// Whoever waits looks again.
+    /// Held questions look again.
     changed: Notify,
     clock: Arc<dyn Clock>,
 }
@@ -192,7 +197,7 @@ impl Plane {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the pool, and wakes who waits for that.
+    /// Changes the pool, and wakes held questions.
     fn with<T>(&self, change: impl FnOnce(&mut Pool, Duration) -> T) -> T {
         let now = self.clock.now();
         let done = change(&mut self.lock(), now);
@@ -200,7 +205,8 @@ impl Plane {
         done
     }
 
-    /// Looks until `look` finds something, for at most `hold_ms`, and answers what the last look found.
+    /// Looks until `look` finds something, for at most `hold_ms`, and answers what the last look
+    /// found.
     async fn held<T>(&self, hold_ms: u32, mut look: impl FnMut(&mut Pool, Duration) -> (T, bool)) -> T {
         let hold = Duration::from_millis(u64::from(hold_ms)).min(HOLD_MAX);
         let mut until = std::pin::pin!(tokio::time::sleep(hold));
@@ -251,7 +257,8 @@ impl Jobs for Plane {
         self.lock().no_room_for_client(client).map_or(Ok(()), |why| Err(Status::resource_exhausted(why)))?;
         if let Some(urgency) = urgency {
             let stalls_in = urgency.stalls_in_ms.map(wire::time_of_ms);
-            // Nobody who waits has to look: it changes what comes first, and neither what has ended nor what is leased.
+            // No held question has to look: it changes what comes first, and neither what has ended
+            // nor what is leased.
             self.lock().urge(self.clock.now(), client, stalls_in);
         }
         let known = attempts.map(wire::attempts_of);

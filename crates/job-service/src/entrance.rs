@@ -1,11 +1,13 @@
-//! Who is let in: so many at a time, each to the server that shows the newest certificate.
+//! Which connections are let in: so many at a time, each to the server that shows the newest
+//! certificate.
 //!
 //! ```text
 //!   listener ─► Entrance::admit ─► room? first byte? ─► Guests ─► a server, with its certificate
 //!                                   │                     ▲
-//!                                   └─► closed            └── Entrance::turn: whoever comes later is another server's
+//!                                   └─► closed            └── Entrance::turn: later connections are another server's
 //! ```
-//! A server keeps the connections that it has when another one takes its place, and ends with the last of them.
+//! A server keeps the connections that it has when another one takes its place, and ends with the
+//! last of them.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,24 +23,24 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
-/// Whoever says nothing for so long after connecting gives its place up.
+/// A connection that says nothing for so long gives its place up.
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
-/// How long nobody is accepted after that failed: descriptors are short, as a rule.
+/// How long no connection is accepted after that failed: descriptors are short, as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections of a control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Those that are there.
+    /// Connections that are there.
     pub open: usize,
     /// So many may be there.
     pub max: usize,
-    /// Those that were closed as they came since the start, because so many were there.
+    /// Connections closed as they came since the start, because so many were there.
     pub refused: u64,
 }
 
-/// Counts connections, and leads them to whoever serves now.
+/// Counts connections, and leads them to the server that serves now.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     room: Arc<Room>,
@@ -54,14 +56,14 @@ struct Room {
 }
 
 impl Entrance {
-    /// Room for `max`, and those who come for the first server.
+    /// Room for `max`, and the connections for the first server.
     pub(crate) fn new(max: usize) -> (Arc<Self>, Guests) {
         let (server, guests) = unbounded_channel();
         let room = Room { max, open: AtomicUsize::new(0), refused: AtomicU64::new(0) };
         (Arc::new(Self { room: Arc::new(room), server: Mutex::new(server) }), Guests(guests))
     }
 
-    /// Those who come from now on.
+    /// The connections from now on.
     pub(crate) fn turn(&self) -> Guests {
         let (server, guests) = unbounded_channel();
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
@@ -94,7 +96,7 @@ impl Entrance {
         let mut first = [0];
         let spoken = tokio::time::timeout(SILENT_MAX, guest.stream.peek(&mut first)).await;
         if let Ok(Ok(1..)) = spoken {
-            // Where nobody serves any more, all ends.
+            // Where no server serves any more, all ends.
             let _led = self.server.lock().unwrap_or_else(PoisonError::into_inner).send(guest);
         }
     }
@@ -110,7 +112,7 @@ impl Room {
             room.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // What is said is short; one that cannot be told so is slower.
+        // What is said is short; a connection without this option is slower.
         let _slower = guest.stream.set_nodelay(true);
         Some(guest)
     }

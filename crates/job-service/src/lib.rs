@@ -7,8 +7,9 @@
 //!        └────────────── reads the outputs ◄── shared storage ◄── inputs by name, outputs under the attempt's stem
 //! ```
 //!
-//! A [`ControlPlane`] knows what databases want and what workers have. It may be lost, doubled or wrong: a database believes a
-//! result because of what is in it, and each attempt writes under names of its own.
+//! A [`ControlPlane`] knows what databases want and what workers have. It may be lost, doubled or
+//! wrong. A database believes a result because of what is in it, and each attempt writes under
+//! names of its own.
 //!
 //! # Not here
 //! - What a job is, and whether its result may be believed: crate `firn-jobs`.
@@ -18,22 +19,23 @@
 //! # Invariants
 //! 1. [`control`] has no I/O and no clock.
 //! 2. Files do not travel through messages.
-//! 3. A worker reads what the spec names and creates files under its attempt's stem; it removes, renames and lists nothing.
+//! 3. A worker reads what the spec names and creates files under its attempt's stem; it removes,
+//!    renames and lists nothing.
 
 #![forbid(unsafe_code)]
 
-pub mod control; // who does what, as functions
+pub mod control; // which worker does what, as functions
 mod bounds; // how much of what a peer says is taken
 mod wire; // what travels
-mod token; // who may ask
-mod tls; // who is who
+mod token; // the secret of all that may ask
+mod tls; // certificates
 mod runtime; // the thread that talks
 mod trouble; // why nothing is heard
 mod channel; // ways to control planes
-mod entrance; // who is let in, and by which certificate
+mod entrance; // which connections are let in, and by which certificate
 mod control_plane; // the pool behind sockets
 mod scoped; // what a worker may touch
-mod worker; // whoever does the work
+mod worker; // takes jobs and runs them
 mod remote; // the database's side
 mod look; // what people ask
 

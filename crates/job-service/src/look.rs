@@ -28,10 +28,12 @@ impl std::fmt::Debug for Look {
 }
 
 impl Look {
-    /// At the control plane called `name` (`http://HOST:PORT` or `https://HOST:PORT`); connects with the first question.
+    /// At the control plane called `name` (`http://HOST:PORT` or `https://HOST:PORT`); connects
+    /// with the first question.
     ///
     /// # Errors
-    /// `Invalid`: the name is none, or does not fit what was said of certificates. `Storage`: the system gives no thread.
+    /// `Invalid`: the name is none, or does not fit what was said of certificates. `Storage`: the
+    /// system gives no thread.
     pub fn at(name: &str, token: &SharedToken, tls: &ClientTls, spawn: &dyn Spawn) -> Result<Self> {
         let runtime = Runtime::start("firn-look", spawn)?;
         let planes = Planes::new(&[name.to_owned()], token, tls, &runtime)
@@ -51,7 +53,8 @@ impl Look {
         answer.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
     }
 
-    /// Ends a job; whether it was there and had not ended. Its database does it itself then, or hands it in again.
+    /// Ends a job; whether it was there and had not ended. Its database does it itself then, or
+    /// hands it in again.
     ///
     /// # Errors
     /// As for [`list`](Self::list).

@@ -1,4 +1,4 @@
-//! The database's side: an executor whose jobs go to a control plane.
+//! The database's side: an executor that sends its jobs to a control plane.
 
 mod urgency; // when writers will stop
 mod follow; // the task that talks
@@ -25,23 +25,25 @@ use urgency::Urgency;
 /// What an executor elsewhere is told.
 #[derive(Clone, Debug)]
 pub struct RemoteOptions {
-    /// `http://HOST:PORT` or `https://HOST:PORT` of each control plane. One is asked at a time, another one when it does not answer.
+    /// `http://HOST:PORT` or `https://HOST:PORT` of each control plane. One is asked at a time,
+    /// another one when it does not answer.
     pub control_planes: Vec<String>,
     /// What it shows them.
     pub token: SharedToken,
-    /// Whom it believes, and what it shows, where they are at `https://`.
+    /// The authorities it believes, and what it shows, where they are at `https://`.
     pub tls: ClientTls,
     /// Where the database's files are, as workers name it.
     pub place: String,
     /// Where that is near to; empty = everywhere.
     pub zone: String,
-    /// Whose share of the workers its jobs count to.
+    /// The tenant with the share of the workers that its jobs count to.
     pub tenant: String,
     /// Of that share.
     pub weight: f64,
     /// Drawn for this opening of the database, and never again.
     pub client: u128,
-    /// Without an answer of any control plane for so long, jobs come back as `Unavailable`. Default 3 s.
+    /// Without an answer of any control plane for so long, jobs come back as `Unavailable`. Default
+    /// 3 s.
     pub away_max: Duration,
 }
 
@@ -64,17 +66,21 @@ impl RemoteOptions {
 
 /// Runs jobs on the workers of a control plane.
 ///
-/// 1. `submit` never blocks on the network. A job that no worker can do, that no control plane takes, or that comes back without a result fails
-///    with what was said; whoever stands behind ([`Fallback`](firn_jobs::Fallback)) does it then.
+/// 1. `submit` never blocks on the network. A job that no worker can do, that no control plane
+///    takes, or that comes back without a result fails with what was said. The executor behind
+///    ([`Fallback`](firn_jobs::Fallback)) does it then.
 /// 2. A control plane that does not know a job any more is told again; so is another one.
-/// 3. The outputs' names are the spec's stem, a `-`, 16 hex digits and what follows. Attempts that did not count may leave files so
-///    named, at any later time.
-/// 4. While it has no jobs it asks nobody anything: how many workers there are it knows from the last that it had.
-/// 5. Jobs that nobody has begun are said to wait ([`JobHandle::is_waiting`]), as of half a second ago.
-/// 6. Jobs whose worker waits for a sync are said to ([`JobHandle::is_syncing`]), and why attempts failed of those that are tried again
-///    ([`JobHandle::trouble`]), as soon as a control plane hears it.
-/// 7. How soon writers stop is said with each job and with each question; while jobs wait, anew when that has changed by a quarter, at most once
-///    in a second.
+/// 3. The outputs' names are the spec's stem, a `-`, 16 hex digits and what follows. Attempts that
+///    did not count may leave files so named, at any later time.
+/// 4. While it has no jobs it asks nothing: how many workers there are it knows from the last
+///    question.
+/// 5. Jobs that have not begun are said to wait ([`JobHandle::is_waiting`]), as of half a second
+///    ago.
+/// 6. Jobs whose worker waits for a sync are said to ([`JobHandle::is_syncing`]). Of jobs that are
+///    tried again it is said why attempts failed ([`JobHandle::trouble`]). Both come as soon as a
+///    control plane hears it.
+/// 7. How soon writers stop is said with each job and with each question. While jobs wait, it is
+///    said anew when it has changed by a quarter, at most once in a second.
 #[derive(Debug)]
 pub struct Remote {
     shared: Arc<Shared>,
@@ -96,7 +102,8 @@ struct State {
     taken: Vec<u64>,
     next: u64,
     urgency: Urgency,
-    /// Jobs of this database that workers do at the same time, by what was said last; 0 = nobody has said.
+    /// Jobs of this database that workers do at the same time, by what was said last; 0 = not said
+    /// yet.
     slots: u32,
     is_closed: bool,
 }
@@ -107,9 +114,9 @@ struct Away {
     finisher: Finisher,
     request: proto::SubmitRequest,
     is_submitted: bool,
-    /// Somebody has begun it, by what was said last.
+    /// A worker has begun it, by what was said last.
     has_begun: bool,
-    /// Whoever has it waits for a sync, and so many attempts have failed, by what was said last.
+    /// Its worker waits for a sync, and so many attempts have failed, by what was said last.
     is_syncing: bool,
     failures: u32,
 }
@@ -121,10 +128,11 @@ impl fmt::Debug for Shared {
 }
 
 impl Remote {
-    /// Connects to nobody yet. One thread of `spawn`'s talks.
+    /// Does not connect yet. One thread of `spawn`'s talks.
     ///
     /// # Errors
-    /// `Invalid`: a name of a control plane is none, or does not fit what was said of certificates. `Storage`: the system gives no thread.
+    /// `Invalid`: a name of a control plane is none, or does not fit what was said of certificates.
+    /// `Storage`: the system gives no thread.
     pub fn new(options: RemoteOptions, clock: Arc<dyn Clock>, spawn: &dyn Spawn) -> Result<Self> {
         let runtime = Runtime::start("firn-remote", spawn)?;
         let planes = Planes::new(&options.control_planes, &options.token, &options.tls, &runtime)

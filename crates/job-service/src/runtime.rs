@@ -15,8 +15,8 @@ pub(crate) struct Runtime {
     _end: Arc<oneshot::Sender<()>>,
 }
 
-/// Threads of the resolver of names have so long to end. None is let go while it ends: of such a one the C library (glibc 2.36) reads what is freed
-/// already, which was seen to end a process.
+/// Threads of the resolver of names have so long to end. Each is joined: of a thread that ends
+/// detached the C library (glibc 2.36) reads freed memory, which was seen to end a process.
 const END_MAX: Duration = Duration::from_secs(1);
 
 impl Runtime {
@@ -32,7 +32,7 @@ impl Runtime {
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
         let body = Box::new(move || {
-            // Either way nobody is left who asks.
+            // Either way no part of this process asks any more.
             let _dropped = runtime.block_on(ended);
             runtime.shutdown_timeout(END_MAX);
         });

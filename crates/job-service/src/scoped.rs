@@ -14,11 +14,13 @@ use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage
 
 pub(crate) use progress::Progress;
 
-/// A place as one attempt at one job may use it: it reads the files that the spec names, creates files under the attempt's stem and
-/// reads those. It removes, renames, lists, publishes and locks nothing, and ends no upload but its own, whatever the code that runs the job does.
+/// A place as one attempt at one job may use it. It reads the files that the spec names, creates
+/// files under the attempt's stem and reads those. It removes, renames, lists, publishes and locks
+/// nothing, whatever the code of the job does. It ends no upload but its own.
 ///
-/// Counts what is read and written, for whoever asks how far the attempt is. Once the attempt is stopped it begins nothing more: what is left of an
-/// attempt is the one operation that it hangs in, of a file in parts several requests.
+/// Counts what is read and written, to tell how far the attempt is. Once the attempt is stopped it
+/// begins nothing more. What is left is the one operation that it hangs in, of a file in parts
+/// several requests.
 #[derive(Debug)]
 pub struct Scoped {
     inner: Arc<dyn Storage>,
@@ -28,7 +30,7 @@ pub struct Scoped {
 }
 
 impl Scoped {
-    /// `place` for an attempt at `spec`, whose stem is the attempt's.
+    /// `place` for an attempt at `spec`, which has the attempt's stem.
     pub fn new(place: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
         Self::until(&Control::new(), place, spec, clock)
     }
@@ -168,7 +170,8 @@ impl ReadFile for Counted {
         }
     }
 
-    /// Never: what another machine removes would end whoever has it mapped, and nobody could count.
+    /// Never: a file that another machine truncates would end the process that has it mapped, and
+    /// nothing would be counted.
     fn bytes(&self) -> Result<Option<FileBytes>> {
         Ok(None)
     }

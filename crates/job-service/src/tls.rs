@@ -1,6 +1,7 @@
 //! Certificates: what a control plane shows, what its clients believe, and what they show.
 //!
-//! Everything is looked at when it is made, so that what is wrong is said before anybody connects.
+//! Everything is looked at when it is made, so that what is wrong is said before the first
+//! connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,14 +26,14 @@ pub struct Pem {
     pub text: Vec<u8>,
 }
 
-/// A certificate, those that lead from it to its authority, and its key.
+/// A certificate, the ones that lead from it to its authority, and its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
     chain: Vec<u8>,
     key: Vec<u8>,
 }
 
-/// Certificates of those who are believed when they sign others'.
+/// Certificates of authorities that are believed when they sign others.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authorities {
     certificates: Vec<u8>,
@@ -41,36 +42,39 @@ pub struct Authorities {
 /// How a control plane is reached: without one, requests and answers travel as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
-    /// What it shows whoever connects.
+    /// What it shows each client.
     pub identity: Identity,
-    /// Those who must have signed the certificate that a client shows; `None` = a client needs none.
+    /// Authorities that must have signed the certificate that a client shows; `None` = a client
+    /// needs none.
     pub clients: Option<Authorities>,
 }
 
 /// What clients of control planes at `https://` believe and show.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTls {
-    /// Those who must have signed a control plane's certificate; `None` = the system's authorities.
+    /// Authorities that must have signed a control plane's certificate; `None` = the system's.
     pub authorities: Option<Authorities>,
     /// What is shown to a control plane that asks for a certificate.
     pub identity: Option<Identity>,
-    /// Where the two are looked up again once a control plane cannot be reached; `None` = they stay what they are.
+    /// Where the two are looked up again once a control plane cannot be reached; `None` = they stay
+    /// what they are.
     pub source: Option<Arc<dyn ClientTlsSource>>,
 }
 
 /// Where what clients believe and show can be looked up again: it is renewed while they run.
 pub trait ClientTlsSource: fmt::Debug + Send + Sync {
-    /// What it is now. Called on the thread that talks, some times a second while a control plane cannot be reached, so that it should read small files at
-    /// most.
+    /// What it is now. Called on the thread that talks, some times a second while a control plane
+    /// cannot be reached: it should read small files at most.
     ///
     /// # Errors
-    /// It cannot be read, or is not what it should be, as it may be for a moment while files are written: what was there before is kept, and people are
-    /// told if nothing is reached by that.
+    /// It cannot be read, or is not what it should be, as it may be for a moment while files are
+    /// written. What was there before is kept, and people are told if nothing is reached by that.
     fn look(&self) -> Result<ClientTls>;
 }
 
 impl Identity {
-    /// `chain`: the certificate first, then those that lead to its authority. `key`: the first one's, as PKCS #8, PKCS #1 or SEC 1.
+    /// `chain`: the certificate first, then the ones that lead to its authority. `key`: the first
+    /// one's, as PKCS #8, PKCS #1 or SEC 1.
     ///
     /// # Errors
     /// `Invalid`: one of them is not what it should be, or the key belongs to another certificate.
@@ -133,7 +137,7 @@ impl ServerTls {
 }
 
 impl ClientTls {
-    /// Whether anything was said, which is of use to who says `https://` alone.
+    /// Whether anything was said, which is of use only with `https://`.
     pub(crate) fn is_said(&self) -> bool {
         self.authorities.is_some() || self.identity.is_some()
     }

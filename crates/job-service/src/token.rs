@@ -1,4 +1,4 @@
-//! Who may ask.
+//! The secret of all that may ask.
 
 use std::fmt;
 
@@ -6,9 +6,10 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-/// A secret that databases, workers and control planes share; none = everybody may ask.
+/// A secret that databases, workers and control planes share; none = every peer may ask.
 ///
-/// It travels with each request as `authorization: Bearer ...`, and is in nothing that `Debug` writes.
+/// It travels with each request as `authorization: Bearer ...`, and is in nothing that `Debug`
+/// writes.
 #[derive(Clone, Default)]
 pub struct SharedToken {
     value: Option<MetadataValue<Ascii>>,

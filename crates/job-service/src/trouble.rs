@@ -6,7 +6,7 @@ use std::io;
 use rustls::CertificateError;
 use tonic::{Code, Status, TimeoutExpired};
 
-/// What whoever asks for something knows about the control plane that does not answer.
+/// What a client knows about the control plane that does not answer it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// By `https://`.
@@ -43,7 +43,7 @@ fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn 
     std::iter::successors(Some(error), |error| (*error).source())
 }
 
-/// What whoever asked can change, where that is known.
+/// What the client can change, where that is known.
 fn advice(asked: Asked, status: &Status) -> Option<&'static str> {
     let of_tls = |error: &'_ (dyn Error + 'static)| {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -73,8 +73,9 @@ fn of_handshake(error: &rustls::Error) -> Option<&'static str> {
     }
 }
 
-/// A connection that came about is closed without an answer. With TLS 1.3 a client may hear no more than that if its certificate is
-/// refused, since it has agreed before the other side has seen it; and who speaks TLS hears nothing that it understands from who does not.
+/// A connection that came about is closed without an answer. With TLS 1.3 a client may hear no more
+/// if its certificate is refused: it has agreed before the other side has seen it. A side that
+/// speaks TLS hears nothing that it understands from a side that does not.
 fn of_end(asked: Asked, status: &Status) -> Option<&'static str> {
     let is_closed = matches!(status.code(), Code::Unknown | Code::Cancelled | Code::Internal)
         && status.source().is_some_and(|source| source.is::<tonic::transport::Error>())

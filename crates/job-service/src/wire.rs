@@ -250,7 +250,7 @@ pub(crate) fn failure_of(error: &firn_jobs::Error) -> Failure {
     let kind = match error.kind {
         ErrorKind::Rejected => FailureKind::Rejected,
         ErrorKind::Cancelled => FailureKind::Cancelled,
-        // Nobody else is to try it there: all have the same operators.
+        // No other worker is to try it: all have the same operators.
         ErrorKind::Invalid | ErrorKind::Panicked => FailureKind::Invalid,
         ErrorKind::Storage => FailureKind::Storage,
         ErrorKind::NotConserved => FailureKind::NotConserved,
@@ -304,7 +304,7 @@ pub(crate) fn put_lane(lane: Lane) -> proto::Lane {
 fn lane_of(lane: proto::Lane) -> Lane {
     match lane {
         proto::Lane::Relief => Lane::Relief,
-        // A lane that is not known here is none that somebody waits in.
+        // A lane that is not known here is none that writers wait for.
         proto::Lane::Bulk | proto::Lane::Unspecified => Lane::Bulk,
     }
 }

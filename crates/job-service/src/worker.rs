@@ -45,7 +45,7 @@ pub struct WorkerOptions {
     pub control_planes: Vec<String>,
     /// What it shows them.
     pub token: SharedToken,
-    /// Whom it believes, and what it shows, where they are at `https://`.
+    /// The authorities it believes, and what it shows, where they are at `https://`.
     pub tls: ClientTls,
     /// What people call it.
     pub name: String,
@@ -55,16 +55,17 @@ pub struct WorkerOptions {
     pub slots: u32,
     /// Its program, for people.
     pub build: String,
-    /// Drawn for this start. Each of `control_planes` is told another one that is made of it.
+    /// Drawn for this start. Each of `control_planes` is told an id of its own that is made of it.
     pub id: u128,
-    /// Without an answer for so long it stops what a control plane gave it, who has given it to somebody else by then. Default 10 s.
+    /// Without an answer for so long it stops what a control plane gave it: that has given it to
+    /// another worker by then. Default 10 s.
     pub lease: Duration,
     /// How often it says that it lives. Default 2 s.
     pub beat: Duration,
 }
 
 impl WorkerOptions {
-    /// Two jobs at a time for those who are at `control_planes`.
+    /// Two jobs at a time, for `control_planes`.
     pub fn new(control_planes: Vec<String>, name: &str, id: u128) -> Self {
         Self {
             control_planes,
@@ -105,15 +106,16 @@ struct Shared {
     told_draining: Mutex<BTreeSet<usize>>,
     /// What goes wrong with each control plane, now.
     troubles: Mutex<BTreeMap<String, String>>,
-    /// What has gone wrong here that nobody was told of yet.
+    /// What has gone wrong here and was not read yet.
     log: Mutex<Vec<String>>,
 }
 
-/// Lines of the log that are kept until somebody asks; more are not.
+/// Lines of the log that are kept until they are read; more are not.
 const LOG_MAX: usize = 100;
 
 impl Worker {
-    /// Starts two threads for each slot, of which one works and the other takes its place while it hangs in a job that was stopped, and one that talks.
+    /// Starts two threads for each slot, and one that talks. Of the two one works; the other takes
+    /// its place while it hangs in a job that was stopped.
     ///
     /// # Errors
     /// A name of a control plane is none, with what is expected; or the system gives no threads.
@@ -151,7 +153,7 @@ impl Worker {
         Ok(Self { shared, _runtime: runtime })
     }
 
-    /// Takes no more jobs. Those that run go on.
+    /// Takes no more jobs. Running ones go on.
     pub fn drain(&self) {
         self.shared.is_draining.store(true, Ordering::SeqCst);
         self.shared.drains.notify_waiters();
@@ -162,12 +164,13 @@ impl Worker {
         self.shared.holdings.cancel_all();
     }
 
-    /// Jobs that it has, those included whose ends are not told yet.
+    /// Jobs that it has, ended ones included until their ends are told.
     pub fn job_count(&self) -> usize {
         self.shared.holdings.count()
     }
 
-    /// Whether it may end: it has no jobs, and each control plane that can be talked with knows that it takes none.
+    /// Whether it may end: it has no jobs, and each control plane that can be talked with knows
+    /// that it takes none.
     pub fn is_drained(&self) -> bool {
         let told = self.shared.told_draining.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let troubles = self.troubles();
@@ -195,7 +198,7 @@ impl Worker {
 /// A look at a worker from another thread.
 #[derive(Clone, Debug)]
 pub struct WorkerWatch {
-    /// The worker ends by itself, whoever looks.
+    /// The worker ends by itself, despite a look at it.
     shared: Weak<Shared>,
 }
 
@@ -227,7 +230,8 @@ impl Drop for Worker {
 }
 
 impl Shared {
-    /// What a control plane is told of the worker, which is `id` there and does `elsewhere` for others.
+    /// What a control plane is told of the worker, which is `id` there and does `elsewhere` for
+    /// others.
     fn profile(&self, id: u128, elsewhere: Elsewhere) -> Profile {
         // As `JobSpec::needs` says it.
         let named = |kind: &'static str| move |name: &str| format!("{kind}:{name}");

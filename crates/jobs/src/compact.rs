@@ -13,8 +13,8 @@
 //!    inputs: inside them rule 1 drops all that is older.
 //! 4. Operands of one interval are combined with the put, delete or nothing below them, else into
 //!    one operand if the operator can. The result has the newest operand's sequence. Records that
-//!    expire take no part in it (each has a time of its own), and what the operator cannot apply
-//!    stays, so that reads say so.
+//!    expire take no part in it: each has a time of its own. What the operator cannot apply stays,
+//!    so that reads say so.
 //! 5. What is kept has its value in the tree or beside it, by its length. A value beside the tree
 //!    is read only for that move, for the filter, and as the base of operands.
 //!

@@ -2,9 +2,9 @@
 //!
 //! Each entry has a 128-bit hash ([`firn_format::table::content`]); hashes are summed mod 2^128. A
 //! job adds the hash of every entry it reads to `input`, and of every entry it leaves out to a
-//! class of dropped ones. The hash of every entry it makes is added to `produced`: a combined
-//! value, a tombstone for an expired one, a put whose value was moved. The writer of the outputs
-//! computes their hashes from what it is given. Then
+//! class of dropped ones. The hash of every entry it makes is added to `produced`: combined values,
+//! tombstones for expired ones, puts whose value was moved. The writer of the outputs computes
+//! their hashes from what it is given. Then
 //!
 //! ```text
 //!   input + produced = outputs + shadowed + duplicate + tombstones + range + expired + filtered + merged + moved + ranges

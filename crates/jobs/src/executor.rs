@@ -28,8 +28,8 @@ use crate::spec::JobSpec;
 /// Runs jobs somewhere.
 ///
 /// Implementers MUST finish every accepted job's handle exactly once, whatever happens to the
-/// executor, and soon after the job is cancelled: the submitter waits for that before it closes.
-/// Afterwards they MUST write nothing for the job, except in attempts that
+/// executor. They MUST do so soon after the job is cancelled: the submitter waits for that before
+/// it closes. Afterwards they MUST write nothing for the job, except in attempts that
 /// [`given_up_count`](Self::given_up_count) tells. They MUST touch no file but the outputs and the
 /// spec's spare. They MUST reject a spec that names an operator, filter or extractor they do not
 /// have, and never run it without.
@@ -43,7 +43,7 @@ pub trait Executor: Send + Sync + fmt::Debug {
     fn submit(&self, spec: JobSpec) -> Result<JobHandle>;
 
     /// Attempts since this executor was made that were given up, or done again elsewhere, and may
-    /// still run: their outputs may appear long after the job's end. The submitter looks for such
+    /// still run. Their outputs may appear long after the job's end. The submitter looks for such
     /// files after a while. Only grows.
     fn given_up_count(&self) -> u64 {
         0

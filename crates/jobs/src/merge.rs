@@ -5,7 +5,7 @@
 //! log2(k) matches, each against one loser. A source's first key bytes are kept beside the tree as
 //! one number, so most matches touch no entry.
 //!
-//! Turning around costs one move of each source: going forward, every source but the winner stands
+//! Turning around costs one move of each source. Going forward, every source but the winner stands
 //! on its first entry after the winner's, so its previous entry is its last one before.
 //!
 //! Source: tournament trees, Knuth, The Art of Computer Programming, vol. 3, 5.4.1.
@@ -202,7 +202,7 @@ impl<C: Cursor> MergeCursor<C> {
 #[inline]
 fn head_word(key: &[u8], common: &[u8]) -> u128 {
     // Asked first, for the empty slice's dangling address. A C library may compare nothing with a
-    // masked load from there, and the processor then takes as long as for a miss of all caches.
+    // masked load from there, which takes the processor as long as a miss of all caches.
     if common.is_empty() || key.starts_with(common) {
         return u128::from(key_prefix(key, common.len())) << 64
             | u128::from(key_prefix(key, common.len() + 8));

@@ -15,7 +15,8 @@ pub fn fifo(view: &View) -> Vec<Decision> {
     lease(&view.waiting.iter().collect::<Vec<_>>(), view, |_| 0)
 }
 
-/// Level 0 first, whosever it is, then the oldest; to the worker with fewest jobs. So CaaS-LSM does.
+/// Level 0 first, whosever it is, then the oldest; to the worker with fewest jobs. So CaaS-LSM
+/// does.
 pub fn least_loaded(view: &View) -> Vec<Decision> {
     let mut jobs: Vec<&Waiting> = view.waiting.iter().collect();
     jobs.sort_by_key(|job| job.lane);
@@ -25,7 +26,8 @@ pub fn least_loaded(view: &View) -> Vec<Decision> {
     })
 }
 
-/// Gives `jobs`, in this order, to workers with free slots as `choose` says, which gets those with what is left of their slots.
+/// Gives `jobs`, in this order, to workers with free slots as `choose` says, which gets those with
+/// what is left of their slots.
 fn lease(
     jobs: &[&Waiting],
     view: &View,

@@ -10,13 +10,15 @@ const FLOOR: f64 = 0.25;
 /// Bytes for each unit of weight that a tenant may be behind before it counts.
 const GRACE_BYTES: f64 = (256_u64 << 20) as f64;
 
-/// Bytes for each unit of weight that a tenant may be ahead of its share before it counts: a few jobs, so that who is busy for a moment may be.
+/// Bytes for each unit of weight that a tenant may be ahead of its share before it counts. It is a
+/// few jobs, so that a short burst does not count.
 const AHEAD_BYTES: f64 = (4_u64 << 30) as f64;
 
 /// Accounts of tenants, in bytes for each unit of weight.
 ///
-/// While a tenant has work waiting, what is given to all, divided by the weights of all who wait, adds up to its share; of that it is promised a
-/// part. Who has nothing waiting saves nothing, and owes nothing.
+/// While a tenant has work waiting, its share adds up: what is given to all, divided by the weights
+/// of all tenants that wait. Of that it is promised a part. A tenant with nothing waiting saves
+/// nothing, and owes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     accounts: BTreeMap<TenantId, Account>,
@@ -42,12 +44,12 @@ impl Ledger {
         self.accounts.entry(tenant).or_default().weight = weight.max(f64::MIN_POSITIVE);
     }
 
-    /// Forgets tenants but those that `is_there` holds for.
+    /// Forgets tenants for which `is_there` does not hold.
     pub fn retain(&mut self, mut is_there: impl FnMut(TenantId) -> bool) {
         self.accounts.retain(|tenant, _| is_there(*tenant));
     }
 
-    /// Says who has work waiting now.
+    /// Says which tenants have work waiting now.
     pub fn set_waiting(&mut self, waiting: &BTreeSet<TenantId>) {
         for tenant in waiting {
             self.accounts.entry(*tenant).or_default();
@@ -79,8 +81,8 @@ impl Ledger {
         }
     }
 
-    /// What each tenant with work waiting is behind its promise, where that is more than can be let pass; or less than 0: how far it is ahead of its
-    /// share, where that is.
+    /// How far each tenant with work waiting is behind its promise, where that is more than is let
+    /// pass. Less than 0: how far it is ahead of its share, where that is more than is let pass.
     pub fn owed(&self) -> BTreeMap<TenantId, f64> {
         let owed = |account: &Account| {
             let (behind, ahead) =
@@ -146,7 +148,7 @@ mod tests {
         const GIB: u64 = 1 << 30;
         let mut ledger = Ledger::default();
         ledger.set_weight(A, 2.0);
-        // Alone he takes what is his.
+        // Alone it takes its share.
         ledger.set_waiting(&[A].into());
         (0..100).for_each(|_| ledger.lease(A, GIB));
         assert_eq!(ledger.owed(), BTreeMap::new());
@@ -156,7 +158,8 @@ mod tests {
             ledger.lease(B, GIB / 4);
             ledger.lease(C, GIB / 4);
         }
-        // 24 GiB for 4 units of weight: 6 for each. A was given 8 for each of its two, the others a quarter of 16.
+        // 24 GiB for 4 units of weight: 6 for each. A was given 8 for each of its two, the others a
+        // quarter of 16.
         assert_eq!(ledger.owed(), BTreeMap::new(), "2 GiB may be let pass");
         (0..16).for_each(|_| ledger.lease(A, GIB));
         let ahead = 16.0 - (24.0 + 16.0) / 4.0;

@@ -1,4 +1,5 @@
-//! Jobs that wait and differ in nothing but bytes and age, so that the first of them are found without a look at all.
+//! Jobs that wait and differ in nothing but bytes and age, so that the first of them are found
+//! without a look at all.
 //!
 //! ```text
 //!   line ─► blocks, by number of job ─► jobs
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 use super::view::JobId;
 
-/// Jobs of a block at most: a round looks at every block, and at every job of those that may hold the next.
+/// Jobs of a block at most: a round looks at every block, and at every job of the blocks that may
+/// hold the next.
 const BLOCK_JOBS_MAX: usize = 64;
 
 /// Neighbours of so many jobs together become one block.
@@ -31,7 +33,8 @@ pub(super) struct Block {
     first: Entry,
 }
 
-/// Jobs by number. Insertion and removal look at one block, and move the blocks behind it where one comes or goes.
+/// Jobs by number. Insertion and removal look at one block, and move the blocks behind it where one
+/// comes or goes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     blocks: Vec<Block>,
@@ -54,7 +57,8 @@ impl Block {
         self.first = Entry { id, bytes, submitted };
     }
 
-    /// A job that comes no later than any here: the least number, the most bytes and the earliest submission.
+    /// A job that comes no later than any here: the least number, the most bytes and the earliest
+    /// submission.
     pub(super) fn first(&self) -> Entry {
         self.first
     }
@@ -103,7 +107,7 @@ impl Line {
             block.bound();
             return;
         }
-        // Those that come one after the other fill their blocks.
+        // Jobs that come one after the other fill their blocks.
         let is_behind = is_last && place == block.jobs.len();
         let mut behind = block.jobs.split_off(if is_behind { place } else { BLOCK_JOBS_MAX / 2 });
         let half = if place <= block.jobs.len() && !is_behind { &mut block.jobs } else { &mut behind };

@@ -1,10 +1,10 @@
-//! Who does what, as functions without I/O.
+//! Which worker does which job, as functions without I/O.
 //!
 //! ```text
 //!   Pressure (crate firn-jobs) ─► stalls_in: when a database stops its writers if nothing is done
 //!   View ─► lines of jobs ─► rank: owed first, then least slack, ahead last ─► placement: earliest estimated finish ─► Decision
 //!   Ledger: what each tenant was given, hence what it is owed
-//!   Pool: jobs in lines, workers, who has what ─► Decision ─► leases, stops
+//!   Pool: jobs in lines, workers, which has what ─► Decision ─► leases, stops
 //! ```
 
 mod view; // what a decision is made of

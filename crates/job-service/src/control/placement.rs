@@ -15,11 +15,11 @@ pub fn estimate(job: &Waiting, worker: &Worker) -> Duration {
 /// How long a job of `bytes` takes at `speed`. More bytes never take less.
 pub(super) fn time_for(bytes: u64, speed: &Speed) -> Duration {
     let seconds = bytes as f64 / speed.bytes_per_second.max(1.0);
-    // Nobody waits for more than a century.
+    // No more than a century is counted.
     speed.open + Duration::from_secs_f64(seconds.min(3e9))
 }
 
-/// Seconds until a slot is free that has somebody else's job: more than any job takes.
+/// Seconds until a slot is free that has another control plane's job: more than any job takes.
 const NOBODY_KNOWS: f64 = 3e9;
 
 /// Some of the workers, by where they are among them.
@@ -27,7 +27,7 @@ const NOBODY_KNOWS: f64 = 3e9;
 pub(super) struct Mask(Vec<u64>);
 
 impl Mask {
-    /// All but those of `refused_by`.
+    /// All workers without the ones of `refused_by`.
     pub(super) fn without(workers: &[Worker], refused_by: &BTreeSet<WorkerId>) -> Self {
         let mut words = vec![0_u64; workers.len().div_ceil(64)];
         for (at, worker) in workers.iter().enumerate() {
@@ -73,13 +73,14 @@ struct Station<'w> {
 
 #[derive(Debug)]
 struct Slot {
-    /// Whose, by where that is among the workers.
+    /// Of which worker, by its index among them.
     at: usize,
     /// Seconds until it is free; 0 = now.
     free_in: f64,
     /// The job that was given it when it was free: to those before that it still is.
     leased_to: Option<Rank>,
-    /// The bulk job that it has, which is `None` where it is somebody else's, and how many seconds of it would be lost.
+    /// The bulk job that it has, and how many seconds of it would be lost; `None` is a job of
+    /// another control plane.
     stoppable: Option<(Option<JobId>, f64)>,
 }
 
@@ -105,7 +106,7 @@ pub(super) struct Best {
 pub(super) struct Stopped {
     pub(super) slot: usize,
     pub(super) worker: WorkerId,
-    /// `None` = somebody else's, which the worker stops.
+    /// `None` = a job of another control plane, which the worker stops.
     pub(super) job: Option<JobId>,
     /// When the other job is done then.
     pub(super) done_at: f64,
@@ -177,7 +178,8 @@ impl<'w> Slots<'w> {
         slots.iter().filter(|slot| slot.free_in(rank) > 0.0).count()
     }
 
-    /// The bulk job whose slot lets `job`, else done at `done_at`, be done sooner by most beyond what is lost, if that is `gain_min` seconds.
+    /// The bulk job whose slot brings `job`, else done at `done_at`, forward by most beyond what is
+    /// lost. The gain is at least `gain_min` seconds.
     pub(super) fn to_stop(&self, job: &Wanted<'_>, done_at: f64, gain_min: f64) -> Option<Stopped> {
         let gains = self.slots.iter().enumerate().filter_map(|(at, slot)| {
             let (stopped, lost) = slot.stoppable.filter(|_| job.may.has(slot.at))?;
@@ -190,7 +192,8 @@ impl<'w> Slots<'w> {
         gains.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, stopped)| stopped)
     }
 
-    /// Plans the job at `rank` for a slot, which is free after it. Whether the slot was free, or its job could be stopped, until now.
+    /// Plans the job at `rank` for a slot, which is free after it. Whether the slot was free, or
+    /// its job could be stopped, until now.
     pub(super) fn take(&mut self, slot: usize, rank: Rank, done_at: f64) -> bool {
         let Some(slot) = self.slots.get_mut(slot) else { return false };
         let (was_free, was_stoppable) = (slot.free_in == 0.0, slot.stoppable.is_some());

@@ -1,20 +1,22 @@
-//! Everything that a control plane knows: jobs, who has them, who is there. No sockets, no clock, no threads.
+//! Everything that a control plane knows: jobs, which worker has them, which peers are there. No
+//! sockets, no clock, no threads.
 //!
 //! ```text
 //!   submit, cancel, follow ─► jobs ─┐
 //!                                   ├─► view ─► schedule ─► leases, stops
 //!   pull, beat, finish ─► members ──┘
 //! ```
-//! All of it is soft: a pool that forgets everything is told again, by clients what they want and by workers what they have.
+//! All of it is soft. A pool that forgets everything is told again: by clients what they want, and
+//! by workers what they have.
 
 mod job; // one job
 mod jobs; // all of them, each where it is looked for
 mod member; // one worker
 mod doubts; // where its jobs fail
 mod clients; // what databases ask
-mod room; // how much of it, and whose
+mod room; // how much of it, and of which tenant
 mod workers; // what workers ask
-mod decide; // who gets what
+mod decide; // which worker gets what
 mod rows; // what people see
 mod names; // whatever has a name, by numbers
 mod counts; // what has happened
@@ -42,28 +44,35 @@ use names::Names;
 /// Times, numbers and the rule that a pool goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A job that its worker has not named for so long, or has not begun, is given to somebody else. Default 10 s.
+    /// A job that its worker has not named for so long, or has not begun, is given to another
+    /// worker. Default 10 s.
     pub lease: Duration,
     /// A client that has not asked for so long is gone, and so are its jobs. Default 30 s.
     pub client: Duration,
-    /// A job that has read, written and made durable nothing more for so long is taken from its worker. Default 60 s.
+    /// A job that has read, written and made durable nothing more for so long is taken from its
+    /// worker. Default 60 s.
     pub progress: Duration,
-    /// The same for one that waits for a sync: a device or a store that writes a queue out may take minutes, and its worker, which is heard of, cannot
-    /// tell that from one that hangs. Default 300 s.
+    /// The same for a job that waits for a sync: a device or a store that writes a queue out may
+    /// take minutes. Its worker, which is heard of, cannot tell that from a sync that hangs.
+    /// Default 300 s.
     pub sync: Duration,
-    /// A job that nobody who is there can do waits so long for somebody who can. Default 5 s.
+    /// A job that no worker there can do waits so long for a worker that can. Default 5 s.
     pub nobody: Duration,
-    /// So many attempts fail for reasons that may pass before the job has failed, each at another worker where there is one. Default 3.
+    /// So many attempts fail for reasons that may pass before the job has failed, each at another
+    /// worker where there is one. Default 3.
     pub attempts_max: u32,
-    /// After an attempt that failed so, the next waits so long, and twice as long each time; and so does the worker with the next job whose files are
-    /// at the same place. Default 500 ms.
+    /// After an attempt that failed so, the job's next attempt waits so long, and twice as long
+    /// each time. So does the worker with its next job that has files at the same place. Default
+    /// 500 ms.
     pub pause: Duration,
-    /// Jobs at a time, of all tenants; one tenant may have as many as are left for others. Those beyond are refused. Default 100 000.
+    /// Jobs at a time, of all tenants; one tenant may have as many as are left for others. Those
+    /// beyond are refused. Default 100 000.
     pub jobs_max: usize,
-    /// Bytes of specs and results that are kept, for all tenants and for one as with jobs. Beyond that no job is taken, and results of those that were still
-    /// are. Default 1 GiB.
+    /// Bytes of specs and results that are kept, for all tenants and for one as with jobs. Beyond
+    /// that no job is taken, but results of taken jobs still are. Default 1 GiB.
     pub held_bytes_max: u64,
-    /// Bytes of results in one answer to a client, but for the first. Default 64 MiB: a message has 256 at most.
+    /// Bytes of results in one answer to a client, but for the first. Default 64 MiB: a message has
+    /// 256 at most.
     pub answer_bytes_max: u64,
     /// Which job goes to which worker. Default: what stalls soonest.
     pub scheduler: Scheduler,
@@ -89,9 +98,10 @@ impl Default for Limits {
 
 /// Jobs of many clients and the workers that do them.
 ///
-/// 1. A job has at most one attempt that counts. Whoever has lost it is told to stop when he is next heard of, and what he says of it is not
-///    taken.
-/// 2. A job ends once, and its end is kept until its client says that it has it, waits for it no more, or is gone.
+/// 1. A job has at most one attempt that counts. A worker that has lost it is told to stop when it
+///    is next heard of, and what it says of it is not taken.
+/// 2. A job ends once, and its end is kept until its client says that it has it, waits for it no
+///    more, or is gone.
 /// 3. Times are the caller's, and MUST NOT go back.
 #[derive(Debug)]
 pub struct Pool {
@@ -105,12 +115,13 @@ pub struct Pool {
     tenants: Names<String>,
     zones: Names<String>,
     kinds: Names<Kind>,
-    /// When names that nobody uses were last forgotten.
+    /// When unused names were last forgotten.
     swept: Duration,
     ledger: Ledger,
-    /// Jobs that nobody asks for any more, and since when: what workers say of them meanwhile was said before they heard.
+    /// Jobs that their clients ask for no more, and since when: workers spoke of them before they
+    /// heard so.
     forgotten: BTreeMap<JobKey, Duration>,
-    /// The last jobs whose ends were taken.
+    /// The latest jobs of which the ends were taken.
     history: VecDeque<JobRow>,
     next: u64,
     counts: Counts,
@@ -121,7 +132,8 @@ pub struct Pool {
 struct Client {
     /// When it was last heard of.
     heard: Duration,
-    /// When its writers stop if nothing is done, by what it said last; `None` = that is not in sight.
+    /// When its writers stop if nothing is done, by what it said last; `None` = that is not in
+    /// sight.
     stalls_at: Option<Duration>,
 }
 
@@ -150,7 +162,8 @@ impl Pool {
         }
     }
 
-    /// Gives up whoever is not heard of, and decides what is to be done now. To be called a few times a second.
+    /// Gives up silent clients and workers, and decides what is to be done now. To be called a few
+    /// times a second.
     pub fn tick(&mut self, now: Duration) {
         self.drop_clients(now);
         self.expire_attempts(now);

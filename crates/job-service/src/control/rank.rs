@@ -8,16 +8,18 @@ use super::line::Entry;
 use super::placement::time_for;
 use super::view::{JobId, Lane, Speed, TenantId, Worker, Zone};
 
-/// How long bulk work may wait as if nothing stalled meanwhile; jobs of relief whose databases nobody writes to, too.
+/// Bulk work, and relief of a database that is not written to, ranks as if its stall came so long
+/// after its submission.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What bulk work is worth beside relief once it has waited for that long: what is left undone makes relief longer.
+/// What bulk work is worth beside relief once it has waited for that long: what is left undone
+/// makes relief longer.
 const BULK_WORTH: f64 = 0.1;
 
 /// Jobs of mean length that a stall may be away before the job is worth less by a factor of e.
 const LOOK_AHEAD: f64 = 1.0;
 
-/// Whoever has waited so long goes before everybody who has not, whatever stalls.
+/// A job that has waited so long goes before all that have not, whatever stalls.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// What jobs that wait together have in common.
@@ -32,7 +34,8 @@ pub(super) struct Class {
 /// A job's place in the order: the least comes first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
-    /// Bytes, for each unit of weight; who is owed more comes before who is owed less, and that before who is ahead, with less than 0.
+    /// Bytes for each unit of weight: more owed comes before less. A tenant that is ahead has less
+    /// than 0, and comes last.
     owed: f64,
     /// Until it is too late, and for bulk work so much more that it is worth as little as it is.
     slack: Duration,
@@ -104,13 +107,14 @@ impl<'v> Ranking<'v> {
         self.owed.get(&tenant).is_some_and(|owed| *owed < 0.0)
     }
 
-    /// The place of `job`. More bytes or an earlier submission never make it later, and neither does a smaller number.
+    /// The place of `job`. More bytes or an earlier submission never make it later, and neither
+    /// does a smaller number.
     pub(super) fn of(&self, class: &Class, job: &Entry) -> Rank {
         let waited = self.now.saturating_sub(job.submitted);
         // A second beyond what may be waited counts as much as a MiB that is owed.
         let late = waited.saturating_sub(WAIT_MAX).as_secs_f64() * f64::from(1 << 20);
         let owed = self.owed.get(&class.tenant).copied().unwrap_or(0.0) + late;
-        // A database that nobody writes to now may be written to any moment.
+        // A database that is not written to now may be written to any moment.
         let patience = PATIENCE.saturating_sub(waited);
         let (due, behind) = match class.lane {
             Lane::Relief => {
@@ -123,7 +127,7 @@ impl<'v> Ranking<'v> {
     }
 }
 
-/// Speeds with files of `zone`, but for those that another one beats both ways.
+/// Speeds with files of `zone`, without the ones that another beats both ways.
 fn fastest(workers: &[Worker], zone: Zone) -> Vec<Speed> {
     let mut speeds: Vec<Speed> = workers.iter().map(|worker| worker.speed(zone)).collect();
     speeds.sort_by(|a, b| a.open.cmp(&b.open).then(b.bytes_per_second.total_cmp(&a.bytes_per_second)));

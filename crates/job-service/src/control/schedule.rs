@@ -1,12 +1,14 @@
-//! The decision: what is owed first, then what stalls soonest for its length, each where it is done first.
+//! The decision: what is owed first, then what stalls soonest for its length, each where it is done
+//! first.
 //!
 //! ```text
 //!   jobs that may be decided about now ──in order──► the best slot is free ─► leased
 //!                                                 └► it is not ─► all others before it are planned ─► planned, or something is stopped for it
-//!   all others wait aside, and nobody looks at those that nobody asks for
+//!   all others wait aside, and are looked at only when they are asked for
 //! ```
-//! Those others (nothing is free where they may go, or they are bulk work beyond its limit) get nothing now. All they do is make slots that are busy
-//! busy for longer; so a job that goes to a free slot without them goes there with them.
+//! The other jobs get nothing now: no slot is free where they may go, or they are bulk work beyond
+//! its limit. All they do is keep busy slots busy for longer. So a job that goes to a free slot
+//! without them goes there with them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -25,19 +27,23 @@ const GAIN_MIN: f64 = 1.0;
 
 /// What to do in `view`: leases, and bulk work to be stopped for relief that would come too late.
 ///
-/// 1. A tenant that is behind what it is promised goes first, as does a job that has waited for 300 s; of these whoever is owed most. A tenant that is
-///    ahead of its share while others wait goes last, however urgent it says that its jobs are, and nothing is stopped for it; each second beyond 300 that
-///    one of its jobs has waited makes up for a MiB.
-/// 2. Then comes what is worth most: a job is worth less by a factor for each mean job's length that its database's stall is away (after the rule of
-///    apparent tardiness costs, Vepsalainen and Morton 1987), and no less than bulk work or relief is that has waited as long. Mean is a job of mean
-///    bytes, by zone.
-/// 3. In this order each job gets the slot on which it is done first, by measured speeds, be that free or not; those whose slots are free are
-///    leased. So nobody takes a far or slow slot for long who would be done sooner by waiting for another one.
-/// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief; and a bulk job is stopped where relief that would come too late is
-///    brought forward by more than what the job has done; but none of a tenant that is behind, or that was submitted 150 s ago. A worker that has
-///    no other slot stops so what it does for others.
+/// 1. A tenant that is behind its promise goes first, as does a job that has waited for 300 s;
+///    among these, what is owed most. A tenant that is ahead of its share while others wait goes
+///    last, however urgent its jobs, and nothing is stopped for it. Each second beyond 300 that one
+///    of its jobs has waited makes up for a MiB.
+/// 2. Then comes what is worth most. A job is worth less by a factor for each mean job's length
+///    that its database's stall is away. (After the rule of apparent tardiness costs, Vepsalainen
+///    and Morton 1987.) It is worth no less than bulk work or relief that has waited as long. A
+///    mean job has mean bytes, by zone.
+/// 3. In this order each job gets the slot on which it is done first, by measured speeds, free or
+///    not. Jobs with free slots are leased. So no job takes a far or slow slot for long if waiting
+///    for another slot would end it sooner.
+/// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief. A bulk job is
+///    stopped where that brings relief that would come too late forward by more than the bulk job
+///    has done. Bulk jobs of a tenant that is behind, or submitted 150 s ago, are not stopped. A
+///    worker that has no other slot stops in the same way what it does for other control planes.
 ///
-/// Pure. Puts jobs into lines, which a control plane keeps, and then decides as it does.
+/// Pure. Puts jobs into lines, as a control plane keeps them, and then decides as it does.
 pub fn schedule(view: &View) -> Vec<Decision> {
     let now = view.waiting.iter().map(|job| job.waited).max().unwrap_or_default();
     let mut lines: BTreeMap<(Class, &BTreeSet<WorkerId>), Line> = BTreeMap::new();
@@ -60,13 +66,13 @@ pub(super) struct Waiters<'v> {
     pub(super) jobs: &'v Line,
 }
 
-/// A [`View`] whose jobs stand in lines.
+/// A [`View`] with its jobs in lines.
 pub(super) struct Moment<'v> {
     pub(super) now: Duration,
     pub(super) lines: Vec<Waiters<'v>>,
     pub(super) workers: &'v [Worker],
     pub(super) owed: &'v BTreeMap<TenantId, f64>,
-    /// Workers that cannot have a job, where those of its line are not all of them.
+    /// Workers that cannot have a job, where they are more than its line's.
     pub(super) refused_by: &'v dyn Fn(JobId) -> Option<BTreeSet<WorkerId>>,
 }
 
@@ -93,10 +99,11 @@ impl Moment<'_> {
 
 /// What is decided at a `moment`, as [`schedule`] says.
 ///
-/// Looks at each line and block, and then at as many jobs as are planned until the last slot that somebody can have is given away: slots times slots, and more
-/// where one is so slow that many jobs are better off waiting for others.
+/// Looks at each line and block, and then at all jobs that are planned until the last slot that a
+/// job can have is given away. That is slots times slots, and more where one is so slow that many
+/// jobs are better off waiting for others.
 pub(super) fn plan(moment: &Moment<'_>) -> Vec<Decision> {
-    // Whoever would come first again is not stopped.
+    // A job that would come first again is not stopped.
     let gives_way = |running: &Running| {
         running.waited < WAIT_MAX / 2 && moment.owed.get(&running.tenant).is_none_or(|owed| *owed <= 0.0)
     };
@@ -121,7 +128,7 @@ enum Sort {
     Pressed,
 }
 
-/// Those who may have the same slots, by sort.
+/// Jobs that may have the same slots, by sort.
 #[derive(Debug)]
 struct Peers {
     may: Mask,
@@ -131,7 +138,7 @@ struct Peers {
     is_open: [bool; 3],
 }
 
-/// The next job of a line, or a block whose first may be the next.
+/// The next job of a line, or a block in which the first may be the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Next {
     rank: Rank,
@@ -156,7 +163,7 @@ struct Plan<'v> {
     decisions: Vec<Decision>,
 }
 
-/// A job whose turn it is.
+/// A job that is to be decided about now.
 #[derive(Debug)]
 struct Turn {
     id: JobId,
@@ -171,7 +178,7 @@ impl Turn {
         Wanted { bytes: self.bytes, zone: self.class.zone, rank: self.rank, may: &self.may }
     }
 
-    /// Whether it is relief whose database stops its writers before it is done.
+    /// Whether it is relief for a database that stops its writers before it is done.
     fn is_late(&self, done_at: f64) -> bool {
         let stalls_in = self.class.stalls_in.filter(|_| self.class.lane == Lane::Relief);
         stalls_in.is_some_and(|stalls_in| stalls_in.as_secs_f64() < done_at)
@@ -244,7 +251,7 @@ impl<'v> Plan<'v> {
         blocks.collect()
     }
 
-    /// Looks again who can be decided about.
+    /// Looks again which jobs can be decided about.
     fn look(&mut self) {
         let is_bulk_open = self.bulk < self.bulk_max;
         for peers in &mut self.peers {
@@ -260,7 +267,8 @@ impl<'v> Plan<'v> {
         self.peers.iter().any(of)
     }
 
-    /// The first job that may be decided about, or else of those aside; before `until`, if that is given.
+    /// The first job that may be decided about, or else of those aside; before `until`, if that is
+    /// given.
     fn pop(&mut self, is_open: bool, until: Option<&Rank>) -> Option<Turn> {
         loop {
             let heap = if is_open { &mut self.open } else { &mut self.aside };

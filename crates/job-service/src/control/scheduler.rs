@@ -1,4 +1,4 @@
-//! Who decides: the schedule, or what it is compared with.
+//! The rule that decides: the schedule, or what it is compared with.
 
 use super::baseline::{fifo, least_loaded, random};
 use super::schedule::schedule;
@@ -37,8 +37,8 @@ impl Scheduler {
         Self::ALL.into_iter().find(|scheduler| scheduler.name() == name)
     }
 
-    /// What to do in `view`; `seed` is for those that draw, and MUST differ from one decision to the next. Pure. Looks at every job; the default one then as
-    /// [`schedule`] says.
+    /// What to do in `view`; `seed` is for rules that draw, and MUST differ from one decision to
+    /// the next. Pure. Looks at every job; the default rule then goes on as [`schedule`] says.
     pub fn decide(self, view: &View, seed: u64) -> Vec<Decision> {
         match self {
             Self::Urgency => schedule(view),

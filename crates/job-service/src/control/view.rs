@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A job, as whoever schedules counts them.
+/// A job, by the number that the pool gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
@@ -11,16 +11,17 @@ pub struct JobId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u64);
 
-/// Whose jobs share one weight: a database, or several of one owner.
+/// Jobs that share one weight: of a database, or of several of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u32);
 
-/// Where files or a worker are: within a zone bytes are near. 0 is everywhere, which is near to all zones.
+/// Where files or a worker are: within a zone bytes are near. 0 is everywhere, which is near to all
+/// zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Zone(pub u32);
 
 impl Zone {
-    /// Whose zone nobody has said.
+    /// The zone of files or workers that name none.
     pub const EVERYWHERE: Self = Self(0);
 
     /// Whether what is in `other` is near to what is here.
@@ -32,18 +33,19 @@ impl Zone {
 /// Two kinds of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// It takes runs out of level 0, which writers wait for: some slots are kept for it, and it may stop bulk.
+    /// It takes runs out of level 0, which writers wait for: some slots are kept for it, and it may
+    /// stop bulk.
     Relief,
     /// Everything else; may be stopped.
     Bulk,
 }
 
-/// A job that nobody has.
+/// A job that no worker has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
     /// Which one.
     pub id: JobId,
-    /// Whose.
+    /// Its tenant.
     pub tenant: TenantId,
     /// What kind.
     pub lane: Lane,
@@ -53,7 +55,8 @@ pub struct Waiting {
     pub zone: Zone,
     /// Since it was submitted.
     pub waited: Duration,
-    /// Until its database stops writers, if nothing is done; `None` if that is not in sight. See [`Pressure`](super::Pressure).
+    /// Until its database stops writers, if nothing is done; `None` if that is not in sight. See
+    /// [`Pressure`](super::Pressure).
     pub stalls_in: Option<Duration>,
     /// Workers that cannot do it, or failed at it.
     pub refused_by: BTreeSet<WorkerId>,
@@ -64,7 +67,7 @@ pub struct Waiting {
 pub struct Running {
     /// Which one.
     pub id: JobId,
-    /// Whose.
+    /// Its tenant.
     pub tenant: TenantId,
     /// Since it was submitted.
     pub waited: Duration,
@@ -87,7 +90,7 @@ pub struct Speed {
     pub open: Duration,
 }
 
-/// What a worker does for others than whoever schedules.
+/// What a worker does for other control planes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Slots that are not to be had because of that.
@@ -122,26 +125,28 @@ pub struct View {
     pub waiting: Vec<Waiting>,
     /// By number.
     pub workers: Vec<Worker>,
-    /// Bytes that tenants were promised and not given, for each unit of their weights, or less than 0: what they were given beyond their
-    /// share; who is not here is owed nothing. See [`Ledger`](super::Ledger).
+    /// Bytes that tenants were promised and not given, for each unit of their weights. Less than 0
+    /// is what they were given beyond their share. A tenant that is not here is owed nothing. See
+    /// [`Ledger`](super::Ledger).
     pub owed: BTreeMap<TenantId, f64>,
 }
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The worker gets the job. Where it has no free slot it is relief, and stops what it does for others.
+    /// The worker gets the job. Where it has no free slot it is relief, and stops what it does for
+    /// others.
     Lease {
         /// Which.
         job: JobId,
-        /// To whom.
+        /// By which worker.
         worker: WorkerId,
     },
     /// The worker stops the job, which waits again.
     Preempt {
         /// Which.
         job: JobId,
-        /// Whose it was.
+        /// The worker that has it.
         worker: WorkerId,
         /// What is to have its place.
         relief: JobId,

@@ -17,7 +17,7 @@ use crate::wire::{
 
 /// How long a control plane holds the question what has ended.
 const HOLD_MS: u32 = 20_000;
-/// The same while there are jobs that nobody may have begun.
+/// The same while there are jobs that perhaps no worker has begun.
 const UNBEGUN_HOLD_MS: u32 = 500;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// However late it is, as after this process stood still, an answer has so long to come.
@@ -62,11 +62,13 @@ struct Talk {
     shared: Arc<Shared>,
     /// Which control plane is asked.
     plane: usize,
-    /// Until when it must answer the question what has ended, which may have been put anew meanwhile, with what was new; it has answered nothing else since.
+    /// Until when it must answer the question what has ended. That may have been put anew
+    /// meanwhile, with what was new; it has answered nothing else since.
     given_up_at: Option<Duration>,
-    /// Since when nobody answers.
+    /// Since when no control plane answers.
     silent_since: Option<Duration>,
-    /// Since when one after another did not answer, and how many, after there was nothing to ask or all was given up.
+    /// Since when one after another did not answer, and how many, after there was nothing to ask or
+    /// all was given up.
     round: Option<(Duration, usize)>,
     pause: Duration,
 }
@@ -130,7 +132,7 @@ impl Talk {
         self.shared.finish(number, Err(Error::new(kind, message)), Ran::default());
     }
 
-    /// Passes cancellations on. Nobody waits longer for a job that nobody wants.
+    /// Passes cancellations on. A cancelled job has its result then, whether or not that was heard.
     async fn cancel(&mut self) -> Result<(), Status> {
         let cancelled: Vec<(u64, bool)> = {
             let state = self.shared.lock();
@@ -159,7 +161,8 @@ impl Talk {
 
     /// Waits for ends; returns when there is something new to say, too.
     ///
-    /// However often that is, a control plane that does not answer within what it holds the first question and [`ANSWER_MAX`] does not answer.
+    /// However often that is, a control plane that does not answer within what it holds the first
+    /// question and [`ANSWER_MAX`] does not answer.
     async fn follow(&mut self) -> Result<Heard, Status> {
         let (waiting, taken, urgency, begun, attempts) = {
             let mut state = self.shared.lock();
@@ -249,7 +252,7 @@ impl Talk {
         self.shared.finish(ended.number, result, ran);
     }
 
-    /// Nobody answered: another one is asked, and told everything.
+    /// No answer came: another control plane is asked, and told everything.
     async fn failed(&mut self, status: &Status) {
         self.shared.planes.renew(self.plane);
         self.given_up_at = None;
@@ -265,7 +268,8 @@ impl Talk {
         *failed_count += 1;
         let away_max = self.shared.options.away_max;
         let is_away = now.saturating_sub(since) >= away_max;
-        // Since something was asked for before, somebody may have come back: each is asked, if that does not take as long again.
+        // A control plane may have come back since something was asked: each is asked, if that does
+        // not take as long again.
         let is_round_over =
             *failed_count >= self.shared.planes.count() || now.saturating_sub(*begun) >= away_max;
         if is_away && is_round_over {
@@ -279,7 +283,8 @@ impl Talk {
                 let away = Error::new(ErrorKind::Unavailable, message.clone());
                 self.shared.finish(number, Err(away), Ran::default());
             }
-            // Whoever still knows of them hears with the next question that nobody waits for them.
+            // A control plane that still knows of them hears with the next question that they were
+            // given up.
             self.shared.lock().taken.clear();
             (self.round, self.pause) = (None, PAUSE_MIN);
         }
@@ -288,7 +293,7 @@ impl Talk {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// Nobody waits for anything any more; workers may stop.
+    /// No job is waited for any more; workers may stop.
     async fn bye(&mut self) {
         let left = {
             let mut state = self.shared.lock();
@@ -298,7 +303,8 @@ impl Talk {
             let told = self.tell_cancelled(number).await;
             drop(away);
             if told.is_err() {
-                // The control plane notices by itself that nobody asks; the rest are dropped, which answers them.
+                // The control plane notices by itself that the client is silent; the rest are
+                // dropped, which answers them.
                 return;
             }
         }

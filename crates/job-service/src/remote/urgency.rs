@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::wire::{millis, proto};
 
-/// What the database says of itself, and what is known of that elsewhere. Moments are of the executor's clock.
+/// What the database says of itself, and what is known of that elsewhere. Moments are of the
+/// executor's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Urgency {
     /// `None` = not in sight.
@@ -18,7 +19,7 @@ struct Told {
     stalls_at: Option<Duration>,
 }
 
-/// Nobody's jobs go before others' for a stall that is further away.
+/// A stall that is further away puts no job before others.
 const SIGHT: Duration = Duration::from_secs(60);
 
 /// News are not told more often.
@@ -30,7 +31,8 @@ impl Urgency {
         self.stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
     }
 
-    /// Whether those who were told believe something else, by a quarter of the time that is left, and by a second.
+    /// Whether what the control plane was told is wrong by now, by more than a quarter of the time
+    /// left and by more than a second.
     pub(super) fn is_news(&self, now: Duration) -> bool {
         let Some(told) = self.told else { return true };
         if now.saturating_sub(told.at) < TELL_EVERY {
@@ -55,13 +57,13 @@ impl Urgency {
         proto::Urgency { stalls_in_ms: self.left_ms(now) }
     }
 
-    /// Whoever was told may be gone.
+    /// The control plane that was told may be gone.
     pub(super) fn forget_told(&mut self) {
         self.told = None;
     }
 }
 
-/// Until the stall, as far as anybody looks.
+/// Until the stall, where it is in sight.
 fn left(stalls_at: Option<Duration>, now: Duration) -> Option<Duration> {
     stalls_at.map(|at| at.saturating_sub(now)).filter(|left| *left <= SIGHT)
 }

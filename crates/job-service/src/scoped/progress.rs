@@ -57,7 +57,7 @@ impl Progress {
         self.input_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were read so far, those of outputs included.
+    /// Bytes that were read so far, bytes of outputs included.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.input_bytes() + self.read_back_bytes.load(Ordering::Relaxed)
     }
@@ -67,7 +67,8 @@ impl Progress {
         self.write_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were read, written, and synced so far: a place may be at the upload of what was written for long.
+    /// Bytes that were read, written, and synced so far: a place may be at the upload of what was
+    /// written for long.
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.read_bytes() + self.write_bytes() + self.sync_bytes.load(Ordering::Relaxed)
     }
@@ -87,7 +88,8 @@ impl Progress {
         self.reading.sum()
     }
 
-    /// How long it waited for its outputs since then: to take bytes, to become durable, to be read back.
+    /// How long it waited for its outputs since then: to take bytes, to become durable, to be read
+    /// back.
     pub(crate) fn writing(&self) -> Duration {
         self.writing.sum()
     }
@@ -134,7 +136,7 @@ impl Progress {
         self.during(if is_input { &self.reading } else { &self.writing }, open)
     }
 
-    /// Does `work`, whose time counts among `waits` unless it begins before an input was read.
+    /// Does `work`; its time counts among `waits` unless it begins before an input was read.
     fn during<T>(&self, waits: &Waits, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check()?;
         if self.first_read.get().is_none() {
@@ -154,7 +156,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Time in which somebody waited, however many did.
+/// Time in which at least one thread waited, however many did.
 #[derive(Debug, Default)]
 struct Waits {
     state: Mutex<Waiting>,
@@ -163,7 +165,7 @@ struct Waits {
 #[derive(Debug, Default)]
 struct Waiting {
     count: u32,
-    /// Since when there was no moment without anybody.
+    /// Since when at least one thread has waited.
     since: Duration,
     sum: Duration,
 }
@@ -173,7 +175,7 @@ impl Waits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody waits, until the answer is dropped.
+    /// One more waits, until the answer is dropped.
     fn begin<'w>(&'w self, clock: &'w dyn Clock) -> Waiter<'w> {
         let mut waiting = self.lock();
         if waiting.count == 0 {
@@ -230,7 +232,7 @@ mod tests {
         progress.during_sync(|| pass(32)).unwrap();
         progress.during_read_back(5, || pass(64)).unwrap();
         assert_eq!(waits(), [4, 16 + 32 + 64]);
-        // Two at a time, and one that comes to nothing.
+        // Two at a time, and a read that fails.
         let second = || progress.during_read(10, || pass(128));
         progress.during_read(10, || second().and_then(|()| pass(256))).unwrap();
         let failed = || pass(512).and(Err(Error::new(ErrorKind::Refused, "", "test")));

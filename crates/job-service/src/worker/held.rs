@@ -22,14 +22,17 @@ use crate::scoped::Progress;
 /// An attempt that was stopped has so long to end before another thread takes its slot.
 pub(super) const END_MAX: Duration = Duration::from_millis(400);
 
-/// Bulk work that was submitted so long ago gives way to no relief of another control plane, as it does to none of its own.
+/// Bulk work that was submitted so long ago gives way to no relief of another control plane, as it
+/// does to none of its own.
 const GIVE_WAY_MAX: Duration = Duration::from_secs(150);
 
 /// Attempts by token, from their lease until their end is told.
 ///
-/// 1. At most as many run as there are slots, and beside them as many again may hang that were stopped: there are two threads for each slot.
+/// 1. At most as many run as there are slots. Beside them as many again may hang that were stopped:
+///    there are two threads for each slot.
 /// 2. Relief begins before bulk work, and of each the oldest.
-/// 3. An attempt ends once: who left it waits for nothing of it, and tells nothing of it later.
+/// 3. An attempt ends once: the worker does not wait for one that it left, and tells nothing of it
+///    later.
 #[derive(Debug)]
 pub(super) struct Holdings {
     slots: usize,
@@ -44,7 +47,7 @@ pub(super) struct Holdings {
 #[derive(Debug, Default)]
 struct State {
     attempts: BTreeMap<Token, Holding>,
-    /// Those that hang, whose slots others have.
+    /// Attempts that hang, and have lost their slots.
     left: BTreeSet<Token>,
     /// Attempts that ever were here.
     count: u64,
@@ -67,7 +70,7 @@ struct Holding {
     stage: Stage,
     /// When it was cancelled.
     cancelled: Option<Duration>,
-    /// Nobody wants it any more.
+    /// Its control plane wants it no more.
     is_stopped: bool,
 }
 
@@ -90,7 +93,7 @@ pub(super) struct Task {
     pub(super) control: Control,
     /// When it was leased.
     pub(super) claimed: Duration,
-    /// Who tells how it ended.
+    /// To the task that tells how it ended.
     pub(super) tell: UnboundedSender<Told>,
 }
 
@@ -115,7 +118,8 @@ pub(super) struct Says {
 }
 
 impl Says {
-    /// What a control plane should know at once: how many slots it can have, and which of its jobs wait.
+    /// What a control plane should know at once: how many slots it can have, and which of its jobs
+    /// wait.
     pub(super) fn news(&self) -> (u32, usize, Vec<Token>) {
         let waiting = self.held.iter().filter(|held| held.is_waiting).map(|held| held.token);
         (self.elsewhere.slots, self.elsewhere.gives_way.len(), waiting.collect())
@@ -139,7 +143,7 @@ impl Holding {
         (gives_way && is_young).then(|| now.saturating_sub(since))
     }
 
-    /// It has ended as one that was stopped, which is told to whoever wants to hear.
+    /// It has ended as a stopped attempt, which is told where its control plane still wants it.
     fn give_back(&mut self, token: Token, now: Duration) {
         self.stage = Stage::Ended;
         if self.is_stopped {
@@ -148,7 +152,7 @@ impl Holding {
         let message = "the job was cancelled".to_owned();
         let outcome = Outcome::Failed(Failure { kind: FailureKind::Cancelled, message });
         let told = Told { key: self.key, token, outcome, timings: Timings::default(), ended: now };
-        // Whoever tells is gone only when the worker is.
+        // The task that tells is gone only when the worker is.
         let _told = self.tell.send(told);
     }
 }
@@ -166,7 +170,8 @@ impl State {
         waiting.into_iter().map(|(token, _)| *token).collect()
     }
 
-    /// Stops bulk work of other control planes than `plane` if its relief, which has just come, would wait for that.
+    /// Stops bulk work of other control planes than `plane` if its relief, which has just come,
+    /// would wait for that.
     fn make_room(&mut self, plane: usize, slots: usize, now: Duration) {
         let relief = self.attempts.values().filter(|one| one.waits() && one.lane == Lane::Relief).count();
         let ending = self.attempts.values().filter(|one| one.runs() && one.cancelled.is_some()).count();
@@ -201,7 +206,7 @@ impl State {
         None
     }
 
-    /// Forgets what has ended and nobody wants.
+    /// Forgets stopped attempts that wait or have ended.
     fn sweep(&mut self) {
         self.attempts
             .retain(|_, one| !(one.is_stopped && (one.waits() || matches!(one.stage, Stage::Ended))));
@@ -219,12 +224,13 @@ impl Holdings {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Threads that run jobs, by number: as many as there are slots, and as many again for those that hang.
+    /// Threads that run jobs, by number: as many as there are slots, and as many again for attempts
+    /// that hang.
     pub(super) fn threads(&self) -> std::ops::Range<usize> {
         0..self.slots * 2
     }
 
-    /// Threads look again, and so do those who tell.
+    /// Threads look again, and so do the tasks that tell.
     fn changed(&self) {
         self.wakes.notify_all();
         self.changes.send_replace(());
@@ -235,7 +241,7 @@ impl Holdings {
         self.changes.subscribe()
     }
 
-    /// Jobs that it has, but those that were stopped and hang.
+    /// Jobs that it has, without stopped ones that hang.
     pub(super) fn count(&self) -> usize {
         self.lock().attempts.len()
     }
@@ -245,8 +251,8 @@ impl Holdings {
         self.lock().left.len()
     }
 
-    /// A job that the control plane `plane` gave; how it ended is told to `tell`. What is here already is not begun again: each lease
-    /// has a token of its own, which only a control plane that repeats itself would give twice.
+    /// A job that the control plane `plane` gave; how it ended is told to `tell`. What is here
+    /// already is not begun again: only a control plane that repeats itself gives a token twice.
     pub(super) fn accept(&self, plane: usize, lease: Lease, tell: UnboundedSender<Told>) {
         let now = self.clock.now();
         let mut state = self.lock();
@@ -290,7 +296,8 @@ impl Holdings {
             if state.left.len() > left {
                 self.changed();
             }
-            // Who is not needed rests, so that as few threads as slots have memory of their own.
+            // A thread that is not needed rests, so that only as many threads as slots have memory
+            // of their own.
             let is_needed = thread < self.slots + state.left.len() && state.free(self.slots) > 0;
             let first = if is_needed { state.queue().first().copied() } else { None };
             if let Some(token) = first
@@ -361,7 +368,7 @@ impl Holdings {
         Says { held: held.collect(), elsewhere: Elsewhere { slots, gives_way } }
     }
 
-    /// Stops what nobody wants any more.
+    /// Stops attempts that their control plane wants no more.
     pub(super) fn stop(&self, tokens: impl IntoIterator<Item = Token>) {
         let mut tokens = tokens.into_iter().peekable();
         if tokens.peek().is_none() {
@@ -407,12 +414,12 @@ impl Holdings {
         self.changed();
     }
 
-    /// Whether anybody wants to hear how the attempt ended.
+    /// Whether the control plane wants to hear how the attempt ended.
     pub(super) fn is_wanted(&self, token: Token) -> bool {
         self.lock().attempts.get(&token).is_some_and(|one| !one.is_stopped)
     }
 
-    /// Its end is told, or nobody wants it.
+    /// Its end is told, or not wanted.
     pub(super) fn forget(&self, token: Token) {
         self.lock().attempts.remove(&token);
     }

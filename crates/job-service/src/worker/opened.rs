@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use firn_storage::{Result, Storage};
 
-/// What nobody has used for so long is closed: a worker may serve any number of databases while it runs, and a few at a time.
+/// A place that was not used for so long is closed. A worker may serve any number of databases
+/// while it runs, and a few at a time.
 const KEPT: Duration = Duration::from_secs(600);
 
 /// Places by their names, each open while it is used and a while longer.
@@ -22,7 +23,8 @@ struct Open {
 }
 
 impl Opened {
-    /// The place called `name`, which `open` opens if it is not open; closes others that were not used for long.
+    /// The place called `name`, which `open` opens if it is not open; closes others that were not
+    /// used for long.
     ///
     /// # Errors
     /// What opening says.
@@ -35,7 +37,8 @@ impl Opened {
         if let Some(known) = self.used(name, now) {
             return Ok(known);
         }
-        // Not under the lock: a store may take its time to answer. Of two who open a place both use their own, and the later one stays.
+        // Not under the lock: a store may take its time to answer. Of two threads that open a place
+        // both use their own, and the later one stays.
         let place = open()?;
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.insert(name.to_owned(), Open { place: Arc::clone(&place), used: now });
@@ -51,7 +54,7 @@ impl Opened {
         let closed =
             |open: &mut Open| Arc::strong_count(&open.place) == 1 && now.saturating_sub(open.used) >= KEPT;
         let closed: Vec<Open> = places.extract_if(.., |_, open| closed(open)).map(|(_, open)| open).collect();
-        // Closing may end a connection, which nobody is to wait for.
+        // Closing may end a connection, which no other thread is to wait for.
         drop(places);
         drop(closed);
         known

@@ -24,7 +24,7 @@ const HOLD_MS: u32 = 20_000;
 const PULL_MAX: Duration = Duration::from_secs(30);
 /// How long a beat, or an end, may take to be answered.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// An end that nobody takes for so long is given up: its database has asked somebody else.
+/// An end that is not taken for so long is given up: its database has asked another executor.
 const TELL_MAX: Duration = Duration::from_secs(600);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -36,7 +36,8 @@ struct Plane {
     shared: Weak<Shared>,
     index: usize,
     name: String,
-    /// What the worker is to it: of two names of one control plane each has a worker of its own, with its own questions and jobs.
+    /// What the worker is to it. Of two names of one control plane each has a worker of its own,
+    /// with its own questions and jobs.
     worker: u128,
     planes: Planes,
     /// When it last answered.
@@ -94,7 +95,7 @@ impl Plane {
                 versions: Some(VERSIONS),
                 held: says.held.iter().map(put_held).collect(),
                 worker: Some(put_profile(shared.profile(self.worker, says.elsewhere))),
-                // Whoever ends soon wants to know that it was heard.
+                // A worker that ends soon wants to know that it was heard.
                 hold_ms: if is_draining && !self.is_told(&shared) { 0 } else { HOLD_MS },
             };
             let mut request = Request::new(request);
@@ -112,7 +113,7 @@ impl Plane {
                     }
                     let proto::PullReply { leases, stop, .. } = answer.into_inner();
                     shared.holdings.stop(stop.into_iter().map(Token));
-                    // Those beyond end by themselves, as ones whose answer was lost.
+                    // Leases beyond the bound end by themselves, as if their answer was lost.
                     let leases = leases.into_iter().take(bounds::HELD.max as usize);
                     leases.for_each(|lease| self.accept(&shared, lease, &tell));
                 }
@@ -133,8 +134,8 @@ impl Plane {
         shared.holdings.accept(self.index, lease, tell.clone());
     }
 
-    /// Says for ever that the worker lives, and how far it is; at once when it has more or fewer slots for this control plane, or one of its jobs waits
-    /// or waits no more.
+    /// Says for ever that the worker lives, and how far it is. Says so at once when it has more or
+    /// fewer slots for this control plane, or one of its jobs begins or ceases to wait.
     async fn beat(self) {
         let Some(mut changes) = self.shared.upgrade().map(|shared| shared.holdings.changes()) else { return };
         loop {
@@ -151,7 +152,8 @@ impl Plane {
             request.set_timeout(ANSWER_MAX);
             if let Ok(answer) = client.beat(request).await {
                 let answer = answer.into_inner();
-                // One that does not know the worker counts on nothing that it has, until it has asked for work.
+                // A control plane that does not know the worker counts on nothing of it, until it
+                // has asked for work.
                 if answer.known {
                     self.heard_now(&shared);
                 }
@@ -213,7 +215,8 @@ impl Plane {
             let answer: Result<_, Status> = client.finish(request).await;
             let Some(shared) = self.shared.upgrade() else { return };
             match answer {
-                // One that was restarted does not know the worker yet, and asks for the end again once it does.
+                // A restarted control plane does not know the worker yet, and asks for the end
+                // again once it does.
                 Ok(answer) if !answer.get_ref().taken && pause < PAUSE_MAX => {}
                 Ok(_) => {
                     shared.tally.told(shared.clock.now().saturating_sub(ended));

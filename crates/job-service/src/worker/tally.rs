@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::control::pool::{ByFailure, FailureKind};
 
-/// Bounds of the buckets in which times are counted, in milliseconds; what takes longer is in none but the sum.
+/// Bounds of the buckets in which times are counted, in milliseconds; what takes longer is in none
+/// but the sum.
 pub const STAGE_BOUNDS_MS: [u64; 10] = [1, 4, 16, 64, 256, 1_000, 4_000, 16_000, 64_000, 256_000];
 
 /// What a worker does, and has done since its start.
@@ -14,17 +15,19 @@ pub const STAGE_BOUNDS_MS: [u64; 10] = [1, 4, 16, 64, 256, 1_000, 4_000, 16_000,
 pub struct WorkerFigures {
     /// Jobs at a time.
     pub slots: u32,
-    /// Jobs that it has, those included whose ends are not told yet.
+    /// Jobs that it has, ended ones included until their ends are told.
     pub held: usize,
-    /// Attempts that were stopped and hang in their place, beside those; at most as many as there are slots.
+    /// Attempts that were stopped and hang in their place, beside those; at most as many as there
+    /// are slots.
     pub hanging: usize,
     /// It takes no more jobs.
     pub is_draining: bool,
     /// Control planes that it can talk with now.
     pub control_planes_heard: usize,
-    /// Those that it cannot.
+    /// Control planes that it cannot talk with now.
     pub control_planes_silent: usize,
-    /// What came of attempts, by the kind of job: `compact`, `collect`, or `unknown` where this build cannot read the job.
+    /// What came of attempts, by the kind of job: `compact`, `collect`, or `unknown` where this
+    /// build cannot read the job.
     pub attempts: BTreeMap<&'static str, Attempts>,
     /// Bytes that attempts have read, and written.
     pub read_bytes: u64,
@@ -54,7 +57,8 @@ pub struct Attempts {
 /// Times of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
-    /// How many took at most as long as each of [`STAGE_BOUNDS_MS`], and longer than the one before it.
+    /// How many took at most as long as each of [`STAGE_BOUNDS_MS`], and longer than the one before
+    /// it.
     pub buckets: [u64; STAGE_BOUNDS_MS.len()],
     /// How many there are.
     pub count: u64,

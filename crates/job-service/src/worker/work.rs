@@ -53,7 +53,7 @@ impl Shared {
             let ran = since(ended);
             let timings = Timings { opened: opened.map_or(ran, since), ran, reading, writing };
             if self.holdings.ended(lease.token) {
-                // Whoever tells is gone only when the worker is.
+                // The task that tells is gone only when the worker is.
                 let _told = tell.send(Told { key: lease.key, token: lease.token, outcome, timings, ended });
             }
         }
@@ -91,10 +91,11 @@ impl Shared {
         Attempt { kind, result, progress: Some(progress) }
     }
 
-    /// What `work` for `lease` answers. If it panics, the job is one that nobody else is to try: an operator, or this program, cannot do it, and all
-    /// have the same.
+    /// What `work` for `lease` answers. If it panics, no other worker is to try the job: an
+    /// operator, or this program, cannot do it, and all have the same.
     fn caught<T>(&self, lease: &Lease, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        // Whatever was begun is dropped, and nothing of it is seen again but the files, which go by the attempt's stem.
+        // Whatever was begun is dropped, and nothing of it is seen again but the files, which go by
+        // the attempt's stem.
         caught(&format!("worker {}", self.options.name), work).inspect_err(|error| {
             if error.kind == ErrorKind::Panicked {
                 let JobKey { client, number } = lease.key;

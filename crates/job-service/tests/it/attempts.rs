@@ -52,7 +52,8 @@ fn that_a_job_was_begun_and_waits_again_is_heard_at_once() {
     scene.wait_until(|| handle.is_waiting());
     other.beat(&lease, false);
     soon(&scene, || !handle.is_waiting());
-    // Its database asks again when all have ended, or after 20 s. The worker ends, or has others to do.
+    // Its database asks again when all have ended, or after 20 s. The worker ends, or has others to
+    // do.
     other.fail(&lease, Kind::Cancelled, "not now");
     soon(&scene, || handle.is_waiting());
     assert_eq!(handle.trouble(), None);

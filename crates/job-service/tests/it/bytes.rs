@@ -1,4 +1,5 @@
-//! What workers make is, byte for byte, what this process makes: compactions and collections, handed out by a control plane.
+//! What workers make is, byte for byte, what this process makes: compactions and collections,
+//! handed out by a control plane.
 
 use std::path::Path;
 use std::sync::Arc;

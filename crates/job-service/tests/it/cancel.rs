@@ -66,8 +66,8 @@ impl Executor for One {
     }
 }
 
-/// Values of 512 KiB in the tree or beside it, until a worker is at a large job that is wanted; this is cancelled then. How long its worker is at it after
-/// that.
+/// Values of 512 KiB in the tree or beside it, until a worker is at a large job that is wanted;
+/// this is cancelled then. How long its worker is at it after that.
 fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     let mut scene = Scene::new();
     // What the worker hears within a second is no answer to a beat.
@@ -118,7 +118,8 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     db.wait_idle().unwrap();
     check(&db, &model);
     db.close().unwrap();
-    // It was done, or missed what others had done meanwhile: that it was cancelled was heard too late, however soon it ended then.
+    // It was done, or missed what others had done meanwhile: that it was cancelled was heard too
+    // late, however soon it ended then.
     if is_late { took.late() } else { took }
 }
 

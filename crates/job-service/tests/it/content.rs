@@ -1,6 +1,8 @@
-//! What workers make of a database is what a database makes of itself: the same entries, by the hashes of its tables.
+//! What workers make of a database is what a database makes of itself: the same entries, by the
+//! hashes of its tables.
 //!
-//! Values lie in the tree: what refers to one beside it has the number of a segment, which is as chance has it.
+//! Values lie in the tree: what refers to one beside it has the number of a segment, which is as
+//! chance has it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +43,8 @@ fn tables(directory: &Path) -> Vec<TableMeta> {
     tables.into_values().collect()
 }
 
-/// Writes the same to `db` as to each other, with `trouble` while its jobs are under way, has it compacted as a whole, and closes it.
+/// Writes to `db` what every other database here gets, with `trouble` while its jobs are under way.
+/// Has it compacted as a whole, and closes it.
 fn fill(db: &Db, seed: u64, mut trouble: impl FnMut(usize)) {
     let (mut model, random) = (vec![None; 2000], &mut fastrand::Rng::with_seed(seed));
     for round in 0..ROUNDS {
@@ -99,7 +102,8 @@ fn it_has_that_too_when_workers_and_control_planes_end_amid_their_jobs() {
     let mut scene = Scene::new();
     let first_plane = scene.plane(any_port());
     let at = [first_plane.address()];
-    // It does a job up to its first sync. That it is gone is noticed soon by the control plane, which has a short lease.
+    // It does a job up to its first sync. That it is gone is noticed soon by the control plane,
+    // which has a short lease.
     let shared = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
     let (hangs, gate) = worker_at(&mut scene, &at, OFTEN, Arc::new(shared), (Operation::Sync, "*"));
     scene.wait_until(|| scene.look(at[0]).workers.len() == 1);
@@ -113,7 +117,8 @@ fn it_has_that_too_when_workers_and_control_planes_end_amid_their_jobs() {
                 let is_running = |row: &proto::JobRow| row.state() == proto::job_row::State::Running;
                 assert!(scene.look(at[0]).jobs.iter().any(is_running));
             }
-            // Some of what was just written is compacted by now, some is about to be; all of it here, where workers came too late.
+            // Some of what was just written is compacted by now, some is about to be; all of it
+            // here, where workers came too late.
             _ => {
                 let by_workers = || done_by(&scene.look(at[0])).values().sum::<u32>();
                 scene.wait_at_most(Duration::from_secs(5), || by_workers() > 0);

@@ -92,7 +92,8 @@ fn a_compaction_that_workers_share_loses_nothing_with_one_of_them() {
     let model = filled(&place);
     let plane = scene.plane(any_port());
     let at = [plane.address()];
-    // Whoever writes a table hangs, however often he begins. Who is lost is missed after a lease, which is short.
+    // Whoever writes a table hangs, however often he begins. Who is lost is missed after a lease,
+    // which is short.
     let mut workers: Vec<_> = Vec::new();
     for name in NAMES {
         let here = Arc::new(Local::open(&place, LocalOptions { create: false }).unwrap());

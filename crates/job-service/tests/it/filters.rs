@@ -46,7 +46,8 @@ impl CompactionFilter for DropsBelow {
     }
 }
 
-/// A keyspace with a filter, no value of which is large enough to lie beside the tree, and what was written to it last.
+/// A keyspace with a filter, no value of which is large enough to lie beside the tree, and what was
+/// written to it last.
 struct Filtered<'d> {
     db: &'d Db,
     id: KeyspaceId,
@@ -79,7 +80,8 @@ impl Filtered<'_> {
     }
 }
 
-/// Has a worker with `lacking` refuse the jobs of a database with `filter`, which need `need`, and another one with `having` do them.
+/// Has a worker with `lacking` refuse the jobs of a database with `filter`, which need `need`, and
+/// another one with `having` do them.
 fn refused_and_done(filter: Arc<dyn CompactionFilter>, lacking: Semantics, having: Semantics, need: &str) {
     let mut scene = Scene::new();
     let plane = scene.plane(any_port());

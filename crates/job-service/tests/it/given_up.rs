@@ -13,7 +13,8 @@ use firn_storage::{Priority, Spawn, ThreadSpawn};
 
 use crate::scene::{Scene, any_port};
 
-/// Passes on what comes for another address, or keeps all of it until it is to go on. Nothing is lost, and whoever has closed is still heard.
+/// Passes on what comes for another address, or keeps all of it until it is to go on. Nothing is
+/// lost, and whoever has closed is still heard.
 struct Relay {
     address: SocketAddr,
     is_held: Arc<AtomicBool>,

@@ -21,13 +21,15 @@ pub(crate) const SLOW: &str = "slow-000000.table";
 pub(crate) const OTHER: &str = "other-000000.table";
 const BYTES: u64 = 1000;
 
-/// How often a worker says that it lives where it is to be noticed soon that somebody is gone: a lease is ten of them.
+/// How often a worker says that it lives where it is to be noticed soon that somebody is gone: a
+/// lease is ten of them.
 pub(crate) const OFTEN: Duration = Duration::from_millis(200);
 
 /// And where it is not: what such a worker hears within seconds is no answer to a beat.
 pub(crate) const SELDOM: Duration = Duration::from_secs(30);
 
-/// What it hears sooner is no answer to a question either that it asks because nobody has answered the one before.
+/// What it hears sooner is no answer to a question either that it asks because nobody has answered
+/// the one before.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 fn lease(beat: Duration) -> Duration {
@@ -85,7 +87,8 @@ impl Places for Hanging {
     }
 }
 
-/// A worker with one slot for the control planes at `planes`, and what lets it go that it hangs at: the first operation `on` the slow file.
+/// A worker with one slot for the control planes at `planes`. It hangs at the first operation `on`
+/// the slow file, until the other answer lets it go.
 pub(crate) fn worker(
     scene: &mut Scene,
     planes: &[SocketAddr],
@@ -145,7 +148,8 @@ pub(crate) fn wide_worker_at(
     (worker, gate)
 }
 
-/// A job that reads `file` of level 0, which is relief, or of another one. Whoever does it finds that the file is damaged, and nobody does it again.
+/// A job that reads `file` of level 0, which is relief, or of another one. Whoever does it finds
+/// that the file is damaged, and nobody does it again.
 pub(crate) fn submit(remote: &dyn Executor, file: &str, level: u32) -> JobHandle {
     let table = TableMeta {
         file: file.to_owned(),

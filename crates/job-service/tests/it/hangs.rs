@@ -17,7 +17,8 @@ fn figures(worker: &Worker) -> WorkerFigures {
     worker.watch().figures().unwrap()
 }
 
-/// Cancels a job that hangs at its first operation of the kind; how long it keeps its slot after that.
+/// Cancels a job that hangs at its first operation of the kind; how long it keeps its slot after
+/// that.
 fn cancelled_at(on: Operation) -> Took {
     let mut scene = Scene::new();
     let plane = patient_plane(&mut scene);

@@ -1,4 +1,5 @@
-//! A worker with one slot, whose bulk work gives way to relief of the same control plane, and is done after it.
+//! A worker with one slot, whose bulk work gives way to relief of the same control plane, and is
+//! done after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,8 @@ fn table(place: &dyn Storage, name: &str, bytes: usize) -> TableMeta {
     builder.finish().unwrap()
 }
 
-/// A job that reads the short value of `table`, which lies in so many runs of `level`, and counts the bytes of all of them.
+/// A job that reads the short value of `table`, which lies in so many runs of `level`, and counts
+/// the bytes of all of them.
 fn job(table: &TableMeta, level: u32, runs: u64) -> JobSpec {
     let inputs = (1..=runs).map(|run| JobInput { table: table.clone(), level, run });
     let range = KeyRange { start: b"tiny".to_vec(), end: None };
@@ -58,7 +60,8 @@ fn bulk_work_gives_way_to_relief_of_its_own_control_plane_and_is_done_after_it()
     let plane = patient_plane(&mut scene);
     let at = [plane.address()];
     let place = Memory::new();
-    // Four GiB, by what is said of it: whoever waits for that waits for seconds, as the worker is believed to be fast.
+    // Four GiB, by what is said of it: whoever waits for that waits for seconds, as the worker is
+    // believed to be fast.
     let bulk_spec = job(&table(&place, SLOW, 32 << 20), 1, 128);
     let relief_spec = job(&table(&place, OTHER, 1000), 0, 2);
     let reads = (Operation::Read, SLOW, When::Always { after: 0 });

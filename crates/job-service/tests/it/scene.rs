@@ -168,7 +168,8 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// A port of a host that nobody else has: whoever leaves it finds it free again, and nobody there meanwhile.
+/// A port of a host that nobody else has: whoever leaves it finds it free again, and nobody there
+/// meanwhile.
 pub(crate) fn any_port() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
     let host = HOSTS.fetch_add(1, Ordering::Relaxed);

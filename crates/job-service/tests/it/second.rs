@@ -1,4 +1,5 @@
-//! What is promised within a second, on machines that may stand still for longer. The tests of `cli` include this file.
+//! What is promised within a second, on machines that may stand still for longer. The tests of
+//! `cli` include this file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,8 @@ use firn_storage::Clock;
 
 const PROMISED: Duration = Duration::from_secs(1);
 
-/// A slot that is not free after so long is lost: what hangs does so until it is let go. A machine that stands still for a while loses none.
+/// A slot that is not free after so long is lost: what hangs does so until it is let go. A machine
+/// that stands still for a while loses none.
 const LOST: Duration = Duration::from_secs(10);
 
 /// All of them keep the promise: what is late only now and then is late.
@@ -18,7 +20,8 @@ const TRIES: usize = 3;
 /// How often it is looked whether the machine stands still.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A machine that lets a thread sleep for so much longer is busy, as any may be, and does not stand still.
+/// A machine that lets a thread sleep for so much longer is busy, as any may be, and does not stand
+/// still.
 const BUSY: Duration = Duration::from_millis(20);
 
 /// How long something took, and for how long of that the machine stood still.
@@ -29,7 +32,8 @@ pub(crate) struct Took {
 }
 
 impl Took {
-    /// The same of what was late, however soon it ended: only a machine that stood still for a second excuses that.
+    /// The same of what was late, however soon it ended: only a machine that stood still for a
+    /// second excuses that.
     pub(crate) fn late(self) -> Self {
         Self { time: self.time.max(2 * PROMISED), ..self }
     }
@@ -38,7 +42,8 @@ impl Took {
         self.time < PROMISED + self.still
     }
 
-    /// Fails unless it took less than a second and what the machine stood still of it, and less than what is lost does.
+    /// Fails unless it took less than a second and what the machine stood still of it, and less
+    /// than what is lost does.
     #[track_caller]
     pub(crate) fn expect_kept(self) {
         println!("{self:?}");
@@ -47,8 +52,8 @@ impl Took {
     }
 }
 
-/// Measures how long something takes, and beside it what the sleeps of a thread last longer than asked: that thread has nothing to wait for but the
-/// machine.
+/// Measures how long something takes, and beside it how much longer than asked the sleeps of a
+/// thread last. That thread waits for nothing but the machine.
 pub(crate) struct Watch {
     clock: Arc<dyn Clock>,
     begun: Duration,
@@ -83,7 +88,8 @@ impl Watch {
     }
 }
 
-/// Fails unless each of some tries takes less than a second and what the machine stood still of it. None may take as long as what is lost does.
+/// Fails unless each of some tries takes less than a second and what the machine stood still of it.
+/// None may take as long as what is lost does.
 #[track_caller]
 pub(crate) fn within_a_second(mut try_once: impl FnMut() -> Took) {
     for _ in 0..TRIES {

@@ -26,7 +26,8 @@ impl Other {
         Self { runtime, workers: WorkersClient::new(channel.clone()), jobs: JobsClient::new(channel) }
     }
 
-    /// Says that a worker is there that reads specs up to `version`, as builds of before say it, and hears what it is to do.
+    /// Says that a worker is there that reads specs up to `version`, as builds of before say it,
+    /// and hears what it is to do.
     pub(crate) fn pull(&mut self, version: u32, hold_ms: u32) -> Vec<proto::Lease> {
         let worker = proto::Worker {
             id: vec![9; 16].into(),

@@ -47,7 +47,8 @@ fn what_a_worker_has_no_slot_for_is_not_begun() {
     other.urge(Some(Duration::from_secs(1)));
     let waits = submit(&other, OTHER, 0);
     scene.wait_until(|| waits.is_waiting());
-    // Its control plane would have said so by the next question but one, and there are several in this time.
+    // Its control plane would have said so by the next question but one, and there are several in
+    // this time.
     let begun = scene.clock.now();
     while scene.clock.now() - begun < Duration::from_millis(1200) {
         assert!(waits.is_waiting() && waits.poll().is_none());

@@ -1,4 +1,5 @@
-//! A worker that asks again on another connection, while the control plane still holds its question before.
+//! A worker that asks again on another connection, while the control plane still holds its question
+//! before.
 
 use firn_jobs::{CompactSpec, Executor, JobSpec};
 

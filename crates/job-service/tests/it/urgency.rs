@@ -13,7 +13,8 @@ use tonic::{Request, Response, Status};
 
 use crate::scene::{Scene, any_port};
 
-/// Milliseconds until the stall that the control plane believes in, of each job that waits there, once that is so for all as `is_so` wants it.
+/// Milliseconds until the stall that the control plane believes in, of each job that waits there,
+/// once `is_so` holds for all.
 fn until(scene: &Scene, plane: &ControlPlane, count: usize, is_so: impl Fn(Option<u64>) -> bool) {
     let begun = scene.clock.now();
     loop {

@@ -69,7 +69,8 @@ fn a_control_plane_that_stands_still_is_noticed_however_often_there_is_news() {
         soon = !soon;
         remote.urge(Some(Duration::from_secs(if soon { 10 } else { 40 })));
         scene.clock.sleep(Duration::from_millis(300));
-        // Half a second that a question is held, and five for its answer; the same again for a second try.
+        // Half a second that a question is held, and five for its answer; the same again for a
+        // second try.
         assert!(scene.clock.now() - begun < Duration::from_secs(14), "nobody notices");
     }
     for handle in handles {

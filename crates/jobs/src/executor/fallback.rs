@@ -41,9 +41,9 @@ use state::{Away, Place, Ready, Running, State, Syncs};
 ///    place is slow or away, no other job's end, lateness or cancellation waits for it. A job that
 ///    is cancelled meanwhile is answered at once. A check that takes longer than
 ///    [`Patience::check_max`] is given up, and the job is done here.
-/// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on), so
-///    that a late attempt meets no file of another. What it leaves is removed. A spare file that
-///    the spec names goes to the attempt that renames it first.
+/// 2. An attempt there writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on): a
+///    late attempt meets no file of another. What it leaves is removed. A spare file that the spec
+///    names goes to the attempt that renames it first.
 /// 3. After a failure that concerns every job the first executor is left alone for a while, twice
 ///    as long after each further failure. It is relied on again once several jobs, one after
 ///    another, went well. What it lacks for one job keeps no other from it.

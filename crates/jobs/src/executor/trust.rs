@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::error::ErrorKind;
 use crate::spec::JobSpec;
 
-/// How long jobs may take elsewhere before they are done here, how much is done here while no
-/// executor there is relied on, and how much of their work is done again.
+/// How long jobs may take elsewhere before they are done here. And how much is done here while no
+/// executor there is relied on, and how much of their work again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// For a job of any size. Default 30 s.
@@ -126,7 +126,7 @@ pub(super) enum Advice {
 /// 1. After a failure that concerns every job it is doubted, and asked nothing for a pause. Then
 ///    one job at a time finds out whether it is back, and it is believed to be after [`BACK_AFTER`]
 ///    that went well. Each further failure doubles the pause, and each success takes one doubling
-///    back: an executor that comes and goes is left alone for longer and longer.
+///    back. So an executor that comes and goes is left alone for longer and longer.
 /// 2. What it lacks says nothing of jobs that need something else.
 /// 3. What fails while it is not asked anyway belongs to the same outage, and counts once.
 #[derive(Debug, Default)]

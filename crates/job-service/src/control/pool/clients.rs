@@ -11,9 +11,10 @@ use crate::control::view::JobId;
 /// How jobs of a client get on.
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
-    /// Those whose worker waits for what was written to become durable.
+    /// Jobs with a worker that waits for what was written to become durable.
     pub syncing: BTreeSet<u64>,
-    /// Those of which workers said that they failed: how many of them, and why the last attempt came to nothing.
+    /// Jobs of which workers said that attempts failed: how many, and why the last one came to
+    /// nothing.
     pub tried: BTreeMap<u64, (u32, String)>,
 }
 
@@ -27,10 +28,11 @@ impl Attempts {
 }
 
 impl Pool {
-    /// Takes a job; one that is known already is left as it is.
+    /// Takes a job; a known one is left as it is.
     ///
     /// # Errors
-    /// There are too many, or what is known of them takes too much memory: of all tenants, or of this one.
+    /// There are too many, or what is known of them takes too much memory: of all tenants, or of
+    /// this one.
     pub fn submit(&mut self, now: Duration, key: JobKey, order: Order) -> Result<(), Failure> {
         let stalls_at = order.stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
         self.clients.insert(key.client, Client { heard: now, stalls_at });
@@ -68,12 +70,13 @@ impl Pool {
         Ok(())
     }
 
-    /// Writers of `client` stop in `stalls_in` if nothing is done. Its jobs go by that from the next decision on.
+    /// Writers of `client` stop in `stalls_in` if nothing is done. Its jobs go by that from the
+    /// next decision on.
     pub fn urge(&mut self, now: Duration, client: u128, stalls_in: Option<Duration>) {
         self.heard(now, client).stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
     }
 
-    /// Jobs that those who are there do at the same time, for each of the clients that have any.
+    /// Jobs that all workers there do at the same time, for each of the clients that have any.
     pub fn slots_for_each(&self, now: Duration) -> u32 {
         let there = self.members.values().filter(|member| self.is_there(now, member));
         let slots: u32 = there.map(|member| member.profile.slots).fold(0, u32::saturating_add);
@@ -87,8 +90,10 @@ impl Pool {
         client
     }
 
-    /// What has ended of `waiting`, all jobs that `client` believes are here, and which of them are not. Those of `taken` are forgotten, and so is what it has
-    /// given up. Results beyond [`Limits::answer_bytes_max`](super::Limits::answer_bytes_max) are told once those before them are taken.
+    /// What has ended of `waiting`, all jobs that `client` believes are here, and which of them are
+    /// not. Jobs of `taken` are forgotten, and so are jobs that it has given up. Results beyond
+    /// [`Limits::answer_bytes_max`](super::Limits::answer_bytes_max) are told once the ones before
+    /// them are taken.
     pub fn follow(
         &mut self,
         now: Duration,
@@ -109,7 +114,7 @@ impl Pool {
             let id = self.jobs.id(&JobKey { client, number });
             match id.and_then(|id| self.jobs.get(id)) {
                 None => unknown.push(number),
-                // Without its order nobody could go on where its worker ends.
+                // Without its order it could not go on where its worker ends.
                 Some(job) if job.wanted.is_none() => unknown.push(number),
                 Some(Job { state: State::Ended { ended: end, .. }, .. }) => {
                     bytes += end.outcome.bytes();
@@ -123,10 +128,11 @@ impl Pool {
         (ended, unknown)
     }
 
-    /// Stops and forgets jobs of `client` up to the number `newest`, but those that it is `waiting` for.
+    /// Stops and forgets jobs of `client` up to the number `newest` that it is not `waiting` for.
     ///
-    /// Numbers rise, and whoever waits for a job no more never does again: what an old question says of jobs as old as itself stays true, and of newer
-    /// ones it says nothing, in whatever order questions and jobs arrive.
+    /// Numbers rise, and a client that waits for a job no more never does again. So what an old
+    /// question says of jobs as old as itself stays true. Of newer jobs it says nothing, in
+    /// whatever order questions and jobs arrive.
     fn drop_given_up(&mut self, now: Duration, client: u128, waiting: &BTreeSet<u64>, newest: u64) {
         let jobs = self.jobs.of_client(client, newest);
         let given_up: Vec<JobId> =
@@ -141,7 +147,7 @@ impl Pool {
         self.decide(now);
     }
 
-    /// Those of `waiting` that no worker has begun.
+    /// The jobs of `waiting` that no worker has begun.
     pub fn unbegun(&self, client: u128, waiting: &[u64]) -> Vec<u64> {
         let waits = |number: &u64| {
             let id = self.jobs.id(&JobKey { client, number: *number });
@@ -155,7 +161,7 @@ impl Pool {
         waiting.iter().copied().filter(waits).collect()
     }
 
-    /// How those of `waiting` get on that have not ended.
+    /// How the jobs of `waiting` get on that have not ended.
     pub fn attempts(&self, client: u128, waiting: &[u64]) -> Attempts {
         let mut attempts = Attempts::default();
         for number in waiting {
@@ -220,7 +226,7 @@ impl Pool {
         });
     }
 
-    /// Nobody asks for the job any more.
+    /// Its client asks for the job no more.
     fn forget(&mut self, now: Duration, id: JobId) {
         let Some(job) = self.jobs.remove(id) else { return };
         self.counts.forget(&job);

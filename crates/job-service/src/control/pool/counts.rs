@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::job::{FailureKind, Job, Outcome, State};
 use crate::control::view::Lane;
 
-/// Tenants that are counted by name; those that come later are counted together.
+/// Tenants that are counted by name; later ones are counted together.
 pub const TENANTS_MAX: usize = 100;
 
 /// What has happened in a pool since it was made. Everything here only rises.
@@ -23,7 +23,8 @@ pub struct Counts {
     pub abandoned: ByLane,
     /// Attempts that were given to workers.
     pub leased: u64,
-    /// Attempts whose worker was not heard of, or did not name them, for the time of a lease.
+    /// Attempts of which the worker was not heard of, or did not name them, for the time of a
+    /// lease.
     pub expired_silent: u64,
     /// Attempts that got nowhere.
     pub expired_stuck: u64,
@@ -51,7 +52,7 @@ pub struct ByLane {
 pub struct ByFailure {
     /// That worker could not.
     pub rejected: u64,
-    /// Somebody stopped it.
+    /// It was stopped.
     pub cancelled: u64,
     /// It is impossible.
     pub invalid: u64,
@@ -113,13 +114,13 @@ impl ByFailure {
 }
 
 impl Counts {
-    /// A job that somebody wants is here: it has come, or its client has been heard of.
+    /// A job with a client is here: it has come, or its client has been heard of.
     pub(super) fn submit(&mut self, job: &Job) {
         self.submitted.add(job.lane(), 1);
         self.end(job);
     }
 
-    /// A job has ended, if it has and somebody wants it.
+    /// A job has ended, if it has and its client was heard of.
     pub(super) fn end(&mut self, job: &Job) {
         match &job.state {
             State::Ended { ended, .. } if job.wanted.is_some() => match ended.outcome {
@@ -130,7 +131,7 @@ impl Counts {
         }
     }
 
-    /// Nobody asks for a job any more.
+    /// Its client asks for a job no more.
     pub(super) fn forget(&mut self, job: &Job) {
         if job.wanted.is_some() && !matches!(job.state, State::Ended { .. }) {
             self.abandoned.add(job.lane(), 1);

@@ -1,4 +1,5 @@
-//! Who gets what: the pool as the scheduler sees it, and what becomes of the scheduler's decisions.
+//! Which worker gets what: the pool as the scheduler sees it, and what becomes of the scheduler's
+//! decisions.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +67,7 @@ impl Pool {
         look(&Moment { now, lines: lines.collect(), workers: &workers, owed: &owed, refused_by: &refused_by })
     }
 
-    /// Who of those `there` can have no job of each kind now.
+    /// Which workers of `there` can have no job of each kind now.
     fn refusals(&self, now: Duration, there: &[(WorkerId, &Member)]) -> BTreeMap<KindId, BTreeSet<WorkerId>> {
         let waiting: BTreeSet<KindId> = self.jobs.lines().map(|(group, _)| group.kind).collect();
         let doubtful: Vec<_> = there.iter().filter(|(_, member)| !member.doubts.is_empty()).collect();
@@ -85,7 +86,8 @@ impl Pool {
         refusals.collect()
     }
 
-    /// Who of those `there` cannot have a job now that somebody refused or failed at; `None` = as its kind.
+    /// Which workers of `there` cannot have a job now that a worker refused or failed at; `None` =
+    /// as its kind.
     fn refused_by(
         &self,
         id: JobId,
@@ -98,7 +100,8 @@ impl Pool {
             return None;
         }
         let all = || there.iter().map(|(id, _)| *id);
-        // Who can and whom nothing speaks against now; of those, if there is any, who has not failed at it.
+        // Workers that can, and that nothing speaks against now. Of these, if there are any, the
+        // ones that have not failed at it.
         let can = all().filter(|id| !of_kind.contains(id) && !job.refused_by.contains(id));
         let mut may: BTreeSet<WorkerId> = can.collect();
         if !may.is_subset(&job.failed_by) {
@@ -113,8 +116,9 @@ impl Pool {
         there.map(|(id, member)| (*id, member))
     }
 
-    /// Whether `worker` may begin `id`, now or in the place of what is stopped for it: where jobs with files at its place failed, one alone finds out, and
-    /// `probed` are the places where this decision has one already. What is in the view is not paused.
+    /// Whether `worker` may begin `id`, now or in the place of what is stopped for it. Where jobs
+    /// with files at its place failed, one alone finds out; `probed` are the places where this
+    /// decision has one already. What is in the view is not paused.
     fn may_begin(&self, probed: &mut BTreeSet<(WorkerId, String)>, id: JobId, worker: WorkerId) -> bool {
         let place = self.jobs.get(id).and_then(Job::place);
         let is_doubted =
@@ -168,7 +172,8 @@ impl Pool {
                 id: job_id,
                 tenant: wanted.map_or(TenantId(0), |wanted| wanted.tenant),
                 waited: now.saturating_sub(job.submitted),
-                // What nobody has asked for yet cannot be given to others, and is not stopped for them.
+                // A job without a client yet cannot be given to other workers, and is not stopped
+                // for others.
                 lane: wanted.map_or(Lane::Relief, |wanted| wanted.order.lane),
                 zone: wanted.map_or(Zone::EVERYWHERE, |wanted| wanted.zone),
                 bytes: job.bytes(),
@@ -186,8 +191,9 @@ impl Pool {
         }
     }
 
-    /// Jobs that nobody who is there can do fail once that has been so for a while; at once if all have said so, or do not reach its place, or get no job
-    /// with files there for as long: whoever handed it in may be nearer to them.
+    /// Jobs that no worker there can do fail once that has been so for a while. They fail at once
+    /// if all workers refused them, do not reach their place, or get no job with files there for as
+    /// long. The database that handed them in may be nearer to the files.
     pub(super) fn fail_what_nobody_can(&mut self, now: Duration) {
         let there: Vec<(WorkerId, &Member)> = self.there(now).collect();
         let (mut failed, mut since_when) = (Vec::new(), Vec::new());
@@ -226,8 +232,9 @@ impl Pool {
         }
     }
 
-    /// Jobs that wait and perhaps for nobody: those of kinds that nobody of `there` can have or gets, and those that were looked at before or were refused.
-    /// With these kinds, and who can have their jobs.
+    /// Jobs that wait and that perhaps no worker can do: of kinds that no worker of `there` can
+    /// have or gets, or looked at before, or refused. With these kinds, and the workers that can
+    /// have their jobs.
     fn suspects<'m>(
         &self,
         now: Duration,
@@ -259,12 +266,13 @@ impl Pool {
     }
 }
 
-/// Why none of `can` gets a job with files at `place` for longer than `most` from now on; `None` = one may.
+/// Why none of `can` gets a job with files at `place` for longer than `most` from now on; `None` =
+/// one may.
 fn all_paused(now: Duration, place: &str, can: &[&Member], most: Duration) -> Option<Failure> {
     let paused: Option<Vec<Paused<'_>>> =
         can.iter().map(|member| member.doubts.paused_beyond(now, place, most)).collect();
     let paused = paused?;
-    // Of both it is those who reach the place that say what is wrong with it.
+    // A worker that reaches the place says best what is wrong with it.
     let last = paused.iter().rev().min_by_key(|paused| paused.is_out_of_reach)?;
     let (kind, what) = match last.is_out_of_reach {
         true => (FailureKind::Unavailable, format!("no worker that could do it reaches {place}")),
@@ -273,7 +281,7 @@ fn all_paused(now: Duration, place: &str, can: &[&Member], most: Duration) -> Op
     Some(Failure { kind, message: format!("{what}: {}", last.message) })
 }
 
-/// Why nobody of those `there` can do `job`.
+/// Why no worker of `there` can do `job`.
 fn nobody(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
     let needs = |wanted: &Wanted| wanted.order.needs.iter().cloned().collect::<Vec<_>>().join(", ");
     let (kind, message) = match (&job.failure, &job.wanted) {
@@ -311,7 +319,7 @@ fn nobody(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
     Failure { kind, message }
 }
 
-/// What somebody of those `there` has by the name of something that he lacks of `needs`.
+/// What a worker of `there` has by the name of something that it lacks of `needs`.
 fn with_other_parameters<'m>(needs: &BTreeSet<String>, there: &[(WorkerId, &'m Member)]) -> Option<&'m str> {
     there.iter().find_map(|(_, member)| {
         let has = &member.profile.has;

@@ -1,8 +1,9 @@
 //! Places at which one worker's jobs fail.
 //!
-//! A worker whose clock or network is wrong fails at once, so that it is always free: left alone it would take all work from the others. A place that is
-//! away fails for all workers, and says nothing about others; so what is kept is kept for each place. One that a worker does not reach at all is such a
-//! place too, with one difference: no job waits there for the end of a pause.
+//! A worker with a wrong clock or network fails at once, so that it is always free. Left alone it
+//! would take all work from the others. A place that is away fails for all workers, and says
+//! nothing about other places. So doubts are kept for each place. A place that a worker does not
+//! reach at all is doubted too, but no job waits there for the end of a pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub(super) struct Doubts {
 
 #[derive(Debug)]
 struct Doubt {
-    /// One after the other: those of attempts that ran at the same time are one.
+    /// Failures one after the other: attempts that ran at the same time count as one.
     failures: u32,
     /// When the latest of them was counted.
     failed_at: Duration,
@@ -61,8 +62,9 @@ impl Doubts {
         self.places.get(place).is_some_and(|doubt| now < doubt.until)
     }
 
-    /// Why no job with files at `place` waits for the worker: it gets none for longer than `most` from now on, or none now because it does not reach the
-    /// place. `None` = it may get one before, or has one that is to find out.
+    /// Why no job with files at `place` waits for the worker. It gets none for longer than `most`
+    /// from now on, or none now because it does not reach the place. `None` = it may get one
+    /// before, or has one that is to find out.
     pub(super) fn paused_beyond(&self, now: Duration, place: &str, most: Duration) -> Option<Paused<'_>> {
         let Doubt { until, probe, is_out_of_reach, message, .. } = self.places.get(place)?;
         let most = if *is_out_of_reach { Duration::ZERO } else { most };
@@ -70,20 +72,23 @@ impl Doubts {
         is_long.then_some(Paused { is_out_of_reach: *is_out_of_reach, message })
     }
 
-    /// Whether jobs with files at `place` failed, so that one alone finds out whether they still do.
+    /// Whether jobs with files at `place` failed, so that one alone finds out whether they still
+    /// do.
     pub(super) fn has_failed_at(&self, place: &str) -> bool {
         self.places.contains_key(place)
     }
 
-    /// A job with files at `place`, which is not paused, begins. Where the ones before failed it is the only one until it ends, or `longest` has passed.
+    /// A job with files at `place`, which is not paused, begins. Where the ones before failed it is
+    /// the only one until it ends, or `longest` has passed.
     pub(super) fn begin(&mut self, now: Duration, place: &str, longest: Duration) {
         if let Some(doubt) = self.places.get_mut(place) {
             (doubt.until, doubt.probe) = (now + longest, Some(now));
         }
     }
 
-    /// A job that `began` then failed for a reason that may pass, or did not reach its files: the next begins `pause` later, and twice as long after each that was begun and failed after that.
-    /// Jobs that ran when the first of them failed say nothing new.
+    /// A job that `began` then failed for a reason that may pass, or did not reach its files. The
+    /// next begins `pause` later, and twice as long after each one that was begun and failed after
+    /// that. Jobs that ran when the first of them failed say nothing new.
     pub(super) fn failed(
         &mut self,
         now: Duration,
@@ -115,7 +120,8 @@ impl Doubts {
         self.places.remove(place);
     }
 
-    /// A job that `began` then ended in a way that says nothing of its files: if it was to find out, the next one is.
+    /// A job that `began` then ended in a way that says nothing of its files: if it was to find
+    /// out, the next one is.
     pub(super) fn said_nothing(&mut self, now: Duration, began: Duration, place: &str) {
         if let Some(doubt) = self.places.get_mut(place)
             && doubt.probe == Some(began)

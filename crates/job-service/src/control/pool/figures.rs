@@ -1,4 +1,4 @@
-//! A pool in numbers, for whoever watches it.
+//! A pool in numbers, for metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub struct Figures {
     pub waiting_bytes: u64,
     /// How long the oldest of them waits.
     pub waiting_max: Duration,
-    /// Bytes of inputs of jobs that wait, by tenant; those that are not counted by name have no name here.
+    /// Bytes of inputs of jobs that wait, by tenant; tenants that are not counted by name have no
+    /// name here.
     pub waiting_bytes_by_tenant: BTreeMap<Option<String>, u64>,
     /// Clients that were heard of lately.
     pub clients: usize,
@@ -43,7 +44,7 @@ pub struct Workers {
     pub draining: u64,
     /// They were not heard of for longer than a lease.
     pub silent: u64,
-    /// Jobs at a time that those who are ready do.
+    /// Jobs at a time that the ready workers do.
     pub slots: u64,
 }
 

@@ -1,4 +1,4 @@
-//! One job: what was asked for, who has it, what came of it.
+//! One job: what was asked for, which worker has it, what came of it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use crate::control::view::{Lane, TenantId, WorkerId, Zone};
 /// A job's name, the same everywhere and for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey {
-    /// Who asks: drawn whenever a database is opened.
+    /// The database that asks: drawn whenever one is opened.
     pub client: u128,
-    /// Its number there: whoever asks later has a greater one.
+    /// Its number there, greater than that of each job before it.
     pub number: u64,
 }
 
@@ -21,7 +21,7 @@ pub struct Token(pub u64);
 /// What a client wants done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
-    /// Whose share it counts to.
+    /// The tenant with the share that it counts to.
     pub tenant: String,
     /// Of that share; above 0.
     pub weight: f64,
@@ -39,7 +39,8 @@ pub struct Order {
     pub lane: Lane,
     /// Bytes of inputs.
     pub bytes: u64,
-    /// Until its database stops writers, from the submission on; all jobs of the client go by what it said last.
+    /// Until its database stops writers, from the submission on; all jobs of the client go by what
+    /// it said last.
     pub stalls_in: Option<Duration>,
 }
 
@@ -76,7 +77,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// That worker cannot; another may.
     Rejected,
-    /// Somebody stopped it.
+    /// It was stopped.
     Cancelled,
     /// It is impossible everywhere.
     Invalid,
@@ -84,9 +85,10 @@ pub enum FailureKind {
     Storage,
     /// Entries were lost on the way: what the inputs say does not hold, or the worker is wrong.
     NotConserved,
-    /// Nobody is there, the files cannot be reached from there, or no job is taken; another one may, and later this one.
+    /// No worker is there, the files cannot be reached from there, or no job is taken. Another one
+    /// may, and later this one.
     Unavailable,
-    /// An input does not hold what it should, whoever reads it.
+    /// An input does not hold what it should, on every worker.
     Corrupt,
 }
 
@@ -97,7 +99,7 @@ pub struct Timings {
     pub opened: Duration,
     /// From when its worker had the lease until its end.
     pub ran: Duration,
-    /// What it waited for inputs after their first byte; zero where nobody looked.
+    /// What it waited for inputs after their first byte; zero where it was not measured.
     pub reading: Duration,
     /// What it waited for outputs: to take bytes, to become durable, to be read back.
     pub writing: Duration,
@@ -108,7 +110,7 @@ pub struct Timings {
 pub struct Ended {
     /// What came of it.
     pub outcome: Outcome,
-    /// Who did it; empty = nobody.
+    /// The worker that did it; empty = none.
     pub worker: String,
     /// From its submission until it was leased.
     pub queued: Duration,
@@ -119,14 +121,15 @@ pub struct Ended {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) key: JobKey,
-    /// `None`: a worker says that it has the job, whose client was not heard of yet.
+    /// `None`: a worker says that it has the job, and its client was not heard of yet.
     pub(super) wanted: Option<Wanted>,
     pub(super) submitted: Duration,
     pub(super) state: State,
     pub(super) attempts: u32,
     /// Attempts that failed for reasons that may pass.
     pub(super) failures: u32,
-    /// Those of them whose worker fell silent or got no further, which says nothing of the job's place.
+    /// Of these, attempts whose worker fell silent or got no further, which says nothing of the
+    /// job's place.
     pub(super) expired: u32,
     /// Answers in a row with which it was handed out and that its worker never had.
     pub(super) unheard: u32,
@@ -137,7 +140,7 @@ pub(super) struct Job {
     pub(super) failed_by: BTreeSet<WorkerId>,
     /// Why the last attempt failed.
     pub(super) failure: Option<Failure>,
-    /// Since when nobody who is there can do it.
+    /// Since when no worker there can do it.
     pub(super) nobody_since: Option<Duration>,
 }
 
@@ -150,7 +153,7 @@ pub(super) struct Wanted {
     pub(super) kind: KindId,
 }
 
-/// Who can have a job, as far as its order says that.
+/// What decides which workers can have a job, as far as its order says that.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     /// Where the files are.
@@ -189,7 +192,8 @@ pub(super) struct Attempt {
     pub(super) moved_bytes: u64,
     /// Whether it waited for a sync then.
     pub(super) is_syncing: bool,
-    /// When one of the numbers last rose, or a sync last ended, or it was begun; before that, when it was handed out.
+    /// When one of the numbers last rose, or a sync last ended, or it was begun; before that, when
+    /// it was handed out.
     pub(super) progressed: Duration,
 }
 
@@ -226,12 +230,12 @@ impl Job {
         spec as u64 + result
     }
 
-    /// Where its files are, if anybody has said so.
+    /// Where its files are, if its client has said so.
     pub(super) fn place(&self) -> Option<&str> {
         self.wanted.as_ref().map(|wanted| wanted.order.place.as_str())
     }
 
-    /// What nobody has asked for yet is bulk work.
+    /// A job without a client yet is bulk work.
     pub(super) fn lane(&self) -> Lane {
         self.wanted.as_ref().map_or(Lane::Bulk, |wanted| wanted.order.lane)
     }

@@ -4,7 +4,7 @@
 //!   change, insert, remove ─► job ─► seat: what is to be known of it without looking at it
 //!                                      ├─ waits: in the line of those like it, or later
 //!                                      ├─ is leased: with its worker
-//!                                      └─ its stage, its client, who refused it, whether nobody can do it
+//!                                      └─ its stage, its client, workers that refused it, whether none can do it
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,16 +53,17 @@ struct Seat {
 pub(super) struct Jobs {
     all: BTreeMap<JobId, Job>,
     ids: BTreeMap<JobKey, JobId>,
-    /// Those that wait for somebody.
+    /// Jobs that wait for a worker.
     lines: BTreeMap<Group, Line>,
-    /// Those that wait for their time.
+    /// Jobs that wait for their time.
     later: BTreeSet<(Duration, JobId)>,
     by_worker: BTreeMap<WorkerId, BTreeSet<JobId>>,
     by_stage: BTreeMap<Stage, BTreeSet<JobId>>,
     lanes: BTreeMap<Stage, ByLane>,
     /// Jobs of each client that have not ended.
     clients: BTreeMap<u128, usize>,
-    /// Those that wait and were refused by somebody, and those of which is known since when nobody can do them.
+    /// Jobs that wait and were refused by a worker, and jobs of which is known since when no worker
+    /// can do them.
     suspects: BTreeSet<JobId>,
     /// Of all of them, and of each tenant that has any.
     share: Share,
@@ -86,7 +87,7 @@ impl Jobs {
         self.ids.get(key).copied()
     }
 
-    /// Those of `client` up to the number `newest`, by their numbers.
+    /// The jobs of `client` up to the number `newest`, by their numbers.
     pub(super) fn of_client(&self, client: u128, newest: u64) -> impl Iterator<Item = (u64, JobId)> {
         let keys = JobKey { client, number: 0 }..=JobKey { client, number: newest };
         self.ids.range(keys).map(|(key, id)| (key.number, *id))
@@ -102,7 +103,7 @@ impl Jobs {
         self.share
     }
 
-    /// What those of `tenant` take.
+    /// What the jobs of `tenant` take.
     pub(super) fn share_of(&self, tenant: TenantId) -> Share {
         self.shares.get(&tenant).copied().unwrap_or_default()
     }
@@ -135,7 +136,7 @@ impl Jobs {
         Some(answer)
     }
 
-    /// Those whose time has come wait for somebody from now on.
+    /// From now on the jobs whose time has come wait for a worker.
     pub(super) fn wake(&mut self, now: Duration) {
         while let Some((until, id)) = self.later.first().copied().filter(|(until, _)| *until <= now) {
             self.later.remove(&(until, id));
@@ -145,23 +146,23 @@ impl Jobs {
         }
     }
 
-    /// Those that wait for somebody.
+    /// Jobs that wait for a worker.
     pub(super) fn lines(&self) -> impl Iterator<Item = (&Group, &Line)> {
         self.lines.iter()
     }
 
-    /// Those that wait for their time.
+    /// Jobs that wait for their time.
     pub(super) fn later(&self) -> impl Iterator<Item = (JobId, &Job)> {
         self.later.iter().filter_map(|(_, id)| Some((*id, self.all.get(id)?)))
     }
 
-    /// Those that `worker` has, the oldest first.
+    /// Jobs that `worker` has, the oldest first.
     pub(super) fn of_worker(&self, worker: WorkerId) -> impl Iterator<Item = (JobId, &Job)> {
         let ids = self.by_worker.get(&worker).into_iter().flatten();
         ids.filter_map(|id| Some((*id, self.all.get(id)?)))
     }
 
-    /// Those that are so far, the oldest first.
+    /// Jobs at `stage`, the oldest first.
     pub(super) fn in_stage(&self, stage: Stage) -> impl DoubleEndedIterator<Item = (JobId, &Job)> {
         let ids = self.by_stage.get(&stage).into_iter().flatten();
         ids.filter_map(|id| Some((*id, self.all.get(id)?)))
@@ -177,7 +178,8 @@ impl Jobs {
         self.clients.len()
     }
 
-    /// Those that wait and were refused by somebody, or of which is known since when nobody can do them.
+    /// Jobs that wait and were refused by a worker, or of which is known since when no worker can
+    /// do them.
     pub(super) fn suspects(&self) -> &BTreeSet<JobId> {
         &self.suspects
     }

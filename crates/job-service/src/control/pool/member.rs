@@ -19,7 +19,8 @@ pub struct Profile {
     pub zone: String,
     /// Jobs at a time.
     pub slots: u32,
-    /// Operators, filters and extractors, as orders need them: those with other parameters are others.
+    /// Operators, filters and extractors, as orders need them: those with other parameters are
+    /// others.
     pub has: BTreeSet<String>,
     /// The versions of specs that it reads.
     pub spec_versions: RangeInclusive<u32>,
@@ -40,7 +41,8 @@ pub(super) struct Member {
     pub(super) question: u64,
     /// What it is to be told to stop.
     pub(super) stop: BTreeSet<Token>,
-    /// Attempts that it was or is to be told to stop, or that it said have failed, and since when: what it says of them meanwhile may be older than that.
+    /// Attempts that it was or is to be told to stop, or that it said have failed, and since when.
+    /// What it says of them meanwhile may be older than that.
     pub(super) stopped: BTreeMap<Token, Duration>,
     /// With files that are near to it.
     pub(super) near: Believed,
@@ -58,7 +60,8 @@ pub(super) struct Believed {
     is_measured: bool,
 }
 
-/// What a worker is believed to do before anything is measured: more than any does, so that each is tried.
+/// What a worker is believed to do before anything is measured: more than any does, so that each is
+/// tried.
 const SPEED_AT_FIRST: Speed = Speed { bytes_per_second: (1_u64 << 30) as f64, open: Duration::ZERO };
 
 /// What the latest job counts for in a measured speed.
@@ -83,7 +86,8 @@ impl Member {
         }
     }
 
-    /// It gets another job beside `running`: where it has no slot left it stops for that what it does for others, which it says soon.
+    /// It gets another job beside `running`: where it has no slot left it stops for that what it
+    /// does for others, which it says soon.
     pub(super) fn take_place(&mut self, running: usize) {
         let Profile { slots, elsewhere, .. } = &mut self.profile;
         let is_full = running + elsewhere.slots as usize >= *slots as usize;

@@ -45,7 +45,7 @@ impl<N: Ord> Names<N> {
         self.numbers.get(name).copied()
     }
 
-    /// Forgets all names but those of `used`.
+    /// Forgets all names whose numbers are not in `used`.
     fn retain(&mut self, used: &BTreeSet<u32>) {
         self.numbers.retain(|_, number| used.contains(number));
         self.given.retain(|number| used.contains(number));
@@ -57,7 +57,7 @@ impl<N: Ord> Names<N> {
     }
 }
 
-/// How often names that nobody uses are forgotten.
+/// How often unused names are forgotten.
 const SWEEP: Duration = Duration::from_secs(10);
 
 impl Pool {
@@ -79,7 +79,8 @@ impl Pool {
         KindId(self.kinds.number(kind))
     }
 
-    /// Forgets names that no job and no worker has, every [`SWEEP`]. Nothing is lost with them: whoever has no job is owed nothing.
+    /// Forgets names that no job and no worker has, every [`SWEEP`]. Nothing is lost with them: a
+    /// tenant without a job is owed nothing.
     pub(super) fn forget_names(&mut self, now: Duration) {
         if now.saturating_sub(self.swept) < SWEEP {
             return;

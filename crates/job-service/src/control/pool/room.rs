@@ -1,8 +1,9 @@
 //! Which jobs there is room for.
 //!
-//! A tenant that hands in more than is done would soon have all there is, and whoever came later would be refused for its sake. So each may have only as much
-//! as is left after it: one alone half, two that want all a third each. Whoever comes finds room, and nobody has to be told who else there is (a dynamic
-//! threshold, as switches divide their buffers).
+//! A tenant that hands in more than is done would soon have all room, and later tenants would be
+//! refused because of it. So each may have only as much as is left after it: a single tenant half,
+//! two that want all a third each. A new tenant finds room, and none has to know of the others (a
+//! dynamic threshold, as switches divide their buffers).
 
 use super::job::Order;
 use super::jobs::Share;
@@ -15,7 +16,8 @@ use crate::control::view::TenantId;
 const ADVICE: &str = "give it more workers, or some of its databases another control plane";
 
 impl Pool {
-    /// Why there is no room for the worker that says `profile`, if there is none. One that is known takes its own place again.
+    /// Why there is no room for the worker that says `profile`, if there is none. A known worker
+    /// takes its own place again.
     pub fn no_room_for_worker(&self, profile: &Profile) -> Option<String> {
         let known = self.member_ids.get(&profile.id).and_then(|id| self.members.get(id));
         let (others, own) = (self.members.len() as u64, u64::from(known.is_some()));

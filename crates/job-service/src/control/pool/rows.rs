@@ -12,7 +12,7 @@ use crate::control::view::{JobId, Lane, WorkerId};
 /// Where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// Nobody has it.
+    /// No worker has it.
     Waiting,
     /// A worker has it.
     Running,
@@ -27,7 +27,7 @@ pub enum JobState {
 pub struct JobRow {
     /// Which.
     pub key: JobKey,
-    /// Whose; empty where only its worker has told of it.
+    /// Its tenant; empty where only its worker has told of it.
     pub tenant: String,
     /// Of its tenant's share, as its database said; 0 where only its worker has told of it.
     pub weight: f64,
@@ -35,11 +35,11 @@ pub struct JobRow {
     pub lane: Lane,
     /// Bytes of inputs.
     pub bytes: u64,
-    /// Those that are read.
+    /// How many of them are read.
     pub done_bytes: u64,
     /// Where it is.
     pub state: JobState,
-    /// Who has it, or had it.
+    /// The worker that has it, or had it.
     pub worker: String,
     /// So many times it was given to a worker.
     pub attempts: u32,
@@ -49,11 +49,13 @@ pub struct JobRow {
     pub failure: String,
     /// Where its files are.
     pub place: String,
-    /// Until its database stops its writers, by what it said last, if the job has not ended; `None` = that is not in sight.
+    /// Until its database stops its writers, by what it said last, if the job has not ended; `None`
+    /// = that is not in sight.
     pub stalls_in: Option<Duration>,
     /// From its submission until the attempt that counts was leased, or until now.
     pub queued: Duration,
-    /// How long that attempt took, or has taken until now. When its first input was open is known once it has ended.
+    /// How long that attempt took, or has taken until now. When its first input was open is known
+    /// once it has ended.
     pub timings: Timings,
 }
 
@@ -70,7 +72,8 @@ pub struct WorkerRow {
     pub running: u32,
     /// Since it was heard of.
     pub quiet: Duration,
-    /// Bytes of inputs a second with files that are near; `None` = no job has been long enough to tell.
+    /// Bytes of inputs a second with files that are near; `None` = no job has been long enough to
+    /// tell.
     pub near_bytes_per_second: Option<f64>,
     /// With others.
     pub far_bytes_per_second: Option<f64>,
@@ -87,8 +90,8 @@ pub struct WorkerRow {
 /// What there is to see.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// Those that ended lately first, then the others as they came. Of those that wait, run, and ended as many as were asked for: the oldest, and of those
-    /// that ended the latest.
+    /// Jobs that ended lately first, then the others as they came. Of waiting, running and ended
+    /// jobs as many as were asked for: the oldest, and of ended ones the latest.
     pub jobs: Vec<JobRow>,
     /// Jobs that wait, all of them.
     pub waiting_count: u64,
@@ -103,7 +106,8 @@ pub struct Rows {
 }
 
 impl Pool {
-    /// What is here now, with at most `jobs_max` jobs that wait, as many that run, and as many that ended. Looks at and copies no more than these.
+    /// What is here now, with at most `jobs_max` jobs that wait, as many that run, and as many that
+    /// ended. Looks at and copies no more than these.
     pub fn rows(&self, now: Duration, jobs_max: usize) -> Rows {
         let total = self.waiting(now);
         let mut rows = Rows {

@@ -8,16 +8,16 @@ use crate::control::view::{Elsewhere, Lane, TenantId};
 
 mod crossing; // what is said of attempts that are stopped
 mod elsewhere; // workers of several control planes
-mod failing; // workers whose jobs fail
-mod room; // how many jobs, and whose
+mod failing; // workers with jobs that fail
+mod room; // how many jobs, and of which tenant
 mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a place
-mod storm; // everybody comes, goes, sleeps and forgets
+mod storm; // clients and workers come, go, sleep and forget
 mod rows; // what people see
 mod speeds; // what jobs tell of workers
 mod names; // tenants, zones and places
-mod urgency; // who is about to stop writers
-mod shares; // whose jobs weigh how much
+mod urgency; // databases that are about to stop writers
+mod shares; // tenants with jobs that weigh more or less
 mod unheard; // answers that a worker never had
 
 const A: u128 = 1;
@@ -240,7 +240,7 @@ fn what_a_worker_said_before_a_job_was_forgotten_does_not_bring_it_back() {
     assert_eq!(pool.beat(seconds(1), A, &[held(&lease)]), Some(vec![lease.token]));
     let rows = rows(&pool, seconds(1));
     assert_eq!((rows.jobs.len(), rows.workers[0].running), (1, 0), "{rows:?}");
-    // Who asks for it again gets it done again.
+    // A client that asks for it again gets it done again.
     pool.submit(seconds(2), key(1), order()).unwrap();
     assert_ne!(only(pool.take(seconds(2), A)).token, lease.token);
 }
@@ -256,7 +256,7 @@ fn an_end_may_be_the_first_that_a_pool_hears_of_a_job() {
     assert_eq!(end_of(&mut pool, seconds(1), 1).unwrap().outcome, done());
     let stranger = Lease { key: key(2), ..lease };
     assert!(!finish(&mut pool, seconds(1), B, &stranger, done()), "nobody knows B");
-    // Nobody ever asks for this one.
+    // No client ever asks for this one.
     let mut all = vec![Held { key: JobKey { client: CLIENT + 1, number: 1 }, ..held(&stranger) }];
     pool.hear(seconds(2), profile(A, 1), &all);
     for now in 2..40 {

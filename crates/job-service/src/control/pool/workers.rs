@@ -83,9 +83,11 @@ impl Pool {
         question
     }
 
-    /// Attempts that were handed to `worker` with an answer that it never had wait again: it asks once more only when it has the answer
-    /// before, or has given it up, and names all it has. What it has named it may have ended since. A job that such answers were lost with
-    /// twice is left to the end of its lease, for it may be the reason; not where the worker is given nothing more.
+    /// Attempts that were handed to `worker` with an answer that it never had wait again. A worker
+    /// asks once more only when it has the answer before, or has given it up, and names all it has.
+    /// What it has named it may have ended since. A job that was lost with two such answers is left
+    /// to the end of its lease, for it may be the reason. That does not hold where the worker
+    /// drains.
     fn release_unheard(&mut self, now: Duration, worker: WorkerId) {
         let is_draining = self.members.get(&worker).is_some_and(|member| member.profile.is_draining);
         let unheard = |(id, job): (JobId, &Job)| {
@@ -103,8 +105,8 @@ impl Pool {
         }
     }
 
-    /// What there is for the worker that asks `question`, each once; nothing if it has asked another one since, for an answer to an older question
-    /// may reach nobody.
+    /// What there is for the worker that asks `question`, each once. Nothing if it has asked
+    /// another one since: an answer to an older question may reach no worker.
     pub fn answer(&mut self, now: Duration, question: Question) -> Pulled {
         let Some(id) = self.member_ids.get(&question.worker).copied() else { return Pulled::default() };
         let member = self.members.get_mut(&id).filter(|member| member.question == question.number);
@@ -161,7 +163,8 @@ impl Pool {
         timings: Timings,
     ) -> bool {
         let Some(worker) = self.member_ids.get(&id).copied() else { return false };
-        // One that was restarted since may hear of the attempt by its end. And what is done is done, stopped or not, if nobody else is at it.
+        // A restarted control plane may hear of the attempt by its end. And what is done is done,
+        // stopped or not, if no other worker is at it.
         if matches!(outcome, Outcome::Done(_))
             && let Some(member) = self.members.get_mut(&worker)
         {
@@ -210,7 +213,7 @@ impl Pool {
             job.failure = Some(failure.clone());
             match failure.kind {
                 FailureKind::Invalid | FailureKind::NotConserved | FailureKind::Corrupt => true,
-                // Whoever takes no work any more gives it back so.
+                // A worker that drains gives it back so.
                 FailureKind::Cancelled => false,
                 FailureKind::Rejected | FailureKind::Unavailable => {
                     job.refused_by.insert(worker);
@@ -250,7 +253,7 @@ impl Pool {
         }
     }
 
-    /// The job waits again, as far as anybody wants it.
+    /// The job waits again if its client was heard of, else it is forgotten.
     pub(super) fn release(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(id) else { return };
         match &job.wanted {
@@ -269,7 +272,8 @@ impl Pool {
             members.get(&worker).is_some_and(|member| member.stopped.contains_key(&token))
         };
         for one in held {
-            // It hears so with this answer, or has heard so since it said this; in case it has not it is told again.
+            // It hears so with this answer, or has heard so since it said this; in case it has not
+            // it is told again.
             if is_stopped(&self.members, one.token) {
                 stop.insert(one.token);
                 continue;
@@ -301,7 +305,8 @@ impl Pool {
                     attempt.done_bytes = attempt.done_bytes.max(one.done_bytes);
                     attempt.moved_bytes = attempt.moved_bytes.max(one.moved_bytes);
                 }
-                // Nobody has it but this worker, who was thought to be gone, or whom a control plane before had given it to.
+                // No worker has it but this one, which was thought to be gone, or has it from a
+                // control plane before.
                 State::Waiting => {
                     job.attempts += 1;
                     job.state = State::Leased(held_attempt(now, worker, one));

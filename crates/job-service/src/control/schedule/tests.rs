@@ -95,7 +95,7 @@ fn a_job_goes_where_it_is_done_first_and_never_where_it_was_refused() {
 
 #[test]
 fn what_nobody_has_said_where_it_is_is_near_to_everybody() {
-    // What is far is worth waiting for who is near.
+    // A near worker is worth waiting for where the other is far.
     let mut busy = worker(2, 1, 1);
     busy.running.push(running(91, Lane::Relief, 900));
     for (zone_of_files, zone, expected) in
@@ -167,7 +167,8 @@ fn who_is_ahead_waits_a_second_longer_for_each_mib_of_that() {
     assert_eq!(first(300 + AHEAD_MIB + 1), [lease(1, 1)]);
 }
 
-/// Where jobs are short beside what is left the worth of all of them is as good as nothing; it is more for some, nevertheless.
+/// Where jobs are short beside what is left the worth of all of them is as good as nothing; it is
+/// more for some, nevertheless.
 #[test]
 fn what_stalls_sooner_goes_first_however_far_away_that_is() {
     let waiting = vec![relief(1, 1, 59), relief(2, 1, 40), job(3, Lane::Bulk, 1), relief(4, 1, 20)];

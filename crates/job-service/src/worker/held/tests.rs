@@ -115,7 +115,7 @@ fn a_control_plane_hears_what_others_have_and_what_of_its_own_waits() {
     assert!(scene.ended(1));
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 2), (vec![], 0)));
     assert_eq!(scene.next(0).0, 3);
-    // What was stopped takes one from everybody until it ends.
+    // What was stopped takes a slot from every control plane until it ends.
     scene.stop(3);
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 2), (vec![], 1)));
     assert!(!scene.ended(3), "nobody is told");
@@ -194,7 +194,7 @@ fn one_that_hangs_loses_its_slot_and_as_many_may_as_there_are_slots() {
     scene.bulk(0, 3);
     assert_eq!(scene.waiting(0), (vec![3], 1));
     assert_eq!((scene.holdings.count(), scene.holdings.left_count()), (2, 1));
-    // Whatever becomes of it nobody is told; and its thread has a slot to do again: that of the other one.
+    // Whatever becomes of it is not told. Its thread has a slot to do again: that of the other one.
     assert!(!scene.ended(1));
     assert_eq!((scene.next(0).0, scene.holdings.count(), scene.holdings.left_count()), (3, 1, 1));
     assert!(!scene.ended(2) && scene.holdings.left_count() == 0);
@@ -210,7 +210,7 @@ fn what_is_here_is_not_begun_again() {
     scene.bulk(0, 1);
     scene.bulk(0, 1);
     let (_, control) = scene.next(0);
-    // Whoever gives it, and by whatever name.
+    // Whichever control plane gives it, and by whatever name.
     scene.relief(1, 1);
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 0), (vec![], 1)));
     assert!(!control.is_cancelled());
@@ -250,7 +250,7 @@ fn a_worker_that_stops_gives_back_what_waits_and_what_runs() {
     scene.holdings.cancel_all();
     assert!(control.is_cancelled() && scene.cancelled() == [2]);
     assert!(scene.ended(1));
-    // What a control plane gave that is not heard of is nobody's.
+    // What a silent control plane gave is wanted no more.
     scene.bulk(1, 3);
     assert_eq!(scene.next(0).0, 3);
     scene.holdings.stop_plane(1);
@@ -281,7 +281,7 @@ fn what_is_written_and_synced_is_progress_as_what_is_read_is() {
     assert_eq!(bytes(), Some((0, 24)), "what is read back is none of the inputs");
 }
 
-/// A clock on which whoever sleeps looks instead what is told of the attempt.
+/// A clock on which a sleeping thread looks instead what is told of the attempt.
 #[derive(Debug)]
 struct Look {
     holdings: Arc<Holdings>,

@@ -1,3 +1,4 @@
-//! Faults that real use found, a file for rows of docs/internals/faults.md that lie near one another.
+//! Faults that real use found, a file for rows of docs/internals/faults.md that lie near one
+//! another.
 
 mod sizes; // S3: what a peer of a control plane sizes

@@ -1,5 +1,6 @@
-//! S3: a worker asks for work with 4 294 967 295 slots while three jobs wait. Its neighbours: every other count, text and number that a peer sends, one more than
-//! each bound; weights that are no number; many workers, each within its bound.
+//! S3: a worker asks for work with 4 294 967 295 slots while three jobs wait. Its neighbours: every
+//! other count, text and number that a peer sends, one more than each bound; weights that are no
+//! number; many workers, each within its bound.
 
 use firn_job_service::{BOUNDS, Beyond, Bound, proto};
 use proto::jobs_client::JobsClient;
@@ -152,7 +153,8 @@ fn s3_one_more_than_each_bound_is_refused_and_the_bound_is_taken() {
         assert_eq!(refused.code(), Code::InvalidArgument, "{bound:?}: {refused:?}");
         let named = bound.field.split(['.', ' ', ',']).next().unwrap();
         assert!(refused.message().contains(named), "{bound:?}: {refused:?}");
-        // Answers about very many jobs name each: those are long, and taking them is tried with fewer.
+        // Answers about very many jobs name each: those are long, and taking them is tried with
+        // fewer.
         send(&mut peer, bound, bound.max.min(16_384)).unwrap();
         if bound.max < 1 << 47 && bound.max != 1 << 20 {
             send(&mut peer, bound, bound.max).unwrap();

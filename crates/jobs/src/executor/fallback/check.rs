@@ -284,8 +284,8 @@ impl Shared {
     }
 
     /// Gives the job the second executor's result, since a file of the first could not be looked
-    /// at; if it was a file of the second, the first's. That says nothing of the executor that
-    /// wrote it. But no result should rest on such a file where there is another.
+    /// at. If it was a file of the second, the job gets the first's. That says nothing of the
+    /// executor that wrote it. But no result should rest on such a file where there is another.
     fn settle_unseen(&self, job: Job, compared: Compared, why: &Error) {
         let Compared { answered, second, .. } = compared;
         let file = why.source.as_ref().map_or("", |source| source.file.as_str());

@@ -246,7 +246,8 @@ impl Shared {
     }
 
     /// The waiting job that would begin last there, or the last relief where writers are about to
-    /// stop, if idle processors here are expected to end it sooner; and how long they may take.
+    /// stop; and how long idle processors here may take. `None` unless they are expected to end it
+    /// sooner.
     pub(super) fn take_waiting(&self, state: &mut State, now: Duration) -> Option<Ready> {
         let (idle, load) = self.idle.get()?;
         let jobs = state.idle_count();

@@ -6,7 +6,8 @@ fn bulk(bytes: u64) -> Order {
     Order { lane: Lane::Bulk, bytes, ..order() }
 }
 
-/// A pool in which a bulk job of the worker A was stopped for relief, and the lease of that bulk job.
+/// A pool in which a bulk job of the worker A was stopped for relief, and the lease of that bulk
+/// job.
 fn preempted() -> (Pool, Lease) {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
@@ -18,7 +19,7 @@ fn preempted() -> (Pool, Lease) {
     (pool, lease)
 }
 
-/// Who has job 1, by what people see.
+/// Which worker has job 1, by what people see.
 fn holder(pool: &Pool, now: Duration) -> (JobState, String, u32) {
     let row = rows(pool, now).jobs.into_iter().find(|row| row.key == key(1)).unwrap();
     (row.state, row.worker, row.attempts)
@@ -35,7 +36,7 @@ fn a_word_that_crosses_a_stop_takes_nothing_up_again() {
         }
         let stop = pool.beat(seconds(1), A, &[held(&lease)]).unwrap();
         assert_eq!((holder(&pool, seconds(1)), stop), (waits.clone(), vec![lease.token]), "{is_told}");
-        // Whose answer was lost hears it again, however often.
+        // A worker whose answer was lost hears it again, however often.
         let stop = pool.beat(seconds(8), A, &[held(&lease)]).unwrap();
         assert_eq!((holder(&pool, seconds(8)), stop), (waits.clone(), vec![lease.token]), "{is_told}");
     }
@@ -48,7 +49,7 @@ fn a_word_that_crosses_an_end_takes_nothing_up_again() {
         let _nothing = pull(&mut pool, seconds(0), A);
         pool.submit(seconds(0), key(1), order()).unwrap();
         let lease = only(pool.take(seconds(0), A));
-        // It drains, so that nobody has the job when the word comes.
+        // It drains, so that no worker has the job when the word comes.
         let drains = Profile { is_draining: true, ..profile(A, 1) };
         pool.hear(seconds(1), drains, &[held(&lease)]);
         assert!(finish(&mut pool, seconds(1), A, &lease, failed(kind)));
@@ -63,7 +64,7 @@ fn what_was_stopped_and_is_done_nevertheless_is_done() {
     assert_eq!(pool.take(seconds(1), A).stop, [lease.token]);
     assert!(finish(&mut pool, seconds(1), A, &lease, done()));
     assert_eq!(end_of(&mut pool, seconds(1), 1).unwrap().outcome, done());
-    // Unless somebody else is at it.
+    // Unless another worker is at it.
     let (mut pool, lease) = preempted();
     pool.hear(seconds(1), profile(B, 2), &[]);
     let other = only(pool.take(seconds(1), B));

@@ -53,7 +53,7 @@ fn relief_that_would_be_late_goes_where_bulk_work_of_others_gives_way_and_nothin
     let late = Order { bytes: 64 << 30, ..late() };
     pool.submit(seconds(0), at(3), late.clone()).unwrap();
     assert_eq!(only(pool.take(seconds(0), A)).key, at(3));
-    // Until it is heard of again the worker is believed to have one that gives way.
+    // Until it is heard of again the worker is believed to have one job that gives way.
     for client in 4..7 {
         pool.submit(seconds(0), at(client), late.clone()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Workers whose jobs fail for reasons that may pass.
+//! Workers with jobs that fail for reasons that may pass.
 
 use super::*;
 
@@ -108,12 +108,14 @@ fn a_worker_whose_jobs_all_fail_is_asked_less_and_less_and_trusted_again_once_on
         pool.tick(now);
     }
     assert!(done_by_b >= 100, "{done_by_b} jobs in two minutes, one a second");
-    // Two at once, which is one failure, and then one at a time, after 0.5, 1, 2, 4, 8, 16, 32 and 32 seconds.
+    // Two at once, which is one failure, and then one at a time, after 0.5, 1, 2, 4, 8, 16, 32 and
+    // 32 seconds.
     assert_eq!(asked, [0, 0, 0, 1, 3, 7, 15, 31, 63, 95]);
     let now = seconds(121);
     let failing = |pool: &Pool| rows(pool, now).workers[0].failing.clone();
     assert_eq!(failing(&pool), "9 failed at /shared: no luck");
-    // One that was taken back says nothing, and the next begins at once; one that is done ends it.
+    // An attempt that was given back says nothing, and the next begins at once; an attempt that is
+    // done ends it.
     pool.hear(seconds(130), profile(A, 2), &[]);
     let lease = only(pool.take(seconds(130), A));
     assert!(finish(&mut pool, seconds(130), A, &lease, failed(FailureKind::Cancelled)));
@@ -240,7 +242,8 @@ fn a_job_that_fails_everywhere_says_what_failed() {
     };
     assert_eq!(tries, 3);
     assert!(matches!(end.outcome, Outcome::Failed(Failure { kind: FailureKind::Storage, .. })), "{end:?}");
-    // And once whoever failed has gone, what is left has refused it: the last that is known was the store.
+    // And once the worker that failed has gone, the one left has refused it: the last that is known
+    // was the store.
     let (now, mut left) = (now + seconds(40), [A, B]);
     for worker in left {
         pool.hear(now, profile(worker, 1), &[]);

@@ -20,7 +20,7 @@ fn figures_say_what_is_there_and_what_has_happened() {
     assert!(finish(&mut pool, seconds(6), A, &lease, done()));
     let lease = only(pool.take(seconds(6), A));
     assert!(finish(&mut pool, seconds(6), A, &lease, failed(FailureKind::Storage)));
-    // The next attempt is that of a worker who is not heard of again, and then nobody takes the job.
+    // The worker of the next attempt is not heard of again, and then no worker takes the job.
     pool.beat(seconds(7), A, &[]);
     pool.tick(seconds(7));
     let _lease = only(pool.take(seconds(7), A));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A pool whose only worker has job 1, and in which job 2 waits.
+/// A pool with one worker that has job 1, and in which job 2 waits.
 fn busy() -> (Pool, Lease) {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
@@ -37,7 +37,7 @@ fn what_a_client_gave_up_while_it_was_not_heard_is_stopped_and_forgotten() {
 #[test]
 fn a_job_that_was_given_up_before_its_end_needs_no_other_word() {
     let (mut pool, lease) = busy();
-    // Its cancellation was told to nobody.
+    // Its cancellation was not told.
     assert_eq!(pool.follow(seconds(1), CLIENT, &[2], &[1]), (vec![], vec![]));
     assert_eq!((numbers(&pool), pool.take(seconds(1), A).stop), (vec![2], vec![lease.token]));
     // What only a worker has told of is given up as well.
@@ -56,7 +56,7 @@ fn what_an_old_question_says_holds_for_no_newer_job() {
     pool.follow(seconds(1), CLIENT, &[1], &[]);
     pool.follow(seconds(1), CLIENT, &[], &[]);
     assert_eq!((numbers(&pool), pool.take(seconds(1), A).stop), (vec![1, 2], vec![]));
-    // And nobody else's.
+    // And no other client's.
     pool.follow(seconds(1), CLIENT + 1, &[9], &[]);
     assert_eq!(numbers(&pool), [1, 2]);
     assert!(finish(&mut pool, seconds(1), A, &lease, done()));

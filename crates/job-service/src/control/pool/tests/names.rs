@@ -22,7 +22,7 @@ fn what_nothing_names_any_more_is_forgotten_and_what_is_left_keeps_its_number() 
         pool.hear(now, Profile { zone: "near".to_owned(), ..profile(A, 1) }, &[]);
         pool.submit(now, key(number), named(number)).unwrap();
         let all: Vec<u64> = (0..=number).collect();
-        // Two are left: the first, which nobody has begun, and the last.
+        // Two are left: the first, which no worker has begun, and the last.
         let taken: Vec<u64> = (1..number).collect();
         pool.follow(now, CLIENT, &all, &taken);
         pool.tick(now);
@@ -41,7 +41,7 @@ fn what_nothing_names_any_more_is_forgotten_and_what_is_left_keeps_its_number() 
         assert_eq!(numbers[&wanted.tenant], wanted.order.tenant);
     }
     pool.jobs.check();
-    // What comes again gets a number that nobody has.
+    // A name that comes again gets a number that is free.
     pool.submit(seconds(120), key(1000), named(5)).unwrap();
     let numbers: Vec<u32> = pool.tenants.iter().map(|(_, number)| number).collect();
     assert_eq!((numbers.len(), numbers.contains(&0)), (3, false), "{numbers:?}");

@@ -1,4 +1,4 @@
-//! Workers that do not reach a place, and what is stopped for whom.
+//! Workers that do not reach a place, and what is stopped for which job.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn a_worker_that_does_not_reach_a_place_is_left_alone_there_and_nobody_waits_for
     let mut pool = pool();
     let mut offered = Vec::new();
     for number in 0..100 {
-        // Ten jobs a second, each of which nobody else can have.
+        // Ten jobs a second, each of which no other worker can have.
         let now = Duration::from_millis(100 * number);
         pool.hear(now, profile(A, 1), &[]);
         pool.submit(now, key(number), far()).unwrap();
@@ -66,7 +66,7 @@ fn a_place_that_one_does_not_reach_and_another_cannot_read_fails_for_what_can_be
     let mut pool = pool();
     let mut now = seconds(0);
     let mut number = 0;
-    // B's jobs fail until it gets none for longer than anybody waits.
+    // B's jobs fail until it gets none for longer than any job waits.
     let end = loop {
         (number, now) = (number + 1, now + seconds(1));
         pool.submit(now, key(number), far()).unwrap();
@@ -101,7 +101,7 @@ fn a_place_that_one_does_not_reach_and_another_cannot_read_fails_for_what_can_be
 fn jobs_wait_for_one_that_finds_out() {
     let mut pool = pool();
     let mut now = seconds(0);
-    // A's jobs fail until it gets none for 8 s, longer than anybody waits.
+    // A's jobs fail until it gets none for 8 s, longer than any job waits.
     for (number, pause) in (0..).zip([500, 1000, 2000, 4000, 8000]) {
         pool.hear(now, profile(A, 2), &[]);
         pool.submit(now, key(number), order()).unwrap();
@@ -115,7 +115,8 @@ fn jobs_wait_for_one_that_finds_out() {
         pool.submit(now, key(number), order()).unwrap();
     }
     let probe = only(pool.take(now, A));
-    // While that runs nothing is known, though the worker gets no other for longer than anybody waits.
+    // While that runs nothing is known, though the worker gets no other for longer than any job
+    // waits.
     pool.tick(now);
     let other = if probe.key == key(10) { 11 } else { 10 };
     assert_eq!(end_of(&mut pool, now, other), None);
@@ -133,7 +134,8 @@ fn nothing_is_stopped_for_what_would_not_begin() {
     let lease = only(pool.take(seconds(0), A));
     assert!(finish(&mut pool, seconds(0), A, &lease, failed(FailureKind::Storage)));
     pool.cancel(seconds(0), key(0));
-    // Bulk work of other clients, which takes minutes, in three of its four slots; relief that is owed nothing has the fourth.
+    // Bulk work of other clients, which takes minutes, in three of its four slots; relief that is
+    // owed nothing has the fourth.
     for number in 1..4 {
         let key = JobKey { client: 1, number };
         pool.submit(seconds(0), key, Order { tenant: "other".to_owned(), ..bulk(64 << 30) }).unwrap();

@@ -1,4 +1,4 @@
-//! How many jobs are taken, and whose.
+//! How many jobs are taken, and of which tenant.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn whoever_hands_in_more_than_is_done_leaves_room_for_others() {
         message.contains("45 jobs of tenant greedy are here already, and there is room for 11 more"),
         "{message}"
     );
-    // What is done is not had again by whoever has more than is left.
+    // A tenant that has more than is left does not get back the room of its ended jobs.
     pool.follow(seconds(1), CLIENT, &[], &(0..15).collect::<Vec<_>>());
     assert_eq!([fill(&mut pool, "greedy"), fill(&mut pool, "late")], [0, 2], "30, 23, 11 and 26 are free");
 }
@@ -86,7 +86,7 @@ fn whoever_hands_in_long_specs_leaves_room_for_others() {
     pool.submit(seconds(0), key(6), of("last", 200)).unwrap();
 }
 
-/// Whoever is known already takes no more room.
+/// A known worker or database takes no more room.
 #[test]
 fn there_is_a_limit_to_workers_and_databases() {
     use crate::bounds::{CLIENTS, WORKERS};

@@ -5,7 +5,8 @@ use super::*;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// A tenant goes last once it is so far beyond its share, and first once it is so far behind a quarter of it; both for each unit of weight.
+/// A tenant goes last once it is so far beyond its share. It goes first once it is so far behind a
+/// quarter of it. Both are for each unit of weight.
 const AHEAD_BYTES: u64 = 4 * GIB;
 const GRACE_BYTES: u64 = 256 * MIB;
 
@@ -18,7 +19,7 @@ struct Tenant {
     weight: f64,
     /// Its writers stand still, and all of its jobs are relief; or all of them are bulk work.
     is_urgent: bool,
-    /// So many of its jobs are there beside the one that runs.
+    /// So many of its jobs are there beside the running one.
     keeps: u64,
     submitted: u64,
     leased: u64,
@@ -34,7 +35,7 @@ struct Shares {
 }
 
 impl Shares {
-    /// The slot is taken by somebody else while the first jobs come.
+    /// Another tenant's job has the slot while the first jobs come.
     fn new(job_bytes: u64, tenants: Vec<Tenant>) -> Self {
         let (mut pool, now) = (pool(), seconds(0));
         pool.hear(now, profile(A, 1), &[]);
@@ -54,7 +55,7 @@ impl Shares {
         tenant.submitted += 1;
     }
 
-    /// The job that runs ends, and the next one begins; whose that is.
+    /// The running job ends, and the next one begins; of which tenant that is.
     fn step(&mut self) -> usize {
         for index in 0..self.tenants.len() {
             while self.tenants[index].submitted < self.tenants[index].leased + self.tenants[index].keeps {
@@ -96,12 +97,13 @@ fn what_is_leased_follows_weights_whoever_is_urgent() {
         let mut shares = Shares::new(JOB_BYTES, two(urgent));
         for count in 1..=ALL_BYTES / JOB_BYTES {
             shares.step();
-            // Nobody else waits, so that this is so at each moment, and not in the end alone.
+            // No other tenant waits, so that this is so at each moment, and not in the end alone.
             let share = (count * JOB_BYTES) as f64 / (HEAVY + LIGHT);
             for (index, tenant) in shares.tenants.iter().enumerate() {
                 let (given, job) =
                     (shares.leased_bytes(index) as f64 / tenant.weight, JOB_BYTES as f64 / tenant.weight);
-                // The last one that it got may have brought it there, and another one may run as it is behind.
+                // The last job that it got may have brought it there, and another job may run as it
+                // is behind.
                 let most = share + AHEAD_BYTES as f64 + job;
                 let least = share / 4.0 - GRACE_BYTES as f64 - JOB_BYTES as f64 / 4.0;
                 assert!(
@@ -125,7 +127,8 @@ fn what_is_leased_follows_weights_whoever_is_urgent() {
     assert!(ratios[2] < 3.0 && ratios[1] > 3.0, "who is urgent is ahead, as far as he may: {ratios:?}");
 }
 
-/// A third tenant has one bulk job now and then, while the writers of both others stand still all the time.
+/// A third tenant has one bulk job now and then, while the writers of both others stand still all
+/// the time.
 fn longest_wait(job_bytes: u64, jobs: usize) -> Duration {
     let mut tenants = two(None);
     tenants.iter_mut().for_each(|tenant| tenant.is_urgent = true);
@@ -150,8 +153,8 @@ fn longest_wait(job_bytes: u64, jobs: usize) -> Duration {
 
 #[test]
 fn who_has_a_job_now_and_then_waits_no_longer_than_the_guide_says() {
-    // It is behind once a quarter of its share is more than 256 MiB: 5 GiB are leased then for five units of weight. One job more, and the one that
-    // ran when it came.
+    // It is behind once a quarter of its share is more than 256 MiB: 5 GiB are leased then for five
+    // units of weight. One job more, and the job that ran when it came.
     let until_owed = 4 * GRACE_BYTES * 5 / (256 * MIB);
     let owed = longest_wait(256 * MIB, 30);
     assert!(owed > seconds(until_owed / 2) && owed <= seconds(until_owed + 2), "{owed:?}");

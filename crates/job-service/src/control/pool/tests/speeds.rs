@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Bytes a second with near files and with others, as people see them once `A`, in `zone`, has done a job of `bytes` on files in `zone_of_files`.
+/// Bytes a second with near files and with others, as people see them. Before, `A`, in `zone`, has
+/// done a job of `bytes` on files in `zone_of_files`.
 fn speeds(zone: &str, zone_of_files: &str, bytes: u64) -> [Option<f64>; 2] {
     let mut pool = pool();
     pool.hear(seconds(0), Profile { zone: zone.to_owned(), ..profile(A, 1) }, &[]);

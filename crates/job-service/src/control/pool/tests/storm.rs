@@ -8,7 +8,7 @@ use crate::control::schedule;
 use crate::control::schedule::plan;
 use crate::control::view::WorkerId;
 
-/// Attempts whose workers sleep do not use up what may fail.
+/// Attempts of workers that sleep do not use up what may fail.
 const PATIENT: Limits = Limits {
     lease: Duration::from_secs(10),
     client: Duration::from_secs(30),
@@ -34,7 +34,8 @@ fn order_of(number: u64) -> Order {
     }
 }
 
-/// Workers that come, go, sleep, lie about nothing and lose messages; clients that repeat themselves; a pool that is replaced.
+/// Workers that come, go, sleep, lie about nothing and lose messages; clients that repeat
+/// themselves; a pool that is replaced.
 struct Storm {
     random: fastrand::Rng,
     pool: Pool,
@@ -49,7 +50,8 @@ struct Storm {
 }
 
 impl Storm {
-    /// What is kept beside jobs is what they say, and what is decided by line is what is decided job by job.
+    /// What is kept beside jobs is what they say, and what is decided by line is what is decided
+    /// job by job.
     fn check_lines(&self) {
         self.pool.jobs.check();
         let (pool, now) = (&self.pool, self.now);
@@ -174,9 +176,9 @@ fn in_any_storm_every_job_ends_once_with_its_own_result() {
                     done += 1;
                     far += u32::from(number % 3 == 0);
                 }
-                // All workers slept, or all who reach the place.
+                // All workers slept, or all that reach the place.
                 Outcome::Failed(failure) => {
-                    // Who sleeps with a job has failed at its place.
+                    // An attempt of a sleeping worker has failed at its place.
                     let is_far = failure.kind == FailureKind::Storage && number % 3 == 0;
                     assert!(is_far || failure.kind == FailureKind::Unavailable, "seed {seed}: {failure:?}");
                 }

@@ -57,7 +57,8 @@ fn what_was_not_handed_out_yet_comes_with_the_next_answer() {
     assert_eq!(attempts(&pool), 1);
 }
 
-/// Whoever loses each answer with a job in it, for it is too large or nobody can read it, is not given the job for ever.
+/// A worker that loses each answer with a job in it, too large or unreadable, is not given the job
+/// for ever.
 #[test]
 fn a_job_that_answers_are_lost_with_again_and_again_is_left_to_its_lease() {
     let (mut pool, mut lease) = handed();
@@ -99,7 +100,8 @@ fn an_answer_that_was_lost_says_nothing_of_a_place() {
     assert_eq!(only(pull(&mut pool, seconds(3), A)).key, key(1), "no pause of ten seconds");
 }
 
-/// A question on a connection that is gone is held for a while, and gets nothing that the newest one would get.
+/// A question on a connection that is gone is held for a while, and gets nothing that the newest
+/// one would get.
 #[test]
 fn only_the_newest_question_is_answered() {
     let mut pool = pool();
@@ -116,7 +118,7 @@ fn only_the_newest_question_is_answered() {
     assert!(pool.cancel(seconds(1), lease.key));
     assert_eq!(pool.answer(seconds(1), first), Pulled::default());
     assert_eq!(pool.answer(seconds(1), second).stop, [lease.token]);
-    // Who was forgotten and comes again has asked something else.
+    // A worker that was forgotten and comes again has asked something else.
     pool.tick(seconds(100));
     pool.submit(seconds(100), key(3), order()).unwrap();
     assert_eq!(pool.answer(seconds(100), second), Pulled::default());

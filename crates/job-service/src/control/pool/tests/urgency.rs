@@ -15,7 +15,7 @@ fn submit(pool: &mut Pool, now: Duration, key: JobKey, stalls_in: Option<Duratio
     pool.submit(now, key, Order { tenant, stalls_in, bytes: 10 << 20, ..order() }).unwrap();
 }
 
-/// Has the only worker do what it is given, a second each; whose jobs those were.
+/// Has the only worker do what it is given, a second each; the clients of those jobs.
 fn work(pool: &mut Pool, now: &mut Duration, jobs: usize) -> Vec<u128> {
     let mut done = Vec::new();
     for _ in 0..jobs {
@@ -54,7 +54,8 @@ fn who_is_about_to_stall_overtakes_and_who_is_no_longer_does_not() {
     }
     assert!(finish(&mut pool, now, A, &first, done()));
     assert_eq!(work(&mut pool, &mut now, 1), [CALM], "it stalls sooner");
-    // What it said with its jobs has become wrong while they wait. A decision was made for the slot that is free: that one stands.
+    // What it said with its jobs has become wrong while they wait. A decision was made for the slot
+    // that is free: that one stands.
     pool.urge(now, PRESSED, Some(seconds(2)));
     assert_eq!(work(&mut pool, &mut now, 3), [CALM, PRESSED, PRESSED]);
     pool.urge(now, PRESSED, None);
@@ -73,7 +74,7 @@ fn a_database_that_stalls_all_the_time_does_not_starve_one_that_never_does() {
     }
     submit(&mut pool, now, key_of(CALM, 0), None);
     while pool.jobs.id(&key_of(CALM, 0)).is_some() {
-        // Two always wait, so that a free slot is always one that it wants.
+        // Two always wait, so that its client wants each free slot.
         while pool.jobs.of_client(PRESSED, u64::MAX).count() < 2 {
             submit(&mut pool, now, key_of(PRESSED, number), Some(seconds(0)));
             number += 1;

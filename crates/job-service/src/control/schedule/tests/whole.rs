@@ -12,7 +12,8 @@ struct Slot<'v> {
     stoppable: Option<(JobId, f64)>,
 }
 
-/// All jobs, the first in front: by what they are owed, and by the logarithm of what they are worth.
+/// All jobs, the first in front: by what they are owed, and by the logarithm of what they are
+/// worth.
 fn order(view: &View) -> Vec<&Waiting> {
     let fastest = |bytes: u64, job: &Waiting| {
         let times = view.workers.iter().map(|worker| estimate(&Waiting { bytes, ..job.clone() }, worker));
