@@ -1,9 +1,9 @@
 //! Tables and merges on one core: `cargo bench -p firn-jobs --bench tables [-- DIR] [-- RECORDS]`.
 //!
-//! Prints for 1 KiB and 100 B records: building tables, point reads of mapped resident tables
-//! (uniform hits and misses), walking, and a compaction of four runs. Times are CPU time of the
-//! thread with the kernel's part, so that a busy machine disturbs them little. Files go to DIR
-//! (default: the system's directory for temporary files) and are removed.
+//! Prints for 1 KiB and 100 B records: building tables, point reads of resident mapped tables
+//! (uniform, hits and misses), walking, and compacting four runs. Times are CPU time of the thread
+//! with the kernel's part, so that a busy machine disturbs them little. Files go to DIR (default:
+//! the system's directory for temporary files) and are removed.
 
 use std::path::PathBuf;
 use std::sync::Arc;

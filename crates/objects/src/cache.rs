@@ -5,15 +5,21 @@
 //!                      └ no: one request, however many ask ─► bytes, and the block takes a slot
 //!   large read, or what was asked for ahead ─► the store
 //! ```
-//! Point reads, scans and values go through it: what they ask for again is here. Jobs read everything once, ahead or in large pieces, and
-//! so do openings: that goes past, so that it drives nothing out.
+//! Point reads, scans and values go through it: what they ask for again is here. Jobs read
+//! everything once, ahead or in large pieces, and so do openings. That goes past, so that it drives
+//! nothing out.
 //!
 //! # Invariants
-//! 1. Files never change, so a block is right for as long as its file has its name; what is removed here is forgotten here. A file that another
-//!    machine removes may be read from here until its blocks go, as what it was.
-//! 2. Only files of known length are kept, and of them nothing that was asked for ahead and is read as it was asked for. So edits of the manifest are read
-//!    (`read_whole`): whether one is there is always asked of the store.
-//! 3. No byte is given out whose checksum, which is in memory, is wrong. That is why the cache begins empty.
+//! 1. Files never change, so a block is right for as long as its file has its name. What is removed
+//!    here is forgotten here. A file that another machine removes may be read from here until its
+//!    blocks go, as what it was.
+//! 2. Only files of known length are kept, and of them nothing that was asked for ahead and is read
+//!    as it was asked for. So edits of the manifest are read (`read_whole`): whether one is there
+//!    is always asked of the store.
+//! 3. No byte is given out with a wrong checksum. Checksums are in memory; that is why the cache
+//!    begins empty.
+//! 3. No byte is given out whose checksum, which is in memory, is wrong. That is why the cache
+//!    begins empty.
 //! 4. Whatever happens to the directory, a read ends as it would without the cache.
 
 mod ranges; // blocks that are here or on their way
@@ -30,9 +36,11 @@ use firn_storage::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
 use self::ranges::{BLOCK_BYTES, Ranges};
 use self::read::CachedReadFile;
 
-/// A place whose files, opened with [`Storage::open_read_known`], are kept in parts in a directory of this machine.
+/// A place that keeps parts of its files in a directory of this machine, if they are opened with
+/// [`Storage::open_read_known`].
 ///
-/// Everything else goes to the place as it is. MUST be the only way by which this process removes files of the place.
+/// Everything else goes to the place as it is. MUST be the only way by which this process removes
+/// files of the place.
 #[derive(Debug)]
 pub struct Cached {
     inner: Arc<dyn Storage>,
@@ -41,11 +49,12 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// `inner`, of which up to `bytes` bytes are kept in `directory`, which no other process uses: its file `ranges.cache` is removed first, and
-    /// when the last file of the place is closed. About a thousandth of `bytes` is taken in memory.
+    /// `inner`, of which up to `bytes` bytes are kept in `directory`, which no other process uses.
+    /// Its file `ranges.cache` is removed first, and when the last file of the place is closed.
+    /// About a thousandth of `bytes` is taken in memory.
     ///
-    /// Where the directory cannot be used, or `bytes` is less than a block of 256 KiB, nothing is kept, and
-    /// [`failure`](Self::failure) says why.
+    /// Where the directory cannot be used, or `bytes` is less than a block of 256 KiB, nothing is
+    /// kept, and [`failure`](Self::failure) says why.
     pub fn new(inner: Arc<dyn Storage>, directory: Arc<dyn Storage>, bytes: u64) -> Self {
         let (ranges, failure) = Ranges::open(directory, bytes);
         Self { inner, ranges: Arc::new(ranges), failure }
@@ -116,7 +125,7 @@ impl Storage for Cached {
     fn remove(&self, name: &str) -> Result<()> {
         self.ranges.forget(name);
         let removed = self.inner.remove(name);
-        // Who opened it meanwhile has it no longer than the store.
+        // A thread that opened it meanwhile has it no longer than the store.
         self.ranges.forget(name);
         removed
     }

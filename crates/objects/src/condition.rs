@@ -1,8 +1,9 @@
 //! Uploads in parts that end only where there is no object of the name.
 //!
-//! S3 takes `If-None-Match: *` with the request that puts parts together. The client (`object_store` 0.14) sends that where it copies in
-//! parts, and has no option for it where it writes; but whoever gives it its HTTP client sees each request on its way. A signature covers the
-//! headers that it names, and not this one.
+//! S3 takes `If-None-Match: *` with the request that puts parts together. The client
+//! (`object_store` 0.14) sends that where it copies in parts, and has no option for it where it
+//! writes. But the HTTP client that it is given sees each request on its way. A signature covers
+//! the headers that it names, and not this one.
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
@@ -56,7 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// Requests as `METHOD QUERY CONDITION`, each answered with `status`, or 200 where it has no condition.
+    /// Requests as `METHOD QUERY CONDITION`, each answered with `status`, or 200 where it has no
+    /// condition.
     #[derive(Clone, Debug)]
     struct Server {
         seen: Arc<Mutex<Vec<String>>>,

@@ -6,7 +6,8 @@ use firn_storage::{Error, ErrorKind};
 
 use crate::full;
 
-/// What went wrong when `file` was asked for at the place `url`, which nobody knows the effect of.
+/// What went wrong when `file` was asked for at the place `url`; whether that had an effect is not
+/// known.
 pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
     let text = chain(error);
@@ -14,7 +15,8 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
     let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let (kind, advice) = match error {
         _ if says(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) => {
-            // A store that has just started may say so of what it will have: who has it open tries again.
+            // A store that has just started may say so of a bucket that it will have: an open place
+            // tries again.
             (ErrorKind::Refused, "the bucket does not exist; create it, or check the URL")
         }
         Store::NotFound { .. } => {
@@ -23,7 +25,7 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
         Store::AlreadyExists { .. } | Store::Precondition { .. } => {
             return Error::new(ErrorKind::Exists, file, format!("there is such an object in {url}"));
         }
-        // Before what is denied: one store answers so to whoever has used up a quota.
+        // Before what is denied: one store answers so where a quota is used up.
         _ if says(&["StorageFull", "QuotaExceeded", full::WORDS]) => {
             (ErrorKind::Full, "the store is full; make room there, or raise the quota")
         }
@@ -33,7 +35,7 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
             "no credentials are given; put them into the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3, \
              GOOGLE_APPLICATION_CREDENTIALS for Google, AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY for Azure",
         ),
-        // What gives out tokens is another server, whose refusal the client takes for any failure.
+        // Tokens come from another server, whose refusal the client takes for any failure.
         _ if says(&["invalid_grant", "invalid_client"]) => {
             (ErrorKind::Refused, "check the credentials and what they allow")
         }
@@ -55,8 +57,9 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
     Error::new(kind, file, format!("cannot {action} in {url} ({advice}): {text}"))
 }
 
-/// What went wrong when unfinished uploads were asked for, or one of them was to be aborted. Who may not do that, or whose store does not know it,
-/// is told so however often he asks: that is `Invalid`.
+/// What went wrong when unfinished uploads were asked for, or one of them was to be aborted. Where
+/// the user may not do that, or the store does not know it, every further try would fail too: that
+/// is `Invalid`.
 pub(crate) fn of_uploads(url: &str, file: &str, action: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
     let text = chain(error);

@@ -1,14 +1,16 @@
 //! Stores that are full, which the client believes at once.
 //!
-//! S3's likes say so by 507. The client (`object_store` 0.14) takes that for a failure that passes, and asks again for as long as it may: whoever
-//! writes waits for nothing, and of a try after one that failed otherwise nobody knows which of the two it is that was refused. What a client
-//! may not do (403) it asks for once, and tells from a failure before.
+//! S3's likes say so by 507. The client (`object_store` 0.14) takes that for a failure that passes,
+//! and asks again for as long as it may: the writer waits for nothing. After a try that failed
+//! otherwise, it is not known which of the two was refused. What a client may not do (403) it asks
+//! for once, and tells from a failure before.
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
 use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
 
-/// Connects as `C` does; that a store is full it says of each request that is refused for it, and does not ask again.
+/// Connects as `C` does. It tells each request that the store refuses as full apart, so that the
+/// client does not ask again.
 #[derive(Debug)]
 pub(crate) struct Filling<C>(pub(crate) C);
 

@@ -1,29 +1,34 @@
 //! Places in object stores: S3 and what speaks its language, Google Cloud Storage, Azure.
 //!
-//! An [`ObjectPlace`] is a [`Storage`](firn_storage::Storage) of which each file is one object: written from its beginning to its end,
-//! there as a whole once it is synced, never changed. What a database keeps of that kind (tables, sealed value segments, edits of
-//! the manifest) lives here as it does in a directory; a log does not.
+//! An [`ObjectPlace`] is a [`Storage`](firn_storage::Storage) in which each file is one object. It
+//! is written from its beginning to its end, there as a whole once it is synced, never changed.
+//! What a database keeps of that kind lives here as in a directory: tables, sealed value segments,
+//! edits of the manifest. A log does not.
 //!
 //! ```text
 //!   tree, jobs ─► ObjectPlace ─┬─ write: parts, several at once ─► object, whole or not at all
-//!                 (blocking)   ├─ read: ranges, and ahead of whoever reads in order
+//!                 (blocking)   ├─ read: ranges, and ahead of sequential readers
 //!                              ├─ limits: requests and bytes a second, by class
-//!                              ├─ uploads: those that nobody has ended (S3)
+//!                              ├─ uploads: begun and never ended (S3)
 //!                              └─ Runtime: one thread that talks with the store
 //! ```
 //!
-//! A [`Cached`] place around any of them keeps what is read in small pieces in a directory of this machine.
+//! A [`Cached`] place around any of them keeps what is read in small pieces in a directory of this
+//! machine.
 //!
 //! Start at [`open`], which takes whatever people name, or [`ObjectPlace::open`].
 //!
 //! # Not here
 //! - How files of a directory are written and read: `firn_storage::place::Local`.
-//! - Who may write: an object store has no locks. A database is fenced by its manifest, whose edits are created once each.
+//! - Locks: an object store has none. A database is fenced by its manifest, whose edits are created
+//!   once each.
 //!
 //! # Invariants
-//! 1. An object is created once and never overwritten: by a condition that the store checks where it is written in one
-//!    request, and by names that no two writers share where it is written in parts (on S3 by a condition, too).
-//! 2. An answer that did not arrive is neither yes nor no: what is there is read, and compared; of what was written in parts, whose it is.
+//! 1. An object is created once and never overwritten. Written in one request, it has a condition
+//!    that the store checks. Written in parts, it has a name that no two writers share (on S3 a
+//!    condition, too).
+//! 2. An answer that did not arrive is neither yes nor no: what is there is read, and compared. Of
+//!    what was written in parts, its owner is compared.
 //! 3. No name is believed to be free because a list does not have it.
 //! 4. Secrets are in no error and in nothing that `Debug` writes.
 

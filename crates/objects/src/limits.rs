@@ -35,10 +35,10 @@ pub struct Limits {
     pub write_bytes_per_second: Option<u64>,
 }
 
-/// Makes whoever asks too often wait. Places that share one keep its limits together.
+/// Makes threads wait that ask too often. Places that share one keep its limits together.
 ///
-/// Counts what it is asked for: a request that the client makes again, since it failed in a way that may pass, counts once, and so does a list of
-/// many pages.
+/// Counts what it is asked for. A request that the client makes again, since it failed in a way
+/// that may pass, counts once. So does a list of many pages.
 #[derive(Debug)]
 pub struct Throttle {
     clock: Arc<dyn Clock>,
@@ -51,7 +51,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// One that keeps `limits` by `clock`: a second's worth may be asked for at once.
+    /// A throttle that keeps `limits` by `clock`: a second's worth may be asked for at once.
     pub fn new(limits: &Limits, clock: Arc<dyn Clock>) -> Self {
         let requests = |limit: Option<u32>| limit.map(|limit| Rate::new(u64::from(limit)));
         Self {

@@ -16,19 +16,23 @@ pub struct Access<'a> {
     pub settings: BTreeMap<String, String>,
     /// Talks with object stores.
     pub runtime: &'a LazyRuntime,
-    /// How often an object store is asked; whoever opens several places may let them share one. `None` = as often as there is something to ask.
+    /// How often an object store is asked; several places may share one. `None` = as often as there
+    /// is something to ask.
     pub throttle: Option<Arc<Throttle>>,
     /// Whether a directory that is missing is made.
     pub create: bool,
 }
 
-/// The place called `name`: the URL of an object store (see [`ObjectOptions::url`]), `file:///DIRECTORY`, or a directory that all machines mount.
+/// The place called `name`: the URL of an object store (see [`ObjectOptions::url`]),
+/// `file:///DIRECTORY`, or a directory that all machines mount.
 ///
-/// Files of a directory on a file system of this machine are mapped; those on others (NFS and the like) are read, since what another
-/// machine removes there would end whoever has it mapped. What fails in a directory may pass, but a sync ([`Mounted`]).
+/// Files of a directory on a file system of this machine are mapped. Files on other file systems
+/// (NFS and the like) are read: what another machine removes there would end a process that has it
+/// mapped. What fails in a directory may pass, but a sync ([`Mounted`]).
 ///
 /// # Errors
-/// `Invalid`, with what is expected, for a name that is none, and for a directory with a throttle; what opening a directory says. Object stores are not asked yet.
+/// `Invalid`, with what is expected, for a name that is none, and for a directory with a throttle;
+/// what opening a directory says. Object stores are not asked yet.
 pub fn open(name: &str, access: Access<'_>) -> Result<Arc<dyn Storage>> {
     if ObjectOptions::is_url(name) {
         let mut options = ObjectOptions::new(name);
@@ -90,7 +94,8 @@ mod tests {
         assert!(open_named("ftp://host/x", true).unwrap_err().to_string().contains("expected a directory"));
     }
 
-    /// What the system will not open or read, it may later; a directory of one's own says that it failed.
+    /// What the system will not open or read, it may later; a directory of one's own says that it
+    /// failed.
     #[test]
     fn what_fails_in_a_directory_that_is_shared_may_pass() {
         let directory = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ use crate::full::Filling;
 use crate::limits::Throttle;
 use crate::uploads::Uploads;
 
-/// Bytes of one part of a large object, unless somebody says otherwise.
+/// Bytes of one part of a large object, by default.
 pub const PART_BYTES: usize = 8 << 20;
 
 /// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
@@ -29,20 +29,22 @@ pub const PART_BYTES: usize = 8 << 20;
 pub struct ObjectOptions {
     /// `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`.
     pub url: String,
-    /// Endpoint, region, credentials: by the names that the stores' own tools read from the environment, in either case
-    /// (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME`, ...). Names that the store does
-    /// not know are left out.
+    /// Endpoint, region, credentials: by the names that the stores' own tools read from the
+    /// environment, in either case (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT`,
+    /// `AZURE_STORAGE_ACCOUNT_NAME`, ...). Names that the store does not know are left out.
     pub settings: BTreeMap<String, String>,
     /// How long one request may take. Default 30 s.
     pub request_timeout: Duration,
-    /// How long a request that fails in a way that may pass is tried again, with pauses that grow, to 5 s at most, and differ. Default 20 s.
+    /// How long a request that fails in a way that may pass is tried again. Pauses grow to 5 s at
+    /// most, and differ. Default 20 s.
     pub retry_timeout: Duration,
-    /// How often such a request is tried again at most. Default 200, which only a limit of many minutes meets: pauses may stay short for a while.
+    /// How often such a request is tried again at most. Default 200, which only a limit of many
+    /// minutes meets: pauses may stay short for a while.
     pub retries_max: usize,
     /// How often the store is asked. Default: as often as there is something to ask.
     pub throttle: Option<Arc<Throttle>>,
-    /// Bytes of one part of a large object, and below which an object is written in one request; S3 wants at least 5 MiB. Default
-    /// [`PART_BYTES`].
+    /// Bytes of one part of a large object, and below which an object is written in one request; S3
+    /// wants at least 5 MiB. Default [`PART_BYTES`].
     pub part_bytes: usize,
 }
 
@@ -97,7 +99,8 @@ impl ObjectOptions {
             builder = builder.with_config(key, value);
         }
         let is_set = |key| builder.get_config_value(&key).is_some_and(|value| is_true(&value));
-        // Who signs nothing may list nothing, and buckets of that kind want signatures of their own.
+        // A client that signs nothing may list nothing, and buckets of that kind want signatures of
+        // their own.
         let is_signed = !is_set(AmazonS3ConfigKey::SkipSignature) && !is_set(AmazonS3ConfigKey::S3Express);
         let s3 = builder.build()?;
         let uploads = is_signed.then(|| Uploads::new(s3.clone(), self.client(), self.retries_max));
@@ -133,10 +136,11 @@ impl ObjectOptions {
     }
 
     fn client(&self) -> ClientOptions {
-        // The process has one, which the client asks for; whoever was first is as good.
+        // The process has one provider, which the client asks for; one that was installed before is
+        // as good.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let mut client = ClientOptions::new().with_timeout(self.request_timeout);
-        // Where an endpoint is named, whoever named it knows whether it is encrypted.
+        // A named endpoint says itself whether it is encrypted.
         let is_plain = |(key, value): (&String, &String)| {
             let key = key.to_ascii_lowercase();
             (key.contains("endpoint") || key.ends_with("base_url")) && value.starts_with("http://")
@@ -155,7 +159,8 @@ impl ObjectOptions {
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(50),
                 max_backoff: Duration::from_secs(5),
-                // The next pause is anything between the first one and so many times the last one: with 2 they would stay as they are.
+                // The next pause is anything between the first one and so many times the last one:
+                // with 2 they would stay as they are.
                 base: 3.0,
             },
             max_retries: self.retries_max,

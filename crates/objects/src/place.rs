@@ -30,15 +30,19 @@ use crate::write::ObjectWriteFile;
 /// The objects below one prefix, as a flat directory of files.
 ///
 /// As [`Storage`] says, but:
-/// 1. A file is written in order, and is there once it is synced: as a whole, durable with its name, and never changed. Until then it has no
-///    name, and [`create`](Storage::create) does not tell whether the name is free; the first sync does.
-/// 2. What is published MUST differ from what anybody else publishes under that name, since bytes that are there already
-///    are taken for the publisher's own, whose confirmation was lost.
-/// 3. There is no renaming, no linking, no writing to what exists (`Invalid`), and locking excludes nobody.
+/// 1. A file is written in order, and is there once it is synced: as a whole, durable with its
+///    name, and never changed. Until then it has no name, and [`create`](Storage::create) does not
+///    tell whether the name is free; the first sync does.
+/// 2. What is published MUST differ from what any other publisher publishes under that name. Bytes
+///    that are there already are taken for the publisher's own, whose confirmation was lost.
+/// 3. There is no renaming, no linking, no writing to what exists (`Invalid`), and a lock excludes
+///    nothing.
 /// 4. Removing what is not there may succeed.
-/// 5. Uploads that have not ended are known on S3 and what speaks its language, a request for each thousand. Google's and Azure's stores remove by
-///    themselves what nobody ends, or by a rule of the bucket.
-/// 6. A request that fails in a way that may pass is made again, as its options say; then it is `Refused`, or `Undecided` where it published.
+/// 5. Uploads that have not ended are known on S3 and what speaks its language, a request for each
+///    thousand. Google's and Azure's stores remove unended uploads by themselves, or by a rule of
+///    the bucket.
+/// 6. A request that fails in a way that may pass is made again, as its options say. Then it is
+///    `Refused`, or `Undecided` where it published.
 ///
 /// Every call blocks on the network. MUST NOT be called by an asynchronous task.
 #[derive(Debug)]
@@ -59,7 +63,8 @@ pub(crate) struct Store {
     owners: Owners,
 }
 
-/// Marks of what is written in parts, which say whose it is: no two writers have the same, wherever they are.
+/// Marks that name the owner of what is written in parts: no two writers have the same, wherever
+/// they are.
 #[derive(Debug, Default)]
 struct Owners {
     /// Drawn for this handle.
@@ -75,19 +80,20 @@ impl Owners {
     }
 }
 
-/// Where an object has the mark of its owner. Azure takes no signs but letters and digits in such a name.
+/// Where an object has the mark of its owner. Azure takes no signs but letters and digits in such a
+/// name.
 const OWNER: Attribute = Attribute::Metadata(Cow::Borrowed("firnowner"));
 
 /// An object, as far as a request tells that asks for no bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) bytes: u64,
-    /// The mark of whoever wrote it in parts.
+    /// The mark of the writer that wrote it in parts.
     pub(crate) owner: Option<String>,
 }
 
 impl ObjectPlace {
-    /// The place of `options`. Asks nobody: whether it is there shows with the first request.
+    /// The place of `options`. Sends no request: whether it is there shows with the first one.
     ///
     /// # Errors
     /// `Invalid`: the URL, or a setting, with what is expected.
@@ -96,8 +102,9 @@ impl ObjectPlace {
         Ok(Self::of(client, prefix, options, runtime))
     }
 
-    /// The place below `prefix` of `objects`, which may be any store that has conditional writes. The URL of `options` is what
-    /// people are told. Uploads that have not ended cannot be asked for.
+    /// The place below `prefix` of `objects`, which may be any store that has conditional writes.
+    /// The URL of `options` is what people are told. Uploads that have not ended cannot be asked
+    /// for.
     pub fn over(
         objects: Arc<dyn ObjectStore>,
         prefix: Path,
@@ -230,7 +237,7 @@ impl Storage for ObjectPlace {
     }
 }
 
-/// A lock that excludes nobody.
+/// A lock that excludes nothing.
 #[derive(Debug)]
 struct Unlocked;
 
@@ -296,7 +303,8 @@ impl Store {
         let path = self.path(name);
         match self.ask(RequestClass::Read, 0, self.objects.head(&path)) {
             Ok(meta) => Ok(meta.size),
-            // Answers to this request have no body, which would say whether the object or its bucket is missing.
+            // Answers to this request have no body, which would say whether the object or its
+            // bucket is missing.
             Err(object_store::Error::NotFound { .. }) => {
                 let got = self.ask(RequestClass::Read, 0, self.objects.get(&path));
                 got.map(|got| got.meta.size).map_err(|error| self.error(name, "open", &error))
@@ -324,7 +332,8 @@ impl Store {
         Ok(Seen { bytes: found.meta.size, owner })
     }
 
-    /// Whether there is such an object, as far as this one may know: S3 tells whoever may read but not list that what is not there is denied.
+    /// Whether there is such an object, as far as this user may know. S3 calls a missing object
+    /// denied to a user that may read but not list.
     pub(crate) fn is_there(&self, name: &str) -> Result<bool> {
         let path = self.path(name);
         match self.ask(RequestClass::Read, 0, self.objects.head(&path)) {
@@ -373,7 +382,8 @@ impl Store {
         }
     }
 
-    /// What became of a creation that the store answered with `error`: that may be about a second try whose first one came through.
+    /// What became of a creation that the store answered with `error`. That may be about a second
+    /// try whose first one came through.
     fn settle(&self, name: &str, bytes: &[u8], error: Error) -> Result<()> {
         match self.read_all(name) {
             Ok(found) if found == bytes => Ok(()),

@@ -24,7 +24,7 @@ pub(crate) struct ObjectReadFile {
     ahead: Mutex<VecDeque<Ahead>>,
 }
 
-/// A range that somebody said he will need. No two of a file have a byte in common.
+/// A range that a reader said it will need. No two of a file have a byte in common.
 #[derive(Debug)]
 struct Ahead {
     range: Range<u64>,
@@ -66,8 +66,8 @@ impl ObjectReadFile {
         Next::Missing(begins.min().unwrap_or(range.end))
     }
 
-    /// As much of `range` as `found`, which has its beginning, has; what comes behind is kept. `None` if it did not come: whoever wants it
-    /// asks again.
+    /// As much of `range` as `found`, which has its beginning, has; what comes behind is kept.
+    /// `None` if it did not come: the reader asks again.
     fn take(&self, found: Ahead, range: &Range<u64>) -> Option<Bytes> {
         let bytes = match found.bytes {
             Coming::Here(bytes) => bytes,
@@ -98,7 +98,7 @@ impl ObjectReadFile {
                 match self.take(found, &range) {
                     Some(bytes) => return Ok(bytes),
                     None => {
-                        // Whoever reads on wants the rest too, by one request.
+                        // A reader that reads on wants the rest too, by one request.
                         self.will_need(until, asked_until - until);
                         range.start..until
                     }
@@ -162,7 +162,7 @@ impl ReadFile for ObjectReadFile {
 }
 
 impl Ahead {
-    /// Nobody wants it any more: what has not come yet need not.
+    /// It is not wanted any more: what has not come yet need not.
     fn abandon(self) {
         if let Coming::Asked(asked) = self.bytes {
             asked.abort();

@@ -8,16 +8,16 @@ use firn_storage::{Error, ErrorKind, Priority, Result, Spawn};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// One thread on which requests are sent and answers come in, for any number of places; who asks waits on a thread of
-/// its own. Cheap to clone; the thread ends with the last clone.
+/// One thread on which requests are sent and answers come in, for any number of places. The calling
+/// thread waits for its answer. Cheap to clone; the thread ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     handle: Handle,
     _end: Arc<oneshot::Sender<()>>,
 }
 
-/// Threads of the resolver of names have so long to end. None is let go while it ends: of such a one the C library (glibc 2.36) reads what is freed
-/// already, which was seen to end a process.
+/// Threads of the resolver of names have so long to end. Each is joined: of a thread that ends
+/// detached the C library (glibc 2.36) reads freed memory, which was seen to end a process.
 const END_MAX: Duration = Duration::from_secs(1);
 
 impl Runtime {
@@ -33,7 +33,7 @@ impl Runtime {
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
         let body = Box::new(move || {
-            // Either way nobody is left who asks.
+            // Either way no place is left that asks.
             let _dropped = runtime.block_on(ended);
             runtime.shutdown_timeout(END_MAX);
         });
@@ -58,7 +58,8 @@ impl Runtime {
     }
 }
 
-/// A [`Runtime`] that starts when it is wanted first: whoever opens any number of places has one thread for all, and none where no place is an object store.
+/// A [`Runtime`] that starts when it is wanted first. Any number of places share its one thread,
+/// and there is none where no place is an object store.
 #[derive(Debug)]
 pub struct LazyRuntime {
     spawn: Arc<dyn Spawn>,
@@ -66,7 +67,7 @@ pub struct LazyRuntime {
 }
 
 impl LazyRuntime {
-    /// One whose thread `spawn` will start.
+    /// A runtime with a thread that `spawn` will start.
     pub fn new(spawn: Arc<dyn Spawn>) -> Self {
         Self { spawn, started: Mutex::default() }
     }

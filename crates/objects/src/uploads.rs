@@ -1,8 +1,9 @@
 //! Uploads in parts that have begun and not ended.
 //!
-//! The client (`object_store` 0.14) begins, ends and aborts uploads, and has no call that lists them. But it signs whatever is asked with its
-//! credentials, and says by what address it reaches its bucket: a list is one more request of the same kind, over a connection that is made as its
-//! own are. S3 alone has it: Google's and Azure's stores remove by rules what nobody ends.
+//! The client (`object_store` 0.14) begins, ends and aborts uploads, and has no call that lists
+//! them. But it signs any request with its credentials, and tells the address of its bucket. A list
+//! is one more request of the same kind, over a connection that is made as its own are. S3 alone
+//! has it: Google's and Azure's stores remove unended uploads by rules.
 
 use std::time::Duration;
 
@@ -47,25 +48,30 @@ struct Page {
     uploads: Vec<Listed>,
 }
 
-/// A page is asked for so often while it fails in a way that may pass at once. What is left then is found by the next list.
+/// A page is asked for so often while it fails in a way that may pass at once. What is left then is
+/// found by the next list.
 const TRIES_MAX: usize = 3;
 
 /// The first pause between two tries; each further one is four times as long.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A list ends after so many pages, of a thousand uploads each: what is beyond is found once these are gone.
+/// A list ends after so many pages, of a thousand uploads each: what is beyond is found once these
+/// are gone.
 const PAGES_MAX: usize = 100;
 
 impl Uploads {
-    /// Those to the bucket of `s3`, over connections as `client` says; what fails is asked for again `retries_max` times at most.
+    /// Those to the bucket of `s3`, over connections as `client` says; what fails is asked for
+    /// again `retries_max` times at most.
     pub(crate) fn new(s3: AmazonS3, client: ClientOptions, retries_max: usize) -> Self {
         Self { s3, client, tries_max: retries_max.saturating_add(1).min(TRIES_MAX) }
     }
 
-    /// Uploads of keys that begin with `prefix` and have no `/` after it; a request for each thousand.
+    /// Uploads of keys that begin with `prefix` and have no `/` after it; a request for each
+    /// thousand.
     ///
     /// # Errors
-    /// `PermissionDenied`; `NotSupported`: the store does not know the request, or answers it as no other does. Others may pass.
+    /// `PermissionDenied`; `NotSupported`: the store does not know the request, or answers it as no
+    /// other does. Others may pass.
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
         let client = ReqwestConnector::default().connect(&self.client)?;
         let mut found = Vec::new();
@@ -127,7 +133,8 @@ impl Uploads {
     }
 }
 
-/// Which uploads are asked for: of keys that begin with `prefix`, behind the key and the id `after`, if they are not empty.
+/// Which uploads are asked for: of keys that begin with `prefix`, behind the key and the id
+/// `after`, if they are not empty.
 fn query(prefix: &str, after: &(String, String)) -> String {
     let mut query = "uploads=&delimiter=%2F".to_owned();
     let pairs = [("prefix", prefix), ("key-marker", &after.0), ("upload-id-marker", &after.1)];
@@ -142,7 +149,7 @@ fn query(prefix: &str, after: &(String, String)) -> String {
 /// Why a request came to nothing.
 struct Failure {
     error: Error,
-    /// Whether it may pass at once: one that has taken its time is not made again.
+    /// Whether it may pass at once: a request that has taken its time is not made again.
     is_brief: bool,
 }
 
@@ -174,10 +181,11 @@ async fn ask(client: &HttpClient, request: HttpRequest) -> std::result::Result<V
 
 const NOT_IMPLEMENTED: u16 = 501;
 
-/// A request that took too long, one that met another, one too many.
+/// A request that took too long, a conflicting one, one too many.
 const PASSING: [u16; 3] = [408, 409, 429];
 
-/// What else passes: a store that has just started may lack its buckets, credentials are renewed, clocks are set.
+/// What else passes: a store that has just started may lack its buckets, credentials are renewed,
+/// clocks are set.
 const PASSING_CODES: [&str; 4] = ["NoSuchBucket", "RequestTimeout", "ExpiredToken", "RequestTimeTooSkewed"];
 
 fn read(answer: &[u8]) -> Result<Page> {

@@ -15,7 +15,8 @@ use crate::place::{Seen, Store, cannot};
 /// Parts on their way at once.
 const PARTS_IN_FLIGHT_MAX: usize = 4;
 
-/// A file that becomes an object when it is first synced. Holds up to five parts in memory. Dropped before, it leaves nothing.
+/// A file that becomes an object when it is first synced. Holds up to five parts in memory. Dropped
+/// before, it leaves nothing.
 pub(crate) struct ObjectWriteFile {
     store: Arc<Store>,
     name: String,
@@ -37,7 +38,7 @@ struct State {
 /// Parts that are to become an object.
 struct Upload {
     parts: Box<dyn MultipartUpload>,
-    /// What the object will say whose it is.
+    /// The mark by which the object will name its owner.
     owner: String,
 }
 
@@ -89,13 +90,15 @@ impl ObjectWriteFile {
         while !state.in_flight.is_empty() {
             self.wait_for_part(state)?;
         }
-        // Not every store has a condition for the last step: no two writers share such a name, but a mistake shows here.
+        // Not every store has a condition for the last step: no two writers share such a name, but
+        // a mistake shows here.
         if store.is_there(&self.name)? {
             return Err(self.taken());
         }
         let Some(upload) = &mut state.upload else { return Ok(()) };
         if let Err(error) = store.ask(RequestClass::Write, 0, upload.parts.complete()) {
-            // The answer that was lost may have been yes, and one that came may be about a second try: what is there decides.
+            // The answer that was lost may have been yes, and a received one may be about a second
+            // try: what is there decides.
             match store.look(&self.name) {
                 Ok(Seen { bytes, owner: Some(owner) }) if owner == upload.owner && bytes == state.len => {}
                 Ok(Seen { owner: Some(owner), .. }) if owner != upload.owner => return Err(self.taken()),
@@ -106,8 +109,8 @@ impl ObjectWriteFile {
         Ok(())
     }
 
-    /// What a request about parts has failed with. That the upload is gone, or the name taken where nobody can tell by whom, whoever writes it
-    /// again under another name does not meet.
+    /// What a request about parts has failed with. The upload may be gone, or the name taken by an
+    /// unknown writer: a writer that tries again under another name meets neither.
     fn failed(&self, error: &object_store::Error) -> Error {
         let error = self.store.error(&self.name, "write", error);
         match error.kind {
@@ -148,7 +151,8 @@ impl WriteFile for ObjectWriteFile {
                 state.tail.extend_from_slice(now);
                 state.len += now.len() as u64;
                 rest = later;
-                // The last part is sent when it is known to be the last one, so that what is small goes in one request.
+                // The last part is sent when it is known to be the last one, so that what is small
+                // goes in one request.
                 if state.tail.len() == self.store.part_bytes && !rest.is_empty() {
                     self.send_part(state)?;
                 }
@@ -193,8 +197,9 @@ impl Drop for ObjectWriteFile {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut upload) = state.upload.take() {
             state.in_flight.iter().for_each(JoinHandle::abort);
-            // Nobody waits for it. What stays its database removes, on S3; elsewhere it is for the bucket's rule for unfinished uploads, or goes
-            // after a week (Azure, which has no request for it).
+            // No thread waits for it. What stays its database removes, on S3. Elsewhere the
+            // bucket's rule for unfinished uploads does, or it goes after a week (Azure, which has
+            // no request for it).
             drop(self.store.runtime.begin(async move { upload.parts.abort().await }));
         }
     }

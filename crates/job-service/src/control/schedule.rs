@@ -32,8 +32,8 @@ const GAIN_MIN: f64 = 1.0;
 ///    last, however urgent its jobs, and nothing is stopped for it. Each second beyond 300 that one
 ///    of its jobs has waited makes up for a MiB.
 /// 2. Then comes what is worth most. A job is worth less by a factor for each mean job's length
-///    that its database's stall is away. (After the rule of apparent tardiness costs, Vepsalainen
-///    and Morton 1987.) It is worth no less than bulk work or relief that has waited as long. A
+///    that its database's stall is away. This is the rule of apparent tardiness costs (Vepsalainen
+///    and Morton 1987). It is worth no less than bulk work or relief that has waited as long. A
 ///    mean job has mean bytes, by zone.
 /// 3. In this order each job gets the slot on which it is done first, by measured speeds, free or
 ///    not. Jobs with free slots are leased. So no job takes a far or slow slot for long if waiting
@@ -99,9 +99,9 @@ impl Moment<'_> {
 
 /// What is decided at a `moment`, as [`schedule`] says.
 ///
-/// Looks at each line and block, and then at all jobs that are planned until the last slot that a
-/// job can have is given away. That is slots times slots, and more where one is so slow that many
-/// jobs are better off waiting for others.
+/// Looks at each line and block, and then at all jobs planned until the last slot that a job can
+/// have is given away. That is slots times slots, and more where one is so slow that many jobs are
+/// better off waiting for others.
 pub(super) fn plan(moment: &Moment<'_>) -> Vec<Decision> {
     // A job that would come first again is not stopped.
     let gives_way = |running: &Running| {

@@ -31,8 +31,8 @@ impl Urgency {
         self.stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
     }
 
-    /// Whether what the control plane was told is wrong by now, by more than a quarter of the time
-    /// left and by more than a second.
+    /// Whether what the control plane was told is wrong by more than a quarter of the time left,
+    /// and by more than a second.
     pub(super) fn is_news(&self, now: Duration) -> bool {
         let Some(told) = self.told else { return true };
         if now.saturating_sub(told.at) < TELL_EVERY {

@@ -13,7 +13,7 @@ pub(crate) fn here() -> SocketAddr {
     (HERE.parse::<IpAddr>().unwrap(), 0).into()
 }
 
-/// Somebody who signs certificates.
+/// An authority that signs certificates.
 pub(crate) struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
@@ -42,7 +42,7 @@ impl Authority {
         Signed { certificate: pem("cert.pem", &certificate), key: pem("key.pem", &key.serialize_pem()) }
     }
 
-    /// For a host, or anybody, called `name`.
+    /// For a host, or a client, called `name`.
     pub(crate) fn sign(&self, name: &str) -> Signed {
         self.sign_as(&CertificateParams::new(vec![name.to_owned()]).unwrap())
     }
@@ -61,7 +61,7 @@ impl Authority {
         ServerTls { identity: self.identity(HERE), clients: Some(self.authorities()) }
     }
 
-    /// Of somebody who believes it, and shows a certificate.
+    /// Of a client that believes it, and shows a certificate.
     pub(crate) fn client(&self) -> ClientTls {
         let identity = Some(self.identity("somebody"));
         ClientTls { authorities: Some(self.authorities()), identity, source: None }

@@ -18,7 +18,7 @@ use firn_storage::place::{Local, LocalOptions, Operation};
 use crate::hanging::{OFTEN, worker_at};
 use crate::scene::{Scene, any_port, check, done_by, settings, write};
 
-/// The tables of the database in `directory`, which nobody has open.
+/// The tables of the database in `directory`, which no process has open.
 fn tables(directory: &Path) -> Vec<TableMeta> {
     let mut edits = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap().flatten() {

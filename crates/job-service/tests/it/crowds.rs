@@ -52,7 +52,7 @@ fn who_says_nothing_does_not_stay() {
     }
     let waited = scene.clock.now() - begun;
     assert!((Duration::from_secs(4)..Duration::from_secs(20)).contains(&waited), "{waited:?}");
-    // Held, as a connection is gone once nobody holds it.
+    // Held, as a connection is gone once it is dropped.
     let here = Look::at(&url(plane.address()), &scene.token, &scene.tls, &scene.spawn).unwrap();
     here.list().unwrap();
     assert_eq!(watch.connections().open, 1);

@@ -64,7 +64,7 @@ fn a_job_whose_input_is_damaged_fails_once_with_its_name_and_its_database_says_t
     let stats = db.stats();
     assert!(stats.damage.unwrap().contains(&name));
     assert!(!stats.jobs.is_executor_away, "nobody is doubted: {:?}", stats.jobs);
-    // The others are done here, where nobody keeps them any more, and it says so once nothing is
+    // The others are done here, where no keeper holds them any more, and it says so once nothing is
     // left.
     keeper.is_gone.store(true, Ordering::Relaxed);
     keeper.jobs.lock().unwrap().clear();

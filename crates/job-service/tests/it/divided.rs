@@ -36,7 +36,7 @@ impl Executor for Noting {
     }
 }
 
-/// Nothing is compacted that nobody asks for, and what waits is left to workers.
+/// Nothing is compacted unasked, and what waits is left to workers.
 fn quiet() -> Settings {
     Settings {
         separate_bytes: 0,
@@ -48,7 +48,8 @@ fn quiet() -> Settings {
     }
 }
 
-/// A closed database whose last level has many tables, and level 0 some that lie over all of them.
+/// A closed database with many tables in its last level, and some in level 0 that lie over all of
+/// them.
 fn filled(place: &Path) -> Model {
     let (mut model, random) = (vec![None; 2000], &mut fastrand::Rng::with_seed(SEED));
     let db = Db::builder(place).settings(quiet()).open().unwrap();
@@ -92,8 +93,8 @@ fn a_compaction_that_workers_share_loses_nothing_with_one_of_them() {
     let model = filled(&place);
     let plane = scene.plane(any_port());
     let at = [plane.address()];
-    // Whoever writes a table hangs, however often he begins. Who is lost is missed after a lease,
-    // which is short.
+    // A worker that writes a table hangs, however often it begins. A lost worker is missed after a
+    // lease, which is short.
     let mut workers: Vec<_> = Vec::new();
     for name in NAMES {
         let here = Arc::new(Local::open(&place, LocalOptions { create: false }).unwrap());

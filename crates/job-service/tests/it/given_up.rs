@@ -14,7 +14,7 @@ use firn_storage::{Priority, Spawn, ThreadSpawn};
 use crate::scene::{Scene, any_port};
 
 /// Passes on what comes for another address, or keeps all of it until it is to go on. Nothing is
-/// lost, and whoever has closed is still heard.
+/// lost: what a side sent before it closed is still passed on.
 struct Relay {
     address: SocketAddr,
     is_held: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_held: &AtomicBool) {
 #[test]
 fn a_control_plane_that_is_heard_again_forgets_what_was_given_up_meanwhile() {
     let mut scene = Scene::new();
-    // Nobody is there who could do anything, and whoever is not heard is waited for.
+    // No worker is there that could do anything, and a silent client is waited for.
     let limits =
         Limits { nobody: Duration::from_secs(600), client: Duration::from_secs(600), ..Limits::default() };
     let options = ControlPlaneOptions {

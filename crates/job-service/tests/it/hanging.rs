@@ -16,20 +16,21 @@ use firn_storage::{Clock, Storage, SystemClock};
 
 use crate::scene::{Scene, any_port, url};
 
-/// A file whose first request of a kind hangs, and one at which nothing does. Neither is a table.
+/// A file on which the first request of a kind hangs, and a file on which none does. Neither is a
+/// table.
 pub(crate) const SLOW: &str = "slow-000000.table";
 pub(crate) const OTHER: &str = "other-000000.table";
 const BYTES: u64 = 1000;
 
-/// How often a worker says that it lives where it is to be noticed soon that somebody is gone: a
-/// lease is ten of them.
+/// How often a worker says that it lives where a peer's end is to be noticed soon: a lease is ten
+/// of them.
 pub(crate) const OFTEN: Duration = Duration::from_millis(200);
 
 /// And where it is not: what such a worker hears within seconds is no answer to a beat.
 pub(crate) const SELDOM: Duration = Duration::from_secs(30);
 
-/// What it hears sooner is no answer to a question either that it asks because nobody has answered
-/// the one before.
+/// What it hears sooner is no answer either to a question that it asks because the one before had
+/// none.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 fn lease(beat: Duration) -> Duration {
@@ -41,7 +42,7 @@ pub(crate) fn patient_plane(scene: &mut Scene) -> ControlPlane {
     scene.plane_with(any_port(), Limits { lease: lease(SELDOM), ..Limits::default() })
 }
 
-/// A clock on which whoever sleeps does so until all are let go.
+/// A clock on which each sleeping thread waits until all are let go.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     sleepers: AtomicUsize,
@@ -88,7 +89,7 @@ impl Places for Hanging {
 }
 
 /// A worker with one slot for the control planes at `planes`. It hangs at the first operation `on`
-/// the slow file, until the other answer lets it go.
+/// the slow file, until the gate is opened.
 pub(crate) fn worker(
     scene: &mut Scene,
     planes: &[SocketAddr],
@@ -148,8 +149,8 @@ pub(crate) fn wide_worker_at(
     (worker, gate)
 }
 
-/// A job that reads `file` of level 0, which is relief, or of another one. Whoever does it finds
-/// that the file is damaged, and nobody does it again.
+/// A job that reads `file` of level 0, which is relief, or of another one. A worker finds that the
+/// file is damaged, and no other does the job again.
 pub(crate) fn submit(remote: &dyn Executor, file: &str, level: u32) -> JobHandle {
     let table = TableMeta {
         file: file.to_owned(),

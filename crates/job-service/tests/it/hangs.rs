@@ -1,4 +1,4 @@
-//! Jobs that nobody wants any more and that hang in a request to their store.
+//! Jobs that were given up and that hang in a request to their store.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,37 +1,37 @@
-//! Databases whose jobs go to control planes and workers of this process.
+//! Databases with jobs that go to control planes and workers of this process.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by ending")]
 #![expect(clippy::disallowed_methods, reason = "tests say their seeds, and take others from the environment")]
 
 mod scene; // a database, a control plane, workers
 mod runs; // jobs go there and come back
-mod storms; // everybody comes and goes
-mod refusals; // wrong tokens, other versions, operators that nobody has
-mod filters; // filters that nobody has
+mod storms; // workers and control planes come and go
+mod refusals; // wrong tokens, other versions, operators that no worker has
+mod filters; // filters that no worker has
 mod urgency; // how soon writers stop
 mod told; // what a database tells of its jobs
 mod authority; // certificates
 mod tls; // encrypted connections
-mod renewal; // certificates that change while everybody runs
+mod renewal; // certificates that change while all processes run
 mod crowds; // too many connections
 mod second; // what is promised within a second
 mod cancel; // a cancelled job leaves its worker soon
 mod panics; // a job that panics
-mod hanging; // a place whose requests do not end for now
+mod hanging; // a place with requests that do not end for now
 mod hangs; // jobs that hang in such a place
 mod divided; // one compaction of several workers, of which one is lost
 mod two_planes; // a worker of two control planes
-mod two_names; // and of one that has two names there
-mod preempted; // and of one, whose relief comes before its bulk work
+mod two_names; // and of a control plane that has two names there
+mod preempted; // and of a control plane with relief that comes before its bulk work
 mod damaged; // a file that is not what it was
 mod read_back; // a place that keeps something else than was written
 mod given_up; // jobs that a database took for lost
 mod silent; // a control plane that is gone, to its workers
-mod woken; // and one that stands still, to a database with news
+mod woken; // and a control plane that stands still, to a database with news
 mod slow_sync; // a device that takes its time
 mod attempts; // what databases hear of attempts at their jobs
 mod skew; // other builds
-mod unheard; // answers that nobody hears
+mod unheard; // answers that no worker hears
 mod scoped; // what a worker may touch
 mod content; // a database by workers, and one by itself
 #[expect(dead_code, reason = "the tests of jobs ask it for more")]

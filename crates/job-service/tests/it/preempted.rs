@@ -1,5 +1,5 @@
-//! A worker with one slot, whose bulk work gives way to relief of the same control plane, and is
-//! done after it.
+//! A worker with one slot: its bulk work gives way to relief of the same control plane, and is done
+//! after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,8 +60,8 @@ fn bulk_work_gives_way_to_relief_of_its_own_control_plane_and_is_done_after_it()
     let plane = patient_plane(&mut scene);
     let at = [plane.address()];
     let place = Memory::new();
-    // Four GiB, by what is said of it: whoever waits for that waits for seconds, as the worker is
-    // believed to be fast.
+    // Four GiB, by what is said of it: a job that waits for that waits for seconds, as the worker
+    // is believed to be fast.
     let bulk_spec = job(&table(&place, SLOW, 32 << 20), 1, 128);
     let relief_spec = job(&table(&place, OTHER, 1000), 0, 2);
     let reads = (Operation::Read, SLOW, When::Always { after: 0 });

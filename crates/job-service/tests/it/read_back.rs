@@ -36,7 +36,7 @@ fn a_table_that_lies_there_otherwise_than_it_was_written_is_no_result() {
     let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     let db = scene.open(&at);
     let (mut model, random) = (vec![None; 1000], &mut fastrand::Rng::with_seed(11));
-    // Who does that job then, this worker or its database, is a matter of who is idle.
+    // Whether this worker or its database does that job then depends on which is idle.
     let begun = scene.clock.now();
     let failed = loop {
         write(&db, &mut model, random, 500);

@@ -119,7 +119,7 @@ fn who_comes_back_among_many_who_are_gone_is_asked() {
     let ask = || remote.submit(some_job()).unwrap().wait().unwrap_err().message;
     let message = ask();
     assert!(message.contains("no control plane answers"), "{message}");
-    // While nothing was asked nobody was silent.
+    // While nothing was asked no control plane was silent.
     let back = scene.plane(at[3]);
     assert_eq!(ask(), "no worker is there");
     drop(back);

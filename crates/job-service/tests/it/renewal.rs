@@ -1,4 +1,4 @@
-//! Certificates that are renewed while everybody runs.
+//! Certificates that are renewed while all processes run.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

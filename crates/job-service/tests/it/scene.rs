@@ -32,7 +32,7 @@ pub(crate) struct Scene {
     pub(crate) spawn: ThreadSpawn,
     pub(crate) token: SharedToken,
     pub(crate) server_tls: Option<ServerTls>,
-    /// Of everybody who asks.
+    /// Of all clients and workers.
     pub(crate) tls: ClientTls,
     pub(crate) connections_max: usize,
     next: u128,
@@ -65,7 +65,7 @@ impl Scene {
 
     /// A control plane at `address`, which a former one may just have left.
     pub(crate) fn plane(&mut self, address: SocketAddr) -> ControlPlane {
-        // Whoever is killed is noticed soon.
+        // A killed peer is noticed soon.
         let limits =
             Limits { lease: Duration::from_secs(2), nobody: Duration::from_secs(1), ..Limits::default() };
         self.plane_with(address, limits)
@@ -168,8 +168,8 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// A port of a host that nobody else has: whoever leaves it finds it free again, and nobody there
-/// meanwhile.
+/// A port of a host of this test's own: a control plane that leaves it finds it free again, and no
+/// other listens there meanwhile.
 pub(crate) fn any_port() -> SocketAddr {
     static HOSTS: AtomicU8 = AtomicU8::new(1);
     let host = HOSTS.fetch_add(1, Ordering::Relaxed);

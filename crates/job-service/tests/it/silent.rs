@@ -49,8 +49,8 @@ fn what_a_silent_control_plane_gave_is_stopped() {
     let mut model = vec![None; 1000];
     write(&db, &mut model, &mut fastrand::Rng::with_seed(3), 2000);
     until(&*scene.clock, "a job", || worker.job_count() > 0);
-    // Whatever it has now, or gets before that is noticed, nobody could be told of; its end would
-    // be kept for ten minutes.
+    // The end of what it has now, or gets before that is noticed, cannot be told; it would be kept
+    // for ten minutes.
     drop(silent);
     let took = until(&*scene.clock, "the end of all it gave", || worker.job_count() == 0);
     assert!(took < Duration::from_secs(20), "a lease of 2 s, a beat, and a write: {took:?}");

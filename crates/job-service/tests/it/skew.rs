@@ -157,7 +157,7 @@ fn workers_are_given_specs_of_their_version_and_no_others() {
         assert!(failure.kind() == Kind::Rejected && failure.message.contains(&expected), "{failure:?}");
         assert!(failure.message.ends_with(advice), "{failure:?}");
     }
-    // Of this one: it is the worker who says that these are no specs.
+    // Of this one: it is the worker that says that these are no specs.
     let failure = failure(JobSpec::VERSION);
     assert!(failure.message.contains("this worker cannot read the job"), "{failure:?}");
     drop(worker);

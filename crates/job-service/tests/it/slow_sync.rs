@@ -1,4 +1,4 @@
-//! A worker whose device takes its time to make durable what was written.
+//! A worker with a device that takes its time to make durable what was written.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::scene::{Scene, any_port, check, done_by, settings, url, write};
 /// How long the first sync of a directory takes.
 const SYNC: Duration = Duration::from_secs(10);
 
-/// Directories whose first sync takes [`SYNC`] on this clock.
+/// Directories in which the first sync takes [`SYNC`] on this clock.
 #[derive(Debug)]
 struct Slow(Arc<dyn Clock>);
 
@@ -34,7 +34,7 @@ impl Places for Slow {
     }
 }
 
-/// A control plane whose workers get `progress` for whatever is no sync.
+/// A control plane that gives workers `progress` for all that is no sync.
 fn plane(scene: &Scene, progress: Duration) -> ControlPlane {
     let options = ControlPlaneOptions {
         address: any_port(),
@@ -47,7 +47,7 @@ fn plane(scene: &Scene, progress: Duration) -> ControlPlane {
     ControlPlane::start(&options, Arc::clone(&scene.clock), &scene.spawn).unwrap()
 }
 
-/// A worker of `plane` whose device is slow on `clock`, called "slow".
+/// A worker of `plane` with a device that is slow on `clock`, called "slow".
 fn slow_worker(scene: &mut Scene, plane: SocketAddr, clock: Arc<dyn Clock>) -> Worker {
     let mut options = WorkerOptions::new(vec![url(plane)], "slow", scene.draw());
     options.beat = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! Connections that are encrypted, and those that do not come about.
+//! Connections that are encrypted, and connections that do not come about.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn plane(scene: &Scene, tls: Option<(Identity, Option<&Authority>)>) -> ControlP
     ControlPlane::start(&options, Arc::clone(&scene.clock), &scene.spawn).unwrap()
 }
 
-/// Who believes `authority` and shows `identity`.
+/// A client that believes `authority` and shows `identity`.
 fn client(authority: Option<&Authority>, identity: Option<Identity>) -> ClientTls {
     ClientTls { authorities: authority.map(Authority::authorities), identity, source: None }
 }
@@ -111,7 +111,7 @@ fn what_keeps_two_sides_apart_is_said_with_what_to_do() {
         ),
     ];
     for (scheme, plane, tls, expected) in &cases {
-        // Who hears what first is a matter of luck.
+        // Which side hears what first is a matter of luck.
         for _ in 0..10 {
             let said = look(&scene, scheme, plane, tls);
             let lacking: Vec<_> = expected.iter().filter(|words| !said.contains(**words)).collect();

@@ -60,8 +60,8 @@ fn the_figures_of_jobs_are_those_of_the_jobs_that_ran() {
         assert!(stages[stage].1 > 0, "{stage}: {stages:?}");
     }
     assert!((1..=count).contains(&stages["commit"].0), "{stages:?}");
-    // The list of the last ones knows who did what, and adds up to the stages where nothing was
-    // left out.
+    // The list of the last jobs names the worker of each, and adds up to the stages where nothing
+    // was left out.
     assert!(count <= 64, "{count} jobs do not fit into the list");
     let mut told: BTreeMap<String, u32> = BTreeMap::new();
     stats.jobs.last.iter().for_each(|row| *told.entry(row.place().to_owned()).or_default() += 1);
@@ -76,7 +76,7 @@ fn the_figures_of_jobs_are_those_of_the_jobs_that_ran() {
     // The control plane says the same.
     let sum = |tell: fn(&JobRow) -> u64| done.iter().map(|row| tell(row)).sum::<u64>();
     assert_eq!((sum(|row| row.read_us), sum(|row| row.write_us)), (read, write));
-    // Nobody is there any more.
+    // No worker is there any more.
     drop((workers, plane));
     grow(&db, &mut model, random);
     let after = db.stats().jobs;

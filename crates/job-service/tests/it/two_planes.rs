@@ -24,7 +24,7 @@ fn relief_of_one_control_plane_takes_the_place_of_bulk_work_of_another() {
     let took = scene.clock.now() - begun;
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(relief.wait().unwrap_err().kind, ErrorKind::Corrupt, "it was begun");
-    // Which is no failure of anybody, and is done again.
+    // Which is no failure of the worker or the job, and is done again.
     scene.wait_until(|| bulk.poll().is_some());
     assert_eq!((bulk.wait().unwrap_err().kind, bulk.trouble()), (ErrorKind::Corrupt, None));
     for plane in at {
@@ -41,7 +41,7 @@ fn what_a_worker_has_no_slot_for_is_not_begun() {
     let at = [planes[0].address(), planes[1].address()];
     let (_worker, gate) = worker(&mut scene, &at, OFTEN, Operation::Read);
     let [one, other] = at.map(|plane| scene.remote(&[plane]));
-    // Relief gives way to nobody.
+    // Relief gives way to nothing.
     let runs = submit(&one, SLOW, 0);
     scene.wait_until(|| gate.sleepers() == 1 && !runs.is_waiting());
     other.urge(Some(Duration::from_secs(1)));

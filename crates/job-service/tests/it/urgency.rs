@@ -31,7 +31,7 @@ fn until(scene: &Scene, plane: &ControlPlane, count: usize, is_so: impl Fn(Optio
 #[test]
 fn urgency_travels_with_jobs_and_again_while_they_wait() {
     let mut scene = Scene::new();
-    // Nobody is there who could do anything.
+    // No worker is there that could do anything.
     let limits = Limits { nobody: Duration::from_secs(600), ..Limits::default() };
     let options = ControlPlaneOptions {
         address: any_port(),
@@ -47,7 +47,8 @@ fn urgency_travels_with_jobs_and_again_while_they_wait() {
     remote.urge(Some(Duration::from_secs(50)));
     let first = remote.submit(job("first")).unwrap();
     until(&scene, &plane, 1, |left| left.is_some_and(|left| (20_000..=50_000).contains(&left)));
-    // It is said at most once a second; whoever works the figure out says it again and again.
+    // It is said at most once a second; a database works the figure out and says it again and
+    // again.
     until(&scene, &plane, 1, |left| {
         remote.urge(Some(Duration::from_secs(5)));
         left.is_some_and(|left| left <= 5000)

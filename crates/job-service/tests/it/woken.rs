@@ -11,7 +11,7 @@ use firn_jobs::{CompactSpec, ErrorKind, Executor, JobSpec};
 use crate::scene::{Scene, any_port};
 use crate::skew::Other;
 
-/// A way to a server on which nothing moves once it is stopped, and nobody hangs up.
+/// A way to a server on which nothing moves once it is stopped, and no side hangs up.
 struct Way {
     address: SocketAddr,
     is_stopped: Arc<AtomicBool>,

@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 use crate::spec::JobSpec;
 
 /// How long jobs may take elsewhere before they are done here. And how much is done here while no
-/// executor there is relied on, and how much of their work again.
+/// executor there is relied on, and how much of their work is done again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// For a job of any size. Default 30 s.

@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// What the file is called.
 const FILE: &str = "ranges.cache";
 
-/// Blocks of many files. What goes wrong with their directory is counted, and nobody's error.
+/// Blocks of many files. A failure of their directory is counted, and fails no read.
 #[derive(Debug)]
 pub(super) struct Ranges {
     disk: Option<Disk>,
@@ -71,12 +71,12 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // What stays is removed by whoever opens the directory next.
+        // The next process to open the directory removes what stays.
         let _removed = self.directory.remove(FILE);
     }
 }
 
-/// A block that somebody asks the store for.
+/// A block that a thread asks the store for.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     landed: Mutex<Option<Result<Bytes>>>,
@@ -93,7 +93,7 @@ impl Flight {
         self.told.notify_all();
     }
 
-    /// Blocks until whoever asked has an answer; what that is.
+    /// Blocks until the asking thread has an answer; what that is.
     pub(super) fn wait(&self) -> Result<Bytes> {
         let mut landed = self.lock();
         loop {
@@ -109,13 +109,14 @@ impl Flight {
 pub(super) enum Claim {
     /// It is here.
     Here(Found),
-    /// Somebody asks the store for it.
+    /// Another thread asks the store for it.
     Coming(Arc<Flight>),
     /// The caller asks the store, at once: others wait for that.
     Mine(Claimed),
 }
 
-/// The duty to ask for a block. Whoever drops it without an answer tells those who wait that there is none.
+/// The duty to ask for a block. Dropped without an answer, it tells waiting threads that there is
+/// none.
 #[derive(Debug)]
 pub(super) struct Claimed {
     ranges: Arc<Ranges>,
@@ -124,7 +125,7 @@ pub(super) struct Claimed {
 }
 
 impl Claimed {
-    /// Those who wait get `answer`; a block is kept if that can be done.
+    /// Waiting threads get `answer`; a block is kept if that can be done.
     pub(super) fn land(self, answer: Result<Bytes>) {
         let bytes = answer.as_ref().ok().cloned();
         self.flight.land(answer);
@@ -212,7 +213,7 @@ impl Ranges {
         blocks.map(&mut claim).collect()
     }
 
-    /// Those of `blocks` of `file` that are neither here nor on their way to somebody.
+    /// Of `blocks` of `file`, the ones that are neither here nor on their way.
     pub(super) fn missing(&self, file: FileId, blocks: RangeInclusive<u64>) -> Vec<u64> {
         let state = self.lock();
         blocks
@@ -220,8 +221,8 @@ impl Ranges {
             .collect()
     }
 
-    /// Fills `out` from `start` of the block that was `found`, whose checksums it has. `false` if that cannot be had any more: then it is given
-    /// up.
+    /// Fills `out` from `start` of the block that was `found`, checked by its checksums. `false` if
+    /// that cannot be had any more: then it is given up.
     pub(super) fn read(
         &self,
         key: Key,

@@ -16,7 +16,7 @@ pub(super) struct CachedReadFile {
     pub(super) inner: Arc<dyn ReadFile>,
     pub(super) ranges: Arc<Ranges>,
     pub(super) file: FileId,
-    /// Ranges that somebody said he will need and has not read yet, as many as are remembered.
+    /// Ranges that a reader said it will need and has not read yet, as many as are remembered.
     pub(super) asked: Mutex<VecDeque<Range<u64>>>,
 }
 
@@ -41,7 +41,8 @@ impl CachedReadFile {
         start..(start + BLOCK_BYTES).min(self.inner.len())
     }
 
-    /// Asks the store for blocks that follow one another, by one request. Everybody who waits for one of them is told.
+    /// Asks the store for blocks that follow one another, by one request. Each thread that waits
+    /// for one of them is told.
     fn fetch(&self, run: Vec<(u64, Claimed)>) -> Result<Vec<(u64, Bytes)>> {
         let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { return Ok(Vec::new()) };
         let range = self.span(*first).start..self.span(*last).end;
@@ -108,7 +109,8 @@ impl CachedReadFile {
             let (from, until) = (span.start.max(range.start), span.end.min(range.end));
             (from, (from - range.start) as usize..(until - range.start) as usize)
         };
-        // First what others wait for, so that no two wait for each other. A range has two blocks at most: what is the caller's is one run.
+        // First what others wait for, so that no two wait for each other. A range has two blocks at
+        // most: the caller's are one run.
         for (block, bytes) in self.fetch(mine)? {
             let (from, part) = part_of(block);
             let start = (from - self.span(block).start) as usize;
@@ -162,8 +164,8 @@ impl ReadFile for CachedReadFile {
         }
     }
 
-    /// The store is asked for blocks that are neither here nor on their way; whoever reads them first keeps them here. What would go past
-    /// when it is read does so when it is asked for.
+    /// Asks the store for blocks that are neither here nor on their way; the first reader of each
+    /// keeps it here. What would go past when it is read does so when it is asked for.
     fn will_look_up(&self, offset: u64, bytes: u64) {
         let end = offset.saturating_add(bytes).min(self.inner.len());
         if bytes > BLOCK_BYTES {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A file, for as long as it is open or has blocks here; a name that was removed and comes again is another one.
+/// A file, for as long as it is open or has blocks here; a name that was removed and comes again is
+/// another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct FileId(u64);
 
@@ -21,7 +22,8 @@ pub(super) struct Found {
     pub(super) sums: Arc<[u64]>,
 }
 
-/// Slots of one length. The block that goes is one that nobody asked for since the hand came by last (CLOCK).
+/// Slots of one length. The block that goes is one that was not asked for since the hand came by
+/// last (CLOCK).
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
@@ -75,7 +77,8 @@ impl Slots {
         self.evictions
     }
 
-    /// One more handle of the file `name`, of `bytes` bytes; `None` if one of another length is known by that name.
+    /// One more handle of the file `name`, of `bytes` bytes; `None` if one of another length is
+    /// known by that name.
     pub(super) fn open(&mut self, name: &str, bytes: u64) -> Option<FileId> {
         if let Some(id) = self.names.get(name) {
             let file = self.files.get_mut(id).filter(|file| file.bytes == bytes)?;
@@ -97,7 +100,7 @@ impl Slots {
         self.forget_unused(file);
     }
 
-    /// Whoever is called `name` next is another file; the blocks of the one that was are given up.
+    /// The next file called `name` is another one; the blocks of the old one are given up.
     pub(super) fn forget(&mut self, name: &str) {
         let Some(id) = self.names.remove(name) else { return };
         self.files.remove(&id);
@@ -110,7 +113,7 @@ impl Slots {
         self.blocks.contains_key(&key)
     }
 
-    /// The block `key`, which somebody wants.
+    /// The block `key`, which is used now.
     pub(super) fn find(&mut self, key: Key) -> Option<Found> {
         let slot = *self.blocks.get(&key)?;
         let known = self.slots.get_mut(slot)?;
@@ -127,7 +130,7 @@ impl Slots {
             self.slots.push(Slot::default());
             return self.begin(self.slots.len() - 1);
         }
-        // Twice around: once for those that were used.
+        // Twice around: once for blocks that were used.
         for _ in 0..2 * self.slots.len() {
             let slot = self.hand;
             self.hand = (self.hand + 1) % self.slots.len();
@@ -149,7 +152,8 @@ impl Slots {
         Some(Taken { slot, filling: known.filling })
     }
 
-    /// The slot has the block `key`, whose pieces have these checksums; nothing if its file was forgotten meanwhile.
+    /// The slot has the block `key`, whose pieces have these checksums; nothing if its file was
+    /// forgotten meanwhile.
     pub(super) fn fill(&mut self, taken: Taken, key: Key, sums: Arc<[u64]>) {
         let Some(file) = self.files.get_mut(&key.0).filter(|_| !self.blocks.contains_key(&key)) else {
             return self.give_back(taken);

@@ -31,7 +31,7 @@ fn what_is_there_decides_where_an_answer_does_not() {
         let error = place.publish("1.manifest", b"yours").unwrap_err();
         assert_eq!(error.kind, ErrorKind::Exists, "{answer:?}: {error}");
     }
-    // Somebody else's is there, and the answer to ours is lost.
+    // Another writer's is there, and the answer to ours is lost.
     let store = Lying::new(&[]);
     let place = place(&store);
     place.publish("1.manifest", b"theirs").unwrap();
@@ -83,7 +83,7 @@ fn a_file_whose_answer_is_lost_is_there_once() {
     }
 }
 
-/// What an object in parts is written with says whose it is, not how long it is.
+/// The mark of an object in parts names its owner, and not its length.
 #[test]
 fn an_object_of_somebody_else_that_is_as_long_is_not_taken_for_ones_own() {
     let store = Lying::new(&[Answer::Another]);
@@ -94,7 +94,7 @@ fn an_object_of_somebody_else_that_is_as_long_is_not_taken_for_ones_own() {
     assert_eq!(error.kind, ErrorKind::Exists, "{error}");
 }
 
-/// Whoever writes it again under another name meets neither: the database goes on.
+/// A writer that tries again under another name meets neither: the database goes on.
 #[test]
 fn parts_that_are_gone_and_answers_that_nobody_can_explain_may_pass() {
     for answer in [Answer::Gone, Answer::DoneOutOfSight] {

@@ -124,7 +124,8 @@ fn large_reads_and_what_is_asked_for_ahead_go_past() {
     assert!((all..2 * all).contains(&counters.passed_bytes), "{all}: {counters:?}");
 }
 
-/// Single reads that are asked for together: the store answers all of them in the time of one, and what came stays.
+/// Single reads that are asked for together: the store answers all of them in the time of one, and
+/// what came stays.
 #[test]
 fn what_is_looked_up_is_asked_for_together_and_kept() {
     let world = World::new();
@@ -137,7 +138,7 @@ fn what_is_looked_up_is_asked_for_together_and_kept() {
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let (clock, before) = (clock(), world.server.counts().reads);
     let gets = || world.server.counts().reads - before;
-    // Two in each block, and one that lies in two.
+    // Two in each block, and one read that lies in two.
     let parts: Vec<usize> =
         (0..16).flat_map(|block| [1000, 90_000].map(|at| block * BLOCK as usize + at)).collect();
     let parts = || parts.iter().copied().chain([17 * BLOCK as usize - 500]);
@@ -153,7 +154,7 @@ fn what_is_looked_up_is_asked_for_together_and_kept() {
     }
     let counters = cached.counters();
     assert_eq!((counters.held_bytes, counters.passed_bytes), (18 * BLOCK, 0), "{counters:?}");
-    // A large one goes past, as when nobody asks.
+    // A large one goes past, as a read does that was not looked up.
     file.will_look_up(18 * BLOCK, BLOCK + 1);
     let at = 18 * BLOCK as usize;
     assert!(read(&*file, at as u64, BLOCK as usize + 1).unwrap() == bytes[at..at + BLOCK as usize + 1]);
@@ -166,7 +167,8 @@ fn what_is_looked_up_is_asked_for_together_and_kept() {
     file.will_look_up(bytes.len() as u64, 1000);
 }
 
-/// As many ranges of one file as may be asked for are on their way at once, and each is asked for once.
+/// As many ranges of one file as may be asked for are on their way at once, and each is asked for
+/// once.
 #[test]
 fn as_many_ranges_as_are_promised_come_together() {
     let world = World::new();
@@ -186,7 +188,8 @@ fn as_many_ranges_as_are_promised_come_together() {
     assert!(gets == ASKED_MAX as u64 && took < delay * (ASKED_MAX as u32) / 2, "{gets} requests, {took:?}");
 }
 
-/// Random reads and removals of a store that fails at times, through a cache too small for all, in a directory that fails and flips bits.
+/// Random reads and removals of a store that fails at times. The cache is too small for all, in a
+/// directory that fails and flips bits.
 #[test]
 fn every_read_is_right_or_the_stores_own_error() {
     let (mut failures, mut evictions) = (0, 0);
@@ -383,7 +386,7 @@ fn whether_a_whole_file_is_there_the_store_says_and_not_what_was_kept() {
     let cached = Cached::new(Arc::new(place), Arc::new(Memory::new()), 8 * BLOCK);
     let (name, bytes) = ("manifest-0000000000000007", content(1, 700));
     put(&cached, name, &bytes);
-    // Whoever reads it in part has it kept.
+    // A read of a part has it kept.
     assert_eq!(read(&*cached.open_read_known(name, 700).unwrap(), 0, 100).unwrap(), bytes[..100]);
     let whole = || read_whole(&cached, [(name.to_owned(), 700)]).next().unwrap();
     assert_eq!(whole().unwrap(), bytes);

@@ -1,6 +1,8 @@
-//! Places in stores that others have made: MinIO, and what behaves as the stores of Google and Azure do.
+//! Places in stores that others have made: MinIO, and what behaves as the stores of Google and
+//! Azure do.
 //!
-//! Each test installs one (see [`Store`]), which takes the network: they are ignored, and `cargo x test --full` runs them.
+//! Each test installs one (see [`Store`]), which takes the network: they are ignored, and
+//! `cargo x test --full` runs them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,8 +59,9 @@ fn the_suite_on_minio_that_is_killed_passes() {
 #[ignore = "installs Azurite"]
 fn the_suite_on_azurite_passes() {
     let store = Store::of_azure();
-    // Parts go when they are a week old. While they are there Azurite 3.35 says of a file in one request that it is there (409), and not of one in
-    // parts; what Azure itself says is not documented.
+    // Parts go when they are a week old. While they are there Azurite 3.35 says of a file in one
+    // request that it is there (409). It does not say so of one in parts; what Azure itself says is
+    // not documented.
     check_objects_whose_parts_stay(&places(&store), 2 * PART_BYTES + 1);
     serves(&store, "AZURE_STORAGE_ACCOUNT_KEY");
 }
@@ -71,7 +74,7 @@ fn the_suite_on_fake_gcs_server_passes() {
     serves(&store, "GOOGLE_BEARER_TOKEN");
 }
 
-/// Says that it is over, after a failure too: whoever waits for the killer would wait for ever.
+/// Says that it is over, after a failure too: else the test would wait for the killer for ever.
 struct Ends<'t>(&'t AtomicBool);
 
 impl Drop for Ends<'_> {

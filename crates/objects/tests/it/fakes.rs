@@ -1,4 +1,5 @@
-//! Stores of others, each a process on this machine: MinIO, and what behaves as Google's and Azure's do (`tests/fakes`).
+//! Stores of others, each a process on this machine: MinIO, and what behaves as Google's and
+//! Azure's do (`tests/fakes`).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -15,7 +16,8 @@ use crate::world::{BUCKET, PART_BYTES, runtime};
 /// What opens the fakes, and nothing else: they forget everything.
 const KEY: &str = "b2Ygbm8gd29ydGg=";
 
-/// A store with one bucket, and the thread that talks with it. Ends with this, or with the process of the test.
+/// A store with one bucket, and the thread that talks with it. Ends with this, or with the process
+/// of the test.
 pub(crate) struct Store {
     pub(crate) scheme: &'static str,
     /// As the environment of a user has them.
@@ -117,7 +119,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if let Server::Fake { process, .. } = &mut self.server {
-            // It may have ended before, which whoever asks it has seen.
+            // It may have ended before, which the test that asks it has seen.
             let _ended = process.kill();
             let _code = process.wait();
         }

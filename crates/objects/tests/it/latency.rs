@@ -1,4 +1,5 @@
-//! How long jobs take on a store that takes its time: figures, and what must hold whatever the machine.
+//! How long jobs take on a store that takes its time: figures, and what must hold whatever the
+//! machine.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ fn gets(world: &World) -> u64 {
     counts.reads - counts.heads
 }
 
-/// Merges four runs of one table each, all of `records`, on a store that holds every answer back for `delay`.
+/// Merges four runs of one table each, all of `records`, on a store that holds every answer back
+/// for `delay`.
 fn compact(records: u64, delay: Duration) -> Cost {
     compact_of(records, VALUE_BYTES, delay)
 }
@@ -88,13 +90,15 @@ fn jobs_ask_for_each_piece_once() {
     // Four tables of 2 MB: a request opens each, and two read it.
     let (_, reads) = compact(8000, Duration::ZERO);
     assert_eq!(reads, 4 * (1 + 2));
-    // A segment of 8 MB, which is opened twice by two requests: one reads its beginning, eight the rest.
+    // A segment of 8 MB, which is opened twice by two requests: one reads its beginning, eight the
+    // rest.
     let (_, reads) = collect(8000, Duration::ZERO);
     assert_eq!(reads, 2 * 2 + 1 + 8);
 }
 
-/// Expects that one run of three takes less than `limit`, and each makes so many `reads`: a machine that stands still holds one up, a job that waits
-/// for answers one after the other all.
+/// Expects that one run of three takes less than `limit`, and each makes so many `reads`. A machine
+/// that stands still holds one run up. A job that waits for answers one after the other holds all
+/// up.
 #[track_caller]
 fn check_soon(limit: Duration, reads: u64, run: impl Fn() -> Cost) {
     let mut times = Vec::new();
@@ -113,19 +117,22 @@ fn check_soon(limit: Duration, reads: u64, run: impl Fn() -> Cost) {
 #[test]
 fn a_job_asks_for_large_blocks_ahead_too() {
     let delay = Duration::from_millis(400);
-    // Four tables of six blocks of 2 MiB, a request each: one after the other they would take 24 times as long as an answer.
+    // Four tables of six blocks of 2 MiB, a request each: one after the other they would take 24
+    // times as long as an answer.
     check_soon(18 * delay, 4 * (1 + 6), || compact_of(24, 2 << 20, delay));
 }
 
 #[test]
 fn a_job_waits_for_its_inputs_together() {
     let delay = Duration::from_millis(400);
-    // Each of four tables is opened and read at the same time as the others, and the output is sent: that is three answers. If they
-    // were opened one after the other, or read so, it would be six.
+    // Each of four tables is opened and read at the same time as the others, and the output is
+    // sent: that is three answers. If they were opened one after the other, or read so, it would be
+    // six.
     check_soon(6 * delay, 2 * 4, || compact(100, delay));
 }
 
-/// Reads 640 values of 4 KB, each of another place of a segment, 32 after one another, which `ask` has asked for before.
+/// Reads 640 values of 4 KB, each of another place of a segment, 32 after one another, which `ask`
+/// has asked for before.
 fn look_up(world: &World, delay: Duration, ask: bool) -> Cost {
     let place = world.place("a");
     let (meta, references) = values(&place, &format!("{}-{ask}.values", delay.as_millis()), 2000, 4000);

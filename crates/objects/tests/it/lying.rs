@@ -1,4 +1,4 @@
-//! A store whose answers say what a test wants.
+//! A store with answers that a test chooses.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,19 +18,21 @@ use object_store::{
 /// What a store does with one creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It is done, and nobody is told.
+    /// It is done, and there is no answer.
     DoneAndLost,
-    /// It is done twice, as when a client tries again what came through: the second time the name is taken.
+    /// It is done twice, as when a client tries again what came through: the second time the name
+    /// is taken.
     DoneTwice,
-    /// It is not done, and nobody is told.
+    /// It is not done, and there is no answer.
     Lost,
     /// It is refused.
     Denied,
-    /// Of parts: somebody else's object of the name is there first, as long, and nobody is told.
+    /// Of parts: another writer's object of the name is there first, as long, and there is no
+    /// answer.
     Another,
     /// Of parts: the store does not know the upload.
     Gone,
-    /// Of parts: it is done twice, as when a client tries again, and nobody can look what is there.
+    /// Of parts: it is done twice, as when a client tries again, and reads of what is there fail.
     DoneOutOfSight,
 }
 
@@ -62,7 +64,7 @@ impl Lying {
 #[derive(Debug)]
 struct LyingUpload {
     inner: Box<dyn MultipartUpload>,
-    /// Somebody else's.
+    /// Another writer's.
     other: Box<dyn MultipartUpload>,
     answer: Option<Answer>,
     is_unreadable: Arc<Mutex<bool>>,

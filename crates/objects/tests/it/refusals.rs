@@ -28,10 +28,11 @@ fn a_missing_bucket_is_named() {
     refuses(&place, ErrorKind::Refused, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
-    // Not `NotFound`: whoever looks for his own edit would believe that somebody else has removed it.
+    // Not `NotFound`: a writer that looks for its own edit would believe that another has removed
+    // it.
     let error = place.open_read("1.manifest").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
-    // Whoever has it open goes on once it is there.
+    // An open place goes on once the bucket is there.
     std::fs::create_dir(world.directory.path().join("no-such-bucket")).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
 }
@@ -81,7 +82,8 @@ fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
 fn a_server_that_starts_again_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     S3Server::make_bucket(directory.path(), BUCKET).unwrap();
-    // An address that nobody else has: others would take the port while nobody listens there.
+    // An address of this test's own: another process could take the port while no server listens
+    // there.
     let address = IpAddr::from([127, 0, 3, 1]);
     let options = ServerOptions { address, ..ServerOptions::default() };
     let server = S3Server::start(directory.path(), options).unwrap();
@@ -103,7 +105,8 @@ fn a_server_that_starts_again_is_waited_for() {
     });
 }
 
-/// A store that answers as `statuses` say, one after the other and the last one for ever, whatever it is asked.
+/// A store that answers as `statuses` say, one after the other and the last one for ever, whatever
+/// it is asked.
 pub(crate) fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
     let body = |code| format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>");
     place_saying(statuses.map(|(status, code)| (status, body(code))))
@@ -127,7 +130,7 @@ pub(crate) fn place_saying<const N: usize>(answers: [(u16, String); N]) -> Objec
             }
             let (status, body) = &answers[number.min(N - 1)];
             let head = format!("HTTP/1.1 {status} No\r\ncontent-length: {}\r\nconnection: close", body.len());
-            // Who asked may have gone.
+            // The client may have gone.
             let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
         }
     });
@@ -156,7 +159,7 @@ fn a_no_after_an_answer_that_tells_nothing_leaves_open_what_was_done() {
 fn a_full_store_is_believed_at_once_and_not_of_a_try_before() {
     let full = (507, "SlowStore");
     let words = ["the store is full; make room there"];
-    // Whoever asks again is told that it is done.
+    // A client that asks again is told that it is done.
     refuses(&place_of([full, (200, "")]), ErrorKind::Full, &words);
     refuses(&place_of([(500, "InternalError"), full, (404, "NoSuchKey")]), ErrorKind::Undecided, &words);
 }
@@ -166,7 +169,7 @@ fn a_quota_that_is_used_up_is_no_matter_of_credentials() {
     refuses(&place_of([(403, "QuotaExceeded")]), ErrorKind::Full, &["the store is full; make room there"]);
 }
 
-/// What people are told who list `url` with these settings, and no others.
+/// What people are told when `url` is listed with these settings, and no others.
 fn refusal_of(url: &str, settings: &[(&str, &str)]) -> String {
     let mut options = ObjectOptions::new(url);
     options.retries_max = 0;
@@ -182,7 +185,7 @@ fn refusal_of(url: &str, settings: &[(&str, &str)]) -> String {
 
 #[test]
 fn missing_credentials_are_asked_for_by_name() {
-    // Nobody listens where a machine of the store would be told its own credentials.
+    // No server listens where a machine of the store would be told its own credentials.
     let nobody = "http://127.0.0.1:1";
     let said = refusal_of("s3://bucket/a", &[("AWS_METADATA_ENDPOINT", nobody)]);
     assert!(said.contains("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3"), "{said}");

@@ -1,4 +1,4 @@
-//! Who may read and create, but neither list nor remove.
+//! Users that may read and create, but neither list nor remove.
 
 use firn_objects::ObjectPlace;
 use firn_s3_server::{Grant, S3Server, ServerOptions, User};

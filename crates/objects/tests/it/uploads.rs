@@ -1,4 +1,4 @@
-//! Uploads in parts that somebody has begun and nobody ends.
+//! Uploads in parts that were begun and are never ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ fn uploads_of_a_place_are_listed_page_by_page_and_aborted_one_by_one() {
     assert_eq!(again.kind, ErrorKind::NotFound, "{again}");
     assert_eq!(place.unfinished_uploads().unwrap(), [found[0].clone(), found[3].clone()]);
     assert_eq!(place.open_read("2.table").unwrap().len(), 5, "an object of the name stays");
-    // Those of a whole bucket are those that lie in no directory of it.
+    // Uploads of a whole bucket are uploads of keys in no directory of it.
     let mut options = world.options("");
     options.url = format!("s3://{BUCKET}");
     let all = ObjectPlace::open(&options, &world.runtime).unwrap();
@@ -77,7 +77,7 @@ fn a_file_of_many_parts_is_an_upload_while_it_is_written() {
     let found = place.unfinished_uploads().unwrap();
     assert_eq!(names(&found), ["1.table"]);
     place.abort_upload(&found[0]).unwrap();
-    // Whoever writes it fails, and another writer does not.
+    // Its writer fails, and another writer does not.
     let error = file.sync().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     let file = write();
@@ -86,7 +86,7 @@ fn a_file_of_many_parts_is_an_upload_while_it_is_written() {
     assert_eq!(place.list().unwrap(), [("1.table".to_owned(), 2 * PART_BYTES as u64 + 1)]);
 }
 
-/// A user who may do `actions` with the prefix `a`, and list uploads of the whole bucket.
+/// A user that may do `actions` with the prefix `a`, and list uploads of the whole bucket.
 fn user(access_key: &str, actions: &[&str]) -> User {
     let grant = |action: &&str| Grant {
         action: (*action).to_owned(),
@@ -186,7 +186,7 @@ fn answers_about_uploads_that_are_lost_may_pass() {
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
         assert_eq!(world.server.counts().lists - before.lists, 2, "and once more");
     }
-    // It is done, and nobody is told.
+    // It is done, and there is no answer.
     world.server.set_faults(lost);
     let error = place.abort_upload(&found[0]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");

@@ -232,9 +232,9 @@ impl Pool {
         }
     }
 
-    /// Jobs that wait and that perhaps no worker can do: of kinds that no worker of `there` can
-    /// have or gets, or looked at before, or refused. With these kinds, and the workers that can
-    /// have their jobs.
+    /// Waiting jobs that perhaps no worker can do: of kinds that no worker of `there` can have or
+    /// gets, or looked at before, or refused. With these kinds, and the workers that can have their
+    /// jobs.
     fn suspects<'m>(
         &self,
         now: Duration,

@@ -1,6 +1,6 @@
 //! S3: a worker asks for work with 4 294 967 295 slots while three jobs wait. Its neighbours: every
-//! other count, text and number that a peer sends, one more than each bound; weights that are no
-//! number; many workers, each within its bound.
+//! other count, text and number that a peer sends, one more than each bound. And weights that are
+//! no number, and many workers, each within its bound.
 
 use firn_job_service::{BOUNDS, Beyond, Bound, proto};
 use proto::jobs_client::JobsClient;
@@ -137,7 +137,7 @@ fn send(peer: &mut Peer, bound: &Bound, size: u64) -> Result<(), Status> {
     }
 }
 
-/// Those that count what many messages bring: the tests of the pool fill it.
+/// Bounds that count what many messages bring: the tests of the pool fill it.
 const OF_ALL: [&str; 3] = ["Worker.slots of all workers", "workers at a time", "databases at a time"];
 
 #[test]
@@ -179,7 +179,7 @@ fn s3_slots_beyond_all_memory_are_refused_while_jobs_wait() {
     let refused = together[16].as_ref().unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
     assert!(refused.message().contains("room for 65536 slots"), "{refused:?}");
-    // Who is there asks again.
+    // A known worker may ask again.
     peer.pull(proto::Worker { slots: 4096, ..worker(16) }).unwrap();
 }
 

@@ -245,9 +245,9 @@ impl Shared {
         width.ok().flatten().map(|width| width.max(1))
     }
 
-    /// The waiting job that would begin last there, or the last relief where writers are about to
-    /// stop; and how long idle processors here may take. `None` unless they are expected to end it
-    /// sooner.
+    /// The waiting job that would begin last there, and how long idle processors here may take.
+    /// Where writers are about to stop it is the last relief. `None` unless they are expected to
+    /// end it sooner.
     pub(super) fn take_waiting(&self, state: &mut State, now: Duration) -> Option<Ready> {
         let (idle, load) = self.idle.get()?;
         let jobs = state.idle_count();

@@ -1,4 +1,5 @@
-// Makes a container: `node container.js ENDPOINT ACCOUNT KEY CONTAINER`, where ENDPOINT ends with the account, as an emulator's does.
+// Makes a container: `node container.js ENDPOINT ACCOUNT KEY CONTAINER`, where ENDPOINT ends with
+// the account, as an emulator's does.
 'use strict';
 const crypto = require('crypto');
 const http = require('http');
@@ -7,7 +8,8 @@ const [endpoint, account, key, container] = process.argv.slice(2);
 const date = new Date().toUTCString();
 const version = '2021-12-02';
 const path = `${new URL(endpoint).pathname}/${container}`;
-// The form of a signature by shared key: the verb, eleven headers that are empty here, those of Azure, and what is asked for.
+// The form of a signature by shared key: the verb, eleven headers that are empty here, those of
+// Azure, and what is asked for.
 const signed = [
   'PUT', ...Array(11).fill(''), `x-ms-date:${date}`, `x-ms-version:${version}`, `/${account}${path}`, 'restype:container',
 ].join('\n');

@@ -1,12 +1,15 @@
-// Google Cloud Storage in memory, with one bucket: `fake BUCKET TOKEN`. Listens on a port of the loopback interface, which it prints, until
-// its input ends.
+// Google Cloud Storage in memory, with one bucket: `fake BUCKET TOKEN`. Listens on a port of the
+// loopback interface, which it prints, until its input ends.
 //
-// The store is that of fake-gcs-server, which does all reading, listing and removing by the XML API that clients use. What that server lacks
-// of the XML API is done here, as Google documents it, by its other API:
+// The store is that of fake-gcs-server, which does all reading, listing and removing by the XML API
+// that clients use. What that server lacks of the XML API is done here, as Google documents it, by
+// its other API:
 //
-//   - PUT of an object (it knows signed URLs alone) and `x-goog-if-generation-match`: by an upload with `ifGenerationMatch`;
+//   - PUT of an object (it knows signed URLs alone) and `x-goog-if-generation-match`: by an
+//     upload with `ifGenerationMatch`;
 //   - uploads in parts: the parts are kept here, and together they are one upload;
-//   - 404 `NoSuchBucket`, which it answers with other codes, and 401 for a wrong token, which it does not look at.
+//   - 404 `NoSuchBucket`, which it answers with other codes, and 401 for a wrong token, which it
+//     does not look at.
 package main
 
 import (
