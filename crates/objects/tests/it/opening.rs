@@ -72,8 +72,8 @@ fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
     assert_eq!(ValueSegment::open(&place, &other, true).unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// How long it takes to open a database on a store that holds every answer back for `delay`, and
-/// how many files it has.
+/// How long it takes to open a database on a store that holds every answer back for `delay`. And
+/// how many tables and value segments it has.
 fn open_again(delay: Duration) -> (Duration, usize) {
     let world = World::new();
     let directory = tempfile::tempdir().unwrap();
