@@ -48,9 +48,9 @@ pub fn verify_files(storage: &dyn Storage, spec: &JobSpec, result: &JobResult) -
 }
 
 /// Reads all tables of `result` back from `storage` and compares their checksums with those of what
-/// was written. A worker to which bytes travel does that before it answers: the database reads of
-/// tables what [`verify_files`] says, and removes their inputs. Value segments the database reads
-/// as a whole. Blocks while these are read.
+/// was written. A worker whose outputs travel over a network does that before it answers. The
+/// database reads of tables what [`verify_files`] says, and removes their inputs. Value segments
+/// the database reads as a whole. Blocks while these are read.
 ///
 /// # Errors
 /// `Storage` with the table that lies there otherwise: the job may be done again.

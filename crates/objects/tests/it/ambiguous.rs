@@ -31,7 +31,7 @@ fn what_is_there_decides_where_an_answer_does_not() {
         let error = place.publish("1.manifest", b"yours").unwrap_err();
         assert_eq!(error.kind, ErrorKind::Exists, "{answer:?}: {error}");
     }
-    // Another writer's is there, and the answer to ours is lost.
+    // Another writer's object is there, and the answer to this one is lost.
     let store = Lying::new(&[]);
     let place = place(&store);
     place.publish("1.manifest", b"theirs").unwrap();

@@ -1,4 +1,4 @@
-//! Workers that do jobs of other control planes beside ours.
+//! Workers that do jobs of other control planes too.
 
 use super::*;
 
