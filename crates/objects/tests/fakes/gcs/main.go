@@ -110,7 +110,8 @@ func (c created) head(w http.ResponseWriter) {
 	w.Header().Set("X-Goog-Generation", c.Generation)
 }
 
-// Lets the store make an object, unless it has a generation other than `generation`; "" = whatever it has.
+// Lets the store make an object, unless it has a generation other than `generation`;
+// "" = whatever it has.
 func (f *fake) create(w http.ResponseWriter, body io.Reader, object, generation string) (created, bool) {
 	query := url.Values{"uploadType": {"media"}, "name": {object}}
 	if generation != "" {
