@@ -56,8 +56,8 @@ impl Batch {
         Self::default()
     }
 
-    /// Makes room for `bytes` more of keys and values: those are then added without the others
-    /// being moved.
+    /// Makes room for `bytes` more of keys and values: they are then added without moving the
+    /// others.
     pub fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
     }

@@ -1,8 +1,9 @@
 //! Calls that wait: the thin layer most programs want.
 //!
-//! [`Blocking`] owns a [`Session`], turns its inline mode on, and turns every `Pending` into a wait for that one
-//! ticket. Completions of other tickets (of operations begun through [`Blocking::session`]) are set apart and
-//! handed out by [`Blocking::wait_for`] and [`Blocking::poll`].
+//! [`Blocking`] owns a [`Session`], turns its inline mode on, and turns every `Pending` into a wait
+//! for that one ticket. Completions of other tickets (operations begun through
+//! [`Blocking::session`]) are set apart. [`Blocking::wait_for`] and [`Blocking::poll`] hand them
+//! out.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,8 +19,9 @@ const PIECE_BYTES: usize = 4 << 20;
 
 /// A session whose calls return when they are over.
 ///
-/// Owned by one thread at a time. Every call may block on the device, on admission, or on a sync, as long as that
-/// takes. Errors are those of the [`Session`] call of the same name, whether they came at once or later.
+/// Owned by one thread at a time. Every call may block on the device, on admission, or on a sync,
+/// as long as that takes. Errors are those of the [`Session`] call of the same name, whether they
+/// came at once or later.
 pub struct Blocking {
     session: Box<dyn Session>,
     /// Completions that arrived while another ticket was waited for.
@@ -66,14 +68,14 @@ impl Blocking {
         self.found(outcome, out)
     }
 
-    /// Whether a value of `key` is stored, one that has expired and was not dropped yet included.
+    /// Whether a value of `key` is stored; counts a value that has expired and was not dropped yet.
     pub fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
         let outcome = self.session.is_stored(keyspace, key)?;
         self.found(outcome, &mut Vec::new())
     }
 
-    /// Writes the value that `key` has at `snapshot` to `out`, a few MiB at a time; its length, or `None`, and nothing written, if
-    /// there is none.
+    /// Writes the value that `key` has at `snapshot` to `out`, a few MiB at a time, and returns its
+    /// length. `None`, and nothing written, if there is no value.
     ///
     /// # Errors
     /// `Retry` if the value expires meanwhile, `Invalid` if `out` refuses it; after an error a part of it may be written.
@@ -162,9 +164,9 @@ impl Blocking {
         answer.take()
     }
 
-    /// Locks `keys` until the answer is dropped; waits for whoever holds one of them.
+    /// Locks `keys` until the answer is dropped; waits while another session holds one of them.
     ///
-    /// Who holds locks must not ask for more: it would wait for itself.
+    /// A caller that holds locks must not ask for more: it would wait for itself.
     pub fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Result<KeyLocks> {
         let outcome = self.session.lock(keys);
         self.locked(outcome)
@@ -283,9 +285,9 @@ const RECORDS_FIRST: usize = 16;
 
 /// The records of a scan, in its order.
 ///
-/// As an iterator it yields copies; [`next_record`](Self::next_record) lends each record without copying.
-/// Fetches a batch at a time and may block doing so. After an error it goes on being asked at the caller's risk:
-/// records may have been skipped.
+/// As an iterator it yields copies; [`next_record`](Self::next_record) lends each record without
+/// copying. Fetches a batch at a time and may block doing so. After an error records may have been
+/// skipped: a caller that goes on asking does so at its own risk.
 pub struct Records<'s> {
     session: &'s mut Blocking,
     scan: Box<dyn Scan>,

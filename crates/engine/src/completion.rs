@@ -36,7 +36,7 @@ pub struct CompletionSender {
     shared: Arc<Shared>,
 }
 
-/// Wakes whoever waits for a session: register a waker, or block on it from another thread.
+/// Wakes what waits for a session: a registered waker, or another thread blocked on it.
 #[derive(Clone, Debug)]
 pub struct Notifier {
     shared: Arc<Shared>,
@@ -52,7 +52,7 @@ struct Shared {
 struct State {
     ready: VecDeque<(Ticket, Completion)>,
     nudged: bool,
-    /// The session is gone: nobody takes what arrives.
+    /// The session is gone: what arrives is dropped.
     closed: bool,
     wakers: Vec<Waker>,
 }
@@ -84,15 +84,16 @@ impl CompletionQueue {
         self.shared.lock().ready.pop_front()
     }
 
-    /// Forgets [nudges](CompletionSender::nudge) so far. A session's `poll` begins with this: what it was nudged for it
-    /// finds, and what comes while it looks makes the next wait end at once.
+    /// Forgets [nudges](CompletionSender::nudge) so far. A session's `poll` begins with this: it
+    /// finds what the nudges were for. A nudge that comes during `poll` makes the next wait end at
+    /// once.
     pub fn take_nudge(&self) {
         self.shared.lock().nudged = false;
     }
 }
 
 impl Drop for CompletionQueue {
-    /// Drops what was not taken, and what comes later as it comes: locks among it are open at once.
+    /// Drops what was not taken, and later completions as they come: locks among them open at once.
     fn drop(&mut self) {
         let ready = {
             let mut state = self.shared.lock();
@@ -152,7 +153,8 @@ impl Notifier {
         }
     }
 
-    /// Blocks until a completion is waiting, the session should poll for another reason, or `deadline` passes (`None` = no deadline); tells which.
+    /// Blocks until a completion is waiting, the session should poll for another reason, or
+    /// `deadline` passes (`None` = no deadline). `true` unless the deadline passed.
     pub fn wait(&self, deadline: Option<Instant>) -> bool {
         let mut state = self.shared.lock();
         while state.ready.is_empty() && !state.nudged {

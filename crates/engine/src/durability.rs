@@ -11,8 +11,8 @@ pub enum Durability {
     Process,
     /// Loss of power: the bytes are synced to the device; concurrent writers share one sync.
     Disk,
-    /// Loss of the machine: other machines find the bytes on shared storage; concurrent writers share one object. Only where the database
-    /// lies on such storage.
+    /// Loss of the machine: other machines find the bytes on shared storage; concurrent writers
+    /// share one object. Only where the database lies on such storage.
     Shared,
 }
 

@@ -22,8 +22,8 @@ pub trait Engine: Send + Sync {
     /// A new session.
     fn session(&self) -> Box<dyn Session>;
 
-    /// Creates a keyspace, durable on return; its id if one of that name exists with equal settings (but for `separate_bytes`, which
-    /// may have been changed).
+    /// Creates a keyspace, durable on return. If one of that name exists with equal settings,
+    /// returns its id; `separate_bytes`, which may have been changed, is not compared.
     ///
     /// # Errors
     /// `Conflict` if the name exists with other settings; `Invalid` if a name in `settings` has no code.
@@ -38,23 +38,26 @@ pub trait Engine: Send + Sync {
     /// Drops a keyspace with all its data, durable on return; the default one cannot be dropped.
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()>;
 
-    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as the engine's settings say. New
-    /// values follow at once, and older ones when they are rewritten. Changes no answer.
+    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as
+    /// the engine's settings say. New values follow at once, and older ones when they are
+    /// rewritten. Changes no answer.
     ///
     /// # Errors
     /// `Invalid` if there is no such keyspace.
     fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()>;
 
-    /// Sets `key` to the `value_bytes` that `source` has from here to its end, without holding all of them in memory; acknowledged
-    /// as a write is.
+    /// Sets `key` to the `value_bytes` that `source` has from here to its end, without holding all
+    /// of them in memory. Acknowledged as a write is.
     ///
-    /// The value is there as a whole or not at all, and takes its place among the writes of its key when the source has ended.
-    /// Blocks as long as the source does, and keeps nobody else waiting meanwhile, [`close`](Self::close) included, which it
-    /// answers with `Closed`.
+    /// The value is there as a whole or not at all. It takes its place among the writes of its key
+    /// when the source has ended. Blocks as long as the source does; other calls do not wait
+    /// meanwhile. [`close`](Self::close) does not wait either: this call is then answered with
+    /// `Closed`.
     ///
     /// # Errors
-    /// `Invalid` where the source fails, ends early or has more, where such values would be held in memory (the message names the
-    /// setting), and else as [`Session::put`]: nothing is written.
+    /// `Invalid` where the source fails, ends early or has more. `Invalid` also where such values
+    /// would be held in memory: the message names the setting. Else as [`Session::put`]. After an
+    /// error nothing is written.
     fn put_from(
         &self,
         keyspace: KeyspaceId,
@@ -76,7 +79,8 @@ pub trait Engine: Send + Sync {
     /// Waits until no background work is left; with `flush` before it, until the database is drained.
     ///
     /// # Errors
-    /// What keeps background work from going on. `Corrupt` if it left a file that it found damaged ([`Stats::damage`]); all else is done then.
+    /// What keeps background work from going on. `Corrupt` if background work left a file that it
+    /// found damaged ([`Stats::damage`]); all else is done then.
     fn wait_idle(&self) -> Result<()>;
 
     /// A consistent copy of the database at `path` (same file system: immutable files are linked).
@@ -99,7 +103,8 @@ pub trait Ordered: Engine {
     /// Removes every key of `start..end` (as bytes); acknowledged as a write is.
     fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position>;
 
-    /// Rewrites `start..end` (`None` = to the end) into the last level and returns when that is durable. Where it fails, or the process ends, what was
-    /// done of it stays: a part from the range's beginning on, or what prepares for it.
+    /// Rewrites `start..end` (`None` = to the end) into the last level and returns when that is
+    /// durable. After a failure, or the end of the process, what was done of it stays: a part from
+    /// the range's beginning on, or what prepares for it.
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()>;
 }

@@ -11,10 +11,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// Nothing was done; the same call may succeed later (disk full, timed out, busy).
     Retry,
-    /// The write was done, whole, and reads find it, but it does not survive yet what was asked for (disk full, shared storage away). It does
-    /// once a later write of the same durability succeeds. Doing it again would do it twice.
+    /// The write was done, whole, and reads find it, but it does not yet survive what was asked for
+    /// (disk full, shared storage away). It does once a later write of the same durability
+    /// succeeds. Doing it again would do it twice.
     NotDurable,
-    /// Somebody else holds or changed what the call needed (second opener, lost race).
+    /// Another process or call holds or changed what the call needed (second opener, lost race).
     Conflict,
     /// The call cannot succeed as it stands: an argument, a setting or a directory must change.
     Invalid,

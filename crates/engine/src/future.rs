@@ -1,11 +1,12 @@
 //! Calls that answer futures, for any executor and for none.
 //!
-//! [`Futures`] owns a [`Session`]. Each call *begins* its operation at once, so the order of calls is the order of
-//! writes, and answers a [`Reply`]: a future that is ready when the operation is over. Replies are woken through
-//! the session's [`Notifier`](crate::Notifier); no thread, timer or runtime is involved.
+//! [`Futures`] owns a [`Session`]. Each call *begins* its operation at once, so the order of calls
+//! is the order of writes. It answers a [`Reply`]: a future that is ready when the operation is
+//! over. Replies are woken through the session's [`Notifier`](crate::Notifier); no thread, timer or
+//! runtime is involved.
 //!
-//! Dropping a reply abandons its result and nothing else: a write goes on and may become durable, a scan keeps its
-//! place (the batch is delivered by the next call).
+//! Dropping a reply abandons its result and nothing else. A write goes on and may become durable; a
+//! scan keeps its place, and its next call delivers the batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -53,7 +54,7 @@ impl Futures {
         self.reply(outcome, |found| found.then_some(out), value)
     }
 
-    /// Whether a value of `key` is stored, one that has expired and was not dropped yet included.
+    /// Whether a value of `key` is stored; counts a value that has expired and was not dropped yet.
     pub fn is_stored(&self, keyspace: KeyspaceId, key: &[u8]) -> Reply<bool> {
         let outcome = self.line.lock().session.is_stored(keyspace, key);
         self.reply(outcome, |stored| stored, |completion| Ok(value(completion)?.is_some()))
@@ -280,7 +281,7 @@ struct State {
     arrived: BTreeMap<Ticket, Completion>,
     /// Replies that asked and found nothing.
     waiting: BTreeMap<Ticket, Waker>,
-    /// Tickets whose completions nobody wants.
+    /// Tickets whose replies were dropped: their completions are discarded.
     abandoned: BTreeSet<Ticket>,
 }
 
@@ -308,7 +309,8 @@ impl Line {
         }
         let notifier = completion.is_none().then(|| session.notifier());
         drop(state);
-        // Whoever drains the queue between these lines finds the waker in `waiting`; nothing is missed.
+        // A poll that empties the queue between these lines finds the waker in `waiting`: nothing
+        // is missed.
         if let Some(notifier) = notifier {
             notifier.register(waker);
         }

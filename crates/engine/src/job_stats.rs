@@ -1,4 +1,4 @@
-//! What an engine tells of its background jobs: where they ran, how long that took, and what waits.
+//! Statistics of background jobs: where they ran, how long that took, and what waits.
 
 /// Jobs of compactions and collections since the database was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -7,36 +7,38 @@ pub struct JobStats {
     pub kinds: Vec<JobKindStats>,
     /// Stages of jobs, those of each kind apart.
     pub stages: Vec<JobStage>,
-    /// The last jobs that came off, newest first; bounded.
+    /// The last jobs that were completed, newest first; bounded.
     pub last: Vec<JobRow>,
-    /// Bulk jobs that wait now, for whoever is to do them to come back or for their turn here.
+    /// Bulk jobs that wait now: for an executor elsewhere to come back, or for their turn here.
     pub held_count: u64,
     /// Bytes of their inputs.
     pub held_bytes: u64,
-    /// Whether whoever is to do jobs elsewhere is asked no more than to find out whether it can be relied on again; the statistics say why
-    /// ([`compaction_fallback_reason`](crate::Stats::compaction_fallback_reason)).
+    /// Whether the executor elsewhere is asked only to find out whether it can be relied on again.
+    /// [`compaction_fallback_reason`](crate::Stats::compaction_fallback_reason) says why.
     pub is_executor_away: bool,
-    /// Jobs done here that somebody elsewhere was to do, by why; together
-    /// [`compaction_fallback_count`](crate::Stats::compaction_fallback_count). `away`: nobody was there, took jobs, reached the files, or was relied on; `lacking`: nobody there
-    /// had what they need; `unbegun`: nobody there began them in time; `late`: they were not done in time; `failed`, or their inputs are `damaged`, as was said there;
-    /// `wrong`: what came of them; `unseen`: that could not be looked at. Empty = all jobs are done here.
+    /// Jobs done here that were to be done elsewhere, by why; together
+    /// [`compaction_fallback_count`](crate::Stats::compaction_fallback_count). `away`: no worker
+    /// was there, took jobs, reached the files, or was relied on. `lacking`: no worker there had
+    /// what they need; `unbegun`: none began them in time; `late`: they were not done in time.
+    /// `failed` there, or their inputs are `damaged`, as the worker reported; `wrong`: their
+    /// results; `unseen`: the results could not be looked at. Empty = all jobs are done here.
     pub fallbacks: Vec<(&'static str, u64)>,
-    /// Jobs done elsewhere that were done here too, before they were believed.
+    /// Jobs done elsewhere that were done here too, before their results were accepted.
     pub reexecuted_count: u64,
-    /// Those of them of which something else came here, which is what counts.
+    /// Those of them whose result here differed; the result of this process counts.
     pub differed_count: u64,
     /// Jobs that waited elsewhere and were done here, on idle processors.
     pub idle_count: u64,
-    /// Those that were begun so and took too long, so that they were given away again.
+    /// Of these idle jobs, those that took too long here and were given away again.
     pub late_count: u64,
 }
 
-/// Jobs of one kind that came off.
+/// Jobs of one kind that were completed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobKindStats {
     /// `relief`: compactions out of level 0; `compaction`: all others; `collection`: of value segments.
     pub kind: &'static str,
-    /// Done by somebody else.
+    /// Done by a worker elsewhere.
     pub elsewhere_count: u64,
     /// Bytes of their inputs.
     pub elsewhere_bytes: u64,
@@ -51,33 +53,36 @@ pub struct JobKindStats {
 pub struct JobStage {
     /// See [`JobKindStats::kind`].
     pub kind: &'static str,
-    /// Of jobs done elsewhere, one after another or by turns, `queue`: until a worker was given the job; `open`: until it read the first byte; `read`: what it waited for
-    /// inputs from then on; `merge`: what it did beside waiting; `write`: what it waited for outputs, until they were durable and read back; `check`: of
-    /// its answer, files included. Workers that do not look what they wait for have all but `queue` and `open` in `merge`. Of those done in this process `here`: until it was done. `commit`: of compactions and collections, wherever their
-    /// jobs ran.
+    /// Of jobs done elsewhere, one after another or by turns, `queue`: until a worker was given the
+    /// job; `open`: until it read the first byte. `read`: its waits for inputs from then on;
+    /// `merge`: what it did beside waiting. `write`: its waits for outputs, until they were durable
+    /// and read back; `check`: of its answer, files included. Workers that do not measure their
+    /// waits have all but `queue` and `open` in `merge`. Of jobs done in this process `here`: until
+    /// they were done. `commit`: of compactions and collections, wherever their jobs ran.
     pub stage: &'static str,
     /// How often.
     pub count: u64,
     /// Microseconds in all.
     pub us_total: u64,
-    /// How often it took no longer than so many microseconds: bounds and counts, both rising. The last bound is no longest time.
+    /// How often it took no longer than so many microseconds: bounds and counts, both rising. The
+    /// last bound is not the longest time.
     pub within_us: Vec<(u64, u64)>,
 }
 
-/// One job that came off.
+/// One job that was completed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobRow {
     /// When it was checked, in milliseconds since the Unix epoch.
     pub ended_unix_ms: u64,
     /// See [`JobKindStats::kind`].
     pub kind: &'static str,
-    /// Who did it; empty = this process.
+    /// The worker that did it; empty = this process.
     pub worker: String,
     /// Bytes of its inputs.
     pub read_bytes: u64,
     /// Bytes of its outputs.
     pub write_bytes: u64,
-    /// Microseconds until somebody was given it.
+    /// Microseconds until a worker was given it.
     pub queued_us: u64,
     /// From then on until the first byte was read, where that is known.
     pub opened_us: u64,
@@ -92,7 +97,7 @@ pub struct JobRow {
 }
 
 impl JobRow {
-    /// Who did it as people read it: `here` for this process.
+    /// The worker that did it, for display: `here` for this process.
     pub fn place(&self) -> &str {
         if self.worker.is_empty() { "here" } else { &self.worker }
     }

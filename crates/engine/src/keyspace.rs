@@ -15,7 +15,8 @@ impl fmt::Display for KeyspaceId {
     }
 }
 
-/// How table blocks, and values beside the tree, are compressed; what that shrinks by less than an eighth is stored as it is.
+/// How table blocks, and values beside the tree, are compressed; what that shrinks by less than an
+/// eighth is stored as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// As they are; such tables and values on a local disk are read through a mapping.
@@ -45,8 +46,9 @@ impl Compression {
 
 /// What a keyspace is created with; kept in the manifest, changed only by the calls that say so.
 ///
-/// Operators, filters and extractors are *names*: the code behind a name is registered in [`crate::Semantics`]
-/// when the database is opened, and opening fails when a name has no code. Their parameters are not kept: they are those of whoever opens it.
+/// Operators, filters and extractors are *names*: the code behind a name is registered in
+/// [`crate::Semantics`] when the database is opened. Opening fails when a name has no code. Their
+/// parameters are not kept: those of the code registered at each opening apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceSettings {
     /// Compression of the tables of the last level, and of values beside the tree, which their
@@ -59,15 +61,16 @@ pub struct KeyspaceSettings {
     pub compaction_filter: Option<String>,
     /// Name of the prefix extractor whose prefixes also enter the filters. Default none.
     pub prefix_extractor: Option<String>,
-    /// Bytes from which on values lie beside the tree: written once, and not again when the tree is compacted. Default: as the
-    /// engine's settings say. Changed by [`Engine::set_separate_bytes`](crate::Engine::set_separate_bytes). Where there is a
+    /// Bytes from which on values lie beside the tree: written once, and not again when the tree is
+    /// compacted. Default: as the engine's settings say. Changed by
+    /// [`Engine::set_separate_bytes`](crate::Engine::set_separate_bytes). Where there is a
     /// compaction filter, compactions read all values for it.
     pub separate_bytes: Option<u32>,
 }
 
 impl KeyspaceSettings {
-    /// Whether a keyspace that was created with `self` may be taken for one with `other`: they differ at most in what can be
-    /// changed later, and in what `other` leaves to the engine's settings.
+    /// Whether a keyspace created with `self` fits a request for `other`. They may differ in what
+    /// can be changed later, and in what `other` leaves to the engine's settings.
     pub fn fits(&self, other: &Self) -> bool {
         let Self { compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes: _ } =
             self;

@@ -1,4 +1,4 @@
-//! The contract between Firn's engines and the people who use them.
+//! The contract between Firn's engines and the programs that use them.
 //!
 //! An [`Engine`] is driven by [`Session`]s. Every operation of a session answers an [`Outcome`]: `Done` at
 //! once, or `Pending` with a [`Ticket`] whose [`Completion`] arrives later through [`Session::poll`]. Reads

@@ -1,15 +1,15 @@
-//! Locks on keys, for who reads before writing.
+//! Locks on keys, for callers that read before they write.
 //!
 //! Keys share stripes by their hash; a stripe is one byte:
 //!
 //! ```text
 //!              0 free      1 held      2 held, and others stand in line
 //!   acquire    0 -> 1                  else, under `lines`: -> 2, and stand in line (or hold it, if it was 0)
-//!   release    1 -> 0                  else, under `lines`: the first in line holds it; -> 1 if nobody is left
+//!   release    1 -> 0                  else, under `lines`: the first in line holds it; -> 1 if the line is empty
 //! ```
-//! Only who has locked `lines` makes a byte 2 or changes one that is 2. So whoever is not the first in line never passes one
-//! who is: first come, first served. Stripes are acquired in ascending order, all of a call's before it answers, so that
-//! no two callers wait for each other.
+//! Only a thread that has locked `lines` makes a byte 2 or changes one that is 2. So no caller
+//! passes the first in line: first come, first served. Stripes are acquired in ascending order, all
+//! of a call's before it answers, so that no two callers wait for each other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const FREE: u8 = 0;
 const HELD: u8 = 1;
 const WANTED: u8 = 2;
 
-/// Stripes of a table: keys that are locked at the same moment seldom meet in one.
+/// Stripes of a table: keys that are locked at the same moment seldom share a stripe.
 #[cfg(not(loom))]
 const STRIPE_COUNT: u32 = 1 << 14;
 #[cfg(loom)]
@@ -36,8 +36,9 @@ pub struct LockTable {
 
 /// Exclusive locks on the keys of one [`crate::Session::lock`], until dropped.
 ///
-/// Meet them: what a session got for the keys it named; owned by whoever reads and writes them next; may be dropped on any
-/// thread. They keep out who locks a key of them, and nobody else: reads and writes do not look at locks.
+/// What a session got for the keys it named, owned by the code that reads and writes them next. May
+/// be dropped on any thread. They keep out other calls that lock one of their keys; reads and
+/// writes do not look at locks.
 #[derive(Debug)]
 #[must_use = "locks that are dropped are open"]
 pub struct KeyLocks {
@@ -63,7 +64,7 @@ impl Stripes {
     }
 }
 
-/// Who stands in line, and for what.
+/// A call that stands in line, and the stripes it needs.
 #[derive(Debug)]
 struct Waiter {
     stripes: Stripes,
@@ -74,14 +75,14 @@ struct Waiter {
 }
 
 impl LockTable {
-    /// Locks that nobody holds.
+    /// Locks, all of them free.
     pub fn new() -> Arc<Self> {
         let stripes = (0..STRIPE_COUNT).map(|_| AtomicU8::new(FREE)).collect();
         Arc::new(Self { stripes, lines: Mutex::new(BTreeMap::new()) })
     }
 
-    /// Locks the keys with these hashes: at once, or later as [`Completion::Locked`] at `session` under a ticket that
-    /// `ticket` draws. Hashes must be evenly spread in all bits. Never blocks.
+    /// Locks the keys with these hashes: at once, or later as [`Completion::Locked`] at `session`
+    /// under a ticket that `ticket` draws. Hashes must be evenly spread in all bits. Never blocks.
     pub fn lock(
         self: &Arc<Self>,
         hashes: impl ExactSizeIterator<Item = u64>,
@@ -127,7 +128,8 @@ impl LockTable {
         Outcome::Done(KeyLocks { table: Arc::clone(self), stripes })
     }
 
-    /// Acquires what `waiter` still needs, or lets it stand in line. Answers its locks once it has all.
+    /// Acquires what `waiter` still needs, or lets it stand in line. Answers its locks once it has
+    /// all.
     fn stand_in_line(
         self: &Arc<Self>,
         mut waiter: Waiter,
@@ -138,7 +140,7 @@ impl LockTable {
                 lines.entry(stripe).or_default().push_back(waiter);
                 return None;
             }
-            // Nobody stands in line for what was free.
+            // A stripe that was free has no line.
             self.stripe(stripe).store(HELD, Ordering::Relaxed);
             waiter.held += 1;
         }
@@ -164,7 +166,7 @@ impl LockTable {
                 self.stand_in_line(waiter, &mut lines)
             })
         };
-        // Outside of the lock: whoever is gone by now drops the locks where they are delivered.
+        // Outside of the lock: a queue whose session is gone drops the locks as they arrive.
         if let Some((waiter, locks)) = granted {
             waiter.session.send(waiter.ticket, Completion::Locked(locks));
         }

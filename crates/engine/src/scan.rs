@@ -169,8 +169,9 @@ pub trait Scan: Send {
     /// Fills `out` with the next records in order.
     ///
     /// - Sees exactly what its [`crate::ReadAt`] named when the scan was opened, however long it runs.
-    /// - A batch may be empty without being the last one: an engine ends it after a bounded number of records that are
-    ///   passed and not given (deleted, expired, superseded), so that no call takes long. The next call goes on there.
+    /// - A batch may be empty without being the last one. An engine ends it after a bounded number
+    ///   of records that are passed and not given (deleted, expired, superseded), so that no call
+    ///   takes long. The next call goes on there.
     /// - `Pending` when bytes must come from a device: `out` is left empty and the batch arrives as
     ///   [`crate::Completion::Scanned`] at the session that opened the scan. One batch at a time.
     /// - After a batch with [`ScanBatch::is_finished`] every further batch is empty and finished.

@@ -17,12 +17,16 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with a version in it (`"u64-add.1"`).
     fn name(&self) -> &str;
 
-    /// A hash of what the name does not say and results depend on: numbers, lists, a version of the code. 0 = the name says all.
+    /// A hash of what the name does not say and results depend on: numbers, lists, a version of the
+    /// code. 0 = the name says all.
     ///
-    /// A job goes only to where code of the same name *and* hash is registered; keyspaces keep the name alone, and may be opened with other parameters.
-    /// MUST differ where results may, and so not be 0 by chance. MUST be the same in every process, on every machine and in every build where results are:
-    /// a hash of the parameters' bytes in one order by a function that never changes (XXH3, FNV-1a, the first bytes of SHA-256). The standard library's
-    /// hashers are none, and neither is an address nor the order of a hash map. MUST stay as it is: it is asked for once, as the code is registered.
+    /// A job goes only to where code of the same name *and* hash is registered; keyspaces keep the
+    /// name alone, and may be opened with other parameters. MUST differ where results may, and so
+    /// not be 0 by chance. MUST be the same in every process, on every machine and in every build
+    /// whose results are the same. Such is a hash of the parameters' bytes in one order by a
+    /// function that never changes (XXH3, FNV-1a, the first bytes of SHA-256). The standard
+    /// library's hashers are none, and neither is an address nor the order of a hash map. MUST stay
+    /// as it is: it is asked for once, as the code is registered.
     fn parameters_hash(&self) -> u64 {
         0
     }
@@ -54,7 +58,8 @@ pub trait CompactionFilter: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with a version in it.
     fn name(&self) -> &str;
 
-    /// A hash of what the name does not say and verdicts depend on, as [`MergeOperator::parameters_hash`]. 0 = the name says all.
+    /// A hash of what the name does not say and verdicts depend on, as
+    /// [`MergeOperator::parameters_hash`]. 0 = the name says all.
     fn parameters_hash(&self) -> u64 {
         0
     }
@@ -65,8 +70,9 @@ pub trait CompactionFilter: Send + Sync + fmt::Debug {
 
 /// Takes the part of a key that prefix scans share.
 ///
-/// MUST be a pure function with a result that is a prefix of the key. There is no hash of parameters beside its name: each table keeps the name of what its
-/// filter was made with, and who reads the filter has nothing else to go by.
+/// MUST be a pure function with a result that is a prefix of the key. There is no hash of
+/// parameters beside its name: each table keeps the name of what its filter was made with, and a
+/// reader of the filter has only that name.
 pub trait PrefixExtractor: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with version and parameters in it (`"fixed.1:8"`).
     fn name(&self) -> &str;
@@ -89,7 +95,8 @@ impl Semantics {
         Self::default()
     }
 
-    /// Adds a merge operator under its own name. Keyspaces get the last one of a name; jobs also find those before it that have other parameters.
+    /// Adds a merge operator under its own name. Keyspaces get the last one of a name; jobs also
+    /// find earlier ones of that name with other parameters.
     #[must_use]
     pub fn with_merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         let known = Known::new(operator.name(), operator.parameters_hash(), &operator);
@@ -169,7 +176,7 @@ impl Semantics {
     }
 }
 
-/// What is registered, and what it said that it is then.
+/// Registered code, with the identity that it had when it was registered.
 #[derive(Debug)]
 struct Known<C: ?Sized> {
     name: String,
@@ -183,7 +190,7 @@ impl<C: ?Sized> Known<C> {
         Self { name: name.to_owned(), identity, code: Arc::clone(code) }
     }
 
-    /// The last of `all`, in place of what is the same.
+    /// Adds `self` as the last of `all`, in place of an earlier one with the same identity.
     fn register(self, all: &mut Vec<Self>) {
         all.retain(|known| known.identity != self.identity);
         all.push(self);

@@ -15,8 +15,9 @@ pub struct WriteOptions {
     pub durability: Option<Durability>,
     /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never.
     ///
-    /// Only values expire: it is the expiry of [`Session::put`] and of [`Change::Put`]. Operands, deletes and range
-    /// deletes have none, and the operations of a batch have each its own ([`crate::Op::expires_at_ms`]).
+    /// Only values expire: it is the expiry of [`Session::put`] and of [`Change::Put`]. Operands,
+    /// deletes and range deletes have none; each operation of a batch has its own
+    /// ([`crate::Op::expires_at_ms`]).
     pub expires_at_ms: u64,
 }
 
@@ -39,7 +40,7 @@ pub type UpdateFn = Box<dyn FnMut(Option<&[u8]>) -> Change + Send>;
 pub struct Values {
     bytes: Vec<u8>,
     found: Vec<Option<Range<usize>>>,
-    /// Indexes of keys of which one that has expired is stored, in order.
+    /// Indexes of keys of which an expired value is stored, in order.
     expired: Vec<usize>,
     bytes_max: Option<usize>,
 }
@@ -65,8 +66,8 @@ impl Values {
         self.found.get(index)?.clone().map(|range| &self.bytes[range])
     }
 
-    /// Whether a value of the key at `index` is stored: the one it has, or one that has expired, as
-    /// [`Session::is_stored`] tells.
+    /// Whether a value of the key at `index` is stored, a live or an expired one, as for
+    /// [`Session::is_stored`].
     pub fn is_stored(&self, index: usize) -> bool {
         self.get(index).is_some() || self.expired.binary_search(&index).is_ok()
     }
@@ -141,11 +142,12 @@ pub trait Session: Send {
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>>;
 
-    /// Values of `keys` as of one point, in order; completes as [`Completion::Values`]. Of the first ones only, and of one at
-    /// least, once `out` [is full](Values::is_full): how many, its length tells.
+    /// Values of `keys` as of one point, in order; completes as [`Completion::Values`]. Stops,
+    /// after one key at least, once `out` [is full](Values::is_full): its length says how many keys
+    /// were read.
     ///
-    /// Tells also of which keys without a value one that has expired is stored at that point ([`Values::is_stored`]), so
-    /// that who deletes what is there looks once.
+    /// Also says of which keys without a value an expired one is stored at that point
+    /// ([`Values::is_stored`]), so that a caller that deletes what is there reads once.
     fn multi_get(
         &mut self,
         at: ReadAt<'_>,
@@ -154,8 +156,9 @@ pub trait Session: Send {
         out: &mut Values,
     ) -> Result<Outcome<()>>;
 
-    /// Whether a value of `key` is stored, one that has expired included: [`get`](Self::get) does not find that, and would again
-    /// if the clock were set back. For who deletes only what is there.
+    /// Whether a value of `key` is stored, an expired one included. [`get`](Self::get) does not
+    /// find that one, and would again if the clock were set back. For callers that delete only what
+    /// is there.
     ///
     /// What has expired may be dropped at any moment, and is not stored from then on. Costs a lookup; reads no value.
     /// Completes as [`Completion::Value`], with an empty value if one is stored.
@@ -164,8 +167,9 @@ pub trait Session: Send {
     /// As [`get`](Self::get).
     fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>>;
 
-    /// Says that `keys` are about to be read: what that needs from memory is loaded for all of them at once, instead of for
-    /// one after the other. A hint: no answer depends on it, nothing is read from a device, and it never waits.
+    /// Says that `keys` are about to be read: what that needs from memory is loaded for all of them
+    /// at once, instead of for one after the other. A hint: no answer depends on it, nothing is
+    /// read from a device, and it never waits.
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         let _ = (keyspace, keys);
     }
@@ -213,14 +217,14 @@ pub trait Session: Send {
     /// Replaces `key`'s value by what `f` makes of it, atomically against every other write of the key.
     ///
     /// `f` may be called more than once; the last call is the one that took effect. Updates of one
-    /// key that wait for each other are written first come, first served: `f` runs while others of
-    /// the key stand in line, so it should be short, and MUST NOT write to the database or wait for
-    /// another update of the key. If `f`, or the keyspace's merge operator, panics, the update
+    /// key that wait for each other are written first come, first served. `f` runs while other
+    /// updates of the key wait, so it should be short, and MUST NOT write to the database or wait
+    /// for another update of the key. If `f`, or the keyspace's merge operator, panics, the update
     /// writes nothing: the panic goes on through a call that is answered at once, and a pending one
-    /// fails with [`crate::ErrorKind::Retry`]. [`Change::Keep`] writes nothing: it is answered like
-    /// a write, `Done` or pending and then [`Completion::Written`], with the position read at, at
-    /// or after everything this session was acknowledged. It promises no durability of what was
-    /// read.
+    /// fails with [`crate::ErrorKind::Retry`]. [`Change::Keep`] writes nothing. It is answered like
+    /// a write, `Done` or pending and then [`Completion::Written`]. The position is the one read
+    /// at, at or after everything this session was acknowledged; it promises no durability of what
+    /// was read.
     fn update(
         &mut self,
         keyspace: KeyspaceId,
@@ -229,27 +233,31 @@ pub trait Session: Send {
         options: WriteOptions,
     ) -> Result<Outcome<Position>>;
 
-    /// Locks `keys` against everybody else who locks one of them, until the answer is dropped.
+    /// Locks `keys` against all other calls that lock one of them, until the answer is dropped.
     ///
-    /// For who reads, then decides, then writes: nobody who also asks comes between. Reads and writes themselves look at no
-    /// lock. One call names all keys: who holds locks MUST NOT ask for more, or wait for somebody who does. First come,
-    /// first served, also within a session. Keys may share a lock without being equal; a key may be named twice.
-    /// Pending while somebody else holds one of them; completes as [`Completion::Locked`].
+    /// For callers that read, then decide, then write: no other lock call comes between. Reads and
+    /// writes themselves look at no lock. One call names all keys: a caller that holds locks MUST
+    /// NOT ask for more, or wait for another holder. First come, first served, also within a
+    /// session. Keys may share a lock without being equal; a key may be named twice. Pending while
+    /// another call holds one of them; completes as [`Completion::Locked`].
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks>;
 
-    /// Locks every key of every keyspace, those that are not there too; otherwise as [`lock`](Self::lock).
+    /// Locks every key of every keyspace, keys without a value too; otherwise as
+    /// [`lock`](Self::lock).
     ///
-    /// For who cannot name what it will read and write. Everybody else who asks waits meanwhile, and who asks at the same
-    /// time never waits for each other. Costs as much as locking some ten thousand keys.
+    /// For callers that cannot name what they will read and write. All other lock calls wait
+    /// meanwhile; two such calls never wait for each other. Costs as much as locking some ten
+    /// thousand keys.
     fn lock_all(&mut self) -> Outcome<KeyLocks>;
 
     /// Opens a scan; `Invalid` if the engine is not ordered.
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>>;
 
-    /// Hands every completion that is ready to `sink` and tells how many; never blocks.
+    /// Hands every completion that is ready to `sink` and returns how many; never blocks.
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize;
 
-    /// Blocks until [`poll`](Self::poll) has something to deliver or `deadline` passes; tells which.
+    /// Blocks until [`poll`](Self::poll) has something to deliver or `deadline` passes; returns
+    /// which.
     ///
     /// With nothing pending and no deadline it returns `false` at once.
     fn wait(&mut self, deadline: Option<Instant>) -> bool;
@@ -263,16 +271,16 @@ pub trait Session: Send {
     /// context switches. Off at birth.
     fn set_inline(&mut self, inline: bool);
 
-    /// Whether writes at [`Durability::Process`] are answered as soon as they are visible, before they would survive the
-    /// process.
+    /// Whether writes at [`Durability::Process`] are answered as soon as they are visible, before
+    /// they would survive the process.
     ///
-    /// For who has many clients, and tells them together of what it did: it MUST call [`settle`](Self::settle) before it
-    /// tells anybody of anything that it wrote or read. Off at birth. An engine that keeps every promise at once may ignore
-    /// this, as it does by default.
+    /// For a caller that serves many clients and answers them together. It MUST call
+    /// [`settle`](Self::settle) before it reports to a client anything that it wrote or read. Off
+    /// at birth. An engine that keeps every promise at once may ignore this, as it does by default.
     fn set_deferred(&mut self, _deferred: bool) {}
 
-    /// Lets everything that is visible by now, whoever wrote it, survive the process. May block for one write of the log;
-    /// costs a comparison if there is nothing to do.
+    /// Makes everything that is visible by now, from any session, survive the process. May block
+    /// for one write of the log; costs a comparison if there is nothing to do.
     ///
     /// # Errors
     /// `Retry` when the disk is full; `Closed` with the first cause after a failure of the log. What was answered since the

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 
 use crate::{Error, Result};
 
-/// A value that a source brings, of which the length was said before: neither more nor fewer bytes come.
+/// A value that a source brings, of a length known before: neither more nor fewer bytes come.
 pub struct ValueSource<'s> {
     source: &'s mut dyn Read,
     value_bytes: u64,

@@ -23,13 +23,15 @@ pub struct Stats {
     pub manifest_write_bytes_total: u64,
     /// Index bytes written by merges inside the buffer (memory, not a device).
     pub merge_index_bytes_total: u64,
-    /// Bytes that reads fetched into memory from files. Where a file is mapped, a part counts when it is touched for the
-    /// first time; what the system drops and fetches again by itself is not seen.
+    /// Bytes that reads fetched into memory from files. Where a file is mapped, a part counts when
+    /// it is touched for the first time; what the system drops and fetches again by itself is not
+    /// seen.
     pub read_miss_bytes_total: u64,
-    /// Reads that answered "pending" because they would have waited for a file; reads of sessions that block are not
-    /// among them.
+    /// Reads that answered "pending" because they would have waited for a file. Reads of sessions
+    /// that block are not among them.
     pub read_miss_count: u64,
-    /// Records that scans passed without giving them: of deleted and expired keys, and older versions of others.
+    /// Records that scans passed without giving them: of deleted and expired keys, and older
+    /// versions of others.
     pub scan_dead_passed_count: u64,
     /// Device syncs of log segments.
     pub sync_count: u64,
@@ -39,18 +41,20 @@ pub struct Stats {
     pub compaction_count: u64,
     /// Buffer merges finished.
     pub merge_count: u64,
-    /// Jobs of compactions done here because whoever was to do them refused, failed, was late or answered wrongly, or
-    /// had done so a moment ago.
+    /// Jobs of compactions done here because the executor elsewhere refused, failed, was late or
+    /// answered wrongly, or had done so a moment ago.
     pub compaction_fallback_count: u64,
-    /// Why the last of them that was asked for elsewhere was not done there, in words; `None` = none.
+    /// Why the last of these jobs was not done elsewhere, in words; `None` = none.
     pub compaction_fallback_reason: Option<String>,
-    /// Files removed that attempts at jobs had left which nobody waited for any more: the database looks for them a minute after an attempt
-    /// elsewhere came to nothing, and about once an hour while jobs run there.
+    /// Files removed that abandoned attempts at jobs had left. The database looks for them a minute
+    /// after an attempt elsewhere came to nothing, and about once an hour while jobs run there.
     pub orphan_remove_count: u64,
-    /// Uploads of files in parts aborted at an object store, which attempts had left: the opening looks for them, and whoever looks for such files.
+    /// Uploads of files in parts, left by attempts, that were aborted at an object store. The
+    /// opening looks for them, and so does each look for files of attempts.
     pub upload_abort_count: u64,
-    /// Why the last look for such uploads, or the end of one of them, came to nothing, in words: no right, a store that does not list them.
-    /// `None` = nothing was in the way, or there are none where the database lies.
+    /// Why the last look for such uploads, or the end of one of them, came to nothing, in words: no
+    /// right, a store that does not list them. `None` = nothing was in the way, or there are none
+    /// where the database lies.
     pub upload_refusal: Option<String>,
     /// Groups of writes put on shared storage.
     pub group_count: u64,
@@ -68,8 +72,7 @@ pub struct Stats {
     pub buffer_bytes: u64,
     /// Bytes that live log segments take on disk, room set aside for what comes included.
     pub log_bytes: u64,
-    /// Bytes of live tables, and of what is dead in the files that tables of several keyspaces
-    /// share.
+    /// Bytes of live tables, and of what is dead in files that tables of several keyspaces share.
     pub table_bytes: u64,
     /// Live tables.
     pub table_count: u64,
@@ -79,16 +82,17 @@ pub struct Stats {
     pub debt_bytes: u64,
     /// Snapshots alive.
     pub snapshot_count: u64,
-    /// Why the last drain, compaction or the like could not be done and is to be tried again, in words: no room, or a panic of an operator.
-    /// `None` = all that was tried was done.
+    /// Why the last drain, compaction or the like could not be done and is to be tried again, in
+    /// words: no room, or a panic of an operator. `None` = all that was tried was done.
     pub background_refusal: Option<String>,
-    /// Tables and value segments that background work found damaged since the database was opened, and left as they are: nothing of them is compacted or
-    /// collected, everything else goes on.
+    /// Tables and value segments that background work found damaged since the database was opened,
+    /// and left as they are. Nothing of them is compacted or collected, everything else goes on.
     pub damaged_file_count: u64,
     /// What is wrong with one of them, in words; `None` = there are none.
     pub damage: Option<String>,
-    /// Tables and value segments that background work fails on each time it is tried, though they can be read: left as they are since the database
-    /// was opened. Nothing of them is compacted or collected, everything else goes on.
+    /// Tables and value segments that background work fails on each time it is tried, though they
+    /// can be read. They are left as they are since the database was opened. Nothing of them is
+    /// compacted or collected, everything else goes on.
     pub set_aside_file_count: u64,
     /// How work on one of them fails, in words; `None` = there are none.
     pub set_aside: Option<String>,
@@ -116,11 +120,12 @@ pub struct SharedCacheStats {
     pub miss_count: u64,
     /// Bytes that the store was asked for by misses.
     pub fetch_bytes_total: u64,
-    /// Bytes of reads that went past it to the store: large ones, and those ahead of scans and jobs.
+    /// Bytes of reads that went past the cache to the store: large ones, and those ahead of scans
+    /// and jobs.
     pub pass_bytes_total: u64,
     /// Bytes that it holds.
     pub held_bytes: u64,
-    /// Parts that went for others.
+    /// Parts that were evicted for others.
     pub eviction_count: u64,
     /// How often its directory failed; the store was asked then.
     pub failure_count: u64,

@@ -1,4 +1,4 @@
-//! What an engine tells of values beside the tree, and of collections.
+//! Statistics of values beside the tree, and of collections.
 
 /// Values that lie beside the tree, and the collection of those that nothing refers to any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,13 +7,16 @@ pub struct ValueStats {
     pub segment_count: u64,
     /// Bytes of their files.
     pub segment_bytes: u64,
-    /// Sealed segments by the share of their bytes that is dead, each in the first of [`DEAD_SHARES`](Self::DEAD_SHARES) that is no smaller.
+    /// Sealed segments by the share of their bytes that is dead, each in the first of
+    /// [`DEAD_SHARES`](Self::DEAD_SHARES) that is no smaller.
     pub by_dead: [u64; Self::DEAD_SHARES.len()],
     /// Bytes of values in them that nothing refers to, as far as that is known.
     pub dead_bytes: u64,
-    /// References in tables that lead to dead values, since a drain has met newer records of their keys: what merges the tables leaves them out.
+    /// References in tables that lead to dead values: a drain has met newer records of their keys.
+    /// The compaction that merges the tables leaves them out.
     pub stale_count: u64,
-    /// Bytes of values that newer records hide, about: nothing refers to them once compactions have met both.
+    /// Bytes of values that newer records hide, about. Nothing refers to them once compactions have
+    /// met both.
     pub hidden_bytes: u64,
     /// Bytes that collections have to free until the segments take no more than they may.
     pub debt_bytes: u64,
@@ -25,16 +28,17 @@ pub struct ValueStats {
     pub redirect_count: u64,
     /// Memory that takes.
     pub redirect_bytes: u64,
-    /// Values written to value segments as they came, those included whose writes failed afterwards. What compactions move there is in
+    /// Values written to value segments as they came, those included whose writes failed
+    /// afterwards. What compactions move there is in
     /// [`compaction_write_bytes_total`](crate::Stats::compaction_write_bytes_total).
     pub write_count: u64,
     /// Bytes written for them.
     pub write_bytes_total: u64,
-    /// Device syncs of segments as values came, and as those segments were sealed. Each collection syncs the segment it makes once more, wherever
-    /// it runs.
+    /// Device syncs of segments as values came, and as those segments were sealed. Each collection
+    /// syncs the segment it makes once more, wherever it runs.
     pub sync_count: u64,
-    /// Values, or parts of values, that gets, scans and updates read beside the tree. What a session or a scan has read last is told a little
-    /// later.
+    /// Values, or parts of values, that gets, scans and updates read beside the tree. The last
+    /// reads of a session or a scan are counted a little later.
     pub read_count: u64,
     /// Bytes of them, as they were written by users.
     pub read_bytes_total: u64,
@@ -52,11 +56,12 @@ pub struct ValueStats {
     pub survivor_count: u64,
     /// Bytes of them, as they were written by users.
     pub survivor_bytes_total: u64,
-    /// Values of the segments they collected that went with those, places that writers gave up among them.
+    /// Values of the segments they collected that were dropped, places that writers gave up among
+    /// them.
     pub dropped_count: u64,
     /// Bytes of them, as they were written by users.
     pub dropped_bytes_total: u64,
-    /// Segments that went without a collection, since nothing referred to any of their values.
+    /// Segments that were removed without a collection, since nothing referred to any of their values.
     pub wholly_dead_count: u64,
     /// Bytes of their files.
     pub wholly_dead_bytes_total: u64,

@@ -1,8 +1,8 @@
 //! Byte-addressable regions: the arena of a log segment.
 //!
-//! A [`Region`] is zeroed memory of fixed capacity that many threads fill at once and many threads read while it
-//! fills. A writer reserves a range, fills it, and publishes it as a *frame*; readers see the frames that
-//! lie before the first unpublished one, and nothing else.
+//! A [`Region`] is zeroed memory of fixed capacity that many threads fill at once and many threads
+//! read while it fills. A writer reserves a range, fills it, and publishes it as a *frame*. Readers
+//! see the frames that lie before the first unpublished one, and nothing else.
 //!
 //! ```text
 //!   reserve ─► Reservation: bytes_mut ─► publish ─► advance ─► read
@@ -21,12 +21,14 @@
 //!    `Memory::clear` before a [`Pool`] gives the memory of a dropped region to a new one.
 //! 2. **Reservations are disjoint.** The tail only grows, each growth by a successful reservation's length, so two
 //!    reservations never overlap and each lies inside the capacity. Established in `Region::reserve`.
-//! 3. **Words and bodies.** The first 8 bytes of a reservation are touched only as an atomic word until they are
-//!    published; its other bytes only through the one [`Reservation`], until it publishes. Nobody writes either
-//!    afterwards. Established by `Reservation::publish` taking `self`.
-//! 4. **The published prefix is immutable.** `published` passes a byte only after the publication of the frame that
-//!    holds it was observed by an acquiring load, and a frame's length is exactly its reservation's (asserted in
-//!    `Reservation::publish`). Bytes from `published` on are never lent by [`Region::read`].
+//! 3. **Words and bodies.** The first 8 bytes of a reservation are touched only as an atomic word
+//!    until they are published; its other bytes only through the one [`Reservation`], until it
+//!    publishes. No thread writes either afterwards. Established by `Reservation::publish` taking
+//!    `self`.
+//! 4. **The published prefix is immutable.** `published` passes a byte only after an acquiring load
+//!    has observed the publication of the byte's frame. A frame's length is exactly its
+//!    reservation's (asserted in `Reservation::publish`). Bytes from `published` on are never lent
+//!    by [`Region::read`].
 //! 5. **The tail behind a sealed end** is never reserved, read or written again, so its pages may go back.
 
 mod sync;

@@ -1,6 +1,7 @@
-//! Memory of dropped regions, kept for new ones: a page the machine has already given costs a store to zero, a new
-//! one costs a fault (32 MiB on a virtual machine: 0.6 to 0.7 ms to zero, 4.4 to 6.5 ms to fault in). What a region did not use is
-//! left as it was: where regions are sealed early the next ones are, mostly, too.
+//! Memory of dropped regions, kept for new ones. A page the machine has already given costs a store
+//! to zero, a new one costs a fault. For 32 MiB on a virtual machine these are 0.6 to 0.7 ms and
+//! 4.4 to 6.5 ms. What a region did not use is left as it was: where regions are sealed early, the
+//! next ones mostly are too.
 
 use crate::memory::Memory;
 use crate::region::Region;
@@ -61,7 +62,8 @@ impl Pool {
         self.region_bytes
     }
 
-    /// Zeroes what came back, so that the next regions find it clean. Costs a store to every byte that was in use.
+    /// Zeroes what came back, so that the next regions find it clean. Costs a store to every byte
+    /// that was in use.
     pub fn clean(&self) {
         loop {
             let Some(Used { mut memory, bytes }) = self.lock().dirty.pop() else { return };

@@ -7,27 +7,30 @@
 //!  ├─ frames ──┼─ frames and holes ─┼─ zeros ────────┤         tail ≤ capacity, not sealed
 //!  ├─ frames ──┼─ frames and holes ─┼─ never used ───┤         tail > capacity: sealed, end = the tail before
 //! ```
-//! - `tail`: bytes reserved so far. Only grows, by `fetch_add`. A reservation succeeds if the sum stays within the
-//!   capacity; the one that takes it beyond (there is exactly one, since additions are ordered) *seals*: it
-//!   stores where the tail was in `sealed_end`. `seal` is such an addition, too large on purpose. Whoever
-//!   finds the tail beyond the capacity only reads; so no reservation ever succeeds after a failed one.
+//! - `tail`: bytes reserved so far. Only grows, by `fetch_add`. A reservation succeeds if the sum
+//!   stays within the capacity. The addition that takes it beyond *seals*: it stores where the tail
+//!   was in `sealed_end`. There is exactly one, since additions are ordered. `seal` is such an
+//!   addition, too large on purpose. A thread that finds the tail beyond the capacity only reads;
+//!   so no reservation ever succeeds after a failed one.
 //! - `sealed_end`: `OPEN` until sealed, then the end of the last reservation, for ever. Released by its
 //!   one store, acquired by its readers. Between the addition and this store there are a few
 //!   instructions in which the region is sealed and does not know where; only `seal` waits them out.
-//! - A frame's *first word*: zero until the frame is published, then its length (low 32 bits; never zero) and
-//!   32 bits that are not ours. Stored with release by its writer, after the body; acquired by
-//!   `advance`. So whoever sees the word sees the body.
-//! - `published`: the end of a prefix of published frames. Grows by `fetch_max` with release, and is read with
-//!   acquire; whoever sees it has every byte before it, because whoever stored it had seen every first word
-//!   before it, or had acquired an earlier value from someone who had.
+//! - A frame's *first word*: zero until the frame is published, then its length (low 32 bits; never
+//!   zero) and 32 bits that are not ours. Stored with release by its writer, after the body;
+//!   acquired by `advance`. So a thread that sees the word sees the body.
+//! - `published`: the end of a prefix of published frames. Grows by `fetch_max` with release, and
+//!   is read with acquire. A thread that sees a value has every byte before it. For the thread that
+//!   stored it had seen every first word before it, or had acquired an earlier value from a thread
+//!   that had.
 //!
-//! **No publication is missed.** Let writers A and B own neighbouring frames, publish them, and then call `advance`.
-//! Without more, A's store could sit in its store buffer while A looks at B's word and finds zero, and B's the
-//! same: each leaves the other's frame to the other, and nobody moves `published` over the later one. A
-//! sequentially consistent fence between a writer's own store and its look at the other words (the first
-//! thing `advance` does) forbids that: fences are totally ordered, so the writer whose fence comes last
-//! sees every word whose writer's fence came before. Hence, when all writers of a prefix have returned from
-//! `advance`, `published` is at least its end.
+//! **No publication is missed.** Let writers A and B own neighbouring frames, publish them, and
+//! then call `advance`. Without more, A's store could sit in its store buffer while A looks at B's
+//! word and finds zero, and B's the same. Each would leave the other's frame to the other, and
+//! neither would move `published` over the later one. A sequentially consistent fence between a
+//! writer's own store and its look at the other words (the first thing `advance` does) forbids
+//! that. Fences are totally ordered, so the writer whose fence comes last sees every word whose
+//! writer's fence came before. Hence, when all writers of a prefix have returned from `advance`,
+//! `published` is at least its end.
 
 use crate::load::LoadError;
 use crate::memory::Memory;
@@ -49,8 +52,8 @@ const SPINS_MAX: u32 = 64;
 
 /// Memory of fixed capacity that writers fill frame by frame and readers read as it fills.
 ///
-/// It lives as long as its log segment is referred to; dropping it unmaps the memory, or gives it back to the
-/// [`Pool`] it came from.
+/// It lives as long as its log segment is referred to; dropping it unmaps the memory, or gives it
+/// back to the [`Pool`] it came from.
 /// 1. Bytes before [`published`](Self::published) never change; no others can be read.
 /// 2. Once a reservation has failed, none succeeds.
 pub struct Region {
@@ -63,7 +66,7 @@ pub struct Region {
     home: Option<Arc<Pool>>,
 }
 
-/// A reservation that found no room: the region is sealed, whoever sealed it.
+/// A reservation that found no room: the region is sealed, by this call or an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// Whether this very call sealed the region. Of all calls on a region exactly one is told so, unless
@@ -112,8 +115,8 @@ impl Region {
 
     /// A region whose first `used` bytes are what `fill` writes, published, and which is sealed behind them.
     ///
-    /// `fill` gets exactly `used` zeroed bytes. It must leave frames that tile them (after a prefix of
-    /// any form): nobody checks, and nobody here walks them again.
+    /// `fill` gets exactly `used` zeroed bytes. It must leave frames that tile them (after a prefix
+    /// of any form): this is not checked, and the region never walks them again.
     ///
     /// # Errors
     /// [`LoadError::Map`] as [`anonymous`](Self::anonymous), or if `used` is not a multiple of 8 within `bytes`;
@@ -132,7 +135,8 @@ impl Region {
         Ok(region)
     }
 
-    /// Publishes `prefix` as the first bytes of a region that nobody uses yet: a segment's header, which is no frame.
+    /// Publishes `prefix` as the first bytes of an unused region: a segment's header, which is no
+    /// frame.
     ///
     /// # Panics
     /// If something was reserved before, or `prefix` does not fit or is not a multiple of 8 long.
@@ -253,8 +257,9 @@ impl Region {
         let start = self.published.0.load(Ordering::Acquire);
         let mut end = start;
         while end < self.capacity() {
-            // SAFETY: invariant 4: `end` is where a published prefix ends, so here begins a reservation or bytes that
-            // nobody has reserved: by invariant 3 this word is not written but atomically.
+            // SAFETY: invariant 4: `end` is where a published prefix ends, so here begins a
+            // reservation or bytes that are not reserved: by invariant 3 this word is not written
+            // but atomically.
             #[expect(unsafe_code, reason = "the word in the arena")]
             let first_word = unsafe { self.memory.load_word(end) };
             let bytes = first_word as u32 as usize;
@@ -281,7 +286,8 @@ impl Region {
         if offset.checked_add(bytes)? > self.published() {
             return None;
         }
-        // SAFETY: invariant 4: nobody writes what is published, and the acquiring load above orders what was written.
+        // SAFETY: invariant 4: no thread writes what is published, and the acquiring load above
+        // orders what was written.
         #[expect(unsafe_code, reason = "the slice into the arena")]
         Some(unsafe { self.memory.slice(offset, bytes) })
     }

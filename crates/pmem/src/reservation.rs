@@ -7,7 +7,7 @@ const FIRST_WORD_BYTES: usize = 8;
 
 /// A range that belongs to its holder until it publishes.
 ///
-/// 1. It overlaps no other reservation, and nobody reads it before it is published.
+/// 1. It overlaps no other reservation, and no thread reads it before it is published.
 /// 2. Dropping it unpublished abandons the region: nothing after it can ever be published
 ///    ([`Region::is_abandoned`]). Forgetting it (`mem::forget`) has the same effect but goes unnoticed.
 #[derive(Debug)]

@@ -117,7 +117,7 @@ fn dropped_sessions(database: &mut Database) {
     assert!(arrived(&mut third, ticket).is_none(), "the lock is held");
     drop(locks);
     drop(third.wait_for(ticket).expect("wait_for"));
-    // Locks that arrived where nobody took them.
+    // Locks that arrived at a session which is dropped before it takes them.
     let mut first = database.session();
     let locks = at_once(&mut first, &keys);
     later(&mut third, &keys);

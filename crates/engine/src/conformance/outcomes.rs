@@ -28,7 +28,8 @@ pub(super) const CHECKS: &[Check] = &[
 
 const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
 
-/// Waits until every ticket of `tickets` has completed; panics on a stranger, a twin, or an end of waiting.
+/// Waits until every ticket of `tickets` has completed; panics on an unknown or repeated ticket, or
+/// an end of waiting.
 fn settle(session: &mut dyn Session, mut tickets: BTreeSet<Ticket>) -> BTreeMap<Ticket, Completion> {
     let mut settled = BTreeMap::new();
     loop {

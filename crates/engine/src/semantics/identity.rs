@@ -1,11 +1,12 @@
-//! What code is called where others must have the very same.
+//! Names of code of which a worker must have the very same.
 
 use std::fmt;
 
 /// A name and the hash of what the name does not say.
 ///
-/// Its text is what jobs name and workers say that they have: `NAME`, or `NAME#0123456789abcdef` where the hash is not 0. Texts are equal where both parts are and
-/// nowhere else: a name that itself ends as such a text does is always followed by its hash, and be it 0.
+/// Its text is what jobs name and what workers report as theirs: `NAME`, or `NAME#0123456789abcdef`
+/// where the hash is not 0. Texts are equal exactly where both parts are equal. A name that itself
+/// ends like such a text is therefore always followed by its hash, even by 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity<'n> {
     /// What keyspaces call it.
@@ -18,7 +19,7 @@ pub struct Identity<'n> {
 const DIGITS: usize = 16;
 
 impl<'n> Identity<'n> {
-    /// What `text` says: the identity of which it is the text, if it is that of any.
+    /// The identity that `text` stands for.
     pub fn read(text: &'n str) -> Self {
         let parts = text.rsplit_once('#').and_then(|(name, digits)| Some((name, hash_of(digits)?)));
         let (name, parameters_hash) = parts.unwrap_or((text, 0));
@@ -29,7 +30,7 @@ impl<'n> Identity<'n> {
 impl fmt::Display for Identity<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, parameters_hash } = self;
-        // Read back as it stands, such a name would be another one's with a hash.
+        // Read back without its hash, such a name would be taken for another name with a hash.
         let is_alone = *parameters_hash == 0 && Self::read(name).name == *name;
         match is_alone {
             true => f.write_str(name),

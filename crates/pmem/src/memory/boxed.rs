@@ -1,8 +1,8 @@
 //! Memory from a box: for Miri, which has no `mmap`, and for loom, which must see every access.
 //!
-//! Under loom a shadow stands beside the bytes: an atomic for each word that could be a frame's first, and a
-//! cell for each word of the body, touched whenever a slice over it is lent, so that loom reports a read and a
-//! write that are not ordered.
+//! Under loom a shadow stands beside the bytes: an atomic for each word that could be a frame's
+//! first, and a cell for each word of the body. A cell is touched whenever a slice over it is lent,
+//! so that loom reports a read and a write that are not ordered.
 
 use std::cell::UnsafeCell;
 use std::io;

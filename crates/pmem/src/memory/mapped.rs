@@ -33,7 +33,8 @@ impl Memory {
         let slack = if capacity < HUGE_PAGE_BYTES { 0 } else { HUGE_PAGE_BYTES };
         let mapping_bytes = capacity.checked_add(slack).filter(|&bytes| bytes <= isize::MAX as usize);
         let mapping_bytes = mapping_bytes.ok_or(io::ErrorKind::InvalidInput)?;
-        // Without NORESERVE: whoever overcommits should hear of it here and not by a signal later.
+        // Without NORESERVE: where memory is overcommitted the caller gets an error here, not a
+        // signal later.
         // SAFETY: a fresh private mapping at an address of the kernel's choosing touches no existing memory.
         #[expect(unsafe_code, reason = "the system call")]
         let mapping = unsafe {
@@ -130,7 +131,8 @@ impl Memory {
     /// `bytes` bytes at `offset`.
     ///
     /// # Safety
-    /// Nobody writes them while the slice lives, and what was written before happens before this call.
+    /// No thread writes them while the slice lives, and what was written before happens before this
+    /// call.
     #[inline]
     #[expect(unsafe_code, reason = "the caller upholds invariant 4")]
     pub(crate) unsafe fn slice(&self, offset: usize, bytes: usize) -> &[u8] {
@@ -142,7 +144,8 @@ impl Memory {
     /// `bytes` bytes at `offset`, to write.
     ///
     /// # Safety
-    /// Nobody else reads or writes them while the slice lives, and the lifetime ends before the memory does.
+    /// No other code reads or writes them while the slice lives, and the lifetime ends before the
+    /// memory does.
     #[inline]
     #[expect(unsafe_code, clippy::mut_from_ref, reason = "the caller upholds invariants 2 and 3")]
     pub(crate) unsafe fn slice_mut(&self, offset: usize, bytes: usize) -> &mut [u8] {
@@ -162,7 +165,8 @@ impl Memory {
         let start = offset.next_multiple_of(page_bytes);
         let Some(bytes) = self.capacity.checked_sub(start).filter(|&bytes| bytes > 0) else { return };
         let address = self.address(start, bytes);
-        // SAFETY: whole pages of our own mapping (its end is page-rounded), which nobody uses (our contract).
+        // SAFETY: whole pages of our own mapping (its end is page-rounded), which are in no use
+        // (our contract).
         let given = unsafe { rustix::mm::madvise(address.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         // The pages stay ours if the kernel refuses: more memory used, nothing wrong.
         debug_assert!(given.is_ok(), "madvise(DONTNEED): {given:?}");
