@@ -37,7 +37,7 @@ pub(super) struct Written {
     pub(super) outlived: ReferenceSet,
 }
 
-/// A drain in progress. Its parts, neighbouring key ranges, are taken one by one by whoever has time.
+/// A drain in progress. Its parts, neighbouring key ranges, are taken one by one by idle threads.
 #[derive(Debug)]
 pub(crate) struct Drain {
     /// Newest first.
@@ -96,7 +96,8 @@ impl Drain {
     /// Blocks until every part has ended; the tables in order of keys.
     ///
     /// # Errors
-    /// What the first part to fail said; the tables of the others are given to `remove` then.
+    /// The error of the first part that failed; the tables of the other parts are given to `remove`
+    /// then.
     fn wait(&self, remove: impl Fn(String)) -> Result<Written> {
         let results = self.lock();
         let mut results = self
@@ -131,14 +132,15 @@ impl Drain {
     }
 }
 
-/// Tells the drain how a part ended, also when that was by a panic.
+/// Reports to the drain how a part ended, also after a panic.
 struct Report<'d> {
     drain: &'d Drain,
     part: usize,
     result: Option<Result<Written>>,
 }
 
-/// A source that notes the values beside the tree which its records in a range refer to, and those that they leave without readers.
+/// A source that notes the values beside the tree which its records in a range refer to, and
+/// references that its records leave without readers.
 struct Noting<'r, C> {
     source: C,
     range: &'r KeyRange,
@@ -219,7 +221,8 @@ impl Database {
         let met = meet(&asked, &version.segments, &[], &state.levels);
         let mut stems = self.stems.hold();
         let drain = Arc::new(self.plan_drain(state, runs, &version.segments, stems.draw()));
-        // It reads no value beside the tree, and whoever holds a version holds the files of those that are collected meanwhile.
+        // A drain reads no value beside the tree. A held version would hold the files of segments
+        // that are collected meanwhile.
         drop(version);
         self.share_parts(&drain);
         let Written { tables: outputs, references, outlived } =

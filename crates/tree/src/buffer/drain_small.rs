@@ -1,13 +1,14 @@
-//! The runs of many keyspaces that hold little, written out together: one file, one sync, one edit.
+//! Drains of many keyspaces that hold little: their runs are written out together, with one file,
+//! one sync, one edit.
 //!
 //! ```text
 //!   runs of a ─► table ─┐
 //!   runs of b ─► table ─┼─► parts of one file ─► sync ─► one edit ─► one version
 //!   runs of c ─► table ─┘
 //! ```
-//! What refers to values beside the tree, or leaves references of older tables without readers, is
-//! committed alone: those edits seal segments. If one keyspace cannot be written none is, and that
-//! one is drained alone from then on.
+//! A drain that refers to values beside the tree, or leaves references of older tables without
+//! readers, is committed alone: those edits seal segments. If one keyspace cannot be written none
+//! is, and that keyspace is drained alone from then on.
 
 use std::sync::atomic::Ordering;
 
@@ -36,8 +37,8 @@ impl Database {
     /// first) out to one file, each keyspace's as one sorted run.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: nothing changed, or the edits of some, and outputs of others
-    /// are removed.
+    /// `Retry` when the disk is full: nothing changed, or the edits of some keyspaces are committed
+    /// and the outputs of the others removed.
     pub(crate) fn drain_small(&self, drains: &[(u32, Vec<Position>)]) -> Result<()> {
         let version = self.version.load_full();
         let needed_from = version.log_needed_from();
@@ -58,7 +59,7 @@ impl Database {
         drop(version);
         file.sync().map_err(from_storage)?;
         let bytes = file.len();
-        // Those that say something of values seal segments, and are committed one by one.
+        // Edits that concern values seal segments, and are committed one by one.
         let is_plain = |edit: &Edit| edit.going.is_empty() && edit.outlived.is_empty();
         let (plain, others): (Vec<Edit>, Vec<Edit>) = edits.into_iter().partition(is_plain);
         let mut is_named = !plain.is_empty();

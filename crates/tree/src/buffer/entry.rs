@@ -1,4 +1,5 @@
-//! What memtables and runs hold of a record: where it stands in the order of keys and where it lies in the log.
+//! A record as memtables and runs hold it: its place in the order of keys and its position in the
+//! log.
 
 use firn_format::Position;
 use firn_format::key::{Sequence, Trailer, key_prefix};

@@ -24,7 +24,8 @@ impl Database {
     /// visible together: what has to do with every keyspace is done once.
     ///
     /// # Errors
-    /// What the first one says. From another one on that fails the rest is left to be chosen again.
+    /// What the first keyspace fails with. After a failure of a later one, the rest is left to be
+    /// chosen again.
     pub(crate) fn freeze(&self, keyspaces: &[u32]) -> Result<()> {
         let version = self.version.load_full();
         let mut made = Vec::new();
@@ -140,10 +141,12 @@ impl Database {
     }
 }
 
-/// Takes segments out of `version` that neither a keyspace nor a replay needs and no writer still copies into.
+/// Takes segments out of `version` that neither a keyspace nor a replay needs and that no writer
+/// still copies into.
 ///
-/// A replay begins where the manifest says that the last keyspace was drained, and fails without the segment that
-/// lies there: what no record needs, as between the births of keyspaces, stays until a drain has told the manifest.
+/// A replay begins where the manifest says that the last keyspace was drained, and fails without
+/// the segment that lies there. So a segment without needed records, as between the births of
+/// keyspaces, stays until a drain is in the manifest.
 pub(crate) fn retire_below(version: &mut Version, watermark: Position) {
     let replayed = version.live().map(|keyspace| keyspace.drained_through).min().unwrap_or_default();
     let needed = version.log_needed_from().min(watermark).min(replayed);

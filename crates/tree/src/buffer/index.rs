@@ -1,8 +1,9 @@
 //! Static 16-ary search tree over the prefixes of sorted entries.
 //!
-//! The lowest layer holds the first prefix of every group of [`GROUP`] entries, every higher layer the first prefix
-//! of every node of 16 below it. A node is two cache lines; its place follows from its number, so there are no
-//! pointers, and a search counts smaller prefixes in one node a layer without a branch that depends on them.
+//! The lowest layer holds the first prefix of every group of [`GROUP`] entries, every higher layer
+//! the first prefix of every node of 16 below it. A node is two cache lines; its place follows from
+//! its number, so there are no pointers. A search counts smaller prefixes in one node a layer,
+//! without a branch that depends on them.
 //!
 //! Source: the S+ tree of Slotin, "Static B-Trees" (Algorithms for Modern Hardware).
 
@@ -60,7 +61,7 @@ impl PrefixIndex {
         start + smaller
     }
 
-    /// The entries that decide where those of `prefix` begin; they may reach past the end.
+    /// The entries that decide where the entries with `prefix` begin; they may reach past the end.
     #[inline]
     pub(crate) fn group(&self, prefix: u64) -> Range<usize> {
         let wanted = flip(prefix);

@@ -1,9 +1,11 @@
-//! What records of the buffer hide in tables, found out by asking for a sample of them.
+//! Estimates, from a sample, of what records of the buffer hide in tables.
 //!
-//! A record that is newer than another of its key hides that one: its bytes are neither live nor to be had until a compaction meets
-//! both. That says little of the record's own bytes: a tombstone of 40 may hide a value of a megabyte. So a sample of what is frozen or
-//! drained, and of the memtable now and then, is looked up in the tables below, where that is in memory. Each record found
-//! stands for as many as are not looked at. What drains found is kept with their tables, in the manifest too.
+//! A record that is newer than another of its key hides that one. The hidden bytes are neither live
+//! nor to be had until a compaction meets both. That says little of the record's own bytes: a
+//! tombstone of 40 may hide a value of a megabyte. So a sample of what is frozen or drained, and of
+//! the memtable now and then, is looked up in the tables below, where that is in memory. Each
+//! record found stands for as many as are not looked at. What drains found is kept with their
+//! tables, in the manifest too.
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use crate::Records;
 use crate::log::SegmentMap;
 use crate::version::{Levels, Table};
 
-/// Entries of a run for each one that is looked at where a sample tells enough.
+/// Entries of a run for each entry that is looked at, where a sample of this size is enough.
 pub(crate) const SAMPLE_EVERY: usize = 61;
 
 /// Of fewer entries more are looked at: up to so many.
@@ -24,7 +26,7 @@ const SAMPLE_MIN: usize = 64;
 /// Bytes of an entry in a table that are neither key nor value, about.
 const AROUND_BYTES: u64 = 12;
 
-/// What was found of some records.
+/// What the tables hold of a sample of records.
 #[derive(Debug, Default)]
 pub(crate) struct Met {
     asked: u64,
@@ -34,7 +36,7 @@ pub(crate) struct Met {
     hidden: Vec<(Vec<u8>, u64)>,
 }
 
-/// Of `len` entries, for how many one is looked at.
+/// Of so many of `len` entries, one is looked at.
 pub(crate) fn sample_step(len: usize) -> usize {
     (len / SAMPLE_MIN).clamp(1, SAMPLE_EVERY)
 }
@@ -52,8 +54,8 @@ pub(crate) fn meet(runs: &[&Run], records: &SegmentMap, older: &[Arc<Run>], leve
 }
 
 impl Met {
-    /// Takes the record at `position`, whose key has the filter hash `hash` and which is the newest one of its key here or not: it stands for `step`
-    /// records.
+    /// Looks up the record at `position`, whose key has the filter hash `hash`. `is_newest`: no
+    /// newer record of its key is here. It stands for `step` records.
     pub(crate) fn ask(
         &mut self,
         (position, hash, is_newest): (Position, u32, bool),
@@ -65,7 +67,7 @@ impl Met {
         let Some(record) = records.record(position) else { return };
         self.asked += 1;
         if older.iter().any(|run| run.may_contain(hash)) {
-            // That one hides what tables hold.
+            // The record of the older run hides what tables hold.
             self.held += 1;
             return;
         }

@@ -26,9 +26,10 @@ pub(crate) fn pick_merge(
 
 /// A keyspace and its oldest runs, newest first, to be drained together.
 ///
-/// Under `pressure` the keyspace with the oldest run drains most of what the buffer may hold, so that each
-/// drain makes one long sorted run instead of many short ones. Without pressure only runs below `through` their keyspace drain.
-/// A keyspace whose oldest run is busy waits; another one drains meanwhile.
+/// Under `pressure` the keyspace with the oldest run drains most of what the buffer may hold, so
+/// that each drain makes one long sorted run instead of many short ones. Without pressure only runs
+/// drain that begin below what `through` says of their keyspace. A keyspace whose oldest run is
+/// busy waits; another one drains meanwhile.
 pub(crate) fn pick_drain<'v>(
     keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
     busy: &BTreeSet<(u32, Position)>,
@@ -71,17 +72,17 @@ fn is_wanted(
     })
 }
 
-/// Fewer keyspaces than that write files of their own, whose blocks later files take: where it is
-/// few, a sync and an edit each cost little.
+/// With fewer keyspaces, each writes a file of its own, whose blocks later files take: a sync and
+/// an edit for each cost little then.
 const SMALL_COUNT_MIN: usize = 4;
 
-/// Keyspaces that hold little in runs, from the one with the oldest run on, with those runs, newest
-/// first: what they hold becomes tables of one file.
+/// Keyspaces that hold little in runs, from the keyspace with the oldest run on, with those runs,
+/// newest first: what they hold becomes tables of one file.
 ///
 /// None if the keyspace with the oldest run holds more than [`SMALL_BYTES_MAX`]: it drains alone.
 /// All that begin before the oldest runs end are taken, since the log is freed by all of them or
-/// none; then so many that they hold what a drain takes. At most [`SMALL_COUNT_MAX`], so that
-/// others work on the rest meanwhile; none where it would be fewer than [`SMALL_COUNT_MIN`].
+/// none. Then others are added until they hold what a drain takes. At most [`SMALL_COUNT_MAX`], so
+/// that others work on the rest meanwhile; none where it would be fewer than [`SMALL_COUNT_MIN`].
 pub(crate) fn pick_small<'v>(
     keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
     busy: &BTreeSet<(u32, Position)>,

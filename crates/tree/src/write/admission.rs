@@ -1,9 +1,10 @@
 //! Slowing writers before memory runs out, and stopping them when it has.
 //!
-//! The buffer may hold `buffer_bytes` for nothing. Above that writers share the room that is left until
-//! `buffer_bytes_max` over the time until the next drain is expected to free some ([`Flow`]). Where it is late, what
-//! is left is shared over a quarter of a drain's time again and again, so that the room is never used up while
-//! drains go on. At the maximum no new segment begins until a drain frees one. The log has limits of its own
+//! The buffer may hold `buffer_bytes` without a delay. Above that writers share the room that is
+//! left until `buffer_bytes_max` over the time until the next drain is expected to free some
+//! ([`Flow`]). Where that drain is late, what is left is shared over a quarter of a drain's time
+//! again and again. So the room is never used up while drains go on. At the maximum no new segment
+//! begins until a drain frees one. The log has limits of its own
 //! ([`log_length`](super::log_length)), and the smaller room counts. Reads are never slowed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,11 +29,11 @@ pub(crate) struct Admission {
     flow: Mutex<Flow>,
     slowdown_us: AtomicU64,
     stop_us: AtomicU64,
-    /// Bytes of the segment that a stopped writer waits for; 0 = nobody waits.
+    /// Bytes of the segment that a stopped writer waits for; 0 = no writer waits.
     wanted: AtomicU64,
     waiting: Mutex<Waiting>,
     freed: Condvar,
-    /// A session waits, or none will any more.
+    /// A session waits, or the database closes and none waits any more.
     awaited: Condvar,
 }
 
@@ -50,8 +51,8 @@ const PACE_MIN: u64 = 1 << 20;
 const DRAIN_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How long a pace holds at most.
 const PACE_NS: u64 = 1_000_000;
-/// Writes like the one in hand that may be owed before a sleep: few sleeps of some milliseconds keep more writes
-/// fast than many short ones.
+/// Writes like the one in hand that may be owed before a sleep: few sleeps of some milliseconds
+/// keep more writes fast than many short ones.
 const DUE_WRITES: u64 = 512;
 /// Debts shorter than this are not worth a sleep.
 const DUE_SLACK_NS: u64 = 200_000;
@@ -59,11 +60,12 @@ const DUE_SLACK_NS: u64 = 200_000;
 const DUE_NS_MAX: u64 = 10_000_000;
 /// How long sessions that wait go without a nudge.
 const NUDGE: Duration = Duration::from_millis(2);
-/// The longest that any write is made to wait; by then the pace is another, and where no room is left the writer stops until there is.
+/// The longest that any write is made to wait. By then the pace is another, and where no room is
+/// left the writer stops until there is.
 const DEBT_NS_MAX: u64 = 25_000_000;
 
-/// What drains give back, measured while writers wait for it: from one drain's end to the next, so that whatever
-/// keeps drains from beginning counts too.
+/// What drains give back, measured while writers wait for it: from one drain's end to the next, so
+/// that whatever keeps drains from beginning counts too.
 #[derive(Debug, Default)]
 struct Flow {
     /// Log bytes freed, in this time, by so many drains; all fade with each drain.
@@ -78,7 +80,7 @@ impl Flow {
     /// How much earlier drains count beside a new one.
     const FADE: f64 = 0.75;
 
-    /// The buffer holds more than it may for nothing, or does not.
+    /// The buffer holds more than `buffer_bytes`, or does not.
     fn press(&mut self, pressed: bool, now: Duration) {
         self.since = if pressed { self.since.or(Some(now)) } else { None };
     }
@@ -131,7 +133,8 @@ impl Admission {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner).freed(bytes, now);
     }
 
-    /// Sets the pace where the buffer holds too much if `pressed`, and has `room` until it is full.
+    /// Sets the pace where the buffer holds more than `buffer_bytes` if `pressed`, and has `room`
+    /// until it is full.
     fn set_pace(&self, pressed: bool, room: u64, drain_bytes: u64, now: Duration) {
         let pace = {
             let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,11 +142,12 @@ impl Admission {
             flow.pace(room, drain_bytes, now)
         };
         self.look_ns.store(now.as_nanos() as u64 + PACE_NS, Ordering::Relaxed);
-        // While there is pressure the pace is looked at again and again, so that 0 must not end that.
+        // While there is pressure the pace is worked out again and again; a pace of 0 must not end
+        // that.
         self.pace.store(if pressed && pace == 0 { u64::MAX } else { pace }, Ordering::Relaxed);
     }
 
-    /// Whether the pace is to be worked out again; `true` for one of those who ask.
+    /// Whether the pace is to be worked out again; `true` for one caller each time.
     fn is_pace_old(&self, now: Duration) -> bool {
         let (now, look) = (now.as_nanos() as u64, self.look_ns.load(Ordering::Relaxed));
         let relaxed = Ordering::Relaxed;
@@ -164,7 +168,7 @@ impl Admission {
         Duration::from_nanos(delay)
     }
 
-    /// Room may have been made: whoever was stopped looks again.
+    /// Room may have been made: stopped writers and waiting sessions look again.
     pub(crate) fn release(&self) {
         let sessions = {
             let mut waiting = self.lock();
@@ -184,7 +188,7 @@ impl Admission {
     pub(crate) fn wait_in(&self, session: &CompletionSender) {
         let mut waiting = self.lock();
         if waiting.is_over {
-            // Nobody else would.
+            // The thread that nudges has ended.
             drop(waiting);
             return session.nudge();
         }
@@ -194,8 +198,9 @@ impl Admission {
         }
     }
 
-    /// A thread's life until [`end`](Self::end): nudges sessions that wait, so that one whose owner sleeps learns when
-    /// its pace has let a write go. Background threads are no help where all of them are busy.
+    /// A thread's life until [`end`](Self::end): nudges sessions that wait. So a session whose
+    /// owner sleeps learns when its pace has let a write go. Background threads are no help where
+    /// all of them are busy.
     pub(crate) fn nudge(&self) {
         let mut waiting = self.lock();
         loop {
@@ -246,7 +251,8 @@ impl Database {
             .sum()
     }
 
-    /// Whether runs must drain: the buffer is over its soft limit, the log is long, or a writer is stopped for want of room.
+    /// Whether runs must drain: the buffer is over its soft limit, the log is long, or a writer is
+    /// stopped for want of room.
     pub(crate) fn is_under_pressure(&self) -> bool {
         let held = self.buffer_bytes();
         let wanted = self.admission.wanted.load(Ordering::Relaxed);
@@ -256,7 +262,8 @@ impl Database {
             || self.is_log_long(&self.version.load())
     }
 
-    /// A writer waits for room for a segment of `bytes`; 0 = one has begun, and whoever still waits says so again.
+    /// A writer waits for room for a segment of `bytes`. 0 = a segment has begun; a writer that
+    /// still waits sets this again.
     pub(crate) fn want_room(&self, bytes: u64) {
         self.admission.wanted.store(bytes, Ordering::Relaxed);
     }
@@ -271,7 +278,8 @@ impl Database {
         self.buffer_bytes() + bytes <= self.settings.buffer_bytes_max && bytes <= self.log_room(&version)
     }
 
-    /// Whether a writer was stopped for want of an ordinary segment, and there is none yet: whoever tries finds the same.
+    /// Whether a writer was stopped for want of an ordinary segment, and there is none yet: a
+    /// further try would stop too.
     pub(crate) fn is_stopped(&self) -> bool {
         let bytes = self.settings.segment_bytes;
         self.admission.wanted.load(Ordering::Relaxed) == bytes
@@ -283,7 +291,7 @@ impl Database {
     pub(crate) fn pace_by_debt(&self) {
         let held = self.buffer_bytes();
         let settings = &self.settings;
-        // Between limits that are one segment apart there is nothing to share out.
+        // Between limits that are one segment apart there is no room to share out.
         let span = settings.buffer_bytes_max.saturating_sub(settings.buffer_bytes);
         let is_full = held > settings.buffer_bytes && span > settings.segment_bytes;
         let version = self.version.load();
@@ -322,7 +330,7 @@ impl Database {
 
     /// Blocks until a stopped writer should try again, and counts the time.
     ///
-    /// With nobody to do background work it does a unit of it itself.
+    /// Without background threads it does a unit of their work itself.
     pub(crate) fn wait_for_room(&self) -> Result<()> {
         let begun = self.clock.now();
         self.retry_drains();
@@ -331,7 +339,8 @@ impl Database {
         } else {
             let waiting = self.admission.lock();
             let round = waiting.round;
-            // Whatever frees room bumps the round; the limit only guards against a background thread's death.
+            // Each release of room bumps the round; the limit only guards against a background
+            // thread's death.
             let limit = Duration::from_millis(50);
             let _waited =
                 self.admission.freed.wait_timeout_while(waiting, limit, |waiting| waiting.round == round);
@@ -344,7 +353,8 @@ impl Database {
         self.refused_room()
     }
 
-    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains), or all that could make room fails each time.
+    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains), or
+    /// all that could make room fails each time.
     pub(crate) fn refused_room(&self) -> Result<()> {
         match self.schedule.refused() {
             Some(refused) => Err(refused),

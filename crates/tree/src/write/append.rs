@@ -13,7 +13,7 @@ use crate::log::{Segment, capacity_for};
 use crate::values::Places;
 use crate::write::roll::{Freeze, Rolled};
 
-/// A record to be: an operation, its value perhaps replaced by a reference to where it lies.
+/// A record to be: an operation, its value perhaps replaced by a reference to where the value lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'o> {
     pub(crate) keyspace: KeyspaceId,
@@ -120,7 +120,7 @@ impl Database {
     ///
     /// Copies every byte once, into the arena; holds no lock across the copy. May create a segment's file.
     pub(crate) fn try_append<'o>(&self, ops: impl Iterator<Item = Op<'o>> + Clone) -> Result<Appended> {
-        // Values would be written again with each try, and what was written before be dead.
+        // Each try would write the values again, and those of the try before would be dead.
         if self.values.are_wanted() && self.is_stopped() {
             return Ok(Appended::Stopped);
         }
@@ -157,8 +157,8 @@ impl Database {
         self.with_reservation_for(|| false, bytes, write)
     }
 
-    /// As [`with_reservation`](Self::with_reservation), for a frame that `removes` more than it brings, or not: where the disk is full only those
-    /// that do are written.
+    /// As [`with_reservation`](Self::with_reservation), for a frame that `removes` more than it
+    /// brings, or not: where the disk is full only frames that do are written.
     fn with_reservation_for<T>(
         &self,
         removes: impl Fn() -> bool,
@@ -185,7 +185,8 @@ impl Database {
                 Err(error) if error.kind() == ErrorKind::Retry && removes() => {
                     self.roll(base, Freeze::Removal(bytes))?
                 }
-                // Others wait until the buffer is written out, so that it leaves room for that.
+                // Frames that remove nothing wait until the buffer is written out, and leave the
+                // room for that.
                 Ok(Rolled::Stopped) if self.has_memory_for(self.settings.segment_bytes) && removes() => {
                     self.roll(base, Freeze::Removal(bytes))?
                 }
@@ -222,7 +223,7 @@ impl Database {
             let reserved = if has_disk { capacity } else { 0 };
             break (self.begin_segment(&mut next, (capacity, reserved), freeze)?, next);
         };
-        // Reserved before anybody else can see the segment, and sealed so that nobody adds to it.
+        // Reserved before any other thread can see the segment, and sealed so that none adds to it.
         let reservation = segment
             .region()
             .reserve(bytes)
@@ -342,8 +343,8 @@ impl Database {
     }
 }
 
-/// Whether a frame of `items` removes more than it brings: it has removals, and little beside them, as what is said of a collection that
-/// lost an element.
+/// Whether a frame of `items` removes more than it brings: it has removals, and little beside them,
+/// such as the head record of a collection that lost an element.
 fn removes<'o>(items: impl Iterator<Item = Item<'o>>) -> bool {
     let (mut removals, mut brought) = (0, 0);
     for item in items {

@@ -1,4 +1,4 @@
-//! Writers that go at a pace, one behind the other.
+//! Writers that keep to a pace, one behind the other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,8 @@ pub(crate) struct Due {
 impl Due {
     /// Charges a write that takes `cost_ns`; nanoseconds from `now` until it is due.
     ///
-    /// At most `most_ns`: one large write must not make everybody wait for longer than the pace it was charged at lasts.
+    /// At most `most_ns`: one large write must not make all writers wait for longer than the pace
+    /// that it was charged at lasts.
     pub(crate) fn charge(&self, cost_ns: u64, now: Duration, most_ns: u64) -> u64 {
         let now = now.as_nanos() as u64;
         self.ns.fetch_max(now, Ordering::Relaxed);

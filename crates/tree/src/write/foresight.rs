@@ -1,11 +1,11 @@
-//! When writers will stop if nothing is compacted: what executors elsewhere are told.
+//! When writers will stop if nothing is compacted; executors elsewhere are given this forecast.
 //!
 //! ```text
 //!   bytes of the log, held-up time ─► Window: bytes a second of late ─┐
 //!   level 0 of each keyspace, room in the buffer ─────────────────────┴─► Pressure of each keyspace ─► the soonest stall ─► Executor::urge
 //! ```
-//! Level 0 counts as full where drains begin to wait for its compactions ([`FAR_BEHIND`]). The buffer's room is added: it fills once
-//! drains wait.
+//! Level 0 counts as full where drains begin to wait for its compactions ([`FAR_BEHIND`]). The
+//! buffer's room is added: it fills once drains wait.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -26,11 +26,12 @@ pub(crate) struct Foresight {
     window: Mutex<Window>,
 }
 
-/// What is counted over: long enough that a pause between two bursts is no rest, and short enough that a rest shows soon.
+/// The time counted over: long enough that a pause between two bursts is no rest, and short enough
+/// that a rest shows soon.
 const SPAN: Duration = Duration::from_secs(10);
-/// How often somebody looks.
+/// Time between two samples.
 const LOOK: Duration = Duration::from_millis(250);
-/// Writers that are held up for this part of the time stand still, or as good as.
+/// Writers that are held up for this part of the time count as stopped.
 const HELD_UP_MAX: f64 = 0.5;
 
 /// Samples of two numbers that only grow, [`LOOK`] apart, over [`SPAN`].
@@ -64,7 +65,7 @@ impl Window {
 
     fn add(&mut self, sample: Sample) {
         self.samples.push_back(sample);
-        // One that is as old stays, so that the span is covered.
+        // The newest sample older than the span stays, so that the span is covered.
         let is_old = |sample: &Sample, now: Duration| now.saturating_sub(sample.at) >= SPAN;
         while self.samples.get(1).is_some_and(|second| is_old(second, sample.at)) {
             self.samples.pop_front();
@@ -98,8 +99,9 @@ struct Filling {
     records: u64,
 }
 
-/// When the first of `keyspaces` stops writers, where each may have `depth_max` runs and the buffer takes `room` bytes more; `None` = nobody
-/// writes. What is written is taken to be shared out as the buffer's records are.
+/// When the first of `keyspaces` stops writers, where each may have `depth_max` runs and the buffer
+/// takes `room` bytes more; `None` = nothing is written. Writes are assumed to be shared out as the
+/// buffer's records are.
 fn stalls_in(keyspaces: &[Filling], depth_max: u32, room: u64, pace: Pace) -> Option<Duration> {
     if pace.held_up >= HELD_UP_MAX {
         return Some(Duration::ZERO);
@@ -111,7 +113,7 @@ fn stalls_in(keyspaces: &[Filling], depth_max: u32, room: u64, pace: Pace) -> Op
             level0_runs: keyspace.depth,
             level0_runs_max: depth_max,
             run_bytes: keyspace.run_bytes,
-            // All of it is there for whoever comes, and fills by what all bring.
+            // All of the room is for the writers of any keyspace, and fills by what all bring.
             buffer_headroom_bytes: (room as f64 * share) as u64,
             fill_bytes_per_second: pace.bytes_per_second * share,
             is_stalled: false,
@@ -121,7 +123,8 @@ fn stalls_in(keyspaces: &[Filling], depth_max: u32, room: u64, pace: Pace) -> Op
 }
 
 impl Database {
-    /// Tells the executor when writers will stop, four times a second at most. Where jobs run here that is worth nothing, and costs nothing.
+    /// Gives the executor the time until writers stop, four times a second at most. Where all jobs
+    /// run here it does nothing.
     pub(crate) fn tell_urgency(&self) {
         if self.jobs.fallbacks.is_none() || self.read_only {
             return;

@@ -6,8 +6,8 @@
 //!                    part are frozen, the oldest runs drain,    begins
 //!                    writers get a pace
 //! ```
-//! Bytes are what segments take on disk, room set aside for frames included. A short segment counts for more than that: it
-//! is a file and a descriptor, of which there are to be no more than of long ones many times over.
+//! Bytes are what segments take on disk, room set aside for frames included. A short segment counts
+//! for more than that: it is a file and a descriptor, and their number must stay bounded too.
 
 use firn_format::Position;
 
@@ -39,8 +39,9 @@ impl Database {
         self.log_length(version) > self.log_length_soft()
     }
 
-    /// Where the newer part of the log begins, once a segment of `capacity` is added, if it is long then: memtables that
-    /// began before hold more of it than they may, however few their records are. The log's beginning if it is not long.
+    /// Where the newer part of the log begins, once a segment of `capacity` is added, if the log is
+    /// long then. Memtables that began before hold more of it than they may, however few their
+    /// records are. The log's beginning if it is not long.
     pub(crate) fn log_may_be_held_from(&self, version: &Version, capacity: u64) -> Position {
         if self.log_length(version) + capacity <= self.log_length_soft() {
             return Position::default();

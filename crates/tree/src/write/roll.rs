@@ -1,4 +1,4 @@
-//! The next segment: freezing is a decision about indexes, no record moves.
+//! The next segment. Freezing decides about indexes; no record moves.
 
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
@@ -23,13 +23,13 @@ pub(crate) enum Rolled {
 /// Which memtables a roll freezes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freeze {
-    /// Those that reached `memtable_bytes`, and the oldest where the log is long.
+    /// Memtables that reached `memtable_bytes`, and the oldest where the log is long.
     Full,
-    /// All that hold records.
+    /// All memtables that hold records.
     All,
-    /// As `Full`, and that of this keyspace; the roll happens however full the buffer is.
+    /// As `Full`, and the memtable of this keyspace; the roll happens however full the buffer is.
     Keyspace(u32),
-    /// As `All`, and the next segment is as small as can be: nobody is expected to write soon.
+    /// As `All`, and the next segment is as small as can be: no write is expected soon.
     AtRest,
     /// As `Full`; the roll happens however full the disk is, to a segment that takes a removal's
     /// frame of so many bytes.
@@ -39,8 +39,8 @@ pub(crate) enum Freeze {
 impl Database {
     /// Replaces the active segment, which begins at `base`, by the next one.
     ///
-    /// Returns at once with `Next` if somebody else did. Creates a file; the first writer to overflow a segment
-    /// does it for all.
+    /// Returns at once with `Next` if another thread did. Creates a file; the first writer to
+    /// overflow a segment does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
         let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
         let is_for_writes = freeze == Freeze::Full;
@@ -70,13 +70,13 @@ impl Database {
         Ok(Rolled::Next)
     }
 
-    /// What a roll to a segment of `capacity` bytes freezes, for which the disk has room or not,
-    /// with as much as `bytes` in memory; `None` if it must wait for a drain.
+    /// What a roll freezes whose segment takes `bytes` of memory, and `capacity` bytes of the disk
+    /// if that has room; `None` if it must wait for a drain.
     ///
-    /// Where the buffer is full of memtables alone, waiting would be for ever: a drain takes only what is frozen. So
-    /// then the roll happens, one segment over the limit, and freezes all of them. Where many small
-    /// memtables fill what the buffer may hold for nothing, all are frozen before that: drains and
-    /// writers work at the same time then.
+    /// Where the buffer is full of memtables alone, waiting would be for ever: a drain takes only
+    /// what is frozen. So the roll happens then, one segment over the limit, and freezes all of
+    /// them. Where many small memtables fill `buffer_bytes`, all are frozen before that: drains and
+    /// writers then work at the same time.
     pub(super) fn may_begin(
         &self,
         bytes: u64,
@@ -110,7 +110,8 @@ impl Database {
         self.roll(base, Freeze::All).map(|_| ())
     }
 
-    /// As [`freeze_all`](Self::freeze_all), and answers a position below which no memtable holds a record or ever will.
+    /// As [`freeze_all`](Self::freeze_all), and answers a position below which no memtable holds a
+    /// record or ever will.
     ///
     /// Waits for writers that still copy into segments below it.
     pub(crate) fn freeze_through(&self) -> Result<Position> {
@@ -129,8 +130,8 @@ impl Database {
             if !is_late {
                 return Ok(through);
             }
-            // Written to after it was found empty, by somebody who still copied then or only since; or somebody else
-            // rolled first, and froze less.
+            // A memtable was written to after it was found empty, by a writer that still copied
+            // then or that began since. Or another thread rolled first, and froze less.
             let base = self.log.active().base();
             self.roll(base, Freeze::All)?;
         }
@@ -189,9 +190,11 @@ impl Database {
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));
         self.version.store(Arc::new(version));
-        // Who learns a gap finds the new memtables, or those who write to them find the gap (see `memtable/gaps.rs`).
+        // A scan that learns a gap finds the new memtables, or their writers find the gap (see
+        // `memtable/gaps.rs`).
         fence(Ordering::SeqCst);
-        // What the buffer grows by from here on, it takes from them: they stay within its bound together.
+        // What the buffer grows by from here on is taken from spare arenas: both stay within its
+        // bound together.
         self.log.spares.trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)
     }

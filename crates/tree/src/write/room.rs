@@ -144,7 +144,7 @@ impl Database {
         self.room.wanted_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a writer that waits for room on the disk does so rightly.
+    /// Whether a writer waits for room on the disk, and there still is none.
     pub(super) fn is_disk_wanted(&self) -> bool {
         let wanted = self.room.wanted_bytes.load(Ordering::Relaxed);
         wanted > 0 && !self.has_disk_for(wanted)

@@ -9,8 +9,8 @@
 //! That alone would starve one of many updaters of one key, and each that starts over holds the log
 //! for nothing. So updates of a key stand in line: an update holds the key's lock from its first
 //! read until its frame is published. The locks order updates, they guard nothing: after
-//! [`PATIENCE`] an update goes on without one. So a function that breaks its contract and waits for
-//! another update of its key is slow, and no deadlock.
+//! [`PATIENCE`] an update goes on without its lock. So a function that breaks its contract and
+//! waits for another update of its key is slow, and no deadlock.
 //!
 //! Between reservation and publication no code of the user runs, and nothing is read but the newest
 //! version's sequence.
@@ -63,7 +63,7 @@ pub(crate) fn lock_hash(keyspace: KeyspaceId, key: &[u8]) -> u64 {
 }
 
 impl Database {
-    /// Writes `update`, or answers `Stopped` when the buffer is full: it keeps its place in line
+    /// Writes `update`, or answers `Stopped` when the buffer is full. It keeps its place in line
     /// then, and is to be tried again.
     ///
     /// Blocks while other updates of the key are before it, and where the read misses memory.
@@ -73,7 +73,7 @@ impl Database {
         }
         let appended = self.try_update_in_turn(update);
         if !matches!(appended, Ok(Appended::Stopped)) {
-            // Others need not wait until it is durable.
+            // Later updates need not wait until this one is durable.
             update.turn = Turn::Impatient;
         }
         appended
@@ -147,7 +147,8 @@ impl Database {
 
     /// The newest version of the key among everything below `end`, once all of that is published.
     fn newest_below(&self, op: &Op<'_>, end: Position) -> Result<Option<Sequence>> {
-        // With more writers than processors the one that all wait for must get its turn: this gives turns away.
+        // With more writers than processors the writer that all others wait for must get its turn:
+        // this call yields.
         self.log.wait_published(end)?;
         let version = self.version.load();
         self.newest_version(&version, op.keyspace, op.key, end)

@@ -1,8 +1,8 @@
 //! Entries of several runs as one sorted stream.
 //!
-//! A binary tree of two-way merges over short buffers: a buffer is filled by its two feeds in one go, so that the
-//! inner loop merges two slices that lie in the first-level cache and decides by a conditional move. It looks at
-//! records where two prefixes are equal and nowhere else.
+//! A binary tree of two-way merges over short buffers. A buffer is filled by its two feeds in one
+//! go, so that the inner loop merges two slices in the first-level cache and decides by a
+//! conditional move. It looks at records where two prefixes are equal and nowhere else.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

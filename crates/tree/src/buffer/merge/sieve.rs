@@ -1,9 +1,9 @@
 //! Which versions no reader can see any more.
 //!
-//! Snapshots cut the sequences into intervals: a reader at snapshot `s` sees sequences below `s`, and nothing tells
-//! apart two readers in one interval. In an interval a version is superfluous as soon as a newer one of its key
-//! there says all there is to say (a value, a deletion, a range tombstone over the key; not a merge operand, which
-//! needs what is older).
+//! Snapshots cut the sequences into intervals: a reader at snapshot `s` sees sequences below `s`.
+//! Two readers in one interval see the same. In an interval a version is superfluous as soon as a
+//! newer one of its key there says all there is to say. A value, a deletion, and a range tombstone
+//! over the key do; a merge operand, which needs what is older, does not.
 
 use firn_format::Sequence;
 use firn_format::key::{Kind, Trailer};
@@ -29,7 +29,7 @@ pub(super) struct Sieve {
     /// The first of `covered` that may concern the next item.
     next_covered: usize,
     previous: Option<Item>,
-    /// Oldest version so far of the previous item's key that says all.
+    /// Oldest version so far of the previous item's key that hides all older ones.
     supersedes: Option<Sequence>,
     dropped: Dropped,
 }
@@ -136,7 +136,7 @@ impl Sieve {
     }
 }
 
-/// Whether nothing older of the key matters to whoever sees this.
+/// Whether a reader that sees this version needs none that is older.
 fn says_all(trailer: Trailer) -> bool {
     matches!(trailer.kind(), Some(Kind::Put | Kind::Delete | Kind::PutReference))
 }

@@ -10,7 +10,8 @@ use super::{
 /// What a memtable leaves behind: parts of a run of level 0.
 #[derive(Debug, Default)]
 pub(crate) struct FrozenEntries {
-    /// What the entries' prefixes skip. A key outside it has prefix 0 if it is smaller, else the greatest.
+    /// The prefix that all entries skip. A key without it has prefix 0 if it is smaller, else the
+    /// greatest.
     pub(crate) common: Vec<u8>,
     /// Sorted by (key, newest first); no range tombstones.
     pub(crate) entries: Vec<RunEntry>,

@@ -10,11 +10,13 @@ use super::{Arc, Records, Result, Run, Sequence, find};
 /// How many entries ahead of a walk records are loaded.
 const AHEAD_ENTRIES: usize = 8;
 
-/// So many bytes of each, as long as the walk may end before it comes there; whoever has gone so many steps comes there.
+/// Bytes of each record to load ahead while a walk is short and may end before it gets there. A
+/// walk of `LONG_WALK` steps loads records whole.
 const FRONT_BYTES: usize = 256;
 const LONG_WALK: usize = 64;
 
-/// Stands on a version of a run that lies below a sequence. Holds the run, and whatever leads to its records.
+/// A cursor on a version of a run that lies below a sequence. Holds the run, and what leads to its
+/// records.
 #[derive(Debug)]
 pub(crate) struct RunCursor<P> {
     run: Arc<Run>,

@@ -37,8 +37,8 @@ pub(crate) use cursor::RunCursor;
 /// Entries of one prefix up to which a search walks them by their hashes instead of halving by their keys.
 const WALK_MAX: usize = 32;
 
-/// A sorted index over the records of one keyspace in a stretch of the log. Database by versions and cursors;
-/// immutable. Whoever holds it also keeps the segments of its span alive. What always holds:
+/// A sorted, immutable index over the records of one keyspace in a stretch of the log. Shared by
+/// versions and cursors. A holder also keeps the segments of its span alive. What always holds:
 ///
 /// 1. Entries are sorted by (key, newest first), and no two have one sequence.
 /// 2. All keys begin with `common`; an entry's prefix is `key_prefix(key, common.len())`.
@@ -96,7 +96,7 @@ impl Run {
     /// `hash` is the key's [`filter_hash`](firn_format::filter::filter_hash). Blocks for nothing but memory.
     ///
     /// # Panics
-    /// If `records` has lost a record of this run's span: a bug in whoever holds the run.
+    /// If `records` has lost a record of this run's span: a bug in the run's holder.
     #[inline]
     pub(crate) fn newest<'r, R: Records + ?Sized>(
         &self,
@@ -210,14 +210,15 @@ impl Run {
         self.newest_range_delete
     }
 
-    /// Smallest and greatest key with a version here; `None` if it holds range tombstones only, or nothing.
+    /// Smallest and greatest key with a version here; `None` if it holds range tombstones only, or
+    /// nothing.
     pub(crate) fn keys(&self) -> Option<(&[u8], &[u8])> {
         (!self.entries.is_empty()).then_some((self.smallest.as_slice(), self.largest.as_slice()))
     }
 
     /// Of every `step`-th entry the position, the filter hash, and whether it is the newest of its key.
     pub(crate) fn sample_newest(&self, step: usize) -> impl Iterator<Item = (Position, u32, bool)> {
-        // Of two neighbours with one hash the keys are the same, but for few.
+        // Two neighbours with one hash nearly always have one key.
         let is_newest = |at: usize| at == 0 || self.hashes[at - 1] != self.hashes[at];
         let each = (0..self.entries.len()).step_by(step);
         each.map(move |at| (self.entries[at].position(), self.hashes[at], is_newest(at)))
@@ -265,7 +266,7 @@ impl Run {
         &self.dropped
     }
 
-    /// Estimated share of its keys that older tables hold too; 0 where nobody has estimated it.
+    /// Estimated share of its keys that older tables hold too; 0 where it was not estimated.
     pub(crate) fn overwrites(&self) -> f64 {
         self.overwrites
     }
@@ -275,7 +276,8 @@ impl Run {
         self.hidden_bytes
     }
 
-    /// Tells about how many of its keys older runs and tables hold too, and how many bytes of tables it hides.
+    /// Sets about how many of its keys older runs and tables hold too, and how many bytes of tables
+    /// it hides.
     pub(crate) fn set_superseding(&mut self, share: f64, hidden_bytes: u64) {
         (self.overwrites, self.hidden_bytes) = (share, hidden_bytes);
     }

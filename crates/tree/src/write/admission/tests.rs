@@ -1,4 +1,4 @@
-//! Writers who are faster than drains, and who are not.
+//! Writers that are faster than drains, and writers that are not.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl Model {
         delay
     }
 
-    /// A minute of writers who never rest, at about 400 MB a second.
+    /// A minute of writers that never rest, at about 400 MB a second.
     fn minute(took: impl Fn(u64) -> Duration) -> (Self, u64, u64) {
         let mut model = Self::new();
         let (mut writes, mut delayed) = (0, 0);

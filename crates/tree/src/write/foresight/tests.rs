@@ -15,7 +15,7 @@ fn a_window_shows_what_was_written_of_late() {
         window.add(sample(250 * step, (1 << 40) + 100 * step, 25_000 * step));
     }
     assert_eq!(window.pace(), Pace { bytes_per_second: 400.0, held_up: 0.1 });
-    // They rest: half of the span later half of it is left.
+    // Writers rest: half of the span later half of the pace is left.
     window.add(sample(15_000, (1 << 40) + 4000, 1_000_000));
     assert_eq!(window.pace(), Pace { bytes_per_second: 200.0, held_up: 0.05 });
     assert!(window.samples.len() <= 22, "{}", window.samples.len());
@@ -32,7 +32,7 @@ fn the_keyspace_that_is_full_first_says_when_writers_stop() {
     };
     let one = Filling { depth: 4, run_bytes: 50, records: 7 };
     assert_eq!(seconds(&[one], 1000), Some(20_000), "20 runs of 50 bytes, and the buffer's room");
-    // A quarter of what is written is this one's; the buffer is filled by both.
+    // A quarter of what is written is this keyspace's; both fill the buffer.
     let other = Filling { depth: 23, run_bytes: 500, records: 21 };
     assert_eq!(seconds(&[one, other], 1000), Some(16_666));
     assert_eq!(seconds(&[one, Filling { depth: 0, ..other }], 1000), Some(50_000));
