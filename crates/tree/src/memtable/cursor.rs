@@ -51,7 +51,7 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
         if self.forward { entries.get(place) } else { entries.get(place.checked_sub(1)?) }
     }
 
-    /// Passes the head of `array`, and what the reader must not see behind it.
+    /// Passes the head of `array`, and entries behind it that the reader must not see.
     #[inline]
     fn pass(&mut self, array: usize) {
         let place = self.places[array];
@@ -67,7 +67,8 @@ impl<R: Records + ?Sized> MemtableCursor<R> {
         }
     }
 
-    /// Puts each array at its first entry at or after (`key`, `sequence`), and stands on the next in the given direction.
+    /// Puts each array at its first entry at or after (`key`, `sequence`), and stands on the next
+    /// in the given direction.
     fn position_at(&mut self, forward: bool, key: &[u8], sequence: Sequence) {
         let word = prefix_word(key, self.common_prefix.as_deref().unwrap_or_default());
         for (place, array) in self.places.iter_mut().zip(&self.view.arrays) {

@@ -1,7 +1,7 @@
 //! The entries: an array that only grows, in chunks that never move.
 //!
-//! The first chunks are small and double, so that a memtable of few records takes little memory; from
-//! [`CHUNK_ENTRIES`] entries on all are alike.
+//! The first chunks are small and double, so that a memtable of few records takes little memory.
+//! From [`CHUNK_ENTRIES`] entries on all are alike.
 //!
 //! An entry is born when a writer takes the next index, and is a *hole* until that writer has stored its trailer,
 //! last and with release. Prefix, trailer and hash never change afterwards; the links belong to `points`.
@@ -14,7 +14,8 @@ use std::sync::OnceLock;
 /// Entries in a chunk.
 const CHUNK_ENTRIES: u32 = if cfg!(loom) { 4 } else { 1024 };
 
-/// Entries in the first chunk; each further one holds as many as all before it, up to [`CHUNK_ENTRIES`] together.
+/// Entries in the first chunk; each further chunk holds as many as all before it, up to
+/// [`CHUNK_ENTRIES`] together.
 const FIRST_ENTRIES: u32 = if cfg!(loom) { 4 } else { 16 };
 
 /// Chunks before the first of [`CHUNK_ENTRIES`].
@@ -23,7 +24,7 @@ const SMALL_CHUNKS: usize = (CHUNK_ENTRIES.ilog2() - FIRST_ENTRIES.ilog2() + 1) 
 /// Chunks named by the first shelf; each further shelf names twice as many.
 const SHELF_CHUNKS: u32 = 64;
 
-/// As many as it takes to name every chunk of 2^32 entries.
+/// Enough shelves to name every chunk of 2^32 entries.
 const SHELVES: usize = 17;
 
 /// What the memtable knows of one record; half a cache line.
@@ -108,7 +109,7 @@ impl Entries {
         entries
     }
 
-    /// Indices taken so far. Whoever has seen a record published finds its entry among them.
+    /// Indices taken so far. A thread that has seen a record published finds its entry among them.
     #[inline]
     pub(super) fn taken(&self) -> u32 {
         self.taken.load(Ordering::Relaxed)
@@ -116,7 +117,7 @@ impl Entries {
 
     /// Fills the next entry and returns its index.
     ///
-    /// Allocates when a chunk is half full, the next one, so that nothing waits for it.
+    /// Allocates when a chunk is half full, the next one, so that no writer waits for it.
     #[inline]
     pub(super) fn push(&self, prefix: u64, hash: u32, trailer: Trailer) -> (u32, &Entry) {
         // In one order with the count of gaps (see `gaps`).
@@ -148,7 +149,7 @@ impl Entries {
     /// The entry that a link names.
     ///
     /// # Panics
-    /// If nobody has filled it.
+    /// If it is a hole.
     #[inline]
     pub(super) fn linked(&self, index: u32) -> &Entry {
         match self.get(index) {

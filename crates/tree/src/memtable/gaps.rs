@@ -1,10 +1,11 @@
 //! Ranges of keys that a scan found to hold no live record, kept so that later scans seek past them.
 //!
 //! # What a gap says
-//! A [`Gap`] is a range and a sequence: a pass over *all* sources, which saw the records below that sequence, met no live
-//! record in the range. So every record there with a smaller sequence is dead for each reader at that sequence or later.
-//! Deletes, range deletes, freezes, merges and compactions change nothing about that. Only a record that can be live can:
-//! its writer cuts the key out of the gap before it publishes the record. Readers of older points use no gap.
+//! A [`Gap`] is a range and a sequence: a pass over *all* sources, which saw the records below that
+//! sequence, met no live record in the range. So every record there with a smaller sequence is dead
+//! for each reader at that sequence or later. Deletes, range deletes, freezes, merges and
+//! compactions change nothing about that. Only a record that can be live can: its writer cuts the
+//! key out of the gap before it publishes the record. Readers of older points use no gap.
 //!
 //! # Protocol
 //! ```text
@@ -15,14 +16,16 @@
 //!      cuts gap or candidate (lock)             4. the candidate is still there, and nothing was
 //!   3. publishes                                   inserted into it: it becomes a gap (lock)
 //! ```
-//! - Either the writer sees the candidate or the learner sees the entry: `taken` and `count` are counted and loaded in one
-//!   total order, and where `count` is not 0 there is a fence on both sides of the list.
-//! - A reader loads the list after it has chosen its point: what cut a gap with a record that it sees was published after
-//!   it cut. What is cut later, the reader does not see: its list stays right for its own point.
+//! - Either the writer sees the candidate or the learner sees the entry. `taken` and `count` are
+//!   counted and loaded in one total order, and where `count` is not 0 there is a fence on both
+//!   sides of the list.
+//! - A reader loads the list after it has chosen its point. A writer whose record the reader sees
+//!   had cut its gap before it published the record. Later cuts the reader does not see: its list
+//!   stays right for its own point.
 //! - Candidates are seen by writers and by no reader.
 //!
-//! In memory only: reopening begins with none. A [budget](GapBudget) of bytes bounds those of all
-//! keyspaces; the ones not used for long go first.
+//! In memory only: reopening begins with none. A [budget](GapBudget) of bytes bounds the gaps of
+//! all keyspaces; gaps not used for long go first.
 
 mod budget;
 mod gap;
@@ -49,7 +52,7 @@ pub(crate) struct Passed {
     pub(crate) end: Option<Vec<u8>>,
     /// Records with smaller sequences were seen.
     pub(crate) through: Sequence,
-    /// The time by which all of them had expired that did; 0 where none had to.
+    /// A time by which its expired records had expired; 0 where none had to.
     pub(crate) as_of_ms: u64,
     /// Keys without a live record.
     pub(crate) keys: u32,
@@ -63,7 +66,7 @@ pub(crate) struct Gaps {
     /// Held while a new list is made from the current one and stored.
     changing: Mutex<()>,
     budget: Arc<GapBudget>,
-    /// Set once the budget knows of these.
+    /// Set once the budget has these gaps in its list.
     is_known: OnceLock<()>,
 }
 
@@ -91,8 +94,8 @@ impl Gaps {
         self.list.load().bytes()
     }
 
-    /// A record of `key` that can be live was inserted, and is not published yet. One load if there are no gaps; waits for
-    /// other changes where the key lies in one.
+    /// A record of `key` that can be live was inserted, and is not published yet. One load if there
+    /// are no gaps; waits for other changes where the key lies in a gap.
     #[inline]
     pub(crate) fn note_write(&self, key: &[u8]) {
         // Loom knows a total order of fences only, not of other accesses.
@@ -124,8 +127,9 @@ impl Gaps {
         (self.count.load(Ordering::Acquire) != 0).then(|| self.list.load_full())
     }
 
-    /// Makes what a scan has passed a gap, unless `is_disturbed` says that a record that can be live may have come into it
-    /// since, or a writer said so meanwhile. Whether it became one.
+    /// Makes what a scan has passed a gap; answers whether it became one. Not if `is_disturbed`
+    /// says that a record that can be live may have come into it since, nor if a writer cut it
+    /// meanwhile.
     ///
     /// Blocks for other changes of the gaps, and not while `is_disturbed` runs.
     pub(crate) fn learn(self: &Arc<Self>, passed: Passed, is_disturbed: impl FnOnce() -> bool) -> bool {
@@ -154,7 +158,7 @@ impl Gaps {
         is_gap
     }
 
-    /// Gives up one that was not used for long.
+    /// Gives up a gap that was not used for long.
     fn give_up_one(&self) {
         let changing = self.lock();
         let mut list = List::clone(&self.list.load());

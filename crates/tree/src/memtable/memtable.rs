@@ -24,14 +24,15 @@ const EXPECTED_ENTRIES: usize = if cfg!(loom) { 2 } else { 1 << 14 };
 /// Bytes of a record where nothing is known yet.
 const EXPECTED_RECORD_BYTES: u64 = 1024;
 
-/// A mutable index over records of the log. Database by all writers and readers of a keyspace until it is drained.
+/// A mutable index over records of the log. Shared by all writers and readers of a keyspace until
+/// it is drained.
 ///
 /// Writers insert a record after copying it and before publishing it. Every reader names the sequence below
 /// which it sees; that must not exceed the published watermark. `records` must find every published record.
 /// 1. A reader at `before` finds exactly the inserted records with a sequence below `before`.
 /// 2. Inserting never waits and moves nothing; it allocates once in a thousand times, and more often at first.
 /// 3. It holds any number of entries (below 2^32); the expected number decides speed only.
-/// 4. An empty one takes some hundred bytes: its index is made by the first insertion.
+/// 4. An empty memtable takes some hundred bytes: its index is made by the first insertion.
 pub(crate) struct Memtable {
     common_prefix: Option<Arc<[u8]>>,
     expected_entries: u32,
@@ -78,9 +79,9 @@ impl Memtable {
         Self::with_expected_entries(common_prefix, EXPECTED_ENTRIES, Arc::default())
     }
 
-    /// An empty memtable for keys most of which begin with `common_prefix`, with hash tables for
-    /// about `expected_entries` (4 bytes each, allocated by the first insertion), of the keyspace
-    /// with those `gaps`.
+    /// An empty memtable for keys most of which begin with `common_prefix`, of the keyspace with
+    /// those `gaps`. Its hash tables are for about `expected_entries`: 4 bytes each, allocated by
+    /// the first insertion.
     pub(crate) fn with_expected_entries(
         common_prefix: &[u8],
         expected_entries: usize,
@@ -137,8 +138,9 @@ impl Memtable {
         self.common_prefix.as_deref().unwrap_or_default()
     }
 
-    /// Indexes a record of `key`, whose filter hash is `hash`. Not `DeleteRange`. Lock-free, but where a record that can be
-    /// live lies in one of the keyspace's [gaps](Gaps): that waits for other changes of them.
+    /// Indexes a record of `key`, whose filter hash is `hash`. Not `DeleteRange`. Lock-free, except
+    /// that a record that can be live waits for changes of the [gap](Gaps) of the keyspace that it
+    /// lies in.
     ///
     /// Each sequence is inserted once.
     #[inline]
@@ -159,9 +161,10 @@ impl Memtable {
         &self.gaps
     }
 
-    /// Whether a record that can be live may have come into `range` that `cursor` does not see. Asked without a cursor, all
-    /// records are such. Exact for what is published, which `records` finds and whose sequences lie below `published`;
-    /// writers at work may be taken for one who writes there.
+    /// Whether a record that can be live may have come into `range` that `cursor` does not see.
+    /// Without a cursor, this concerns all records. Exact for what is published, which `records`
+    /// finds and whose sequences lie below `published`. Any writer that is at work may be taken for
+    /// one that writes there.
     pub(crate) fn may_have_live<R: Records + ?Sized>(
         &self,
         range: Range<'_>,
@@ -169,7 +172,8 @@ impl Memtable {
         (published, records): (Sequence, &R),
     ) -> bool {
         let unsorted = cursor.map_or_else(Unsorted::all, MemtableCursor::unsorted);
-        // Made here if there is none: a writer and who asks must look at the same count of entries.
+        // Made here if there is none: a writer and this call must look at the same count of
+        // entries.
         let entries = &self.index_to_fill().entries;
         unsorted.may_have_live(entries, self.words_after(), range, (published, records))
     }

@@ -1,7 +1,8 @@
 //! The memtable: a mutable index over the records of the newest log segments.
 //!
-//! Hash for points, order on demand. A record's bytes are in the log already; the memtable keeps 32 bytes that
-//! say where, found by hash. Sorting waits until a scan or the freeze asks for it.
+//! Hash for points, order on demand. A record's bytes are in the log already; the memtable keeps 32
+//! bytes that give their position, found by hash. Sorting waits until a scan or the freeze needs
+//! it.
 //!
 //! ```text
 //!   insert ─► entries (array in chunks) ◄─ points (hash tables)     ◄─ newest

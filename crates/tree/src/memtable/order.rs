@@ -1,13 +1,16 @@
 //! Order on demand: sorted arrays over the entries below a watermark, made when a scan asks.
 //!
 //! # Protocol
-//! - A [`View`] holds exactly the entries with a sequence below `through`, in a few sorted arrays of falling length. It is
-//!   immutable, and replaced as a whole through an `ArcSwap`; whoever holds one is disturbed by nothing.
-//! - To extend it to a watermark W, one thread (the lock) takes the entries the view has not looked at, and those it
-//!   had to leave. Each entry below W is filled, because its record is published, and is taken; the others (holes
-//!   and entries at or above W, of writers still at work) are *left* for the next extension. Nobody waits for a writer.
-//! - The new entries are sorted and merged with the shortest arrays as long as those are not [`RATIO`] times as long,
-//!   so a view of n entries has at most log n arrays, and an entry is copied O(RATIO log n) times.
+//! - A [`View`] holds exactly the entries with a sequence below `through`, in a few sorted arrays
+//!   of falling length. It is immutable, and replaced as a whole through an `ArcSwap`: a held view
+//!   never changes.
+//! - To extend it to a watermark W, one thread (the lock) takes the entries the view has not looked
+//!   at, and those it had to leave. Each entry below W is filled, because its record is published,
+//!   and is taken. The others (holes and entries at or above W, of writers still at work) are
+//!   *left* for the next extension. No thread waits for a writer.
+//! - The new entries are sorted and merged with the shortest arrays as long as those are not
+//!   [`RATIO`] times as long. So a view of n entries has at most log n arrays, and an entry is
+//!   copied O(RATIO log n) times.
 //! - Insertion knows nothing of this: a memtable that is not scanned pays nothing for order.
 
 use super::entries::Entries;

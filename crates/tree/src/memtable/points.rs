@@ -11,22 +11,25 @@
 //!                         ▼                   ▼
 //!                       entry 71             ∅
 //! ```
-//! - A [`Link`] is the index of an entry, or none. Links change by compare-and-swap with release and are read
-//!   with acquire, so whoever follows one finds the entry filled.
-//! - A *group* is all entries of one table with one hash: mostly the versions of one key. It exists from the moment its
-//!   first entry, the *leader*, is linked into the bucket. Leaders are pushed at the bucket's head; one
-//!   who loses the race looks at the newer leaders before trying again, so no hash has two leaders.
-//! - A group's entries are linked by falling sequence, from the leader's `newest`. A writer walks to the first
-//!   entry older than its own (nearly always the first of all) and swaps itself in before it. Entries are never
-//!   unlinked, so a lost race resumes where it was.
-//! - Nobody looks at the bytes of a record here but [`Points::newest`], and that only at records that its caller
-//!   may see. Insertion compares hashes and sequences.
-//! - **Reads are complete**: a record is published after its entry is linked, an entry that was linked stays reachable
-//!   from its bucket, and new entries go in before or behind a reader, never instead of an entry.
+//! - A [`Link`] is the index of an entry, or none. Links change by compare-and-swap with release
+//!   and are read with acquire, so a thread that follows one finds the entry filled.
+//! - A *group* is all entries of one table with one hash: mostly the versions of one key. It exists
+//!   from the moment its first entry, the *leader*, is linked into the bucket. Leaders are pushed
+//!   at the bucket's head. A writer that loses the race looks at the newer leaders before trying
+//!   again, so no hash has two leaders.
+//! - A group's entries are linked by falling sequence, from the leader's `newest`. A writer walks
+//!   to the first entry older than its own (nearly always the first of all) and swaps its entry in
+//!   before that. Entries are never unlinked, so after a lost race a writer resumes where it was.
+//! - Only [`Points::newest`] and [`Points::versions`] look at the bytes of a record here, and only
+//!   at records that their caller may see. Insertion compares hashes and sequences.
+//! - **Reads are complete**: a record is published after its entry is linked, and an entry that was
+//!   linked stays reachable from its bucket. New entries go in before or behind a reader, never
+//!   instead of an entry.
 //!
-//! Tables: entry `i` belongs to table 0 while `i` is below its bucket count, then to table 1, eight times as
-//! large, and so on. So nothing is rehashed, chains stay short whatever the memtable grows to, and where the expected
-//! count was right there is one table. A read asks every table, since neighbours in time may lie in two.
+//! Tables: entry `i` belongs to table 0 while `i` is below its bucket count, then to table 1, eight
+//! times as large, and so on. So nothing is rehashed, and chains stay short whatever the memtable
+//! grows to. Where the expected count was right there is one table. A read asks every table, since
+//! neighbours in time may lie in two.
 
 use super::entries::{Entries, Entry};
 use crate::Records;
@@ -60,7 +63,7 @@ impl Link {
         self.0.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// For an entry that nobody can reach yet: the swap that links it releases this.
+    /// For an entry that no link leads to yet: the swap that links it releases this.
     #[inline]
     fn set(&self, to: Option<u32>) {
         self.0.store(to.map_or(0, |index| index + 1), Ordering::Relaxed);
@@ -95,8 +98,8 @@ impl Points {
         points
     }
 
-    /// The table that entry `index` belongs to. One writer makes the next table shortly before it is needed, so that
-    /// the others need not wait.
+    /// The table that entry `index` belongs to. One writer makes the next table shortly before it
+    /// is needed, so that the others need not wait.
     #[inline]
     fn table_of(&self, index: u32) -> &Table {
         let (mut number, mut buckets, mut index) = (0, self.first_buckets, index as usize);

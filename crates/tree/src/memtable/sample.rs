@@ -8,10 +8,11 @@ const SAMPLES_A_DOUBLING: u32 = 16;
 /// Enough for 2^32 entries.
 const DOUBLINGS: usize = 29;
 
-/// One sample in this many may disagree at each end of the order: outliers are clamped, so they need not be honoured.
+/// One sample in this many may disagree at each end of the order: outliers are clamped, so they
+/// need not be honoured.
 const OUTLIERS: usize = 16;
 
-/// Fewer different keys tell nothing of keys to come: of one key all bytes are common, and others
+/// With fewer different keys nothing is learnt: of one key all bytes are common, and other keys
 /// would not begin so.
 const DISTINCT_MIN: usize = 16;
 

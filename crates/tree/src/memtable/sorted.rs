@@ -1,7 +1,8 @@
 //! Entries in the order of keys: how they get there and how two such arrays become one.
 //!
-//! Words decide most comparisons. Where words are equal the keys themselves are read from the log, once a key and not
-//! once a version: `repeats` remembers which entries were found to have the key of the entry before.
+//! Words decide most comparisons. Where words are equal the keys themselves are read from the log,
+//! once a key and not once a version. `repeats` remembers which entries were found to have the key
+//! of the entry before.
 
 use super::record_of;
 use crate::Records;
@@ -143,7 +144,8 @@ impl Sorted {
         self.push_from(b, j..range_b.end);
     }
 
-    /// The end of the entries from `from` on with words below `word`. Strides double, so a long stretch costs little.
+    /// The end of the entries from `from` on with words below `word`. Strides double, so a long
+    /// stretch costs little.
     fn run_below(&self, from: usize, word: u64) -> usize {
         let (mut from, mut stride) = (from, 1);
         while self.entries.get(from + stride).is_some_and(|entry| entry.prefix < word) {
@@ -171,8 +173,9 @@ impl Sorted {
         record_of(records, self.entries[index].trailer).key
     }
 
-    /// First entry at or after (`key`, `sequence`), whose word is `word`, of those below `seen`:
-    /// others may lie before it. One record is read a comparison only where words are equal.
+    /// First entry at or after (`key`, `sequence`), whose word is `word`, of the entries below
+    /// `seen`: others may lie before it. One record is read a comparison only where words are
+    /// equal.
     ///
     /// Of entries at or above `seen` no record is read: their segments may have begun after
     /// `records` was taken.
@@ -201,7 +204,7 @@ impl Sorted {
         while low < high {
             let middle = low + (high - low) / 2;
             let is_seen = |entry: &RunEntry| entry.prefix != word || entry.sequence() < seen;
-            // Entries between the middle and that one are of no reader below `seen`.
+            // Entries between the middle and that place concern no reader below `seen`.
             let place = self.entries[middle..high].iter().position(is_seen).map(|ahead| middle + ahead);
             match place {
                 Some(place) if is_before(&self.entries[place]) => low = place + 1,

@@ -62,7 +62,7 @@ impl RangeDeletes {
 
 /// Where the writers of a memtable put their range deletes.
 pub(super) struct Tombstones {
-    /// So that the many memtables without range deletes cost a reader one load.
+    /// Lets a reader of one of the many memtables without range deletes do with one load.
     count: AtomicUsize,
     current: ArcSwap<RangeDeletes>,
     inserting: Mutex<()>,
@@ -73,7 +73,8 @@ impl Tombstones {
         Self { count: AtomicUsize::new(0), current: ArcSwap::default(), inserting: Mutex::new(()) }
     }
 
-    /// Adds a range delete; empty ranges change nothing. Waits for other range deletes, not for anything else.
+    /// Adds a range delete; empty ranges change nothing. Waits for other range deletes, not for
+    /// anything else.
     pub(super) fn insert(&self, start: &[u8], end: &[u8], sequence: Sequence) {
         let _lock = self.inserting.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.current.load().with(Span { start, end, sequence });

@@ -1,4 +1,4 @@
-//! What came into a memtable beside a view of it.
+//! Entries of a memtable that a view of it does not hold.
 
 use firn_format::Kind;
 use firn_format::key::Sequence;
@@ -7,7 +7,8 @@ use super::entries::Entries;
 use crate::Records;
 use crate::buffer::prefix_word;
 
-/// Entries that are looked at for one question at most; of more it is answered that there may be one.
+/// Entries that are looked at for one question, at most; where there are more the answer is that
+/// there may be one.
 const LOOKED_AT_MAX: u32 = 1 << 16;
 
 /// Keys from `start` to before `end`; `None` = to the last key there can be.
@@ -23,18 +24,19 @@ impl Range<'_> {
     }
 }
 
-/// The entries that a view did not sort: those at or above its watermark, and what was inserted since.
+/// The entries that a view did not sort: those at or above its watermark, and what was inserted
+/// since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsorted<'v> {
     pub(super) left: &'v [u32],
     /// All from this index on.
     pub(super) from: u32,
-    /// Whether that is all that the reader of the view does not see.
+    /// Whether these are all the entries that the reader of the view does not see.
     pub(super) is_all: bool,
 }
 
 impl Unsorted<'_> {
-    /// All entries there are, for who has no view.
+    /// All entries there are, for a caller without a view.
     pub(super) fn all() -> Self {
         Self { left: &[], from: 0, is_all: true }
     }

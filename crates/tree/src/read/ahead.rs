@@ -1,5 +1,6 @@
-//! Rows of a scan, or of several keys that are read together, whose values beside the tree were asked for and are not there yet: the device
-//! fetches several at once, and so does the processor what lies in memory.
+//! Rows of a scan, or of several keys that are read together, whose values beside the tree were
+//! asked for and are not there yet. The device fetches several at once, and so does the processor
+//! what lies in memory.
 
 use std::ops::Range;
 
@@ -28,9 +29,9 @@ struct Row {
 
 #[derive(Debug)]
 enum Value {
-    /// The key has none.
+    /// The key has no value.
     Absent,
-    /// The key has none: it has expired.
+    /// The key has no value: it has expired.
     Expired,
     Here(Range<usize>),
     /// What refers to it.
@@ -112,8 +113,8 @@ impl Ahead {
         self.rows.push(Row { key, value });
     }
 
-    /// Takes what a lookup has found of `key`, its value or what refers to it in `value`; to `out` goes what comes before everything that was
-    /// asked for.
+    /// Takes what a lookup has found of `key`, its value or its reference in `value`. Rows before
+    /// everything that was asked for go to `out`.
     pub(crate) fn take(&mut self, found: Found, key: &[u8], value: &[u8], out: &mut Values) {
         let given = match found {
             Found::Asked { .. } => return self.push_asked(key, value),
@@ -127,11 +128,12 @@ impl Ahead {
         }
     }
 
-    /// Tells `give` of all rows: keys, and what they have; `read` appends the value that a reference of a key of so many bytes leads to, or
-    /// answers `false` if that would be to wait for the device: the rest is forgotten then, and the answer is `false`.
+    /// Gives all rows to `give`: keys, and what they have. `read` appends the value that a
+    /// reference of a key of so many bytes leads to. It answers `false` if that would be to wait
+    /// for the device: the rest is forgotten then, and the answer is `false`.
     ///
     /// # Errors
-    /// What `read` says; the rest is forgotten then, too.
+    /// What `read` fails with; the rest is forgotten then, too.
     pub(crate) fn give_all(
         &mut self,
         mut read: impl FnMut(&[u8], usize, &mut Vec<u8>) -> Result<bool>,

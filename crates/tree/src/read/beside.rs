@@ -1,9 +1,9 @@
-//! Reads of values beside the tree, counted by whoever does them.
+//! Reads of values beside the tree, counted by each session and each scan.
 
 use super::Found;
 
-/// Values read beside the tree that the database has not been told of: each session and each scan counts its own, and tells now and then, so
-/// that no read touches a line that others write.
+/// Values read beside the tree that the database has not counted yet. Each session and each scan
+/// counts its own and adds them now and then, so that no read touches a line that others write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BesideReads {
     pub(crate) count: u64,
@@ -11,7 +11,7 @@ pub(crate) struct BesideReads {
 }
 
 impl BesideReads {
-    /// Adds one of `beside` bytes, if it is one.
+    /// Adds a read of `beside` bytes, if there was one.
     #[inline]
     pub(crate) fn add(&mut self, beside: Option<u64>) {
         if let Some(bytes) = beside {

@@ -1,15 +1,16 @@
-//! Dead records that a walk meets: it seeks past the gaps that are known, and learns others from what it passes.
+//! Dead records that a walk meets: it seeks past the gaps that are known, and learns others from
+//! what it passes.
 //!
 //! ```text
 //!   ── live ── dead dead dead dead ─────[ gap ]───── dead ── live ──►
 //!              └── a row: it becomes      └ sought    └ a row beside a gap: the gap
 //!                  a gap                    past        becomes longer
 //! ```
-//! A row of dead keys ends at a live key, at a gap, at the range's end, or where the walk has passed so much that others
-//! must have a turn. From [`ROW_MIN`] records on it becomes a gap, and one beside a gap always
-//! does, since that gap then only becomes longer. So between two live keys a walk passes fewer than
-//! [`ROW_MIN`] records that a walk has passed before, or seeks past one gap. What gaps are, and why
-//! they hold: `memtable/gaps.rs`.
+//! A row of dead keys ends at a live key, at a gap, at the range's end, or where the walk has
+//! passed so much that others must have a turn. From [`ROW_MIN`] records on it becomes a gap. A row
+//! beside a gap always does, since that gap then only becomes longer. So between two live keys a
+//! walk passes fewer than [`ROW_MIN`] records that a walk has passed before, or seeks past one gap.
+//! What gaps are, and why they hold: `memtable/gaps.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -23,8 +24,8 @@ use crate::database::Database;
 use crate::memtable::{Gap, GapList, KeyRange, Passed};
 use crate::version::{Keyspace, Version};
 
-/// Dead records in a row from which on they become a gap: fewer are passed sooner than a seek
-/// takes.
+/// Dead records in a row from which on they become a gap: to pass fewer takes less time than a
+/// seek.
 const ROW_MIN: u64 = 8;
 
 /// Records that one batch passes without giving them, at most: a few milliseconds.
@@ -37,7 +38,8 @@ enum From {
     Start,
     /// A live key: the row begins with its first dead one.
     Live,
-    /// A gap that was sought past (or just learnt), whose other side is this key; `None` = there are no keys beyond.
+    /// A gap that was sought past (or just learnt), whose other side is this key; `None` = there
+    /// are no keys beyond.
     Gap(Option<Vec<u8>>),
 }
 
@@ -51,10 +53,11 @@ pub(super) struct DeadRows {
     now_ms: u64,
     /// Gaps there were when the walk began; `None` = none.
     list: Option<Arc<GapList>>,
-    /// The next one that is of use, in the direction of the walk.
+    /// The next gap that is of use, in the direction of the walk.
     next: Option<Arc<Gap>>,
     from: From,
-    /// The row: dead keys, their records, the first key, and when those had expired that did.
+    /// The row: dead keys, their records, the first key, and a time by which the expired ones had
+    /// expired.
     keys: u32,
     records: u64,
     first: Vec<u8>,
@@ -206,8 +209,8 @@ impl DeadRows {
         }
     }
 
-    /// Ends the row; answers what was passed if that is worth to be learnt, of a walk over keys from `start` to before
-    /// `end`.
+    /// Ends the row; answers what was passed if it is worth learning. The walk is over keys from
+    /// `start` to before `end`.
     pub(super) fn end_row(&mut self, at: RowEnd<'_>, (start, end): (&[u8], Option<&[u8]>)) -> Option<Passed> {
         let (keys, records) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.records));
         let is_beside_gap = matches!(self.from, From::Gap(_)) || matches!(at, RowEnd::Gap(_));
@@ -224,7 +227,7 @@ impl DeadRows {
                 Direction::Forward => key.to_vec(),
                 Direction::Backward => after(key),
             })),
-            // What is too short is passed again: the row goes on behind it.
+            // A row that is too short is passed again: the next one begins behind it.
             _ => From::Live,
         };
         passed.filter(|passed| passed.end.as_ref().is_none_or(|end| passed.start < *end))
@@ -246,7 +249,7 @@ impl DeadRows {
         }
     }
 
-    /// Keeps what was passed for other walks, unless somebody has written there since.
+    /// Keeps what was passed for other walks, unless a writer has written there since.
     pub(super) fn learn(
         &self,
         (database, keyspace): (&Database, &Keyspace),
@@ -280,7 +283,8 @@ impl DeadRows {
         (start, end): &(Vec<u8>, Option<Vec<u8>>),
     ) -> bool {
         fence(Ordering::SeqCst);
-        // Writers that have another memtable than the walk knows had to have the version of that first.
+        // Writers to another memtable than the walk's must have loaded that memtable's version
+        // first.
         let version = database.version.load();
         let is_same = |now: &Arc<Keyspace>| Arc::ptr_eq(&now.memtable, &keyspace.memtable);
         if !version.keyspace(keyspace.id()).is_ok_and(is_same) {

@@ -33,13 +33,15 @@ impl<'k> Lookup<'k> {
 /// What a lookup found; sequences are those of the newest version, tombstones included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The value is in the caller's buffer; so many bytes of it, or of what it was made of, were read beside the tree.
+    /// The value is in the caller's buffer; so many bytes of it, or of what it was made of, were
+    /// read beside the tree.
     Value { newest: Option<Sequence>, beside: Option<u64> },
-    /// The value was asked for; what refers to it is in the caller's buffer. Only for [`Wants::Ahead`].
+    /// The value was asked for; its reference is in the caller's buffer. Only for [`Wants::Ahead`].
     Asked { newest: Option<Sequence> },
     /// The key has no value; one that has expired may be stored.
     Absent { newest: Option<Sequence>, is_stored: bool },
-    /// A table's bytes, or the value's beside the tree, are not in memory and the mode forbids reading them.
+    /// A table's bytes, or the value's beside the tree, are not in memory and the mode forbids
+    /// reading them.
     Miss,
 }
 
@@ -55,8 +57,8 @@ impl Found {
 impl Database {
     /// The point that a read of everything sees with `version`.
     ///
-    /// Read after the version: every record below was indexed in a place the version knows, and what merges
-    /// dropped was superseded below it.
+    /// Read after the version: every record below was indexed in a place the version knows, and
+    /// what merges dropped was superseded below it.
     #[inline]
     pub(crate) fn read_position(&self, version: &Version) -> Position {
         self.log.watermark().min(version.segments.end())
@@ -123,10 +125,10 @@ impl Database {
         resolution.end(out).map(Some)
     }
 
-    /// What `lookup` finds, for whoever would not wait for it himself.
+    /// What `lookup` finds, as a completion: for the pool, after a lookup that missed.
     ///
     /// # Errors
-    /// What reading says.
+    /// Those of reading.
     pub(crate) fn read_missed(&self, version: &Version, lookup: &Lookup<'_>) -> Result<Completion> {
         let mut value = Vec::new();
         let found = self.lookup(version, lookup, &mut value)?;
@@ -147,9 +149,9 @@ impl Database {
     }
 }
 
-/// Counts the sorted runs of level 0 that a lookup asked in vain, for all lookups that are not looked at: those whose
-/// bounds hold the key and all of whose records there are newer than what was found. What the buffer knew asked none,
-/// and what a miss asked is not known yet.
+/// Counts the sorted runs of level 0 that a lookup asked in vain, standing for lookups that are not
+/// sampled. In vain are runs whose bounds hold the key and all of whose records are newer than what
+/// was found. A lookup that the buffer answered asked none, and what a miss asked is not known yet.
 pub(crate) fn note_lookup(version: &Version, lookup: &Lookup<'_>, found: Found) {
     let Ok(keyspace) = version.keyspace(lookup.keyspace.0) else { return };
     if found == Found::Miss {
@@ -198,7 +200,7 @@ fn hit<'r>(trailer: Trailer, record: &Record<'r>) -> Hit<'r> {
 /// Takes a table's versions of the key below `before`, newest first; `None` if `mode` forbids to go
 /// on.
 ///
-/// The first few are looked up one by one; behind more of them a cursor walks on, which may wait
+/// The first few are looked up one by one. Behind more of them a cursor walks on, which may wait
 /// for the device.
 #[inline]
 fn in_table(

@@ -1,4 +1,5 @@
-//! Several keys at once, where values may have to be waited for: the device fetches several at once, and so does the processor.
+//! Several keys at once, whose values may have to be waited for: the device fetches several at
+//! once, and so does the processor.
 
 use firn_engine::{KeyspaceId, Result, Values};
 use firn_format::Position;
@@ -10,11 +11,12 @@ use crate::database::Database;
 use crate::version::Version;
 
 impl Database {
-    /// Appends to `out` what each of `keys` has for the point `before`, in their order. Values beside the tree are asked for before the first of
-    /// them is read, some at a time. Waits for the device.
+    /// Appends to `out` what each of `keys` has for the point `before`, in their order. Values
+    /// beside the tree are asked for before the first of them is read, some at a time. Waits for
+    /// the device.
     ///
     /// # Errors
-    /// What reading says.
+    /// Those of reading.
     pub(crate) fn read_many<'k>(
         &self,
         version: &Version,
@@ -41,11 +43,12 @@ impl Database {
         Ok(())
     }
 
-    /// Reads the values that were asked for; `give` is told all keys of `ahead` in their order, and what they have. `false` where `mode` is not
-    /// to wait for the device and the next value would be: the rest of `ahead` is forgotten then.
+    /// Reads the values that were asked for; `give` gets all keys of `ahead` in their order, and
+    /// what they have. `false` where `mode` is not to wait for the device and the next value would
+    /// need that: the rest of `ahead` is forgotten then.
     ///
     /// # Errors
-    /// What reading says; the rest of `ahead` is forgotten then, too.
+    /// Those of reading; the rest of `ahead` is forgotten then, too.
     pub(crate) fn catch_up(
         &self,
         (version, mode): (&Version, ReadMode),

@@ -1,5 +1,6 @@
-//! Answers: one key ([`get`]), several ([`many`]) or keys in order ([`scan`]), as of one point in the order of writes. Of several keys,
-//! [`prefetch`] has the memory ready; of those and of scans, [`ahead`] has the device fetch several values at once.
+//! Answers: one key ([`get`]), several ([`many`]) or keys in order ([`scan`]), as of one point in
+//! the order of writes. For several keys, [`prefetch`] loads the memory ahead. For these and for
+//! scans, [`ahead`] has the device fetch several values at once.
 
 pub(crate) mod get;
 pub(crate) mod resolve;

@@ -1,4 +1,5 @@
-//! Lookups that are about to come, all at once: their cache misses overlap instead of following one another.
+//! Lookups that are about to come, all at once: their cache misses overlap instead of following one
+//! another.
 //!
 //! ```text
 //!              memtables          runs                   tables
@@ -8,8 +9,9 @@
 //!   step 4                                               tail of the block
 //!   step 5                                               its keys
 //! ```
-//! A lookup of one key waits for memory at each step. Here each step is taken for all keys before the next one, so that the
-//! processor waits for many lines together. The lookups that follow find them near; they rest on nothing that is done here.
+//! A lookup of one key waits for memory at each step. Here each step is taken for all keys before
+//! the next one, so that the processor waits for many lines together. The lookups that follow find
+//! those lines in the cache; no answer depends on what is done here.
 
 use std::ops::Range;
 
@@ -22,7 +24,7 @@ use crate::version::{Keyspace, Version};
 /// Keys that go step by step together: enough to keep a processor's line buffers busy.
 pub(crate) const TOGETHER: usize = 16;
 
-/// A key on its way.
+/// A key and how far its lookup has been prepared.
 #[derive(Clone, Copy)]
 struct Wanted<'k> {
     key: &'k [u8],
@@ -103,7 +105,7 @@ fn in_tables(mut tables: Vec<(usize, &TableReader)>, wanted: &[Wanted<'_>]) {
     let mut last = None;
     tables.retain(|(index, table)| {
         let Wanted { key, hash, is_found } = wanted[*index];
-        // The newest table that may have the key does, nearly always.
+        // Nearly always the newest table that may have the key does have it.
         let is_next = !is_found && last != Some(*index) && table.may_contain(hash);
         if is_next {
             last = Some(*index);

@@ -30,17 +30,18 @@ pub(crate) enum Resolved {
     Older,
     /// The value lies beside the tree, and to read it would be to wait for the device.
     Miss,
-    /// The value lies beside the tree and was asked for; what refers to it is in `out`. Only for [`Wants::Ahead`].
+    /// The value lies beside the tree and was asked for; its reference is in `out`. Only for
+    /// [`Wants::Ahead`].
     Asked,
 }
 
 /// What is wanted of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
-    /// Only the sequence of the newest version: told as [`Resolved::Absent`] whatever that is.
-    /// Looks at no value, and asks no operator.
+    /// Only the sequence of the newest version: answered as [`Resolved::Absent`] whatever that
+    /// version is. Looks at no value, and asks no operator.
     Newest,
-    /// Only whether there is one, as if the clock had not moved: what has expired counts.
+    /// Only whether there is a value, as if the clock had not moved: an expired one counts.
     Stored,
     /// The bytes from `start` to `end`; what lies beyond the value's end is left out.
     Part { start: usize, end: usize },
@@ -98,7 +99,8 @@ impl<'a> Resolution<'a> {
         self.newest
     }
 
-    /// Bytes that were read beside the tree, of the value or of what it was made of; `None` if it lies in the tree.
+    /// Bytes that were read beside the tree, of the value or of what it was made of; `None` if it
+    /// lies in the tree.
     pub(crate) fn beside(&self) -> Option<u64> {
         self.beside
     }
@@ -147,7 +149,8 @@ impl<'a> Resolution<'a> {
         }
     }
 
-    /// No place has another version that is not older than everything a range tombstone seen so far covers.
+    /// No place has another version that is not older than everything a range tombstone seen so far
+    /// covers.
     #[inline]
     pub(crate) fn end_place(&mut self, out: &mut Vec<u8>) -> Result<Resolved> {
         if self.covered.is_none() {

@@ -52,7 +52,7 @@ pub(crate) struct TreeScan {
     walk: Arc<Mutex<Walk>>,
     /// Where batches go that the pool reads; `None` = read on the calling thread.
     pool: Option<(Arc<Database>, CompletionSender, Arc<Tickets>)>,
-    /// The pool reads the first batch alone: none needs a device.
+    /// No batch needs a device: the pool reads the first batch at most.
     is_resident: bool,
 }
 
@@ -61,8 +61,8 @@ pub(crate) struct TreeScan {
 const SORTED_MAX: usize = 4096;
 
 impl TreeScan {
-    /// A scan of `keyspace` as of `before`; with `later`, batches that may need a device come
-    /// through it, and so does a first one that has much to sort.
+    /// A scan of `keyspace` as of `before`. With `later`, batches that may need a device come
+    /// through it, and so does a first batch that has much to sort.
     pub(crate) fn open(
         shared: &Arc<Database>,
         version: Arc<Version>,
@@ -120,7 +120,7 @@ fn still_pending() -> Error {
     Error::invalid("the scan's previous batch is still pending")
 }
 
-/// Why a scan gives nothing more. Another one may: its operator is asked again.
+/// Why a scan gives nothing more. Another scan may: its operator is asked again.
 fn panicked_earlier() -> Error {
     Error::invalid("this scan panicked in an earlier batch: begin another")
 }
@@ -269,7 +269,7 @@ impl Walk {
     fn catch_up(&mut self, out: &mut ScanBatch) -> Result<()> {
         let Self { shared, version, ahead, reads, .. } = self;
         let give = |key: &[u8], given: Given<'_>| {
-            // Of a key that has none there is no row.
+            // A key without a value has no row.
             if let Given::Value(value) = given {
                 out.push(key, value);
             }
@@ -330,7 +330,7 @@ impl Walk {
         }
     }
 
-    /// Ends the row of dead keys; what it is worth is learnt.
+    /// Ends the row of dead keys, which is learnt if it is worth it.
     fn end_row(&mut self, at: RowEnd<'_>) {
         if let Some(passed) = self.dead.end_row(at, (&self.start, self.end.as_deref())) {
             self.dead.learn((&self.shared, &self.keyspace), &self.cursor, passed);
@@ -461,7 +461,8 @@ impl Walk {
     }
 }
 
-/// Versions of a key that are stepped over behind the one that decides: behind more of them a seek is sooner.
+/// Versions of a key that are stepped over behind the version that decides: past more of them a
+/// seek is faster.
 const STEPS_MAX: u64 = 16;
 
 impl Walk {

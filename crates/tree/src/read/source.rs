@@ -1,4 +1,4 @@
-//! What a walk merges: a cursor for each place that may hold keys of its range.
+//! The sources that a walk merges: a cursor for each place that may hold keys of its range.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::log::SegmentMap;
 use crate::memtable::MemtableCursor;
 use crate::version::{Keyspace, Levels, SortedRun, Version};
 
-/// A cursor over one place. The merge asks its sources for every key: which one it is, is a branch and no call.
+/// A cursor over one place. The merge asks its sources for every key: to find out which kind a
+/// source is costs a branch and no call.
 pub(super) enum Source {
     Memtable(MemtableCursor<SegmentMap>),
     Buffer(buffer::RunCursor<Arc<SegmentMap>>),
     /// A sorted run of tables.
     Tables(RunCursor<RunTables>),
-    /// Those tables of one that may hold keys with the range's prefix.
+    /// Those tables of a sorted run that may hold keys with the range's prefix.
     Chosen(RunCursor<Vec<Arc<TableReader>>>),
 }
 
@@ -44,7 +45,8 @@ pub(super) struct Walked {
 
 impl Walked {
     fn add(&mut self, index: usize) {
-        // Of one too far back nothing is known, as if it had been empty: then it is looked at as a whole.
+        // Nothing is noted of a memtable too far back, as if it had been empty: it is then looked
+        // at as a whole.
         self.bits |= 1_u64.checked_shl(index as u32).unwrap_or(0);
     }
 
@@ -53,8 +55,9 @@ impl Walked {
     }
 }
 
-/// Cursors over all places of `keyspace` that may hold keys of `range`, newest first, and the range tombstones there;
-/// has processor or device begin with what all of the tables will be asked for first.
+/// Cursors over all places of `keyspace` that may hold keys of `range`, newest first, and the range
+/// tombstones there. Has processor or device begin with what all of the tables will be asked for
+/// first.
 pub(super) fn sources(
     version: &Version,
     keyspace: &Keyspace,
@@ -139,13 +142,13 @@ fn ask_for_tables(keyspace: &Keyspace, range: &ScanRange, first_reads: &[u32]) {
     }
 }
 
-/// A scan's hold on the levels. It has a count of its own: the levels' is one for all threads, which would contend for
-/// it once for each sorted run.
+/// A scan's hold on the levels, with a count of its own. The count of the levels is one for all
+/// threads, which would contend for it once for each sorted run.
 struct Held {
     levels: Arc<Levels>,
 }
 
-/// Tables of one sorted run, held through the levels: a scan over many takes hold of few.
+/// Tables of one sorted run, held through the levels: a scan over many takes few holds.
 pub(super) struct RunTables {
     held: Arc<Held>,
     /// Which of the sorted runs.
@@ -169,15 +172,16 @@ impl Tables for RunTables {
 fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
     let prefix = range.prefix.as_deref()?;
     let extractor = keyspace.definition.prefix_extractor.as_ref()?;
-    // Every key with the scan's prefix must have it as its extracted prefix: true if the prefix itself does, and the
-    // extractor looks no further, which keys longer than it show.
+    // Every key with the scan's prefix must have it as its extracted prefix. That holds if the
+    // prefix itself does and the extractor looks no further, which longer keys show.
     let longer = [prefix, &[0xff]].concat();
     let exact = extractor.prefix_bytes(prefix) == Some(prefix.len())
         && extractor.prefix_bytes(&longer) == Some(prefix.len());
     exact.then(|| firn_format::filter::filter_hash(prefix))
 }
 
-/// What all sorted runs of a keyspace together give a scan by their first reads, where data is larger than memory.
+/// Bytes that a scan's first reads take of all sorted runs of a keyspace together, where data is
+/// larger than memory.
 const FIRST_READS_BYTES: u64 = 32 << 10;
 
 /// Bytes of each sorted run's first read: its share of what a short scan needs. Empty where tables are read in place.

@@ -35,8 +35,9 @@ impl Tombstones {
     }
 }
 
-/// The range tombstones over the keys of one walk. They are searched once for all keys that are covered alike, since
-/// where there are many, a search costs more than everything else that a walk does for a key.
+/// The range tombstones over the keys of one walk. They are searched once for all keys that are
+/// covered alike: where there are many, a search costs more than all else that a walk does for a
+/// key.
 pub(super) struct Covers {
     places: Vec<Tombstones>,
     before: Sequence,

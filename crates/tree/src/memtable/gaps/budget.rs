@@ -1,15 +1,15 @@
-//! The memory that the gaps of a database may take together, and which keyspace gives up some of
-//! its own where it is too much.
+//! The memory that the gaps of a database may take together, and the choice of the keyspace that
+//! gives up gaps where it is too much.
 //!
-//! A keyspace that takes more than its share, which is the same for each that has had a gap, gives
-//! up gaps before one that does not: many queues in one keyspace push no other keyspace's gaps out.
+//! A share is the same for each keyspace that has had a gap. A keyspace above its share gives up
+//! gaps before one below it: many queues in one keyspace push no other keyspace's gaps out.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Gaps;
 
-/// Memory of gaps where no database says how much, as in tests of a memtable.
+/// Memory of gaps where no database sets a limit, as in tests of a memtable.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Counts the memory of gaps. Shared by the keyspaces of a database.
@@ -25,7 +25,7 @@ pub(crate) struct GapBudget {
 #[derive(Debug, Default)]
 struct Holders {
     gaps: Vec<Weak<Gaps>>,
-    /// Index of the one that was found above its share last.
+    /// Index of the gaps that were found above their share last.
     hand: usize,
 }
 
@@ -56,7 +56,7 @@ impl GapBudget {
         self.bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// `gaps` are about to have their first one.
+    /// `gaps` are about to have their first gap.
     pub(super) fn join(&self, gaps: Weak<Gaps>) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         if holders.gaps.len() == holders.gaps.capacity() {
@@ -74,8 +74,9 @@ impl GapBudget {
         }
     }
 
-    /// Gaps that take more than their share: there are some where all together take too much. Those
-    /// found last time, if they still do, so that keyspaces that take less are looked at seldom.
+    /// Gaps that take more than their share: there are some where all together take too much. The
+    /// gaps found last time, if they still do, so that keyspaces that take less are looked at
+    /// seldom.
     fn above_share(&self) -> Option<Arc<Gaps>> {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         let Holders { gaps, hand } = &mut *holders;

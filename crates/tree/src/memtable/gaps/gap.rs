@@ -35,7 +35,7 @@ impl Gap {
         Self::used_at(passed, 0)
     }
 
-    /// One that was used last at that time of its list.
+    /// A gap that was used last at that time of its list.
     pub(super) fn used_at(passed: Passed, time: u64) -> Self {
         Self { passed, used: AtomicU64::new(time) }
     }
@@ -123,7 +123,7 @@ impl Gap {
 }
 
 impl Passed {
-    /// One over the keys of both, which overlap or touch.
+    /// A gap over the keys of both, which overlap or touch.
     pub(super) fn joined(&self, other: &Self) -> Self {
         Self {
             start: self.start.as_slice().min(&other.start).to_vec(),

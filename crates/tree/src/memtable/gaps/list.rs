@@ -7,7 +7,7 @@ use firn_format::key::Sequence;
 use super::gap::Gap;
 use super::treap::Treap;
 
-/// Gaps of which the one that was not used for longest is given up.
+/// A gap is given up that was used longest ago of this many gaps.
 const SAMPLE: u32 = 16;
 
 /// Immutable as soon as it is shared: a change is made to a clone, which is cheap.
@@ -112,7 +112,7 @@ impl List {
         self.gaps = lower.join(Treap::one(gap, self.draw())).join(upper);
     }
 
-    /// Gives up that one of some gaps that was not used for the longest time.
+    /// Gives up the gap of a sample that was used longest ago.
     pub(super) fn evict(&mut self) {
         self.time += 1;
         let ranks: Vec<u32> = (0..SAMPLE).map(|_| self.draw() % self.gaps.count().max(1)).collect();
@@ -124,7 +124,7 @@ impl List {
         self.bytes -= least.bytes();
     }
 
-    /// A number that looks drawn. The same lists draw the same ones.
+    /// A number that looks random. Equal lists draw equal numbers.
     fn draw(&mut self) -> u32 {
         self.drawn += 1;
         let mixed = self.drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15);

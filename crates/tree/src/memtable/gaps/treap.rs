@@ -2,8 +2,8 @@
 //! immutable as soon as it is shared.
 //!
 //! Dividing and joining copy the nodes on one path, about 1.4 log₂ n of them, where another treap
-//! shares them, and change them in place where none does. So each change of n gaps takes O(log n),
-//! and a holder of the treap from before the change keeps that.
+//! shares them; else they change them in place. So each change of n gaps takes O(log n), and a
+//! holder of the treap from before the change keeps that.
 //!
 //! 1. Gaps neither overlap nor touch, so that their starts and their ends have the same order.
 //! 2. No node has a lesser priority than those below it.
