@@ -1,12 +1,13 @@
-//! Taking away what keeps a damaged database from being opened, where what is left is whole.
+//! Repair of a damaged database that cannot be opened, where what is left is whole.
 //!
 //! ```text
 //!   newest manifest edit does not decode ─► is everything sound without it? ─► set aside
 //!   log cut off by damage, and more behind ─► nothing lost that was on the device? ─► later segments set aside, the damaged one
 //!                                                                                     copied and cut
 //! ```
-//! Nothing is destroyed: a file that is taken away gets another name, with [`ASIDE`] behind it, and of a file that is cut there is a
-//! copy of that name first. Openings pass such files by. Whatever else is damaged is for a backup.
+//! Nothing is destroyed. A file that is taken away gets another name, with [`ASIDE`] behind it; a
+//! file that is cut is first copied under such a name. Openings pass such files by. All other
+//! damage needs a backup.
 
 mod hiding; // a place without one of its files
 
@@ -24,7 +25,8 @@ use crate::recovery::{Gap, gap};
 use crate::verify::{VerifyOptions, verify};
 use crate::version::manifest::load;
 
-/// What the names of files that are kept aside end in; a number follows where there is such a file already.
+/// What the names of files that are kept aside end in; a number follows where there is such a file
+/// already.
 const ASIDE: &str = ".aside";
 
 /// What is to be repaired, and whether it is.
@@ -59,15 +61,18 @@ impl fmt::Display for RepairStep {
     }
 }
 
-/// Makes a database open again that a torn newest manifest edit or damage amid the unsynced log keeps closed; what it did, in order.
+/// Mends a database that a torn newest manifest edit, or damage amid the unsynced log, keeps from
+/// being opened. Returns what it did, in order.
 ///
-/// Nothing is deleted: what is taken away is kept in the directory, under other names. Nothing is done that would lose a record
-/// which was known to be on the device. No steps: there is nothing that this repairs. Interrupted, it can be run again. Blocks on
-/// the device; for a torn edit it reads all of the database.
+/// Nothing is deleted: what is taken away is kept in the directory, under other names. Nothing is
+/// done that would lose a record which was known to be on the device. No steps: there is nothing
+/// that this repairs. Interrupted, it can be run again. Blocks on the device; for a torn edit it
+/// reads all of the database.
 ///
 /// # Errors
-/// `Conflict` if a process has the database open; `Corrupt` if other things are damaged too, `Invalid` for a database on shared storage or
-/// none: nothing is changed then. What the place says: some steps may be done.
+/// `Conflict` if a process has the database open; `Corrupt` if other things are damaged too,
+/// `Invalid` for a database on shared storage or none: nothing is changed then. Errors of the
+/// storage: some steps may be done.
 pub fn repair(options: &RepairOptions) -> Result<Vec<RepairStep>> {
     let storage = &options.storage;
     if storage.shared_part().is_some() {
@@ -101,7 +106,8 @@ pub fn repair(options: &RepairOptions) -> Result<Vec<RepairStep>> {
     Ok(steps)
 }
 
-/// The newest manifest edit, if it does not decode, and why. What a newer release wrote is no damage.
+/// The newest manifest edit, if it does not decode, and why. An edit that a newer release wrote is
+/// no damage.
 fn torn_edit(storage: &dyn Storage) -> Result<Option<(String, Error)>> {
     let files = storage.list().map_err(from_storage)?;
     let edits = files.iter().filter_map(|(name, _)| match parse(name) {
@@ -145,7 +151,8 @@ fn check_without(view: &Arc<dyn Storage>, name: &str) -> Result<()> {
     }
 }
 
-/// Segments behind the gap from the newest to the oldest, then the one that it is in: wherever that is interrupted, the rest can be done.
+/// Segments behind the gap from the newest to the oldest, then the segment that it is in: wherever
+/// that is interrupted, the rest can be done.
 fn log_steps(storage: &dyn Storage, gap: &Gap) -> Result<Vec<RepairStep>> {
     let end = gap.end;
     let later = gap.aside.iter().rev().map(|name| {

@@ -40,9 +40,9 @@ pub(crate) struct TreeSession {
     tickets: Arc<Tickets>,
     /// Bytes written and not yet added to the shared counter.
     uncounted_bytes: u64,
-    /// Point reads since one was looked at.
+    /// Point reads since the last one that was counted in the statistics.
     unnoted_reads: u32,
-    /// Those of values beside the tree since then.
+    /// Reads of values beside the tree since then.
     beside: BesideReads,
     line: Line,
 }
@@ -115,7 +115,7 @@ impl TreeSession {
         }
     }
 
-    /// Refuses what cannot be written, or not as is asked for.
+    /// Refuses what cannot be written, or not with the durability asked for.
     fn check_write(&self, options: WriteOptions) -> Result<()> {
         self.shared.check_open()?;
         match self.durability(options) {
@@ -132,7 +132,7 @@ impl TreeSession {
         if self.inline { ReadMode::Blocking } else { ReadMode::ResidentOnly }
     }
 
-    /// Looks a key up, and now and then at what that took.
+    /// Looks a key up; notes for every so many lookups what they took.
     #[inline]
     fn look_up(&mut self, version: &Version, lookup: &Lookup<'_>, out: &mut Vec<u8>) -> Result<Found> {
         let found = self.shared.lookup(version, lookup, out)?;
@@ -146,7 +146,7 @@ impl TreeSession {
         Ok(found)
     }
 
-    /// Looks up what is wanted of a value, which is less than all of it; on the pool if that has to wait.
+    /// Looks up a part of a value, or whether there is one; on the pool if that has to wait.
     fn look_up_part(
         &mut self,
         at: ReadAt<'_>,
@@ -171,8 +171,8 @@ impl TreeSession {
         Ok(Outcome::Done(matches!(found, Found::Value { .. })))
     }
 
-    /// Reads the rest of several keys, which have to be waited for, and appends what they have to `out`; on the pool if this session does not
-    /// wait itself.
+    /// Reads the rest of several keys, which have to be waited for, and appends what they have to
+    /// `out`. On the pool if this session does not wait itself.
     fn wait_for_many(
         &mut self,
         version: Arc<Version>,
@@ -285,12 +285,13 @@ impl Session for TreeSession {
         out.clear();
         let state = version.keyspace(keyspace.0)?;
         let (mut value, mut ahead) = (Vec::new(), Ahead::default());
-        // Who waits for one waits for several at once.
+        // With several keys, those that are not in memory are waited for together, at the end.
         let are_many = keys.len() > 1;
         let mode = if are_many { ReadMode::ResidentOnly } else { self.mode() };
         let wants = if are_many && !version.values.is_empty() { Wants::Ahead } else { Wants::ALL };
         for (index, key) in keys.iter().enumerate() {
-            // Not all at once: the first would have left the processor's caches when their turn comes.
+            // Not all at once: the first would have left the processor's caches when their turn
+            // comes.
             if are_many && index.is_multiple_of(TOGETHER) {
                 version.prefetch(state, &keys[index..keys.len().min(index + TOGETHER)]);
             }
@@ -324,7 +325,7 @@ impl Session for TreeSession {
 
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         let version = self.shared.version.load();
-        // Of a keyspace that does not exist the reads tell.
+        // Where the keyspace does not exist, the reads report that.
         if let Ok(keyspace) = version.keyspace(keyspace.0) {
             version.prefetch(keyspace, keys);
         }
@@ -393,7 +394,8 @@ impl Session for TreeSession {
             let mut update = Update::new(keyspace, key, f, options.expires_at_ms);
             return self.write_inline(key.len(), options, |shared| shared.try_update(&mut update));
         }
-        // It takes its place in the line even where it is the first: what is called later is written later.
+        // The update takes its place in the line even where it is the first: later calls are
+        // written later.
         let ticket = self.line_up(Write::Update { keyspace, key: key.to_vec(), f }, options);
         self.go_on();
         Ok(Outcome::Pending(ticket))
@@ -418,7 +420,7 @@ impl Session for TreeSession {
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
-        // First, so that a nudge that comes after the look below is kept for the next wait.
+        // First, so that a nudge that comes during `go_on` is kept for the next wait.
         self.queue.take_nudge();
         self.go_on();
         let mut delivered = 0;
@@ -467,7 +469,7 @@ impl Session for TreeSession {
     }
 
     fn settle(&mut self) -> Result<()> {
-        // Whatever a reader has seen lies below the watermark.
+        // Everything that a reader has seen lies below the watermark.
         self.shared.log.write_through(self.shared.log.watermark())
     }
 }

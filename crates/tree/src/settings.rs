@@ -1,4 +1,4 @@
-//! What the ordered engine is told when it is opened.
+//! Settings and components that the ordered engine is opened with.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use firn_storage::{Clock, Spawn, Storage};
 /// Sizes and limits; plain data, validated once by [`TreeSettings::validate`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeSettings {
-    /// Everything the engine may hold in memory: arenas, indexes, filters, cache. Bytes. The cache has what the others
-    /// leave, moment by moment.
+    /// Everything the engine may hold in memory: arenas, indexes, filters, cache. Bytes. The cache
+    /// has what the others leave, moment by moment.
     pub memory_bytes: u64,
-    /// Bytes of files that the system can be expected to keep in memory beside `memory_bytes`. While all tables fit,
-    /// they are read where they lie; once they do not, what reads find is kept in the cache.
+    /// Bytes of files that the system can be expected to keep in memory beside `memory_bytes`.
+    /// While all tables fit, they are read where they lie; once they do not, what reads find is
+    /// kept in the cache.
     pub page_cache_bytes: u64,
     /// Record bytes at which a keyspace's memtable is frozen at the next segment boundary.
     pub memtable_bytes: u64,
@@ -38,30 +39,34 @@ pub struct TreeSettings {
     pub separate_bytes: u32,
     /// Bytes at which a value segment takes no more values.
     pub value_segment_bytes: u64,
-    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the tree are concerned: about
-    /// there segments are collected, and writers slowed where they overwrite faster. Files have a little more then, up to 0.1.
+    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the
+    /// tree are concerned. At about that, segments are collected, and writers slowed where they
+    /// overwrite faster. Files have a little more then, up to 0.1.
     pub space_amplification_max: f64,
     /// Bits of filter for each key, in runs and tables.
     pub filter_bits_per_key: u32,
     /// Sorted runs in level 0 over one key that reads may have to ask; compaction keeps half as many on average.
     pub level0_runs_max: usize,
-    /// Bytes that tables may hide for each byte that lives, above which they are compacted away, at rest the half of it; the buffer may hide half of it,
-    /// too. Whoever has one setting for space makes it half of what that allows beside what lives: the other half is what nobody has found yet, files
-    /// that are kept for new ones, and outputs beside their inputs.
+    /// Bytes that tables may hide for each byte that lives, above which they are compacted away; at
+    /// rest half of it. The buffer may hide half of it, too. An owner with one setting for space
+    /// sets this to half of the space it allows beside what lives. The other half is for garbage
+    /// not found yet, files kept for new ones, and outputs beside their inputs.
     pub garbage_share_max: f64,
-    /// Bytes of compaction that reads must have lost to sorted runs of level 0 before one byte is rewritten for their
-    /// sake: 1 = as soon as that has cost them as much time as rewriting takes.
+    /// Bytes of compaction that reads must have lost to sorted runs of level 0 before one byte is
+    /// rewritten for their sake. 1 = as soon as that has cost them as much time as rewriting takes.
     pub read_compaction_price: f64,
     /// Compression in keyspaces that do not say: of the last level's tables, and of values beside the tree.
     pub compression: Compression,
-    /// Threads for background work, and the most collections of value segments at once. Beside an executor that the owner gives
-    /// there are as many again, which wait for it.
+    /// Threads for background work, and the most collections of value segments at once. Beside an
+    /// executor that the owner gives there are as many again, which wait for it.
     pub background_threads: usize,
     /// Bytes of inputs of bulk jobs that are begun here in a second while an executor that the owner gave is away.
     pub fallback_bytes_per_second: u64,
-    /// Share of the jobs that such an executor has done which are done here too before they are believed.
+    /// Share of the jobs done by such an executor that are done here too before their results are
+    /// accepted.
     pub reexecuted_share: f64,
-    /// Threads of the lowest priority that do what waits for such an executor while processors idle; 0 = it waits.
+    /// Threads of the lowest priority that do what waits for such an executor while processors
+    /// idle; 0 = it waits.
     pub idle_threads: usize,
     /// Threads for reads that missed memory, for sessions that do not block.
     pub read_threads: usize,
@@ -214,12 +219,12 @@ impl TreeSettings {
     }
 }
 
-/// Who does the background work.
+/// Where background work is done.
 #[derive(Clone, Debug)]
 pub enum Background {
     /// Threads of the given spawner.
     Threads(Arc<dyn Spawn>),
-    /// Nobody: the owner calls [`crate::Tree::step`] (deterministic tests).
+    /// On no thread of its own: the owner calls [`crate::Tree::step`] (deterministic tests).
     Manual,
 }
 
@@ -234,11 +239,12 @@ pub struct TreeOptions {
     pub semantics: Semantics,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Who does the background work.
+    /// Where background work is done.
     pub background: Background,
-    /// Where compactions run; `None` = here, on threads as `background` says. It MUST reach the same files and know
-    /// the same operators. What it refuses, fails at, answers wrongly or keeps for too long
-    /// ([`firn_jobs::Patience`]) is done here instead; the statistics say how often and why.
+    /// Where compactions run; `None` = here, on threads as `background` says. It MUST reach the
+    /// same files and know the same operators. What it refuses, fails at, answers wrongly or keeps
+    /// for too long ([`firn_jobs::Patience`]) is done here instead; the statistics say how often
+    /// and why.
     pub executor: Option<Arc<dyn Executor>>,
     /// Seed of the database id of a new database, and of which jobs are done again; nothing else is random.
     pub seed: u64,
@@ -246,8 +252,9 @@ pub struct TreeOptions {
     pub create: bool,
     /// Opens without writing anything, beside other readers; excludes a writer.
     pub read_only: bool,
-    /// Opens a database on shared storage whose log lies on another machine (otherwise `Conflict`): what was written there and is in no table
-    /// is given up, and the process that has it open there writes nothing any more.
+    /// Opens a database on shared storage whose log lies on another machine (otherwise `Conflict`).
+    /// What was written there and is in no table is given up, and the process that has it open
+    /// there writes nothing any more.
     pub take_over: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a tree counts, and the answer of `stats`.
+//! Counters of a tree, and the answer of `stats`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,8 @@ use crate::values::Home;
 /// Counters of background work and of reads that missed; one line each, touched once a job or a miss.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// The manifest's own: whoever asks does not wait for an edit, which may take minutes where the place is away.
+    /// The manifest's own: `stats` does not wait for an edit, which may take minutes where the
+    /// place is away.
     pub(crate) manifest_write_bytes: Arc<AtomicU64>,
     pub(crate) drain_write_bytes: AtomicU64,
     pub(crate) compaction_write_bytes: AtomicU64,
@@ -47,7 +48,7 @@ pub(crate) struct ValueCounters {
     pub(crate) written_bytes: AtomicU64,
     pub(crate) written_count: AtomicU64,
     pub(crate) sync_count: AtomicU64,
-    /// Segments that went without a collection.
+    /// Segments that were removed without a collection.
     pub(crate) wholly_dead_count: AtomicU64,
     pub(crate) wholly_dead_bytes: AtomicU64,
 }
@@ -74,7 +75,7 @@ impl Counters {
         self.take_reads(&mut reads);
     }
 
-    /// Takes what somebody has read beside the tree, who begins at nothing again.
+    /// Takes what a session or a scan has read beside the tree, and sets its counts back to zero.
     pub(crate) fn take_reads(&self, reads: &mut BesideReads) {
         let BesideReads { count: values, bytes } = std::mem::take(reads);
         if values > 0 {
@@ -85,7 +86,7 @@ impl Counters {
 }
 
 impl Database {
-    /// Waits for no place and for nobody who does.
+    /// Waits for no storage, and for no lock that is held while storage is waited for.
     pub(crate) fn stats(&self) -> Stats {
         let version = self.version.load();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -24,7 +24,7 @@ use crate::version::{Definition, Keyspace, Levels, Version};
 
 /// An ordered key-value store: an LSM tree whose log, memtable and upper levels are the same bytes.
 ///
-/// Database between threads by `Arc`; each opens sessions of its own.
+/// Shared between threads by `Arc`; each opens sessions of its own.
 /// 1. One tree holds its directory: a second opener is told `Conflict`.
 /// 2. What was acknowledged is found by the next opening, as the durability asked for promises.
 /// 3. Dropping the tree closes it.
@@ -46,11 +46,11 @@ impl Tree {
         Ok(Arc::new(Self { shared, lock: Mutex::new(Some(lock)) }))
     }
 
-    /// Does one unit of background work on this thread; tells whether there was any. For
+    /// Does one unit of background work on this thread; returns whether there was any. For
     /// [`crate::Background::Manual`].
     ///
     /// # Errors
-    /// Whatever the unit failed with.
+    /// What the unit failed with.
     pub fn step(&self) -> Result<bool> {
         self.shared.step()
     }
@@ -65,7 +65,8 @@ impl Tree {
         &self.shared.log
     }
 
-    /// What background work that closing cancelled is called by whoever waited for it.
+    /// `Closed` in place of the `Retry` of work that closing cancelled, for a caller that waited
+    /// for it.
     fn unless_closed(&self, result: Result<()>) -> Result<()> {
         match result {
             Err(error) if error.kind() == ErrorKind::Retry && self.shared.closed.load(Ordering::Acquire) => {
@@ -86,7 +87,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // Nobody is left to tell; what was acknowledged is kept by the log.
+        // There is no caller to return the error to; the log keeps what was acknowledged.
         let _ignored = self.close();
     }
 }
@@ -110,7 +111,7 @@ impl Engine for Tree {
             if existing.definition.settings.fits(&settings) {
                 let id = existing.id();
                 drop(manifest);
-                // Whoever made it may not have come that far yet.
+                // The call that makes it may not have added its memtable yet.
                 shared.add_memtable(id);
                 return Ok(KeyspaceId(id));
             }
@@ -223,13 +224,13 @@ impl Engine for Tree {
                 }
             }
         });
-        // No replay will ask for them, so that no sync need carry them.
+        // No replay needs these segments, so that no sync need carry them.
         shared.log.forget_below(manifest.state().log_start());
         drop(manifest);
         drop(version);
         shared.forget_memtable(id.0);
         shared.drop_dead_segments();
-        // Why something was refused may be gone with it, and so is what it took.
+        // The cause of a refused drain may be gone with the keyspace, and so is the space it took.
         shared.retry_drains();
         Ok(())
     }
@@ -256,7 +257,7 @@ impl Engine for Tree {
 
     fn wait_idle(&self) -> Result<()> {
         self.shared.wait_quiet()?;
-        // Their files are of no use to whoever wants to see what is left.
+        // Files that are kept for new ones are removed too, so that only live files are left.
         self.shared.give_up_spares();
         self.shared.wait_quiet()?;
         let set_aside = self.shared.damage().why.or_else(|| self.shared.failed_inputs().why);
@@ -279,7 +280,7 @@ impl Engine for Tree {
         let result = self.shared.shut_down();
         self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).end();
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
-        // Whoever still waits for room or for a pace is told now; nobody else would.
+        // Calls that still wait for room or for a pace return now; no later event would wake them.
         self.shared.admission.release();
         self.shared.admission.end();
         result
@@ -312,8 +313,9 @@ impl Ordered for Tree {
 }
 
 impl Database {
-    /// Keyspaces other than `dropped` that have less log to replay than the manifest says, and from where: without
-    /// it the dropped one's segments would stay until somebody else drains.
+    /// Keyspaces other than `dropped` that have less log to replay than the manifest says, and from
+    /// where. Without this the segments of the dropped keyspace would stay until another one
+    /// drains.
     fn idle_beside(
         &self,
         version: &Version,
@@ -321,7 +323,7 @@ impl Database {
     ) -> Result<Vec<(u32, firn_format::Position)>> {
         let end = self.log.active().base();
         if self.log.advance()? < end {
-            // Somebody still writes to a segment before it, to whichever keyspace.
+            // A writer still copies into a segment before it, for any keyspace.
             return Ok(Vec::new());
         }
         let others = version.live().filter(|keyspace| keyspace.id() != dropped.0);
@@ -341,7 +343,7 @@ impl Database {
 
     /// Refuses records of keyspace `id`, which was dropped, from now on.
     fn forget_memtable(&self, id: u32) {
-        // A roll that has not seen it go ends before.
+        // A roll that has not seen the drop ends before.
         let (_rolling, active) = self.log.hold_active();
         active.memtables().forget(id);
     }

@@ -7,8 +7,9 @@
 //!                            ├─► values: segments, records, one reference each or dead  (values.rs)
 //!                            └─► groups: files, none missing                            (groups.rs)
 //! ```
-//! Nothing is opened for writing. A fault is noted and the rest is checked as far as it can be without what is
-//! damaged. This walk shares decoders with recovery, but not its decisions: two opinions are worth more than one.
+//! Nothing is opened for writing. A fault is noted, and the rest is checked as far as it can be
+//! without what is damaged. This walk shares decoders with recovery, but not its decisions: so a
+//! mistake in one shows in the other.
 
 mod groups;
 mod log;
@@ -33,7 +34,8 @@ use crate::open::log_conflict;
 pub struct VerifyOptions {
     /// Where the database's files lie.
     pub storage: Arc<dyn Storage>,
-    /// Prefix extractors: filters of prefixes are checked where theirs is known. Nothing else is asked for here.
+    /// Prefix extractors: filters of prefixes are checked where theirs is known. No other code is
+    /// needed here.
     pub semantics: Semantics,
 }
 
@@ -135,12 +137,14 @@ impl VerifyReport {
 
 /// Checks every checksum, reference and invariant of a database and changes nothing.
 ///
-/// Takes the directory as a reader does: beside other readers, not beside a writer. Blocks for reading all of it;
-/// `progress` is called between files. Needs no merge operators or compaction filters: values are not interpreted.
+/// Takes the directory as a reader does: beside other readers, not beside a writer. Blocks for
+/// reading all of it; `progress` is called between files. Needs no merge operators or compaction
+/// filters: values are not interpreted.
 ///
 /// # Errors
-/// `Conflict` if a writer has the database open, or if its log does not lie here; `Invalid` if there is no database or a newer release wrote it;
-/// what listing the directory says. Damage is no error: it is in the report.
+/// `Conflict` if a writer has the database open, or if its log does not lie here. `Invalid` if
+/// there is no database or a newer release wrote it. Errors of listing the directory. Damage is no
+/// error: it is in the report.
 pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
     let storage = options.storage;
     let _lock = storage.lock(false).map_err(from_storage)?;

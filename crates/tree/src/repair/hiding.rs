@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_storage::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// To look at: what would change it is refused.
+/// A read-only view: calls that would change the place are refused.
 #[derive(Debug)]
 pub(super) struct Hiding {
     inner: Arc<dyn Storage>,
@@ -60,7 +60,7 @@ impl Storage for Hiding {
         Ok(())
     }
 
-    /// The lock that the repair holds does for its view.
+    /// The lock that the repair holds covers its view.
     fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
         Ok(Box::new(Held))
     }

@@ -1,7 +1,8 @@
-//! Writes of a session that does not block, and have to wait: for room, for an update before them, for their pace.
+//! Writes of a session that does not block, and have to wait: for room, for an update before them,
+//! for their pace.
 //!
-//! Writes happen in call order. So whatever comes while something stands in the line joins it, and an update, whose
-//! function belongs on the pool, holds the line until it has been written.
+//! Writes happen in call order. So each write that comes while another stands in the line joins it.
+//! An update, whose function belongs on the pool, holds the line until it has been written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::error::survived;
 use crate::write::append::Appended;
 use crate::write::update::Update;
 
-/// What waits, and why.
+/// Writes that wait, and what for.
 #[derive(Default)]
 pub(super) struct Line {
     /// Writes not yet written, in call order.
@@ -63,7 +64,8 @@ impl Drop for Updating {
 }
 
 impl Database {
-    /// Waits until everything below `end` has `durability`, and tells the session of the write.
+    /// Waits until everything below `end` has `durability`, and then completes the write at the
+    /// session.
     fn tell_durable(
         &self,
         session: &CompletionSender,
@@ -121,7 +123,8 @@ impl TreeSession {
         self.shared.on_pool_for(durability, move || shared.tell_durable(&sender, ticket, end, durability));
     }
 
-    /// Brings the line on: writes what may be written, and hands over the delayed ones that are due.
+    /// Brings the line on: writes what may be written, and hands over delayed acknowledgements that
+    /// are due.
     pub(super) fn go_on(&mut self) {
         while !self.line.is_updating()
             && let Some((ticket, write, options)) = self.line.waiting.pop_front()
@@ -150,7 +153,7 @@ impl TreeSession {
         if self.line.waiting.is_empty() {
             self.note_written();
         }
-        // When the database closes nobody is paced any more.
+        // When the database closes, acknowledgements are delayed no more.
         let is_closed = self.shared.closed.load(Ordering::Acquire);
         let now = if is_closed { Duration::MAX } else { self.shared.clock.now() };
         let mut index = 0;
@@ -177,7 +180,7 @@ impl TreeSession {
         Ok(())
     }
 
-    /// There was room, or nobody wants any: counts how long there was none.
+    /// The line is empty or was written: counts how long there was no room.
     fn note_written(&mut self) {
         if let Some(since) = self.line.stopped_since.take() {
             self.shared.admission.stopped_for(self.shared.clock.now().saturating_sub(since));
@@ -213,7 +216,7 @@ impl TreeSession {
                 (Ok(end), Durability::Process | Durability::Disk) => {
                     shared.tell_durable(&sender, ticket, end, durability);
                 }
-                // Threads for reads have other work than to wait for that.
+                // Threads for reads have other work than to wait for shared storage.
                 (Ok(end), Durability::Shared) => {
                     let database = Arc::clone(&shared);
                     shared.on_pool_for(durability, move || {

@@ -15,7 +15,8 @@ use crate::database::Database;
 use crate::values::{Streamed, WholeValue};
 use crate::write::append::{Appended, Item};
 
-/// Values up to this come into memory as they are, and lie among others: a segment of its own costs a file, a sync and an edit.
+/// Values up to this are held in memory and lie among others: a segment of its own costs a file, a
+/// sync and an edit.
 const HELD_BYTES_MAX: u64 = 4 << 20;
 
 /// What becomes of a value while it comes.
@@ -104,20 +105,21 @@ impl Database {
         Ok(if is_held { Way::Held } else { Way::Streamed(state.codec()) })
     }
 
-    /// Seals what is whole, where other machines find it then, so that no group has to hold its values. Where that fails for now,
-    /// one has them.
+    /// Seals whole segments: other machines find them then, so that no group has to hold their
+    /// values. Where that fails for now, a group holds them.
     fn seal_for_others(&self) {
         let sealed = self.seal_values(usize::MAX).map_err(|error| self.explained(error));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry
             && !self.schedule.is_stopping()
         {
-            // The writer is told, who waits for the log.
+            // The writer gets this error when it waits for the log.
             self.fail(&error);
         }
     }
 
-    /// Writes the frame that refers to `whole`, which joins the others with it; it stays where there is no room.
+    /// Writes the frame that refers to `whole`, whose segment joins the others with it; `whole`
+    /// stays where there is no room.
     fn append_whole(&self, op: Op<'_>, whole: &mut Option<WholeValue<'_>>) -> Result<Appended> {
         let missing = || Error::bug("a streamed value is written twice");
         let reference = whole.as_ref().ok_or_else(missing)?.reference.encode();

@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::write::roll::Freeze;
 
-/// Who need not wait for a roll is done by then.
+/// A call that need not wait for a roll is done by then.
 const SOON: Duration = Duration::from_millis(200);
 
 /// A new database at `storage` whose owner does all work.
@@ -108,7 +108,7 @@ fn a_flush_drains_what_a_roll_is_freezing() {
     assert_drained(&tree);
 }
 
-/// Both times that a flush is about to roll, somebody else does, and freezes nothing.
+/// Both times that a flush is about to roll, another thread does, and freezes nothing.
 #[test]
 fn a_flush_drains_all_where_others_roll_first() {
     let tree = open(&Memory::new());
@@ -143,7 +143,7 @@ fn a_keyspace_made_beside_a_roll_can_be_written_to_at_once() {
     put(&tree, made).unwrap();
 }
 
-/// Whoever made it is still on his way to a segment that knows it.
+/// The other thread that makes it has not reached a segment that knows it.
 #[test]
 fn a_keyspace_that_somebody_else_is_making_can_be_written_to_at_once() {
     let tree = open(&Memory::new());

@@ -100,8 +100,8 @@ impl Verifier<'_> {
         self.check_chain(known, links, &headless)
     }
 
-    /// Where segments end whose last frames a recovery threw away although they are good, by their bases: where the first segment
-    /// of a later generation says that the log went on.
+    /// Where segments end whose last frames a recovery threw away although they are good, by their
+    /// bases. The first segment of a later generation says that the log went on there.
     fn clips(&self) -> BTreeMap<Position, Position> {
         let mut headers = Vec::new();
         for (name, base) in self.segments() {
@@ -288,7 +288,8 @@ impl Verifier<'_> {
         let start = known.state.log_start();
         let durable = links.iter().map(|link| link.durable_through).max().unwrap_or_default();
         let durable = durable.max(known.state.durable_through);
-        // What a killed process leaves is a prefix; a loss of power keeps any page of what was not synced, or none.
+        // What a killed process leaves is a prefix; a loss of power keeps any page of what was not
+        // synced, or none.
         let is_same_run = self.storage.boot_id().is_some_and(|id| id == known.state.boot);
         let (mut end, mut logged) = (start, Logged::default());
         let mut last: Option<Link> = None;
@@ -381,7 +382,8 @@ impl Verifier<'_> {
     ) {
         let until = next.map_or(durable, |next| next.header.base);
         if end >= durable || headless.iter().any(|headless| headless.base >= end && headless.base < until) {
-            // The tail that a crash left, or named with the segment whose header cannot be read.
+            // The tail that a crash left, or a fault already named with the segment whose header
+            // cannot be read.
             return;
         }
         let goes_on = next.map_or_else(String::new, |next| {

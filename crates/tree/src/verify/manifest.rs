@@ -95,7 +95,7 @@ impl Verifier<'_> {
         }
         let last = edits.keys().next_back().copied().unwrap_or(0);
         let first = if newest_base.is_some() { base } else { edits.keys().next().copied().unwrap_or(0) };
-        // Numbers of files in the directory bound the loop, not the numbers in their names.
+        // The loop runs over edits in the directory, so that no number in a name bounds it.
         let mut expected = first;
         for number in edits.range(first..).map(|(number, _)| *number) {
             if number != expected {
@@ -134,7 +134,8 @@ impl Verifier<'_> {
                     "expected the database's id as the first change of a base edit, found none",
                 );
             }
-            // Whoever takes over may not have read the edits before when he writes his first one.
+            // A process that takes over may write its first edit before it has read all edits
+            // before.
             let is_fence = matches!(edit.changes[..], [Change::TakeOver { .. }]);
             if edit.epoch < epoch && !is_fence {
                 let message = format!("expected an epoch of at least {epoch}, found {}", edit.epoch);

@@ -1,10 +1,12 @@
-//! Each (keyspace, key, sequence) is in one place, and newer places hold newer versions and newer range tombstones: a read
-//! that found a version or a range tombstone looks no further, so that whatever is newer in an older place would be missed.
+//! Each (keyspace, key, sequence) is in one place, and newer places hold newer versions and newer
+//! range tombstones. A read that found a version or a range tombstone looks no further, so that it
+//! would miss what is newer in an older place.
 //!
-//! Between log and tables a position decides (`drained_through`), so only tables can cross. Two of them cross if
-//! their keys overlap and the newer place has sequences at or below the older one's greatest. That is rare, and
-//! only then are entries compared: one merge over all sorted runs of the keyspace. So they are where references are stale: no key's newest version
-//! may have such a one, whose value is gone.
+//! Between log and tables a position decides (`drained_through`), so only tables can cross. Two of
+//! them cross if their keys overlap and the newer place has sequences at or below the older one's
+//! greatest. That is rare, and only then are entries compared: one merge over all sorted runs of
+//! the keyspace. Entries are compared too where references are stale: no key's newest version may
+//! have a stale reference, whose value is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +28,8 @@ use crate::version::state::State;
 /// Sorted runs of keyspaces in which tables cross, newest first.
 pub(super) type Crossing = BTreeMap<u32, Vec<Vec<TableMeta>>>;
 
-/// The keyspaces whose tables' bounds do not already show that each entry is in one place, and those with stale references.
+/// The keyspaces whose tables' bounds do not already show that each entry is in one place, and
+/// those with stale references.
 pub(super) fn crossing(state: &State) -> Crossing {
     let mut keyspaces: BTreeMap<u32, Vec<Vec<TableMeta>>> = BTreeMap::new();
     for ((keyspace, ..), run) in sorted_runs(state) {
@@ -52,7 +55,8 @@ fn cross(newer: &TableMeta, older: &TableMeta) -> bool {
 }
 
 impl Verifier<'_> {
-    /// Compares the entries of tables that cross, or some of whose references are `stale`, except in keyspaces with a `damaged` table.
+    /// Compares the entries of tables that cross, or that have `stale` references, except in
+    /// keyspaces with a `damaged` table.
     pub(super) fn check_places(
         &mut self,
         crossing: &Crossing,
@@ -125,8 +129,8 @@ struct Versions {
 /// Most faults of one keyspace that are named.
 const FAULTS_MAX: usize = 100;
 
-/// Merges `runs` and tells `fault` of every key whose versions do not get older from place to place, or whose newest one's reference
-/// is `stale`.
+/// Merges `runs` and reports to `fault` every key whose versions do not get older from place to
+/// place, or whose newest reference is `stale`.
 fn walk(
     storage: &dyn Storage,
     runs: &[Vec<TableMeta>],

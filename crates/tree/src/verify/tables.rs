@@ -47,7 +47,7 @@ impl Verifier<'_> {
         damaged
     }
 
-    /// Files of a database whose manifest is lost: what each says of itself.
+    /// Files of a database whose manifest is lost: checked by what each says of itself.
     pub(super) fn check_alone(&mut self) {
         self.check_segments_alone();
         let cache = Arc::new(BlockCache::new(CACHE_BYTES));

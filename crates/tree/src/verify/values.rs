@@ -42,9 +42,9 @@ impl Values {
 }
 
 impl Verifier<'_> {
-    /// Checks every value segment and that its values are referred to or dead. With `are_tables_damaged` what they refer to is
-    /// not known.
-    /// `manifest` is the name of its last edit.
+    /// Checks every value segment and that its values are referred to or dead. With
+    /// `are_tables_damaged` what tables refer to is not known. `manifest` is the name of its last
+    /// edit.
     pub(super) fn check_values(
         &mut self,
         (state, manifest): (&State, &str),
@@ -109,7 +109,7 @@ impl Verifier<'_> {
         redirects
     }
 
-    /// Adds what a table refers to, but for what is `stale`, which it takes out of that.
+    /// Adds what a table refers to, except `stale` references, which it takes out of `stale`.
     fn add_table(
         &mut self,
         meta: &firn_format::manifest::TableMeta,
@@ -119,7 +119,7 @@ impl Verifier<'_> {
         let cache = Arc::new(BlockCache::new(CACHE_BYTES));
         let options = ReaderOptions::default();
         let read = TableReader::open(&*self.storage, meta, &cache, options).and_then(|it| it.references());
-        // Why a table cannot be read was said when it was checked.
+        // Why a table cannot be read was reported when it was checked.
         let Ok(mut references) = read else { return };
         let outlived = references.common(stale);
         stale.remove_all(&outlived);
@@ -235,7 +235,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Segments that were written to when the process ended, and files that nothing names.
+    /// Value segment files that the manifest does not name: written to when the process ended, or
+    /// left over.
     fn check_unsealed(&mut self, state: &State, logged: &Logged) {
         let known: BTreeMap<&str, ()> =
             state.values.segments.values().map(|segment| (segment.meta.file.as_str(), ())).collect();
