@@ -24,16 +24,19 @@ pub struct Op<'a> {
     pub kind: OpKind,
     /// The key, or the first key of a range.
     pub key: &'a [u8],
-    /// The value or operand; the excluded end for [`OpKind::DeleteRange`]; empty for [`OpKind::Delete`].
+    /// The value or operand; the excluded end for [`OpKind::DeleteRange`]; empty for
+    /// [`OpKind::Delete`].
     pub value: &'a [u8],
-    /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never. Only of a
-    /// [`OpKind::Put`]; ignored for the other kinds.
+    /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never. Only
+    /// of a [`OpKind::Put`]; ignored for the other kinds.
     pub expires_at_ms: u64,
 }
 
-/// An ordered list of operations that become visible together and are recovered together or not at all.
+/// An ordered list of operations that become visible together and are recovered together or not at
+/// all.
 ///
-/// Later operations on one key win. Holds its bytes in one buffer; [`clear`](Self::clear) keeps the memory.
+/// Later operations on one key win. Holds its bytes in one buffer; [`clear`](Self::clear) keeps the
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     heads: Vec<Head>,

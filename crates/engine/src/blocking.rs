@@ -78,7 +78,8 @@ impl Blocking {
     /// length. `None`, and nothing written, if there is no value.
     ///
     /// # Errors
-    /// `Retry` if the value expires meanwhile, `Invalid` if `out` refuses it; after an error a part of it may be written.
+    /// `Retry` if the value expires meanwhile, `Invalid` if `out` refuses it; after an error a part
+    /// of it may be written.
     pub fn read_into(
         &mut self,
         snapshot: &Snapshot,
@@ -200,7 +201,8 @@ impl Blocking {
         })
     }
 
-    /// The next batch of a scan opened through [`session`](Self::session), for callers that hold several.
+    /// The next batch of a scan opened through [`session`](Self::session), for callers that hold
+    /// several.
     pub fn next_batch(&mut self, scan: &mut dyn Scan, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
         match scan.next_batch(limit, out)? {
             Outcome::Done(()) => Ok(()),
@@ -213,8 +215,8 @@ impl Blocking {
 
     /// The session itself, to begin operations without waiting for them.
     ///
-    /// Completions taken by polling it directly are the caller's; those that arrive while a blocking call waits
-    /// are kept for [`wait_for`](Self::wait_for) and [`poll`](Self::poll).
+    /// Completions taken by polling it directly are the caller's. Those that arrive while a
+    /// blocking call waits are kept for [`wait_for`](Self::wait_for) and [`poll`](Self::poll).
     pub fn session(&mut self) -> &mut dyn Session {
         &mut *self.session
     }
@@ -222,7 +224,8 @@ impl Blocking {
     /// Waits for one ticket; completions of others are set apart.
     ///
     /// # Errors
-    /// `Bug` if the session has nothing under way that could complete `ticket` (taken already, or never given).
+    /// `Bug` if the session has nothing under way that could complete `ticket` (taken already, or
+    /// never given).
     pub fn wait_for(&mut self, ticket: Ticket) -> Result<Completion> {
         loop {
             if let Some(completion) = self.apart.remove(&ticket) {
@@ -244,7 +247,8 @@ impl Blocking {
         }
     }
 
-    /// Hands every completion that was set apart or is ready to `sink` and tells how many; never blocks.
+    /// Hands every completion that was set apart or is ready to `sink` and returns how many; never
+    /// blocks.
     pub fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
         let apart = std::mem::take(&mut self.apart);
         let count = apart.len();
@@ -280,7 +284,8 @@ impl std::fmt::Debug for Blocking {
     }
 }
 
-/// Records of a first batch; each further batch doubles it up to the default limit, so that short scans stay cheap.
+/// Records of a first batch; each further batch doubles it up to the default limit, so that short
+/// scans stay cheap.
 const RECORDS_FIRST: usize = 16;
 
 /// The records of a scan, in its order.
@@ -341,7 +346,8 @@ impl<R> Answer<R> {
     }
 }
 
-/// Splits a function that changes and answers into the change for the engine and the answer for the caller.
+/// Splits a function that changes and answers into the change for the engine and the answer for the
+/// caller.
 pub(crate) fn answering<R: Send + 'static>(
     mut f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
 ) -> (UpdateFn, Answer<R>) {

@@ -12,7 +12,8 @@ use crate::{Error, KeyLocks, Position, ScanBatch, Ticket, Values};
 pub enum Completion {
     /// A write was acknowledged.
     Written(Position),
-    /// A `get` or `get_range` found this value, or none; `is_stored` tells by an empty one.
+    /// A `get` or `get_range` found this value, or none; `is_stored` answers with an empty one.
+    /// `is_stored` tells by an empty one.
     Value(Option<Vec<u8>>),
     /// A `multi_get` found these values.
     Values(Values),
@@ -24,7 +25,8 @@ pub enum Completion {
     Failed(Error),
 }
 
-/// The receiving end of a session's completions: a queue that background threads fill and `poll` empties.
+/// The receiving end of a session's completions: a queue that background threads fill and `poll`
+/// empties.
 #[derive(Debug, Default)]
 pub struct CompletionQueue {
     shared: Arc<Shared>,

@@ -1,7 +1,8 @@
 //! The contract as a suite that any engine runs.
 //!
-//! An engine's tests implement [`Harness`] and call [`check`]. Each check gets a database of its own, is run under
-//! every [`OpenWith`] of [`VARIANTS`], and panics with a sentence of the contract that does not hold.
+//! An engine's tests implement [`Harness`] and call [`check`]. Each check gets a database of its
+//! own and is run under every [`OpenWith`] of [`VARIANTS`]. It panics with a sentence of the
+//! contract that does not hold.
 //!
 //! The engine MUST be opened with [`semantics`] registered and with the harness's clock.
 
@@ -37,7 +38,8 @@ use database::Database;
 pub struct OpenWith {
     /// The database's default durability.
     pub durability: Durability,
-    /// Whether memtable, buffer and tables are as small as the engine allows, so that little data passes every stage.
+    /// Whether memtable, buffer and tables are as small as the engine allows, so that little data
+    /// passes every stage.
     pub tiny: bool,
 }
 

@@ -26,7 +26,8 @@ pub trait Engine: Send + Sync {
     /// returns its id; `separate_bytes`, which may have been changed, is not compared.
     ///
     /// # Errors
-    /// `Conflict` if the name exists with other settings; `Invalid` if a name in `settings` has no code.
+    /// `Conflict` if the name exists with other settings; `Invalid` if a name in `settings` has no
+    /// code.
     fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<KeyspaceId>;
 
     /// The keyspace called `name`.
@@ -73,10 +74,12 @@ pub trait Engine: Send + Sync {
     /// Writes everything acknowledged so far to tables and returns when that is durable.
     fn flush(&self) -> Result<()>;
 
-    /// Makes every acknowledged write durable at `Disk` and returns the position through which it is.
+    /// Makes every acknowledged write durable at `Disk` and returns the position through which it
+    /// is.
     fn sync(&self) -> Result<Position>;
 
-    /// Waits until no background work is left; with `flush` before it, until the database is drained.
+    /// Waits until no background work is left; with `flush` before it, until the database is
+    /// drained.
     ///
     /// # Errors
     /// What keeps background work from going on. `Corrupt` if background work left a file that it
@@ -104,7 +107,7 @@ pub trait Ordered: Engine {
     fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position>;
 
     /// Rewrites `start..end` (`None` = to the end) into the last level and returns when that is
-    /// durable. After a failure, or the end of the process, what was done of it stays: a part from
-    /// the range's beginning on, or what prepares for it.
+    /// durable. After a failure, or the end of the process, a part of it stays: one from the
+    /// range's beginning on, or what prepares for it.
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()>;
 }

@@ -20,7 +20,8 @@ use crate::{
     ScanRange, Session, Ticket, Values, WriteOptions,
 };
 
-/// A session whose calls answer futures. Cheap to clone; clones share the session and its order of writes.
+/// A session whose calls answer futures. Cheap to clone; clones share the session and its order of
+/// writes.
 #[derive(Clone)]
 pub struct Futures {
     line: Arc<Line>,
@@ -227,7 +228,8 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// The next records in order; no batch is lost when a future is dropped, the next call delivers it.
+    /// The next records in order; no batch is lost when a future is dropped, the next call delivers
+    /// it.
     pub fn next_batch(&mut self, limit: BatchLimit) -> impl Future<Output = Result<ScanBatch>> + Send + '_ {
         let mut begun = false;
         std::future::poll_fn(move |context| {
@@ -269,8 +271,8 @@ impl std::fmt::Debug for Batches {
 
 /// The session with its completions, shared by all replies.
 ///
-/// Invariants: 1. a ticket is in at most one of `arrived`, `waiting`, `abandoned`; 2. wakers are called with the
-/// lock released, for they may poll at once.
+/// Invariants: 1. a ticket is in at most one of `arrived`, `waiting`, `abandoned`. 2. Wakers are
+/// called with the lock released, for they may poll at once.
 struct Line {
     state: Mutex<State>,
 }

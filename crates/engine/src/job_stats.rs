@@ -36,7 +36,8 @@ pub struct JobStats {
 /// Jobs of one kind that were completed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobKindStats {
-    /// `relief`: compactions out of level 0; `compaction`: all others; `collection`: of value segments.
+    /// `relief`: compactions out of level 0; `compaction`: all others; `collection`: of value
+    /// segments.
     pub kind: &'static str,
     /// Done by a worker elsewhere.
     pub elsewhere_count: u64,
@@ -90,7 +91,8 @@ pub struct JobRow {
     pub ran_us: u64,
     /// Of that, what it waited for inputs after their first byte, where that is known.
     pub read_us: u64,
-    /// Of that, what it waited for outputs, until they were durable and read back, where that is known.
+    /// Of that, what it waited for outputs, until they were durable and read back, where that is
+    /// known.
     pub write_us: u64,
     /// Of checking the answer.
     pub checked_us: u64,

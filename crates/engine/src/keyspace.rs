@@ -55,7 +55,8 @@ pub struct KeyspaceSettings {
     /// writers compress. Default: as the engine's settings say at each opening; what is written
     /// from then on follows them.
     pub compression: Option<Compression>,
-    /// Name of the merge operator that gives `merge` records their meaning. Default none: `merge` is refused.
+    /// Name of the merge operator that gives `merge` records their meaning. Default none: `merge`
+    /// is refused.
     pub merge_operator: Option<String>,
     /// Name of the filter that compaction applies to records no snapshot can see. Default none.
     pub compaction_filter: Option<String>,

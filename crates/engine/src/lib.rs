@@ -1,9 +1,10 @@
 //! The contract between Firn's engines and the programs that use them.
 //!
-//! An [`Engine`] is driven by [`Session`]s. Every operation of a session answers an [`Outcome`]: `Done` at
-//! once, or `Pending` with a [`Ticket`] whose [`Completion`] arrives later through [`Session::poll`]. Reads
-//! are pending when bytes must come from a device; writes are pending for durability and for admission.
-//! Nothing here needs an async runtime, and nothing here blocks except the calls whose names say so.
+//! An [`Engine`] is driven by [`Session`]s. Every operation of a session answers an [`Outcome`]:
+//! `Done` at once, or `Pending` with a [`Ticket`] whose [`Completion`] arrives later through
+//! [`Session::poll`]. Reads are pending when bytes must come from a device; writes are pending for
+//! durability and for admission. Nothing here needs an async runtime, and nothing here blocks
+//! except the calls whose names say so.
 //!
 //! ```text
 //!   caller ─► Session::get / scan ──► Done(value) | Pending(ticket) ─┐

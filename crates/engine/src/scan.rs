@@ -21,7 +21,8 @@ pub struct ScanRange {
     pub start: Vec<u8>,
     /// Key before which the scan ends; `None` = to the last key there is.
     pub end: Option<Vec<u8>>,
-    /// Only keys that begin with these bytes; lets filters skip files where the keyspace has an extractor.
+    /// Only keys that begin with these bytes; lets filters skip files where the keyspace has an
+    /// extractor.
     pub prefix: Option<Vec<u8>>,
     /// The order of the batches and of the records in them.
     pub direction: Direction,
@@ -168,7 +169,8 @@ impl ScanBatch {
 pub trait Scan: Send {
     /// Fills `out` with the next records in order.
     ///
-    /// - Sees exactly what its [`crate::ReadAt`] named when the scan was opened, however long it runs.
+    /// - Sees exactly what its [`crate::ReadAt`] named when the scan was opened, however long it
+    ///   runs.
     /// - A batch may be empty without being the last one. An engine ends it after a bounded number
     ///   of records that are passed and not given (deleted, expired, superseded), so that no call
     ///   takes long. The next call goes on there.

@@ -1,4 +1,5 @@
-//! Code that gives records their meaning: keyspaces look it up by name, jobs by name and parameters.
+//! Code that gives records their meaning: keyspaces look it up by name, jobs by name and
+//! parameters.
 
 mod identity;
 
@@ -11,8 +12,9 @@ use crate::error::{Error, Result};
 
 /// Combines operands of `merge` records.
 ///
-/// MUST be a pure function: the same inputs give the same bytes on every machine and in every release that
-/// keeps the name. MUST be associative over operands: `merge(merge(v, a), b) = merge(v, a then b)`.
+/// MUST be a pure function: the same inputs give the same bytes on every machine and in every
+/// release that keeps the name. MUST be associative over operands: `merge(merge(v, a), b) =
+/// merge(v, a then b)`.
 pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with a version in it (`"u64-add.1"`).
     fn name(&self) -> &str;
@@ -20,7 +22,7 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// A hash of what the name does not say and results depend on: numbers, lists, a version of the
     /// code. 0 = the name says all.
     ///
-    /// A job goes only to where code of the same name *and* hash is registered; keyspaces keep the
+    /// A job goes only to where code of the same name *and* hash is registered. Keyspaces keep the
     /// name alone, and may be opened with other parameters. MUST differ where results may, and so
     /// not be 0 by chance. MUST be the same in every process, on every machine and in every build
     /// whose results are the same. Such is a hash of the parameters' bytes in one order by a
@@ -33,10 +35,12 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
 
     /// The value of `key` from its base value (`None` if it has none) and `operands`, oldest first.
     ///
-    /// `None` means the operands cannot be applied: the read fails with [`crate::ErrorKind::Corrupt`].
+    /// `None` means the operands cannot be applied: the read fails with
+    /// [`crate::ErrorKind::Corrupt`].
     fn merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
 
-    /// One operand that stands for `operands` (oldest first), where the operator can tell without a base.
+    /// One operand that stands for `operands` (oldest first), where the operator can tell without a
+    /// base.
     fn merge_partial(&self, _key: &[u8], _operands: &[&[u8]]) -> Option<Vec<u8>> {
         None
     }
@@ -71,7 +75,7 @@ pub trait CompactionFilter: Send + Sync + fmt::Debug {
 /// Takes the part of a key that prefix scans share.
 ///
 /// MUST be a pure function with a result that is a prefix of the key. There is no hash of
-/// parameters beside its name: each table keeps the name of what its filter was made with, and a
+/// parameters beside its name. Each table keeps the name of what its filter was made with, and a
 /// reader of the filter has only that name.
 pub trait PrefixExtractor: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with version and parameters in it (`"fixed.1:8"`).
@@ -104,7 +108,8 @@ impl Semantics {
         self
     }
 
-    /// Adds a compaction filter under its own name, as [`with_merge_operator`](Self::with_merge_operator) does.
+    /// Adds a compaction filter under its own name, as
+    /// [`with_merge_operator`](Self::with_merge_operator) does.
     #[must_use]
     pub fn with_compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Self {
         let known = Known::new(filter.name(), filter.parameters_hash(), &filter);

@@ -32,7 +32,8 @@ pub enum Change {
     Keep,
 }
 
-/// The function of an atomic update: from the current value to a change. May be called more than once.
+/// The function of an atomic update: from the current value to a change. May be called more than
+/// once.
 pub type UpdateFn = Box<dyn FnMut(Option<&[u8]>) -> Change + Send>;
 
 /// Values found by `multi_get`, in the order of the keys, in one buffer that is reused.
@@ -51,7 +52,8 @@ impl Values {
         Self::default()
     }
 
-    /// No values, and full once they have `bytes_max` bytes: reads stop there, after one key at least.
+    /// No values, and full once they have `bytes_max` bytes: reads stop there, after one key at
+    /// least.
     pub fn with_bytes_max(bytes_max: usize) -> Self {
         Self { bytes_max: Some(bytes_max), ..Self::default() }
     }
@@ -61,7 +63,8 @@ impl Values {
         self.bytes_max.is_some_and(|bytes_max| self.bytes.len() >= bytes_max)
     }
 
-    /// The value of the key at `index`; `None` if it has none or `index` is past the keys asked for.
+    /// The value of the key at `index`; `None` if it has none or `index` is past the keys asked
+    /// for.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         self.found.get(index)?.clone().map(|range| &self.bytes[range])
     }
@@ -72,7 +75,8 @@ impl Values {
         self.get(index).is_some() || self.expired.binary_search(&index).is_ok()
     }
 
-    /// How many keys were asked for; fewer if these are [full](Self::is_full), and then of the first ones.
+    /// How many keys were asked for; fewer if these are [full](Self::is_full), and then of the
+    /// first ones.
     pub fn len(&self) -> usize {
         self.found.len()
     }
@@ -112,11 +116,12 @@ impl Values {
 
 /// One client's ordered stream of operations on an engine.
 ///
-/// Owned by one thread at a time. A session's writes happen in call order; its reads see its own writes.
-/// Dropping a session abandons its pending tickets: writes already in the log may still become durable.
+/// Owned by one thread at a time. A session's writes happen in call order; its reads see its own
+/// writes. Dropping a session abandons its pending tickets: writes already in the log may still
+/// become durable.
 ///
-/// Implementers MUST never block in any call but [`wait`](Self::wait), MUST deliver exactly one completion
-/// per ticket, and MUST NOT acknowledge a write before it has the durability asked for.
+/// Implementers MUST never block in any call but [`wait`](Self::wait), and MUST deliver exactly one
+/// completion per ticket. They MUST NOT acknowledge a write before it has the durability asked for.
 pub trait Session: Send {
     /// Whether `key` has a value; if so and `Done`, `out` holds it (cleared first, memory reused).
     ///
@@ -147,7 +152,7 @@ pub trait Session: Send {
     /// were read.
     ///
     /// Also says of which keys without a value an expired one is stored at that point
-    /// ([`Values::is_stored`]), so that a caller that deletes what is there reads once.
+    /// ([`Values::is_stored`]). So a caller that deletes what is there reads once.
     fn multi_get(
         &mut self,
         at: ReadAt<'_>,
@@ -160,14 +165,15 @@ pub trait Session: Send {
     /// find that one, and would again if the clock were set back. For callers that delete only what
     /// is there.
     ///
-    /// What has expired may be dropped at any moment, and is not stored from then on. Costs a lookup; reads no value.
-    /// Completes as [`Completion::Value`], with an empty value if one is stored.
+    /// What has expired may be dropped at any moment, and is not stored from then on. Costs a
+    /// lookup; reads no value. Completes as [`Completion::Value`], with an empty value if one is
+    /// stored.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>>;
 
-    /// Says that `keys` are about to be read: what that needs from memory is loaded for all of them
+    /// Says that `keys` are about to be read. What that needs from memory is loaded for all of them
     /// at once, instead of for one after the other. A hint: no answer depends on it, nothing is
     /// read from a device, and it never waits.
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
@@ -180,9 +186,10 @@ pub trait Session: Send {
     /// [`Completion::Written`].
     ///
     /// # Errors
-    /// `Invalid` for an empty batch, an unknown keyspace, or a key, value or batch beyond its limit (nothing
-    /// is written). `Retry` when the disk is full (nothing is written); `NotDurable` where that shows only after the write, or
-    /// shared storage is away. `Closed` after `close` and after a failed sync, with the first cause.
+    /// `Invalid` for an empty batch, an unknown keyspace, or a key, value or batch beyond its limit
+    /// (nothing is written). `Retry` when the disk is full (nothing is written); `NotDurable` where
+    /// that shows only after the write, or shared storage is away. `Closed` after `close` and after
+    /// a failed sync, with the first cause.
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>>;
 
     /// Sets `key` to `value`; otherwise as [`write`](Self::write) of a batch of one.
@@ -204,8 +211,8 @@ pub trait Session: Send {
 
     /// Adds `operand` to `key` without reading it; `Invalid` if the keyspace has no merge operator.
     ///
-    /// An operand does not expire: whatever `options` say, it stays. Once the value below it has expired it applies
-    /// to nothing, as if that value had been deleted.
+    /// An operand does not expire: whatever `options` say, it stays. Once the value below it has
+    /// expired it applies to nothing, as if that value had been deleted.
     fn merge(
         &mut self,
         keyspace: KeyspaceId,
@@ -214,13 +221,14 @@ pub trait Session: Send {
         options: WriteOptions,
     ) -> Result<Outcome<Position>>;
 
-    /// Replaces `key`'s value by what `f` makes of it, atomically against every other write of the key.
+    /// Replaces `key`'s value by what `f` makes of it, atomically against every other write of the
+    /// key.
     ///
     /// `f` may be called more than once; the last call is the one that took effect. Updates of one
     /// key that wait for each other are written first come, first served. `f` runs while other
-    /// updates of the key wait, so it should be short, and MUST NOT write to the database or wait
+    /// updates of the key wait, so it should be short. It MUST NOT write to the database or wait
     /// for another update of the key. If `f`, or the keyspace's merge operator, panics, the update
-    /// writes nothing: the panic goes on through a call that is answered at once, and a pending one
+    /// writes nothing. The panic goes on through a call that is answered at once; a pending one
     /// fails with [`crate::ErrorKind::Retry`]. [`Change::Keep`] writes nothing. It is answered like
     /// a write, `Done` or pending and then [`Completion::Written`]. The position is the one read
     /// at, at or after everything this session was acknowledged; it promises no durability of what
@@ -267,8 +275,8 @@ pub trait Session: Send {
 
     /// Whether reads and durability waits run on the calling thread instead of answering `Pending`.
     ///
-    /// The blocking layer turns this on: it would wait anyway, and a hand-over to another thread costs two
-    /// context switches. Off at birth.
+    /// The blocking layer turns this on: it would wait anyway, and a hand-over to another thread
+    /// costs two context switches. Off at birth.
     fn set_inline(&mut self, inline: bool);
 
     /// Whether writes at [`Durability::Process`] are answered as soon as they are visible, before
@@ -283,8 +291,8 @@ pub trait Session: Send {
     /// for one write of the log; costs a comparison if there is nothing to do.
     ///
     /// # Errors
-    /// `Retry` when the disk is full; `Closed` with the first cause after a failure of the log. What was answered since the
-    /// last time may be lost then.
+    /// `Retry` when the disk is full; `Closed` with the first cause after a failure of the log.
+    /// What was answered since the last time may be lost then.
     fn settle(&mut self) -> Result<()> {
         Ok(())
     }

@@ -23,7 +23,8 @@ impl<'s> ValueSource<'s> {
         self.value_bytes
     }
 
-    /// The next bytes in `out`, which is cleared first: `bytes_max`, or what is left. `false` if nothing is.
+    /// The next bytes in `out`, which is cleared first: `bytes_max`, or what is left. `false` if
+    /// nothing is.
     ///
     /// Blocks as long as the source does.
     ///

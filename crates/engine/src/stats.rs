@@ -24,7 +24,7 @@ pub struct Stats {
     /// Index bytes written by merges inside the buffer (memory, not a device).
     pub merge_index_bytes_total: u64,
     /// Bytes that reads fetched into memory from files. Where a file is mapped, a part counts when
-    /// it is touched for the first time; what the system drops and fetches again by itself is not
+    /// it is touched for the first time. What the system drops and fetches again by itself is not
     /// seen.
     pub read_miss_bytes_total: u64,
     /// Reads that answered "pending" because they would have waited for a file. Reads of sessions
@@ -52,9 +52,9 @@ pub struct Stats {
     /// Uploads of files in parts, left by attempts, that were aborted at an object store. The
     /// opening looks for them, and so does each look for files of attempts.
     pub upload_abort_count: u64,
-    /// Why the last look for such uploads, or the end of one of them, came to nothing, in words: no
-    /// right, a store that does not list them. `None` = nothing was in the way, or there are none
-    /// where the database lies.
+    /// Why the last look for such uploads, or the end of one, came to nothing, in words: no right,
+    /// a store that does not list them. `None` = nothing was in the way, or there are none where
+    /// the database lies.
     pub upload_refusal: Option<String>,
     /// Groups of writes put on shared storage.
     pub group_count: u64,
@@ -78,12 +78,13 @@ pub struct Stats {
     pub table_count: u64,
     /// Bytes of files that are gone and kept, for new ones to be written over them.
     pub spare_bytes: u64,
-    /// Work the engine would do if nothing else were written, in bytes still to be read and written.
+    /// Work the engine would do if nothing else were written, in bytes still to be read and
+    /// written.
     pub debt_bytes: u64,
     /// Snapshots alive.
     pub snapshot_count: u64,
-    /// Why the last drain, compaction or the like could not be done and is to be tried again, in
-    /// words: no room, or a panic of an operator. `None` = all that was tried was done.
+    /// Why the last drain, compaction or the like failed and is to be tried again, in words: no
+    /// room, or a panic of an operator. `None` = all that was tried was done.
     pub background_refusal: Option<String>,
     /// Tables and value segments that background work found damaged since the database was opened,
     /// and left as they are. Nothing of them is compacted or collected, everything else goes on.
@@ -99,7 +100,8 @@ pub struct Stats {
     /// Why writes that add something are refused for now, in words: the disk is full. Removals are
     /// taken. `None` = they are not refused.
     pub write_refusal: Option<String>,
-    /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it has not.
+    /// Why nothing is written any more, in words, since a write to the log has failed; `None` = it
+    /// has not.
     pub write_failure: Option<String>,
     /// The cache before shared storage; `None` = there is none.
     pub shared_cache: Option<SharedCacheStats>,

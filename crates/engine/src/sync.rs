@@ -1,4 +1,5 @@
-//! The primitives of the lock-free parts of this crate: the standard library's, or loom's twins under `cfg(loom)`.
+//! The primitives of the lock-free parts of this crate: the standard library's, or loom's twins
+//! under `cfg(loom)`.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{

@@ -20,7 +20,8 @@ pub struct ValueStats {
     pub hidden_bytes: u64,
     /// Bytes that collections have to free until the segments take no more than they may.
     pub debt_bytes: u64,
-    /// Segments that are gone and whose files stay, since a reader, a job or a checkpoint has them still.
+    /// Segments that are gone and whose files stay, since a reader, a job or a checkpoint has them
+    /// still.
     pub retired_count: u64,
     /// Bytes of those files.
     pub retired_bytes: u64,
@@ -61,7 +62,8 @@ pub struct ValueStats {
     pub dropped_count: u64,
     /// Bytes of them, as they were written by users.
     pub dropped_bytes_total: u64,
-    /// Segments that were removed without a collection, since nothing referred to any of their values.
+    /// Segments that were removed without a collection, since nothing referred to any of their
+    /// values.
     pub wholly_dead_count: u64,
     /// Bytes of their files.
     pub wholly_dead_bytes_total: u64,

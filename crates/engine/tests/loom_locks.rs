@@ -1,4 +1,5 @@
-//! Schedules of the locks on keys: `RUSTFLAGS="--cfg loom" cargo test -p firn-engine --test loom_locks`.
+//! Schedules of the locks on keys: `RUSTFLAGS="--cfg loom" cargo test -p firn-engine --test
+//! loom_locks`.
 //!
 //! The table is taken in by its path, with a session here that loom can wait for.
 #![cfg(loom)]
@@ -76,7 +77,8 @@ fn lock(table: &Arc<LockTable>, hashes: &[u64]) -> KeyLocks {
     }
 }
 
-/// What the locks protect: a number that is read and written in two steps without any order of its own.
+/// What the locks protect: a number that is read and written in two steps without any order of its
+/// own.
 struct Guarded {
     table: Arc<LockTable>,
     numbers: [AtomicUsize; 2],

@@ -14,22 +14,25 @@
 //! - Files: crate `storage` writes a region's published bytes out.
 //!
 //! # Safety model
-//! All `unsafe` of this crate is in `region` and `memory`, and rests on these invariants. Those of order
-//! (which store is seen by which load) are in the protocol at the top of `region.rs`.
-//! 1. **Memory.** `Memory` owns `capacity` bytes at a fixed address, 8-aligned, zeroed before the region exists,
-//!    mapped until it is dropped. `capacity` is at most `isize::MAX`. Established in `Memory::zeroed`, and again by
-//!    `Memory::clear` before a [`Pool`] gives the memory of a dropped region to a new one.
-//! 2. **Reservations are disjoint.** The tail only grows, each growth by a successful reservation's length, so two
-//!    reservations never overlap and each lies inside the capacity. Established in `Region::reserve`.
+//! All `unsafe` of this crate is in `region` and `memory`, and rests on these invariants. Those of
+//! order (which store is seen by which load) are in the protocol at the top of `region.rs`.
+//! 1. **Memory.** `Memory` owns `capacity` bytes at a fixed address, 8-aligned, zeroed before the
+//!    region exists, mapped until it is dropped. `capacity` is at most `isize::MAX`. Established in
+//!    `Memory::zeroed`, and again by `Memory::clear` before a [`Pool`] gives the memory of a
+//!    dropped region to a new one.
+//! 2. **Reservations are disjoint.** The tail only grows, each growth by a successful reservation's
+//!    length, so two reservations never overlap and each lies inside the capacity. Established in
+//!    `Region::reserve`.
 //! 3. **Words and bodies.** The first 8 bytes of a reservation are touched only as an atomic word
-//!    until they are published; its other bytes only through the one [`Reservation`], until it
-//!    publishes. No thread writes either afterwards. Established by `Reservation::publish` taking
-//!    `self`.
+//!    until they are published. Its other bytes are touched only through the one [`Reservation`],
+//!    until it publishes. No thread writes either afterwards. Established by `Reservation::publish`
+//!    taking `self`.
 //! 4. **The published prefix is immutable.** `published` passes a byte only after an acquiring load
 //!    has observed the publication of the byte's frame. A frame's length is exactly its
 //!    reservation's (asserted in `Reservation::publish`). Bytes from `published` on are never lent
 //!    by [`Region::read`].
-//! 5. **The tail behind a sealed end** is never reserved, read or written again, so its pages may go back.
+//! 5. **The tail behind a sealed end** is never reserved, read or written again, so its pages may
+//!    go back.
 
 mod sync;
 mod memory;

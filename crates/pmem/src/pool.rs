@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Gives out regions of one capacity and takes their memory back when they are dropped.
 ///
 /// 1. A region from here is zeroed, as every region is.
-/// 2. At most `spares_max` spares are held, clean and dirty together; what comes back beyond that is unmapped.
+/// 2. At most `spares_max` spares are held, clean and dirty together; what comes back beyond that
+///    is unmapped.
 pub struct Pool {
     region_bytes: usize,
     spares_max: usize,
@@ -94,7 +95,8 @@ impl Pool {
         self.lock().bytes()
     }
 
-    /// Takes the memory of a region that is gone, and of which at most the first `bytes` bytes were ever in use.
+    /// Takes the memory of a region that is gone, and of which at most the first `bytes` bytes were
+    /// ever in use.
     pub(crate) fn take_back(&self, memory: Memory, bytes: usize) {
         let mut spares = self.lock();
         if spares.clean.len() + spares.dirty.len() < self.spares_max {

@@ -4,17 +4,18 @@
 //!
 //! ```text
 //!  0        published            tail            capacity
-//!  ├─ frames ──┼─ frames and holes ─┼─ zeros ────────┤         tail ≤ capacity, not sealed
-//!  ├─ frames ──┼─ frames and holes ─┼─ never used ───┤         tail > capacity: sealed, end = the tail before
+//!  ├─ frames ──┼─ frames and holes ─┼─ zeros ────────┤  tail ≤ capacity, not sealed
+//!  ├─ frames ──┼─ frames and holes ─┼─ never used ───┤  tail > capacity: sealed, end = the tail before
 //! ```
 //! - `tail`: bytes reserved so far. Only grows, by `fetch_add`. A reservation succeeds if the sum
 //!   stays within the capacity. The addition that takes it beyond *seals*: it stores where the tail
 //!   was in `sealed_end`. There is exactly one, since additions are ordered. `seal` is such an
 //!   addition, too large on purpose. A thread that finds the tail beyond the capacity only reads;
 //!   so no reservation ever succeeds after a failed one.
-//! - `sealed_end`: `OPEN` until sealed, then the end of the last reservation, for ever. Released by its
-//!   one store, acquired by its readers. Between the addition and this store there are a few
-//!   instructions in which the region is sealed and does not know where; only `seal` waits them out.
+//! - `sealed_end`: `OPEN` until sealed, then the end of the last reservation, for ever. Released by
+//!   its one store, acquired by its readers. Between the addition and this store there are a few
+//!   instructions in which the region is sealed and does not know where. Only `seal` waits them
+//!   out.
 //! - A frame's *first word*: zero until the frame is published, then its length (low 32 bits; never
 //!   zero) and 32 bits that are not ours. Stored with release by its writer, after the body;
 //!   acquired by `advance`. So a thread that sees the word sees the body.
@@ -52,7 +53,7 @@ const SPINS_MAX: u32 = 64;
 
 /// Memory of fixed capacity that writers fill frame by frame and readers read as it fills.
 ///
-/// It lives as long as its log segment is referred to; dropping it unmaps the memory, or gives it
+/// It lives as long as its log segment is referred to. Dropping it unmaps the memory, or gives it
 /// back to the [`Pool`] it came from.
 /// 1. Bytes before [`published`](Self::published) never change; no others can be read.
 /// 2. Once a reservation has failed, none succeeds.
@@ -69,8 +70,8 @@ pub struct Region {
 /// A reservation that found no room: the region is sealed, by this call or an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// Whether this very call sealed the region. Of all calls on a region exactly one is told so, unless
-    /// [`Region::seal`] came before them (then none).
+    /// Whether this very call sealed the region. Of all calls on a region exactly one has this set,
+    /// unless [`Region::seal`] came before them (then none).
     pub first: bool,
 }
 
@@ -113,14 +114,15 @@ impl Region {
         }
     }
 
-    /// A region whose first `used` bytes are what `fill` writes, published, and which is sealed behind them.
+    /// A region whose first `used` bytes are what `fill` writes, published, and which is sealed
+    /// behind them.
     ///
     /// `fill` gets exactly `used` zeroed bytes. It must leave frames that tile them (after a prefix
     /// of any form): this is not checked, and the region never walks them again.
     ///
     /// # Errors
-    /// [`LoadError::Map`] as [`anonymous`](Self::anonymous), or if `used` is not a multiple of 8 within `bytes`;
-    /// [`LoadError::Fill`] with what `fill` returned.
+    /// [`LoadError::Map`] as [`anonymous`](Self::anonymous), or if `used` is not a multiple of 8
+    /// within `bytes`; [`LoadError::Fill`] with what `fill` returned.
     pub fn load<E>(
         bytes: usize,
         used: usize,
@@ -154,7 +156,8 @@ impl Region {
         }
     }
 
-    /// Lets `fill` write the first `used` bytes and publishes them. The region is unused and `used` within it.
+    /// Lets `fill` write the first `used` bytes and publishes them. The region is unused and `used`
+    /// within it.
     fn fill_front<E>(&mut self, used: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<(), E> {
         // SAFETY: `&mut self`: no reservation and no slice exists, so these bytes are ours alone.
         #[expect(unsafe_code, reason = "the slice into the arena")]
@@ -202,8 +205,8 @@ impl Region {
     #[inline]
     fn extend(&self, bytes: usize) -> Extended {
         let capacity = self.capacity();
-        // A tail beyond the capacity is not added to, so it cannot wrap around: what lies beyond is one addition by
-        // each thread that saw it within, each of at most capacity + 1.
+        // A tail beyond the capacity is not added to, so it cannot wrap around. What lies beyond is
+        // one addition by each thread that saw it within, each of at most capacity + 1.
         if self.tail.0.load(Ordering::Relaxed) > capacity {
             return Extended::Sealed { first: false, end: None };
         }
@@ -241,16 +244,18 @@ impl Region {
 
     /// The end of the last reservation once the region is sealed.
     ///
-    /// May still be `None` for an instant after another thread was told [`Full`].
+    /// May still be `None` for an instant after another thread got [`Full`].
     #[inline]
     pub fn sealed_end(&self) -> Option<usize> {
         Some(self.sealed_end.load(Ordering::Acquire)).filter(|&end| end != OPEN)
     }
 
-    /// Moves [`published`](Self::published) over all frames that follow it without a gap, and returns it.
+    /// Moves [`published`](Self::published) over all frames that follow it without a gap, and
+    /// returns it.
     ///
-    /// Any thread, any time; lock-free. A writer calls it after [`Reservation::publish`]: of several writers that
-    /// publish out of order and then call it, at least one moves it over all of them.
+    /// Any thread, any time; lock-free. A writer calls it after [`Reservation::publish`]. Of
+    /// several writers that publish out of order and then call it, at least one moves it over all
+    /// of them.
     #[inline]
     pub fn advance(&self) -> usize {
         fence(Ordering::SeqCst);
@@ -258,7 +263,7 @@ impl Region {
         let mut end = start;
         while end < self.capacity() {
             // SAFETY: invariant 4: `end` is where a published prefix ends, so here begins a
-            // reservation or bytes that are not reserved: by invariant 3 this word is not written
+            // reservation or bytes that are not reserved. By invariant 3 this word is not written
             // but atomically.
             #[expect(unsafe_code, reason = "the word in the arena")]
             let first_word = unsafe { self.memory.load_word(end) };
@@ -299,11 +304,12 @@ impl Region {
         self.read(offset, bytes).unwrap_or_default()
     }
 
-    /// Gives the pages behind a sealed end back to the system. Does nothing before the region is sealed.
+    /// Gives the pages behind a sealed end back to the system. Does nothing before the region is
+    /// sealed.
     pub fn trim(&self) {
         let Some(end) = self.sealed_end() else { return };
-        // SAFETY: invariant 5: nothing behind a sealed end was ever reserved, nor will be. `advance` may load the word
-        // at the end itself: it reads zero before and after.
+        // SAFETY: invariant 5: nothing behind a sealed end was ever reserved, nor will be.
+        // `advance` may load the word at the end itself: it reads zero before and after.
         #[expect(unsafe_code, reason = "gives pages of the arena back")]
         unsafe {
             self.memory.discard_from(end);
@@ -340,7 +346,7 @@ impl Drop for Region {
 enum Extended {
     /// The range from here on.
     From(usize),
-    /// Nothing; `end` is known to the one that was first.
+    /// Nothing; `end` is known to the addition that was first.
     Sealed { first: bool, end: Option<usize> },
 }
 

@@ -9,7 +9,8 @@ const FIRST_WORD_BYTES: usize = 8;
 ///
 /// 1. It overlaps no other reservation, and no thread reads it before it is published.
 /// 2. Dropping it unpublished abandons the region: nothing after it can ever be published
-///    ([`Region::is_abandoned`]). Forgetting it (`mem::forget`) has the same effect but goes unnoticed.
+///    ([`Region::is_abandoned`]). Forgetting it (`mem::forget`) has the same effect but goes
+///    unnoticed.
 #[derive(Debug)]
 #[must_use = "dropped without `publish`, a reservation abandons its region"]
 pub struct Reservation<'r> {
@@ -42,16 +43,17 @@ impl<'r> Reservation<'r> {
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let (offset, bytes) = (self.offset + FIRST_WORD_BYTES, self.bytes - FIRST_WORD_BYTES);
-        // SAFETY: invariant 2: no other reservation overlaps these bytes; invariant 3: only this one reaches them
-        // until it publishes, which takes it by value; `&mut self` keeps this slice the only one, and borrows the
-        // region for as long.
+        // SAFETY: invariant 2: no other reservation overlaps these bytes; invariant 3: only this
+        // one reaches them until it publishes, which takes it by value; `&mut self` keeps this
+        // slice the only one, and borrows the region for as long.
         #[expect(unsafe_code, reason = "the slice into the arena")]
         unsafe {
             self.region.memory().slice_mut(offset, bytes)
         }
     }
 
-    /// Stores the first word and with it hands the frame over to readers. Follow it with [`Region::advance`].
+    /// Stores the first word and with it hands the frame over to readers. Follow it with
+    /// [`Region::advance`].
     ///
     /// The low 32 bits of `first_word` are the frame's length; in memory the word is little-endian.
     ///
@@ -61,8 +63,8 @@ impl<'r> Reservation<'r> {
     pub fn publish(mut self, first_word: u64) {
         let named = first_word as u32 as usize;
         assert!(named == self.bytes, "a frame of {} bytes says it has {named}", self.bytes);
-        // SAFETY: invariant 3: the first 8 bytes of a reservation are only ever an atomic word until this store, and
-        // invariant 4: `Region::read` lends them only once it was seen.
+        // SAFETY: invariant 3: the first 8 bytes of a reservation are only ever an atomic word
+        // until this store, and invariant 4: `Region::read` lends them only once it was seen.
         #[expect(unsafe_code, reason = "the word in the arena")]
         unsafe {
             self.region.memory().store_word(self.offset, first_word);

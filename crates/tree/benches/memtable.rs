@@ -1,6 +1,7 @@
 //! The memtable, measured: `cargo bench -p firn-tree --bench memtable`.
 //!
-//! Numbers and what followed from them: docs/decisions/0002-memtable.md. Under `cargo test` it runs small.
+//! Numbers and what followed from them: docs/decisions/0002-memtable.md. Under `cargo test` it runs
+//! small.
 #![expect(
     dead_code,
     unused_imports,
@@ -74,8 +75,8 @@ fn key_of(number: u64) -> [u8; 24] {
     key
 }
 
-/// Runs `work(thread)` on each thread and returns the processor time of all of them: what others do on the machine at
-/// the same time then matters less.
+/// Runs `work(thread)` on each thread and returns the processor time of all of them. What else the
+/// machine does at the same time then matters less.
 fn timed(threads: usize, work: impl Fn(usize) + Sync) -> Duration {
     let on_this_thread = &|thread| {
         let start = processor_time();

@@ -1,7 +1,8 @@
-//! What runs cost, in nanoseconds an operation: `cargo bench -p firn-tree --bench run [-- ENTRIES]`.
+//! What runs cost, in nanoseconds an operation: `cargo bench -p firn-tree --bench run [--
+//! ENTRIES]`.
 //!
-//! The modules are compiled into this program, so that nothing private has to be public for it. Without `--bench`
-//! (as in `cargo test`) it runs once over few entries.
+//! The modules are compiled into this program, so that nothing private has to be public for it.
+//! Without `--bench` (as in `cargo test`) it runs once over few entries.
 
 use std::hint::black_box;
 use std::sync::Arc;

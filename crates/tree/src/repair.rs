@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   newest manifest edit does not decode ─► is everything sound without it? ─► set aside
-//!   log cut off by damage, and more behind ─► nothing lost that was on the device? ─► later segments set aside, the damaged one
-//!                                                                                     copied and cut
+//!   log cut off by damage, and more behind ─► nothing lost that was on the device?
+//!                                          ─► later segments set aside, the damaged one copied and cut
 //! ```
 //! Nothing is destroyed. A file that is taken away gets another name, with [`ASIDE`] behind it; a
 //! file that is cut is first copied under such a name. Openings pass such files by. All other
@@ -134,7 +134,8 @@ fn read(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether the database is sound without the edit `name`, but for its log, which is looked at by itself.
+/// Whether the database is sound without the edit `name`, but for its log, which is looked at by
+/// itself.
 fn check_without(view: &Arc<dyn Storage>, name: &str) -> Result<()> {
     let options = VerifyOptions { storage: Arc::clone(view), semantics: Semantics::new() };
     let refused = |told: String| {
@@ -151,7 +152,7 @@ fn check_without(view: &Arc<dyn Storage>, name: &str) -> Result<()> {
     }
 }
 
-/// Segments behind the gap from the newest to the oldest, then the segment that it is in: wherever
+/// Segments behind the gap from the newest to the oldest, then the segment that it is in. Wherever
 /// that is interrupted, the rest can be done.
 fn log_steps(storage: &dyn Storage, gap: &Gap) -> Result<Vec<RepairStep>> {
     let end = gap.end;

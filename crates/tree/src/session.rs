@@ -1,7 +1,8 @@
 //! A client's stream of operations on a tree.
 //!
-//! *Inline* (the blocking layer): reads that miss memory and waits for durability run on the calling thread.
-//! Otherwise they are handed to the read pool, and writes that must wait stand in [`line`](mod@line).
+//! *Inline* (the blocking layer): reads that miss memory and waits for durability run on the
+//! calling thread. Otherwise they are handed to the read pool, and writes that must wait stand in
+//! [`line`](mod@line).
 
 mod line;
 mod streamed;

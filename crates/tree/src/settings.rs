@@ -35,7 +35,8 @@ pub struct TreeSettings {
     pub block_bytes: u32,
     /// Target size of a table.
     pub table_bytes: u64,
-    /// Bytes from which on values lie beside the tree, in keyspaces that do not say; `u32::MAX` = none do.
+    /// Bytes from which on values lie beside the tree, in keyspaces that do not say; `u32::MAX` =
+    /// none do.
     pub separate_bytes: u32,
     /// Bytes at which a value segment takes no more values.
     pub value_segment_bytes: u64,
@@ -45,7 +46,8 @@ pub struct TreeSettings {
     pub space_amplification_max: f64,
     /// Bits of filter for each key, in runs and tables.
     pub filter_bits_per_key: u32,
-    /// Sorted runs in level 0 over one key that reads may have to ask; compaction keeps half as many on average.
+    /// Sorted runs in level 0 over one key that reads may have to ask; compaction keeps half as
+    /// many on average.
     pub level0_runs_max: usize,
     /// Bytes that tables may hide for each byte that lives, above which they are compacted away; at
     /// rest half of it. The buffer may hide half of it, too. An owner with one setting for space
@@ -53,14 +55,17 @@ pub struct TreeSettings {
     /// not found yet, files kept for new ones, and outputs beside their inputs.
     pub garbage_share_max: f64,
     /// Bytes of compaction that reads must have lost to sorted runs of level 0 before one byte is
-    /// rewritten for their sake. 1 = as soon as that has cost them as much time as rewriting takes.
+    /// rewritten for their sake. At 1 that is when the runs have cost reads as much time as
+    /// rewriting takes.
     pub read_compaction_price: f64,
-    /// Compression in keyspaces that do not say: of the last level's tables, and of values beside the tree.
+    /// Compression in keyspaces that do not say: of the last level's tables, and of values beside
+    /// the tree.
     pub compression: Compression,
     /// Threads for background work, and the most collections of value segments at once. Beside an
     /// executor that the owner gives there are as many again, which wait for it.
     pub background_threads: usize,
-    /// Bytes of inputs of bulk jobs that are begun here in a second while an executor that the owner gave is away.
+    /// Bytes of inputs of bulk jobs that are begun here in a second while an executor that the
+    /// owner gave is away.
     pub fallback_bytes_per_second: u64,
     /// Share of the jobs done by such an executor that are done here too before their results are
     /// accepted.
@@ -246,7 +251,8 @@ pub struct TreeOptions {
     /// for too long ([`firn_jobs::Patience`]) is done here instead; the statistics say how often
     /// and why.
     pub executor: Option<Arc<dyn Executor>>,
-    /// Seed of the database id of a new database, and of which jobs are done again; nothing else is random.
+    /// Seed of the database id of a new database, and of which jobs are done again; nothing else is
+    /// random.
     pub seed: u64,
     /// Whether a missing database is created (otherwise `Invalid`).
     pub create: bool,

@@ -10,7 +10,8 @@ use crate::database::Database;
 use crate::read::{BesideReads, Found};
 use crate::values::Home;
 
-/// Counters of background work and of reads that missed; one line each, touched once a job or a miss.
+/// Counters of background work and of reads that missed; one line each, touched once a job or a
+/// miss.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// The manifest's own: `stats` does not wait for an edit, which may take minutes where the
@@ -53,7 +54,8 @@ pub(crate) struct ValueCounters {
     pub(crate) wholly_dead_bytes: AtomicU64,
 }
 
-/// What holds while background work is refused, whatever refuses it: the reason says what to do about that.
+/// What holds while background work is refused, whatever refuses it: the reason says what to do
+/// about that.
 const MEANWHILE: &str = "it is tried again by itself, writes go on while there is room for them, and nothing that was acknowledged is given up";
 
 /// What holds while a file is damaged, and what helps.

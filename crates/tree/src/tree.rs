@@ -25,7 +25,7 @@ use crate::version::{Definition, Keyspace, Levels, Version};
 /// An ordered key-value store: an LSM tree whose log, memtable and upper levels are the same bytes.
 ///
 /// Shared between threads by `Arc`; each opens sessions of its own.
-/// 1. One tree holds its directory: a second opener is told `Conflict`.
+/// 1. One tree holds its directory: a second opener gets `Conflict`.
 /// 2. What was acknowledged is found by the next opening, as the durability asked for promises.
 /// 3. Dropping the tree closes it.
 #[derive(Debug)]
@@ -35,12 +35,13 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Opens or creates the database of `options`. Blocks for recovery: about a second for 1 GiB of log.
+    /// Opens or creates the database of `options`. Blocks for recovery: about a second for 1 GiB of
+    /// log.
     ///
     /// # Errors
-    /// `Conflict` if another process has it open; `Invalid` for settings out of range, a directory without a
-    /// database, a newer format, or a keyspace whose operator is not registered; `Corrupt` with file and offset
-    /// when something durable is damaged.
+    /// `Conflict` if another process has it open; `Invalid` for settings out of range, a directory
+    /// without a database, a newer format, or a keyspace whose operator is not registered;
+    /// `Corrupt` with file and offset when something durable is damaged.
     pub fn open(options: TreeOptions) -> Result<Arc<Self>> {
         let (shared, lock) = open(&options)?;
         Ok(Arc::new(Self { shared, lock: Mutex::new(Some(lock)) }))

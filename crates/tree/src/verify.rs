@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   manifest edits ─► state ─┬─► log: segments, frames, records, one chain to the durable end
-//!     (manifest.rs)          ├─► tables: file, blocks, entries, bounds, levels          (tables.rs)
-//!        (log.rs)            ├─► places: each (keyspace, key, sequence) in one of them  (places.rs)
-//!                            ├─► values: segments, records, one reference each or dead  (values.rs)
-//!                            └─► groups: files, none missing                            (groups.rs)
+//!     (manifest.rs)          ├─► tables: file, blocks, entries, bounds, levels         (tables.rs)
+//!        (log.rs)            ├─► places: each (keyspace, key, sequence) in one of them (places.rs)
+//!                            ├─► values: segments, records, one reference each or dead (values.rs)
+//!                            └─► groups: files, none missing                           (groups.rs)
 //! ```
 //! Nothing is opened for writing. A fault is noted, and the rest is checked as far as it can be
 //! without what is damaged. This walk shares decoders with recovery, but not its decisions: so a
@@ -44,7 +44,8 @@ pub struct VerifyOptions {
 pub struct VerifyProgress {
     /// Bytes read and checked so far.
     pub bytes_done: u64,
-    /// Bytes there are to read. Part of the tables may count twice: they are compared with one another.
+    /// Bytes there are to read. Part of the tables may count twice: they are compared with one
+    /// another.
     pub bytes_total: u64,
 }
 
@@ -53,8 +54,8 @@ pub struct VerifyProgress {
 pub enum Severity {
     /// Something the database promises to hold is missing or is not what was written.
     Damage,
-    /// Bytes that belong to nothing (an unfinished job, the tail a crash left); the next opening for writing
-    /// removes or ignores them.
+    /// Bytes that belong to nothing (an unfinished job, the tail a crash left); the next opening
+    /// for writing removes or ignores them.
     Leftover,
 }
 

@@ -1,4 +1,5 @@
-//! Schedules of the memtable's index: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_memtable`.
+//! Schedules of the memtable's index: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test
+//! loom_memtable`.
 //!
 //! The memtable is private to its crate, so this test takes it in by its path.
 #![cfg(loom)]
@@ -150,8 +151,9 @@ fn what_is_published_is_found() {
     });
 }
 
-/// A scan at 3 that met no live record learns that of all keys of `gaps_of`, looking for writers among the entries of
-/// `entries_of`: one memtable, but where the order of writers is wrong on purpose.
+/// A scan at 3 that met no live record learns that of all keys of `gaps_of`, looking for writers
+/// among the entries of `entries_of`. Both are one memtable, except where the order of writers is
+/// wrong on purpose.
 fn learn(gaps_of: &Memtable, entries_of: &Memtable) -> bool {
     let cursor = entries_of.cursor(Sequence(3), Arc::new(Log));
     let passed = Passed { start: b"a".to_vec(), end: None, through: Sequence(3), as_of_ms: 0, keys: 100 };
@@ -168,7 +170,8 @@ fn is_in_gap(memtable: &Memtable, key: &[u8]) -> bool {
     gap.is_some_and(|gap| gap.start() <= key)
 }
 
-/// A writer beside a scan that learns a gap, where there are gaps already or not: the record is in none afterwards.
+/// A writer beside a scan that learns a gap, where there are gaps already or not: the record is in
+/// none afterwards.
 #[test]
 fn a_writer_is_not_missed_by_who_learns_a_gap() {
     for has_gaps in [false, true] {

@@ -1,10 +1,14 @@
-//! Schedules of collections beside reads, compactions and copies: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_values`.
+//! Schedules of collections beside reads, compactions and copies: `RUSTFLAGS="--cfg loom" cargo
+//! test -p firn-tree --test loom_values`.
 //!
-//! `Database::version` is held by an `ArcSwap`, which loom cannot see into, and the files are files. So this is a model: of the steps in
-//! `values/collect.rs`, `values/deaths.rs`, `values/read.rs`, `compact/run.rs`, `version/commit.rs` and `checkpoint.rs`, in their
-//! order; `shuttle_values.rs` has more of it at once, in schedules that are drawn. `model/swap.rs` says what stands for `ArcSwap`.
+//! `Database::version` is held by an `ArcSwap`, which loom cannot see into, and the files are
+//! files. So this is a model of the steps in `values/collect.rs`, `values/deaths.rs`,
+//! `values/read.rs`, `compact/run.rs`, `version/commit.rs` and `checkpoint.rs`, in their order.
+//! `shuttle_values.rs` has more of it at once, in schedules that are drawn. `model/swap.rs` says
+//! what stands for `ArcSwap`.
 //!
-//! Each property has orders beside it that break it: loom must find those out, or it could find out nothing.
+//! Each property has orders beside it that break it: loom must find those out, else its silence
+//! proves nothing.
 #![cfg(loom)]
 #![expect(
     dead_code,

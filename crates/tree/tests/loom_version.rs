@@ -1,10 +1,13 @@
-//! Schedules of the version swap: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_version`.
+//! Schedules of the version swap: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test
+//! loom_version`.
 //!
-//! `Database::version` and the log's segments are held by `ArcSwap`, which loom cannot see into. So this is a model: of
-//! the steps in `database.rs`, `write/`, `buffer/`, `version/commit.rs` and `log/order.rs`, in their order, over the
-//! real memtable, segments, regions, snapshots and graveyard. `model/swap.rs` says what stands for `ArcSwap`.
+//! `Database::version` and the log's segments are held by `ArcSwap`, which loom cannot see into. So
+//! this is a model of the steps in `database.rs`, `write/`, `buffer/`, `version/commit.rs` and
+//! `log/order.rs`, in their order. It runs over the real memtable, segments, regions, snapshots and
+//! graveyard. `model/swap.rs` says what stands for `ArcSwap`.
 //!
-//! Each property has orders beside it that break it: loom must find those out, or it could find out nothing.
+//! Each property has orders beside it that break it: loom must find those out, else its silence
+//! proves nothing.
 #![cfg(loom)]
 #![expect(
     dead_code,
@@ -60,7 +63,7 @@ impl Scene {
     fn run(self, mistake: Option<Mistake>) {
         let Self { frames, first, beside, reader } = self;
         let last = |database: &Database| {
-            // What was too early for somebody is done now.
+            // What came too early for a thread is done now.
             database.freeze();
             database.assert_finds_all(&database.latest());
             database.assert_nothing_is_left();

@@ -1,7 +1,9 @@
-//! Schedules of the watermark over several segments: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_watermark`.
+//! Schedules of the watermark over several segments: `RUSTFLAGS="--cfg loom" cargo test -p
+//! firn-tree --test loom_watermark`.
 //!
-//! `log/order.rs` holds its segments by `ArcSwap`, which loom cannot see into. So this is a model of `Log::advance` and of
-//! the roll, line by line, over the real regions of `firn_pmem`: pointers to segments are indexes here.
+//! `log/order.rs` holds its segments by `ArcSwap`, which loom cannot see into. So this is a model
+//! of `Log::advance` and of the roll, line by line, over the real regions of `firn_pmem`. Pointers
+//! to segments are indexes here.
 #![cfg(loom)]
 
 use firn_pmem::Region;
@@ -17,7 +19,7 @@ struct Log {
     active: AtomicUsize,
     publishing: AtomicUsize,
     watermark: AtomicUsize,
-    /// How many segments are open; whoever holds it may roll.
+    /// How many segments are open; the thread that holds the lock may roll.
     open: Mutex<usize>,
 }
 
@@ -80,7 +82,7 @@ impl Log {
     }
 }
 
-/// Whoever is the last to publish moves the watermark over everything, across the roll.
+/// The writer that is the last to publish moves the watermark over everything, across the roll.
 #[test]
 fn no_publication_is_missed_across_a_roll() {
     loom::model(|| {

@@ -1,21 +1,24 @@
-//! Drawn schedules of all at once that touches values beside the tree: reads, of an older version too; writes, seals and drains;
-//! compactions that leave, bring and move values; collections, and those of what collections wrote; one by a worker whose answer may come
-//! too late; a copy; a sweep; and files that go with their last holder.
+//! Drawn schedules of everything at once that touches values beside the tree: reads, of an older
+//! version too; writes, seals and drains. Compactions that leave, bring and move values;
+//! collections, also of what collections wrote, one by a worker whose answer may come too late. A
+//! copy, a sweep, and files that go with their last holder.
 //!
-//! The model is that of `loom_values.rs`, which tries every schedule of two or three of these. Here schedules are drawn, at random and
-//! by PCT (few preemptions, each anywhere), by shuttle, which knows one order of memory only: others are loom's.
+//! The model is that of `loom_values.rs`, which tries every schedule of two or three of these. Here
+//! schedules are drawn, at random and by PCT (few preemptions, each anywhere), by shuttle. Shuttle
+//! knows one order of memory only: others are loom's.
 //!
 //! ```text
 //! cargo test -p firn-tree --test shuttle_values                       # ten seconds or so
 //! FIRN_SCHEDULES=1000000 FIRN_SEED=7 cargo test -p firn-tree --test shuttle_values all_of
 //! FIRN_SCHEDULE=9104… cargo test -p firn-tree --test shuttle_values NAME_OF_THE_TEST
 //! ```
-//! A test that fails prints its schedule ("failing schedule"), which the last line plays again, and nothing else. It fits as long
-//! as the model is not changed.
+//! A test that fails prints its schedule ("failing schedule"), which the last line plays again, and
+//! nothing else. It fits as long as the model is not changed.
 //!
-//! Each function of the model names the one of production that it follows, and each [`Mistake`] where production does it right. Both ways of
-//! drawing must find out each of these, or they could find out nothing. A worker on another machine is one more thread; its lease is over
-//! when the database waits for it no longer.
+//! Each function of the model names the one of production that it follows, and each [`Mistake`]
+//! where production does it right. Both ways of drawing must find out each of these, else their
+//! silence proves nothing. A worker on another machine is one more thread; its lease is over when
+//! the database waits for it no longer.
 #![cfg(not(loom))]
 #![expect(dead_code, reason = "the model of versions uses all of the swap")]
 
@@ -138,7 +141,8 @@ const COLLECTIONS: Scene<Database> = Scene {
     ..ALL
 };
 
-/// A value that only the buffer refers to, in a segment that is sealed for a copy, is collected while its keyspace is dropped.
+/// A value that only the buffer refers to, in a segment that is sealed for a copy, is collected
+/// while its keyspace is dropped.
 const COLLECTED: Scene<Database> = Scene {
     first: |database| {
         (ALL.first)(database);

@@ -1,4 +1,4 @@
-//! A session for tests that answers `Pending` to everything and completes when told to.
+//! A session for tests that answers `Pending` to everything and completes on command.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

@@ -184,7 +184,7 @@ fn stored(database: &mut Database) {
         assert!(is_stored(database, b"stays"));
         assert!(!is_stored(database, b"deleted"));
         assert!(!is_stored(database, b"never"));
-        // Dropped or not, every way tells the same.
+        // Dropped or not, every way answers the same.
         let _ = is_stored(database, b"expired");
     });
     // By now it may have been dropped; what it hid is not there.

@@ -134,7 +134,8 @@ fn the_notifier_wakes(database: &mut Database) {
             waiter.join().expect("the waiting thread")
         });
         assert!(woken, "a thread that waits for a notifier is woken when the completion arrives");
-        // The sender queues, then wakes: the waiter may see the first before the second has happened.
+        // The sender queues, then wakes: the waiter may see the first before the second has
+        // happened.
         let is_flagged = (0..10_000_000).any(|_| {
             std::thread::yield_now();
             flag.0.load(Ordering::SeqCst)

@@ -6,7 +6,8 @@ use crate::{CompactionFilter, FilterVerdict, MergeOperator, PrefixExtractor, Sem
 
 /// Merge operator: appends operands to the value. Order matters, so a reordered operand shows.
 pub const APPEND: &str = "conformance-append.1";
-/// Merge operator: adds little-endian u64s, wrapping; refuses operands and values of another length.
+/// Merge operator: adds little-endian u64s, wrapping; refuses operands and values of another
+/// length.
 pub const ADD: &str = "conformance-add.1";
 /// Compaction filter: drops values that begin with `drop`.
 pub const FILTER_DROP: &str = "conformance-drop.1";

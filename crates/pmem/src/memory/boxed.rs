@@ -1,8 +1,8 @@
 //! Memory from a box: for Miri, which has no `mmap`, and for loom, which must see every access.
 //!
-//! Under loom a shadow stands beside the bytes: an atomic for each word that could be a frame's
-//! first, and a cell for each word of the body. A cell is touched whenever a slice over it is lent,
-//! so that loom reports a read and a write that are not ordered.
+//! Under loom a shadow stands beside the bytes. It has an atomic for each word that could be a
+//! frame's first, and a cell for each word of the body. A cell is touched whenever a slice over it
+//! is lent, so that loom reports a read and a write that are not ordered.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -90,7 +90,8 @@ impl Memory {
     #[expect(unsafe_code, reason = "the caller upholds invariant 3")]
     pub(crate) unsafe fn load_word(&self, offset: usize) -> u64 {
         use std::sync::atomic::{AtomicU64, Ordering};
-        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain write by our contract.
+        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain write by
+        // our contract.
         let word = unsafe { AtomicU64::from_ptr(self.word_at(offset)) };
         u64::from_le(word.load(Ordering::Acquire))
     }
@@ -100,7 +101,8 @@ impl Memory {
     #[expect(unsafe_code, reason = "the caller upholds invariant 3")]
     pub(crate) unsafe fn store_word(&self, offset: usize, word: u64) {
         use std::sync::atomic::{AtomicU64, Ordering};
-        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain access by our contract.
+        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain access
+        // by our contract.
         let to = unsafe { AtomicU64::from_ptr(self.word_at(offset)) };
         to.store(word.to_le(), Ordering::Release);
     }
@@ -112,11 +114,13 @@ impl Memory {
         self.firsts[offset / 8].load(loom::sync::atomic::Ordering::Acquire)
     }
 
-    /// As for the mapped memory; the plain bytes are written first, as part of what the store releases.
+    /// As for the mapped memory; the plain bytes are written first, as part of what the store
+    /// releases.
     #[cfg(loom)]
     #[expect(unsafe_code, reason = "the same contract as the mapped memory's")]
     pub(crate) unsafe fn store_word(&self, offset: usize, word: u64) {
-        // No slice over these bytes has been lent (our contract), so this thread is alone with them.
+        // No slice over these bytes has been lent (our contract), so this thread is alone with
+        // them.
         self.witness(offset, 8, |cell| cell.with_mut(|_| ()));
         // SAFETY: valid and aligned; ours alone by our contract.
         unsafe { self.word_at(offset).write(word.to_le()) };
@@ -128,7 +132,8 @@ impl Memory {
     pub(crate) unsafe fn slice(&self, offset: usize, bytes: usize) -> &[u8] {
         #[cfg(loom)]
         self.witness(offset, bytes, |cell| cell.with(|_| ()));
-        // SAFETY: inside the box (`address`), initialised (invariant 1), not written meanwhile (our contract).
+        // SAFETY: inside the box (`address`), initialised (invariant 1), not written meanwhile (our
+        // contract).
         unsafe { std::slice::from_raw_parts(self.address(offset, bytes), bytes) }
     }
 

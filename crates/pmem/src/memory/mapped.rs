@@ -22,8 +22,8 @@ pub(crate) struct Memory {
 // SAFETY: `Memory` is an owned range of plain bytes (invariant 1) and not bound to a thread.
 #[expect(unsafe_code, reason = "owns a mapping by pointer")]
 unsafe impl Send for Memory {}
-// SAFETY: through `&Memory` safe code reaches addresses only; every access is an unsafe call whose contract
-// (invariants 3 and 4) rules out races.
+// SAFETY: through `&Memory` safe code reaches addresses only; every access is an unsafe call whose
+// contract (invariants 3 and 4) rules out races.
 #[expect(unsafe_code, reason = "owns a mapping by pointer")]
 unsafe impl Sync for Memory {}
 
@@ -34,8 +34,8 @@ impl Memory {
         let mapping_bytes = capacity.checked_add(slack).filter(|&bytes| bytes <= isize::MAX as usize);
         let mapping_bytes = mapping_bytes.ok_or(io::ErrorKind::InvalidInput)?;
         // Without NORESERVE: where memory is overcommitted the caller gets an error here, not a
-        // signal later.
-        // SAFETY: a fresh private mapping at an address of the kernel's choosing touches no existing memory.
+        // signal later. SAFETY: a fresh private mapping at an address of the kernel's choosing
+        // touches no existing memory.
         #[expect(unsafe_code, reason = "the system call")]
         let mapping = unsafe {
             rustix::mm::mmap_anonymous(
@@ -52,7 +52,8 @@ impl Memory {
         // SAFETY: `skip <= slack`, so `skip + capacity` is inside the mapping just made.
         #[expect(unsafe_code, reason = "pointer arithmetic")]
         let base = unsafe { mapping.add(skip) };
-        // SAFETY: the range is the mapping just made, which nothing else knows; this advice changes no byte.
+        // SAFETY: the range is the mapping just made, which nothing else knows; this advice changes
+        // no byte.
         #[expect(unsafe_code, reason = "the system call")]
         let advised =
             unsafe { rustix::mm::madvise(mapping.as_ptr().cast(), mapping_bytes, Advice::LinuxHugepage) };
@@ -68,7 +69,8 @@ impl Memory {
     /// Zeroes the first `bytes` bytes again.
     pub(crate) fn clear(&mut self, bytes: usize) {
         let bytes = bytes.min(self.capacity);
-        // SAFETY: `&mut self`: no region is over this memory and no slice of it lives, so all of it is ours.
+        // SAFETY: `&mut self`: no region is over this memory and no slice of it lives, so all of it
+        // is ours.
         #[expect(unsafe_code, reason = "the slice over the arena")]
         let front = unsafe { self.slice_mut(0, bytes) };
         front.fill(0);
@@ -91,7 +93,8 @@ impl Memory {
             end.is_some_and(|end| end <= self.capacity),
             "{bytes} bytes at {offset} are outside the region"
         );
-        // SAFETY: invariant 1: `offset <= capacity`, checked above, so the address is inside the mapping or one past.
+        // SAFETY: invariant 1: `offset <= capacity`, checked above, so the address is inside the
+        // mapping or one past.
         #[expect(unsafe_code, reason = "pointer arithmetic")]
         unsafe {
             self.base.add(offset)
@@ -107,23 +110,27 @@ impl Memory {
     /// The little-endian word at `offset`, a multiple of 8. Acquires what its writer did before.
     ///
     /// # Safety
-    /// No access to these 8 bytes that is not atomic may be a write, from the region's birth until its end.
+    /// No access to these 8 bytes that is not atomic may be a write, from the region's birth until
+    /// its end.
     #[inline]
     #[expect(unsafe_code, reason = "the caller upholds invariant 3")]
     pub(crate) unsafe fn load_word(&self, offset: usize) -> u64 {
-        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain write by our contract.
+        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain write by
+        // our contract.
         let word = unsafe { AtomicU64::from_ptr(self.word_at(offset)) };
         u64::from_le(word.load(Ordering::Acquire))
     }
 
-    /// Stores the little-endian word at `offset`, a multiple of 8. Releases what this thread did before.
+    /// Stores the little-endian word at `offset`, a multiple of 8. Releases what this thread did
+    /// before.
     ///
     /// # Safety
     /// As for [`load_word`](Self::load_word), and no slice over these 8 bytes may have been lent.
     #[inline]
     #[expect(unsafe_code, reason = "the caller upholds invariant 3")]
     pub(crate) unsafe fn store_word(&self, offset: usize, word: u64) {
-        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain access by our contract.
+        // SAFETY: valid and aligned by invariant 1 and `word_at`'s checks; no racing plain access
+        // by our contract.
         let to = unsafe { AtomicU64::from_ptr(self.word_at(offset)) };
         to.store(word.to_le(), Ordering::Release);
     }
@@ -137,7 +144,8 @@ impl Memory {
     #[expect(unsafe_code, reason = "the caller upholds invariant 4")]
     pub(crate) unsafe fn slice(&self, offset: usize, bytes: usize) -> &[u8] {
         let address = self.address(offset, bytes);
-        // SAFETY: inside the mapping (`address`), initialised (invariant 1), not written meanwhile (our contract).
+        // SAFETY: inside the mapping (`address`), initialised (invariant 1), not written meanwhile
+        // (our contract).
         unsafe { std::slice::from_raw_parts(address.as_ptr(), bytes) }
     }
 
@@ -150,7 +158,8 @@ impl Memory {
     #[expect(unsafe_code, clippy::mut_from_ref, reason = "the caller upholds invariants 2 and 3")]
     pub(crate) unsafe fn slice_mut(&self, offset: usize, bytes: usize) -> &mut [u8] {
         let address = self.address(offset, bytes);
-        // SAFETY: inside the mapping (`address`), initialised (invariant 1), ours alone (our contract).
+        // SAFETY: inside the mapping (`address`), initialised (invariant 1), ours alone (our
+        // contract).
         unsafe { std::slice::from_raw_parts_mut(address.as_ptr(), bytes) }
     }
 

@@ -16,7 +16,8 @@ fn reserve(region: &Region, bytes: usize) -> Reservation<'_> {
     region.reserve(bytes).unwrap()
 }
 
-/// Fills the reservation with `byte` and publishes it with `mark` in the upper half of its first word.
+/// Fills the reservation with `byte` and publishes it with `mark` in the upper half of its first
+/// word.
 fn publish(mut reservation: Reservation<'_>, byte: u8, mark: u32) {
     reservation.bytes_mut().fill(byte);
     let word = reservation.len() as u64 | u64::from(mark) << 32;
@@ -163,7 +164,8 @@ fn what_is_loaded_is_published_and_sealed() {
     assert_eq!((whole.published(), whole.seal()), (4096, 4096));
 }
 
-/// Writers fill small regions to the brim while readers check that the published prefix is whole, frame by frame.
+/// Writers fill small regions to the brim while readers check that the published prefix is whole,
+/// frame by frame.
 #[test]
 fn writers_and_readers_agree_on_the_published_prefix() {
     let (rounds, capacity) = if cfg!(miri) { (2, 2048) } else { (40, 1 << 16) };

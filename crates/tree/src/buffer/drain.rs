@@ -31,7 +31,8 @@ use crate::version::{Keyspace, Levels};
 pub(super) struct Written {
     /// In order of keys.
     pub(super) tables: Vec<TableMeta>,
-    /// Values beside the tree that the part's records refer to, whether they are in the tables or not.
+    /// Values beside the tree that the part's records refer to, whether they are in the tables or
+    /// not.
     pub(super) references: ReferenceSet,
     /// References of older tables that the part's records leave without readers.
     pub(super) outlived: ReferenceSet,
@@ -206,7 +207,8 @@ impl std::ops::Drop for Report<'_> {
 }
 
 impl Database {
-    /// Writes runs of `keyspace` (the oldest, by the starts of their spans, newest first) out as one sorted run.
+    /// Writes runs of `keyspace` (the oldest, by the starts of their spans, newest first) out as
+    /// one sorted run.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
@@ -248,8 +250,8 @@ impl Database {
         Ok(())
     }
 
-    /// Counts a drain of `bytes`, if one was committed, and tells writers what it freed of a log
-    /// that was needed from `needed_from` on.
+    /// Counts a drain of `bytes`, if one was committed, and passes to admission what it freed of a
+    /// log that was needed from `needed_from` on.
     pub(super) fn after_drain(&self, bytes: Option<u64>, needed_from: Position) {
         if let Some(bytes) = bytes {
             count(&self.counters.drain_write_bytes, bytes);

@@ -33,8 +33,8 @@ impl Database {
         self.storage.shared_part().is_none()
     }
 
-    /// Writes runs of several keyspaces (of each the oldest, by the starts of their spans, newest
-    /// first) out to one file, each keyspace's as one sorted run.
+    /// Writes runs of several keyspaces out to one file, each keyspace's as one sorted run. Of each
+    /// it takes the oldest, by the starts of their spans, newest first.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, or the edits of some keyspaces are committed

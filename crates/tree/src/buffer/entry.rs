@@ -4,10 +4,12 @@
 use firn_format::Position;
 use firn_format::key::{Sequence, Trailer, key_prefix};
 
-/// A reference to a record: 16 bytes that order it among others, mostly without a look at the record itself.
+/// A reference to a record: 16 bytes that order it among others, mostly without a look at the
+/// record itself.
 ///
-/// 1. `prefix` is [`prefix_word`] of the record's key and of the common prefix its holder names; so of two entries of
-///    one holder the one with the smaller word has the smaller key. Equal words decide nothing.
+/// 1. `prefix` is [`prefix_word`] of the record's key and of the common prefix its holder names. So
+///    of two entries of one holder the one with the smaller word has the smaller key. Equal words
+///    decide nothing.
 /// 2. The trailer's sequence names the record's position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -32,10 +34,11 @@ impl RunEntry {
     }
 }
 
-/// A word that orders `key` among keys most of which begin with `common`: the 8 bytes after it, zero-filled.
+/// A word that orders `key` among keys most of which begin with `common`: the 8 bytes after it,
+/// zero-filled.
 ///
-/// Keys that do not begin with `common` are clamped: 0 if smaller than all that do, `u64::MAX` if greater. So
-/// `prefix_word(a) < prefix_word(b)` implies `a < b`, and equal words imply nothing.
+/// Keys that do not begin with `common` are clamped: 0 if smaller than all that do, `u64::MAX` if
+/// greater. So `prefix_word(a) < prefix_word(b)` implies `a < b`, and equal words imply nothing.
 #[inline]
 pub(crate) fn prefix_word(key: &[u8], common: &[u8]) -> u64 {
     // Asked first: comparing no bytes can take a C library as long as a miss of all caches.

@@ -21,7 +21,7 @@ type Made = (Arc<Memtable>, Option<Arc<Run>>);
 
 impl Database {
     /// Turns the oldest frozen memtable of each of `keyspaces` into its newest run, all of them
-    /// visible together: what has to do with every keyspace is done once.
+    /// visible together. What has to do with every keyspace is done once.
     ///
     /// # Errors
     /// What the first keyspace fails with. After a failure of a later one, the rest is left to be

@@ -1,9 +1,9 @@
 //! Static 16-ary search tree over the prefixes of sorted entries.
 //!
-//! The lowest layer holds the first prefix of every group of [`GROUP`] entries, every higher layer
-//! the first prefix of every node of 16 below it. A node is two cache lines; its place follows from
-//! its number, so there are no pointers. A search counts smaller prefixes in one node a layer,
-//! without a branch that depends on them.
+//! The lowest layer holds the first prefix of every group of [`GROUP`] entries. Every higher layer
+//! holds the first prefix of every node of 16 below it. A node is two cache lines; its place
+//! follows from its number, so there are no pointers. A search counts smaller prefixes in one node
+//! a layer, without a branch that depends on them.
 //!
 //! Source: the S+ tree of Slotin, "Static B-Trees" (Algorithms for Modern Hardware).
 
@@ -25,7 +25,8 @@ pub(crate) struct PrefixIndex {
     layers: Vec<u32>,
 }
 
-/// Prefixes with the sign bit flipped, so that signed comparisons order them; `i64::MAX` fills the last node.
+/// Prefixes with the sign bit flipped, so that signed comparisons order them; `i64::MAX` fills the
+/// last node.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
 struct Node([i64; FANOUT]);
@@ -49,7 +50,8 @@ impl PrefixIndex {
         index
     }
 
-    /// Index of the first of `entries` (those of [`build`](Self::build)) whose prefix is `prefix` or greater.
+    /// Index of the first of `entries` (those of [`build`](Self::build)) whose prefix is `prefix`
+    /// or greater.
     #[inline]
     pub(crate) fn lower_bound(&self, entries: &[RunEntry], prefix: u64) -> usize {
         let start = self.group(prefix).start;

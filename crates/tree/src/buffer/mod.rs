@@ -1,4 +1,5 @@
-//! The upper levels: runs that refer to records in the log, and merges that only write such references.
+//! The upper levels: runs that refer to records in the log, and merges that only write such
+//! references.
 
 mod entry;
 mod index;

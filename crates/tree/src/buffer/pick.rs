@@ -9,7 +9,8 @@ use super::Run;
 use crate::settings::TreeSettings;
 use crate::version::Keyspace;
 
-/// Runs to merge: the `fan_in` oldest of a stretch of runs of one level, adjacent in age; newest first.
+/// Runs to merge: the `fan_in` oldest of a stretch of runs of one level, adjacent in age; newest
+/// first.
 ///
 /// `runs` are newest first. Lower levels come first: they are what reads pay for.
 pub(crate) fn pick_merge(
@@ -26,8 +27,8 @@ pub(crate) fn pick_merge(
 
 /// A keyspace and its oldest runs, newest first, to be drained together.
 ///
-/// Under `pressure` the keyspace with the oldest run drains most of what the buffer may hold, so
-/// that each drain makes one long sorted run instead of many short ones. Without pressure only runs
+/// Under `pressure` the keyspace with the oldest run drains most of what the buffer may hold. So
+/// each drain makes one long sorted run instead of many short ones. Without pressure only runs
 /// drain that begin below what `through` says of their keyspace. A keyspace whose oldest run is
 /// busy waits; another one drains meanwhile.
 pub(crate) fn pick_drain<'v>(
@@ -77,7 +78,7 @@ fn is_wanted(
 const SMALL_COUNT_MIN: usize = 4;
 
 /// Keyspaces that hold little in runs, from the keyspace with the oldest run on, with those runs,
-/// newest first: what they hold becomes tables of one file.
+/// newest first. What they hold becomes tables of one file.
 ///
 /// None if the keyspace with the oldest run holds more than [`SMALL_BYTES_MAX`]: it drains alone.
 /// All that begin before the oldest runs end are taken, since the log is freed by all of them or

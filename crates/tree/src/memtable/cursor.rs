@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 /// A place among the entries with a sequence below `before`; see [`Cursor`].
 ///
-/// It holds the view it walks and the records it reads, so it outlives memtable, freeze and drain. No call fails.
+/// It holds the view it walks and the records it reads, so it outlives memtable, freeze and drain.
+/// No call fails.
 pub(crate) struct MemtableCursor<R: ?Sized> {
     records: Arc<R>,
     view: Arc<View>,
     common_prefix: Option<Arc<[u8]>>,
     before: Sequence,
-    /// For each array of the view, the place in it: forward, the first entry not passed yet; backward, the number of
-    /// entries not passed yet. Both skip entries at or above `before`.
+    /// For each array of the view, the place in it: forward, the first entry not passed yet;
+    /// backward, the number of entries not passed yet. Both skip entries at or above `before`.
     places: Vec<usize>,
     forward: bool,
     /// The array whose entry the cursor stands on.

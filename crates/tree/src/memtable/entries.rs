@@ -3,8 +3,9 @@
 //! The first chunks are small and double, so that a memtable of few records takes little memory.
 //! From [`CHUNK_ENTRIES`] entries on all are alike.
 //!
-//! An entry is born when a writer takes the next index, and is a *hole* until that writer has stored its trailer,
-//! last and with release. Prefix, trailer and hash never change afterwards; the links belong to `points`.
+//! An entry is born when a writer takes the next index. It is a *hole* until that writer has stored
+//! its trailer, last and with release. Prefix, trailer and hash never change afterwards; the links
+//! belong to `points`.
 
 use super::points::Link;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

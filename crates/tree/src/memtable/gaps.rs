@@ -1,9 +1,10 @@
-//! Ranges of keys that a scan found to hold no live record, kept so that later scans seek past them.
+//! Ranges of keys that a scan found to hold no live record, kept so that later scans seek past
+//! them.
 //!
 //! # What a gap says
-//! A [`Gap`] is a range and a sequence: a pass over *all* sources, which saw the records below that
-//! sequence, met no live record in the range. So every record there with a smaller sequence is dead
-//! for each reader at that sequence or later. Deletes, range deletes, freezes, merges and
+//! A [`Gap`] is a range and a sequence: a pass over *all* sources met no live record in the range.
+//! The pass saw the records below that sequence. So every record there with a smaller sequence is
+//! dead for each reader at that sequence or later. Deletes, range deletes, freezes, merges and
 //! compactions change nothing about that. Only a record that can be live can: its writer cuts the
 //! key out of the gap before it publishes the record. Readers of older points use no gap.
 //!
@@ -17,8 +18,8 @@
 //!   3. publishes                                   inserted into it: it becomes a gap (lock)
 //! ```
 //! - Either the writer sees the candidate or the learner sees the entry. `taken` and `count` are
-//!   counted and loaded in one total order, and where `count` is not 0 there is a fence on both
-//!   sides of the list.
+//!   counted and loaded in one total order. Where `count` is not 0 there is a fence on both sides
+//!   of the list.
 //! - A reader loads the list after it has chosen its point. A writer whose record the reader sees
 //!   had cut its gap before it published the record. Later cuts the reader does not see: its list
 //!   stays right for its own point.

@@ -27,10 +27,12 @@ const EXPECTED_RECORD_BYTES: u64 = 1024;
 /// A mutable index over records of the log. Shared by all writers and readers of a keyspace until
 /// it is drained.
 ///
-/// Writers insert a record after copying it and before publishing it. Every reader names the sequence below
-/// which it sees; that must not exceed the published watermark. `records` must find every published record.
+/// Writers insert a record after copying it and before publishing it. Every reader names the
+/// sequence below which it sees; that must not exceed the published watermark. `records` must find
+/// every published record.
 /// 1. A reader at `before` finds exactly the inserted records with a sequence below `before`.
-/// 2. Inserting never waits and moves nothing; it allocates once in a thousand times, and more often at first.
+/// 2. Inserting never waits and moves nothing; it allocates once in a thousand times, and more
+///    often at first.
 /// 3. It holds any number of entries (below 2^32); the expected number decides speed only.
 /// 4. An empty memtable takes some hundred bytes: its index is made by the first insertion.
 pub(crate) struct Memtable {
@@ -103,8 +105,8 @@ impl Memtable {
         memtable
     }
 
-    /// An empty memtable of one of `keyspace_count` keyspaces that share `bytes` of records: its first record takes no
-    /// more memory than its part of them allows.
+    /// An empty memtable of one of `keyspace_count` keyspaces that share `bytes` of records. Its
+    /// first record takes no more memory than its part of them allows.
     pub(crate) fn with_part_of(bytes: u64, keyspace_count: usize, gaps: Arc<Gaps>) -> Self {
         let expected = bytes / EXPECTED_RECORD_BYTES / keyspace_count.max(1) as u64;
         let expected = usize::try_from(expected).map_or(EXPECTED_ENTRIES, |n| n.min(EXPECTED_ENTRIES));
@@ -178,7 +180,8 @@ impl Memtable {
         unsorted.may_have_live(entries, self.words_after(), range, (published, records))
     }
 
-    /// Indexes a range delete; one with `start >= end` deletes nothing. Waits for other range deletes at most.
+    /// Indexes a range delete; one with `start >= end` deletes nothing. Waits for other range
+    /// deletes at most.
     pub(crate) fn insert_range_delete(&self, start: &[u8], end: &[u8], sequence: Sequence) {
         let tombstones = self.tombstones.get_or_init(|| Box::new(Tombstones::new()));
         tombstones.insert(start, end, sequence);
@@ -219,7 +222,8 @@ impl Memtable {
         index.points.likely_position(&index.entries, hash)
     }
 
-    /// The newest version of `key` with a sequence below `before`, whatever its kind. Wait-free, no allocation.
+    /// The newest version of `key` with a sequence below `before`, whatever its kind. Wait-free, no
+    /// allocation.
     #[inline]
     pub(crate) fn newest<'r, R: Records + ?Sized>(
         &self,
@@ -246,7 +250,8 @@ impl Memtable {
             .flat_map(move |index| index.points.versions(&index.entries, (hash, key), before, records))
     }
 
-    /// The newest range delete below `before` that covers `key`. No lock; one load if there are none.
+    /// The newest range delete below `before` that covers `key`. No lock; one load if there are
+    /// none.
     #[inline]
     pub(crate) fn newest_covering_range_delete(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
         self.tombstones()?.newest_covering(key, before)
@@ -254,7 +259,8 @@ impl Memtable {
 
     /// A cursor over the entries below `before`. It keeps what it needs and sees nothing newer.
     ///
-    /// Sorts what was inserted since the last cursor; may wait while another thread does. Never waits for a writer.
+    /// Sorts what was inserted since the last cursor; may wait while another thread does. Never
+    /// waits for a writer.
     pub(crate) fn cursor<R: Records + ?Sized>(&self, before: Sequence, records: Arc<R>) -> MemtableCursor<R> {
         let view = match self.index() {
             Some(index) => index.order.view(&index.entries, before, &*records),
@@ -285,14 +291,16 @@ impl Memtable {
         self.tombstones()?.newest()
     }
 
-    /// All entries in order, for the run that replaces this memtable. Every record is published and no writer is left.
+    /// All entries in order, for the run that replaces this memtable. Every record is published and
+    /// no writer is left.
     pub(crate) fn freeze_entries<R: Records + ?Sized>(&self, records: &R) -> SortedEntries {
         let sorted = self.index().map(|index| index.order.sort_all(&index.entries, records));
         let sorted = sorted.unwrap_or_default();
         SortedEntries { prefix: self.words_after().to_vec(), entries: sorted.entries, hashes: sorted.hashes }
     }
 
-    /// What most keys here begin with, for the next memtable of the keyspace. Any time; looks at a sample.
+    /// What most keys here begin with, for the next memtable of the keyspace. Any time; looks at a
+    /// sample.
     pub(crate) fn common_prefix(&self) -> Vec<u8> {
         let known = self.words_after();
         self.index().map_or_else(|| known.to_vec(), |index| index.sample.common_prefix(known))

@@ -5,16 +5,18 @@
 //! it.
 //!
 //! ```text
-//!   insert ─► entries (array in chunks) ◄─ points (hash tables)     ◄─ newest
+//!   insert ─► entries (array in chunks) ◄─ points (hash tables)   ◄─ newest
 //!                        ▲
 //!                        └─ order (sorted arrays below a watermark) ◄─ cursor, freeze_entries
 //!     └─► gaps (ranges without a live record) ◄─ scans
-//!   insert_range_delete ─► tombstones (fragment lists)              ◄─ newest_covering_range_delete
+//!   insert_range_delete ─► tombstones (fragment lists)            ◄─ newest_covering_range_delete
 //! ```
 //!
 //! # Invariants
-//! 1. A record is inserted before it is published, so a reader at watermark W finds every record below W.
-//! 2. No record's bytes are read before it is published: insertion orders by hash and sequence alone.
+//! 1. A record is inserted before it is published, so a reader at watermark W finds every record
+//!    below W.
+//! 2. No record's bytes are read before it is published: insertion orders by hash and sequence
+//!    alone.
 //! 3. Nothing is moved, changed or freed before the memtable itself is.
 //!
 //! No `unsafe` here: entries are arrays of atomics. Decision: docs/decisions/0002-memtable.md.

@@ -4,10 +4,10 @@
 //! - A [`View`] holds exactly the entries with a sequence below `through`, in a few sorted arrays
 //!   of falling length. It is immutable, and replaced as a whole through an `ArcSwap`: a held view
 //!   never changes.
-//! - To extend it to a watermark W, one thread (the lock) takes the entries the view has not looked
-//!   at, and those it had to leave. Each entry below W is filled, because its record is published,
-//!   and is taken. The others (holes and entries at or above W, of writers still at work) are
-//!   *left* for the next extension. No thread waits for a writer.
+//! - To extend it to a watermark W, one thread (the lock) takes the entries that the view has not
+//!   looked at or had to leave. Each entry below W is filled, because its record is published, and
+//!   is taken. The others (holes and entries at or above W, of writers still at work) are *left*
+//!   for the next extension. No thread waits for a writer.
 //! - The new entries are sorted and merged with the shortest arrays as long as those are not
 //!   [`RATIO`] times as long. So a view of n entries has at most log n arrays, and an entry is
 //!   copied O(RATIO log n) times.
@@ -55,8 +55,8 @@ impl Order {
         Self { view: ArcSwap::default(), extending: Mutex::new(()) }
     }
 
-    /// A view of at least the entries below `before`. May sort what came since the last view, and may wait while another
-    /// thread does.
+    /// A view of at least the entries below `before`. May sort what came since the last view, and
+    /// may wait while another thread does.
     pub(super) fn view<R: Records + ?Sized>(
         &self,
         entries: &Entries,
@@ -113,7 +113,8 @@ impl Order {
         view
     }
 
-    /// All entries in one array; every writer is done. Uses the current view and leaves it as it is.
+    /// All entries in one array; every writer is done. Uses the current view and leaves it as it
+    /// is.
     pub(super) fn sort_all<R: Records + ?Sized>(&self, entries: &Entries, records: &R) -> Sorted {
         let view = self.view.load_full();
         let rest = view.left.iter().copied().chain(view.looked_at..entries.taken());

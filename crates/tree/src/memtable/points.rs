@@ -91,7 +91,8 @@ impl Points {
         let with_room = expected_entries + expected_entries / 8;
         let first_buckets = with_room.clamp(BUCKETS_MIN, BUCKETS_MAX).next_power_of_two();
         let points = Self { first_buckets, tables: [const { OnceLock::new() }; TABLES] };
-        // Loom does not see what `OnceLock` orders, so there the tables that tests reach are made at once.
+        // Loom does not see what `OnceLock` orders, so there the tables that tests reach are made
+        // at once.
         (0..if cfg!(loom) { 2 } else { 1 }).for_each(|number| {
             points.table(number);
         });

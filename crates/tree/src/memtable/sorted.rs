@@ -19,7 +19,8 @@ pub(super) struct Item {
     pub(super) hash: u32,
 }
 
-/// Entries by key up, and of one key newest first; with the hash of each, and whether its key repeats.
+/// Entries by key up, and of one key newest first; with the hash of each, and whether its key
+/// repeats.
 #[derive(Default)]
 pub(super) struct Sorted {
     pub(super) entries: Vec<RunEntry>,

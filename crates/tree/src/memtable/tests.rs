@@ -349,8 +349,8 @@ fn colliding_hashes_are_told_apart() {
     );
 }
 
-/// Writers that have indexed and not published neither show nor block, whatever order they came in; their bytes are
-/// not looked at, though their words are equal to those of others.
+/// Writers that have indexed and not published neither show nor block, whatever order they came in.
+/// Their bytes are not looked at, though their words are equal to those of others.
 #[test]
 fn writers_at_work_do_not_show() {
     let (memtable, log) = (Memtable::new(b""), Arc::new(Log::new(1 << 16)));

@@ -6,11 +6,11 @@
 //!              └── a row: it becomes      └ sought    └ a row beside a gap: the gap
 //!                  a gap                    past        becomes longer
 //! ```
-//! A row of dead keys ends at a live key, at a gap, at the range's end, or where the walk has
-//! passed so much that others must have a turn. From [`ROW_MIN`] records on it becomes a gap. A row
-//! beside a gap always does, since that gap then only becomes longer. So between two live keys a
-//! walk passes fewer than [`ROW_MIN`] records that a walk has passed before, or seeks past one gap.
-//! What gaps are, and why they hold: `memtable/gaps.rs`.
+//! A row of dead keys ends at a live key, at a gap, or at the range's end. It also ends where the
+//! walk has passed so much that others must have a turn. From [`ROW_MIN`] records on it becomes a
+//! gap. A row beside a gap always does, since that gap then only becomes longer. So between two
+//! live keys a walk passes fewer than [`ROW_MIN`] records that a walk has passed before, or seeks
+//! past one gap. What gaps are, and why they hold: `memtable/gaps.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -113,7 +113,8 @@ impl DeadRows {
         self.walked = walked;
     }
 
-    /// The gap that holds the walk's beginning, if one does: `start` forward, what lies before `end` backward.
+    /// The gap that holds the walk's beginning, if one does: `start` forward, what lies before
+    /// `end` backward.
     pub(super) fn gap_at_beginning(&mut self, start: &[u8], end: Option<&[u8]>) -> Option<Arc<Gap>> {
         self.find_next(match self.direction {
             Direction::Forward => Some(start),
@@ -181,7 +182,8 @@ impl DeadRows {
         .map(Arc::clone);
     }
 
-    /// The walk has passed `key`, which has `records` and no value; at `expired_ms` it had expired (0 = it is deleted).
+    /// The walk has passed `key`, which has `records` and no value; at `expired_ms` it had expired
+    /// (0 = it is deleted).
     pub(super) fn pass(&mut self, key: &[u8], records: u64, expired_ms: u64) {
         if self.keys == 0 {
             self.first.clear();

@@ -55,8 +55,8 @@ impl Wants {
 
 /// Versions of one key seen so far.
 ///
-/// Fed newest first: [`cover`](Self::cover) with a place's range tombstone before the place's own versions, then
-/// [`take`](Self::take) for each version, then [`end_place`](Self::end_place).
+/// Fed newest first: [`cover`](Self::cover) with a place's range tombstone before the place's own
+/// versions, then [`take`](Self::take) for each version, then [`end_place`](Self::end_place).
 #[derive(Debug)]
 pub(crate) struct Resolution<'a> {
     key: &'a [u8],

@@ -413,7 +413,8 @@ impl Walk {
         self.give((resolved, records), out)
     }
 
-    /// Resolves the key the cursor stands on, whose versions come oldest first, and moves before it.
+    /// Resolves the key the cursor stands on, whose versions come oldest first, and moves before
+    /// it.
     fn step_backward(&mut self, out: &mut ScanBatch) -> Result<()> {
         let Some(entry) = self.cursor.entry().filter(|entry| entry.key >= self.start.as_slice()) else {
             self.finished = true;
@@ -466,7 +467,8 @@ impl Walk {
 const STEPS_MAX: u64 = 16;
 
 impl Walk {
-    /// Holds the versions that decide the key's value, found from its newest one on, and moves before the key.
+    /// Holds the versions that decide the key's value, found from its newest one on, and moves
+    /// before the key.
     fn hold_newest(&mut self) -> firn_storage::Result<()> {
         self.versions.clear();
         self.cursor.seek(&self.key)?;

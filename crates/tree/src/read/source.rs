@@ -168,7 +168,8 @@ impl Tables for RunTables {
     }
 }
 
-/// Filter hash of the scan's prefix, where the keyspace's extractor makes filters answer for exactly that prefix.
+/// Filter hash of the scan's prefix, where the keyspace's extractor makes filters answer for
+/// exactly that prefix.
 fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
     let prefix = range.prefix.as_deref()?;
     let extractor = keyspace.definition.prefix_extractor.as_ref()?;
@@ -184,7 +185,8 @@ fn prefix_hash(keyspace: &Keyspace, range: &ScanRange) -> Option<u32> {
 /// larger than memory.
 const FIRST_READS_BYTES: u64 = 32 << 10;
 
-/// Bytes of each sorted run's first read: its share of what a short scan needs. Empty where tables are read in place.
+/// Bytes of each sorted run's first read: its share of what a short scan needs. Empty where tables
+/// are read in place.
 fn first_reads(keyspace: &Keyspace) -> Vec<u32> {
     if keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place()) {
         return Vec::new();

@@ -36,12 +36,13 @@ impl Tombstones {
 }
 
 /// The range tombstones over the keys of one walk. They are searched once for all keys that are
-/// covered alike: where there are many, a search costs more than all else that a walk does for a
+/// covered alike. Where there are many, a search costs more than all else that a walk does for a
 /// key.
 pub(super) struct Covers {
     places: Vec<Tombstones>,
     before: Sequence,
-    /// Of every key from `start` to before `end`, `newest` is the newest range tombstone. Nothing is known at first.
+    /// Of every key from `start` to before `end`, `newest` is the newest range tombstone. Nothing
+    /// is known at first.
     start: Vec<u8>,
     end: Option<Vec<u8>>,
     newest: Option<Sequence>,

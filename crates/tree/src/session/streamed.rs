@@ -28,7 +28,8 @@ enum Way {
 }
 
 impl TreeSession {
-    /// Sets `key` to what `source` brings. Blocks as long as that takes; for sessions that are inline.
+    /// Sets `key` to what `source` brings. Blocks as long as that takes; for sessions that are
+    /// inline.
     pub(crate) fn put_from(
         &mut self,
         keyspace: KeyspaceId,
@@ -89,7 +90,8 @@ impl Database {
     /// What becomes of a value of `value_bytes` in `keyspace`.
     ///
     /// # Errors
-    /// `Invalid` where it is too long, or would have to be held in memory, with the setting that changes that.
+    /// `Invalid` where it is too long, or would have to be held in memory, with the setting that
+    /// changes that.
     fn way(&self, keyspace: KeyspaceId, value_bytes: u64) -> Result<Way> {
         self.check_value_bytes(value_bytes)?;
         let version = self.version.load();

@@ -1,4 +1,5 @@
-//! Calls beside a roll that is under way: the version knows the next segment, and the one before is still active.
+//! Calls beside a roll that is under way: the version knows the next segment, and the one before is
+//! still active.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};

@@ -1,4 +1,4 @@
-//! Groups: each is what was written, and none of those that are needed is missing.
+//! Groups: each is what was written, and no needed one is missing.
 
 use firn_format::file_name::{self, FileName};
 use firn_format::group::{Group, GroupId};

@@ -228,7 +228,8 @@ impl Verifier<'_> {
 /// Where a sorted run stands among its keyspace's, newest first: level, then for level 0 the age.
 pub(super) type RunKey = (u32, u32, std::cmp::Reverse<u64>);
 
-/// Tables of each sorted run by (keyspace, level, run), in key order; newer runs of a keyspace come first.
+/// Tables of each sorted run by (keyspace, level, run), in key order; newer runs of a keyspace come
+/// first.
 pub(super) fn sorted_runs(state: &State) -> BTreeMap<RunKey, Vec<&TableMeta>> {
     let mut runs: BTreeMap<RunKey, Vec<&TableMeta>> = BTreeMap::new();
     for table in state.tables.values() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   references of tables, of log records ─► redirects ─► (segment, ordinal) ─┐
-//!            │ but stale ones                  dead maps ────────────────────┴─► all ordinals of each segment, once
+//!            │ but stale ones         all ordinals of each segment, once ◄─────┴── dead maps
 //!            └─► their values are dead; no key's newest version is one (`places.rs`)
 //! ```
 
@@ -194,7 +194,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Each record that is not dead is whole, and is the one that references to it expect.
+    /// Each record that is not dead is whole, and is what references to it expect.
     fn check_records_of(&mut self, opened: &ValueSegment, segment: &SegmentState, values: &Values) {
         let number = segment.meta.number;
         let mut reader = RecordReader::new(opened);

@@ -51,7 +51,7 @@ const PACE_MIN: u64 = 1 << 20;
 const DRAIN_RATE_FIRST: f64 = (128 << 20) as f64;
 /// How long a pace holds at most.
 const PACE_NS: u64 = 1_000_000;
-/// Writes like the one in hand that may be owed before a sleep: few sleeps of some milliseconds
+/// Writes like the one in hand that may be owed before a sleep. Few sleeps of some milliseconds
 /// keep more writes fast than many short ones.
 const DUE_WRITES: u64 = 512;
 /// Debts shorter than this are not worth a sleep.
@@ -64,8 +64,8 @@ const NUDGE: Duration = Duration::from_millis(2);
 /// left the writer stops until there is.
 const DEBT_NS_MAX: u64 = 25_000_000;
 
-/// What drains give back, measured while writers wait for it: from one drain's end to the next, so
-/// that whatever keeps drains from beginning counts too.
+/// What drains give back, measured while writers wait for it. The time runs from one drain's end to
+/// the next, so that it includes whatever keeps drains from beginning.
 #[derive(Debug, Default)]
 struct Flow {
     /// Log bytes freed, in this time, by so many drains; all fade with each drain.
@@ -93,8 +93,8 @@ impl Flow {
         self.drains = self.drains * Self::FADE + 1.0;
     }
 
-    /// Bytes a second to admit where `room` is left; 0 = no limit. `drain_bytes` is what a drain frees before one was
-    /// measured.
+    /// Bytes a second to admit where `room` is left; 0 = no limit. `drain_bytes` is what a drain
+    /// frees before one was measured.
     fn pace(&self, room: u64, drain_bytes: u64, now: Duration) -> u64 {
         let Some(since) = self.since else { return 0 };
         let (rate, whole) = match self.seconds > 0.0 && self.freed_bytes > 0.0 {
@@ -306,7 +306,8 @@ impl Database {
         self.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
     }
 
-    /// When a write of `bytes` is due: the delay its acknowledgement must wait, zero when writers are not slowed.
+    /// When a write of `bytes` is due: the delay its acknowledgement must wait, zero when writers
+    /// are not slowed.
     #[inline]
     pub(crate) fn admit(&self, bytes: u64) -> Duration {
         let pace = self.admission.pace.load(Ordering::Relaxed);

@@ -118,7 +118,8 @@ impl Database {
 
     /// Writes `ops` as one frame, visible to readers once the watermark has passed it.
     ///
-    /// Copies every byte once, into the arena; holds no lock across the copy. May create a segment's file.
+    /// Copies every byte once, into the arena; holds no lock across the copy. May create a
+    /// segment's file.
     pub(crate) fn try_append<'o>(&self, ops: impl Iterator<Item = Op<'o>> + Clone) -> Result<Appended> {
         // Each try would write the values again, and those of the try before would be dead.
         if self.values.are_wanted() && self.is_stopped() {
@@ -145,7 +146,8 @@ impl Database {
         filled.map_or(Ok(Appended::Stopped), |end| end.map(Appended::At))
     }
 
-    /// Reserves a place for a frame of `bytes` and lets `write` fill and publish it; `None` if the buffer is full.
+    /// Reserves a place for a frame of `bytes` and lets `write` fill and publish it; `None` if the
+    /// buffer is full.
     ///
     /// A frame beyond a quarter of a segment gets a segment of its own. The buffer is within its
     /// limit before it comes, so that such frames take memory one at a time.
@@ -295,7 +297,8 @@ impl Database {
         Unpublished { segment, reservation, first_word, span: start..end, places }
     }
 
-    /// Indexes the records of a copied frame and publishes it; its end is the position to acknowledge.
+    /// Indexes the records of a copied frame and publishes it; its end is the position to
+    /// acknowledge.
     pub(crate) fn publish<'o>(
         &self,
         unpublished: Unpublished<'_>,
@@ -343,8 +346,8 @@ impl Database {
     }
 }
 
-/// Whether a frame of `items` removes more than it brings: it has removals, and little beside them,
-/// such as the head record of a collection that lost an element.
+/// Whether a frame of `items` removes more than it brings: it has removals, and little beside them.
+/// Such is the head record of a collection that lost an element.
 fn removes<'o>(items: impl Iterator<Item = Item<'o>>) -> bool {
     let (mut removals, mut brought) = (0, 0);
     for item in items {

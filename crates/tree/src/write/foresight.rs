@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   bytes of the log, held-up time ─► Window: bytes a second of late ─┐
-//!   level 0 of each keyspace, room in the buffer ─────────────────────┴─► Pressure of each keyspace ─► the soonest stall ─► Executor::urge
+//!   level 0 of each keyspace, room in the buffer ─────────────────────┤
+//!      Executor::urge ◄─ the soonest stall ◄─ Pressure of each keyspace ◄┘
 //! ```
 //! Level 0 counts as full where drains begin to wait for its compactions ([`FAR_BEHIND`]). The
 //! buffer's room is added: it fills once drains wait.

@@ -138,7 +138,7 @@ impl Database {
     }
 
     /// Makes the next segment, of `capacity` bytes of which `reserved` are set aside on the disk,
-    /// and the version that knows it; decides which memtables are frozen.
+    /// and the version that knows it. Decides which memtables are frozen.
     pub(crate) fn begin_segment(
         &self,
         next: &mut NextSegment,

@@ -30,9 +30,9 @@ impl Database {
         }
     }
 
-    /// Whether the disk has room for a segment of `bytes`, for the flush of it, and for that of all
-    /// that the buffer holds, beside what the log needs for removals. A place that does not tell
-    /// what is free has room.
+    /// Whether the disk has room for a segment of `bytes` and its flush, and for a flush of all
+    /// that the buffer holds. What the log needs for removals stays free beside that. A place that
+    /// does not say what is free has room.
     pub(super) fn has_disk_for(&self, bytes: u64) -> bool {
         match self.storage.free_bytes() {
             Ok(Some(free)) => {
@@ -64,8 +64,8 @@ impl Database {
         bytes + bytes / 16
     }
 
-    /// Has outputs leave room for what is to be written first: the log, and of jobs also a flush of
-    /// the buffer and of what the active segment may still take.
+    /// Has outputs leave room for what is to be written first: the log. Outputs of jobs also leave
+    /// room for a flush of the buffer and of what the active segment may still take.
     pub(crate) fn keep_room(&self) {
         let active = self.log.active();
         let unused = match self.log.is_for_removals() {
@@ -77,7 +77,7 @@ impl Database {
     }
 
     /// Whether a removal of `bytes` may be appended behind `base`, where the active segment begins,
-    /// though the disk is nearly full; if not it waits for a flush.
+    /// though the disk is nearly full. If not it waits for a flush.
     ///
     /// # Errors
     /// `Retry` where there is nothing that a flush or a compaction could make room of: nothing was
@@ -107,8 +107,8 @@ impl Database {
         Ok(false)
     }
 
-    /// Whether the disk has room for a removal of `bytes` in the log, and for the flush of it beside
-    /// that of all that the buffer holds.
+    /// Whether the disk has room for a removal of `bytes` in the log. The flush of it, and of all
+    /// that the buffer holds, must find room too.
     fn has_disk_to_remove(&self, bytes: u64) -> bool {
         match self.storage.free_bytes() {
             Ok(Some(free)) => {
@@ -123,7 +123,7 @@ impl Database {
         }
     }
 
-    /// Bytes of the disk that outputs of jobs may take. A place that does not tell what is free has
+    /// Bytes of the disk that outputs of jobs may take. A place that does not say what is free has
     /// room for all.
     pub(crate) fn job_room(&self) -> u64 {
         if self.storage.shared_part().is_some() {

@@ -1,10 +1,10 @@
 //! Atomic read-modify-write.
 //!
-//! An update reads, computes, and copies its frame into the log like any write. Before it indexes the frame it
-//! waits until everything below the frame is published (no older write can come in then), looks at
-//! the key again, and compares: the same newest version means that nothing came between, and the
-//! frame is published; otherwise the frame becomes void and the update starts over. Some write of
-//! the key succeeded then, so the system as a whole always moves on.
+//! An update reads, computes, and copies its frame into the log like any write. Before it indexes
+//! the frame it waits until everything below the frame is published: no older write can come in
+//! then. It looks at the key again, and compares. The same newest version means that nothing came
+//! between, and the frame is published; otherwise the frame becomes void and the update starts
+//! over. Some write of the key succeeded then, so the system as a whole always moves on.
 //!
 //! That alone would starve one of many updaters of one key, and each that starts over holds the log
 //! for nothing. So updates of a key stand in line: an update holds the key's lock from its first

@@ -1,4 +1,5 @@
-//! A place that writes down which parts of files with values were asked for ahead, and which were read, in that order.
+//! A place that records which parts of files with values were asked for ahead, and which were read,
+//! in that order.
 
 use std::ops::Range;
 use std::path::Path;
@@ -28,7 +29,7 @@ impl Asking {
         Self { inner, is_mapped, events: Events::default() }
     }
 
-    /// What happened since somebody asked last.
+    /// What happened since the last call.
     pub(crate) fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.lock().unwrap())
     }

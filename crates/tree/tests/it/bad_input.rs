@@ -1,4 +1,5 @@
-//! What cannot be done is refused with a kind and a message a person can act on, and nothing is changed on disk.
+//! Calls that cannot succeed are refused with a kind and a message a person can act on; nothing
+//! changes on disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;

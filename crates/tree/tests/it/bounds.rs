@@ -1,4 +1,5 @@
-//! Writers faster than the place: memory stays within its bound, writes wait and do not fail, and the wait is counted.
+//! Writers faster than the place: memory stays within its bound, writes wait and do not fail, and
+//! the wait is counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -96,7 +97,8 @@ fn largest_buffer(tree: &Tree, done: &AtomicBool) -> u64 {
     largest
 }
 
-/// Writes on three threads to a slow place; the largest buffer on the way, the time, and the counters at the end.
+/// Writes on three threads to a slow place; the largest buffer on the way, the time, and the
+/// counters at the end.
 fn overwhelm(settings: TreeSettings, delay: Duration, count: u32, value: &[u8]) -> (u64, Duration, Stats) {
     let world = World::new(settings);
     let tree = world.open_timed(Arc::new(slow_tables(&world, delay)));
@@ -126,8 +128,9 @@ fn overwhelm(settings: TreeSettings, delay: Duration, count: u32, value: &[u8]) 
 
 #[test]
 fn the_buffer_stays_within_its_bound_and_stalls_are_counted() {
-    // Between limits that are a segment apart nobody is paced: there the bound alone stops writers. One writer's part of
-    // what is written, by the size of its values: small ones make large indexes.
+    // Between limits that are a segment apart no writer is paced: there the bound alone stops
+    // writers. One writer's part of what is written, by the size of its values: small ones make
+    // large indexes.
     let cases =
         [(8, 20, 4000, 4000, 4), (8, 20, 16, 120_000, 60), (9, 13, 4000, 4000, 4), (9, 13, 16, 120_000, 60)];
     for (soft_mib, max_mib, value_bytes, count, delay_ms) in cases {
@@ -143,7 +146,8 @@ fn the_buffer_stays_within_its_bound_and_stalls_are_counted() {
             println!("{stalled:?} counted of {took:?}");
             stalled > took / 10
         };
-        // Writers that get little of a processor wait for that more than for the place, unless it is slower still.
+        // Writers that get little of a processor wait for that more than for the place, unless it
+        // is slower still.
         assert!([1, 4, 16].into_iter().any(stalls), "values of {value_bytes}: too few stalls are counted");
     }
 }

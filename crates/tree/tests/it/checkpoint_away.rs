@@ -1,4 +1,4 @@
-//! Copies of databases on shared storage that fail: nothing of them stays, and they say why.
+//! Copies of databases on shared storage that fail: nothing of them stays, and the error says why.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ fn copied(machine: &Machine, path: &Path) -> Model {
     all(&Tree::open(TreeOptions { storage, ..world.options() }).unwrap())
 }
 
-/// The operation `on` of such files, there or here, fails, each one of them in turn, until a copy is made: how many there were.
+/// The operation `on` of such files, there or here, fails, each one of them in turn, until a copy
+/// is made: how many there were.
 fn fail_each(on: Operation, file: &str, is_far: bool, effect: Effect) -> u64 {
     let machine = Machine::new(settings(), &Memory::new(), 7);
     let (here, there) = places(&machine);
@@ -78,7 +79,8 @@ fn fail_each(on: Operation, file: &str, is_far: bool, effect: Effect) -> u64 {
 #[test]
 fn of_a_copy_that_fails_nothing_is_left_wherever_it_fails() {
     let (full, short) = (Effect::Fail(Kind::Full), Effect::ShortWrite { bytes: 100, kind: Kind::Full });
-    // Sealed segments have a number and the number of an opening in their names; a copy has no other ones.
+    // Sealed segments have a number and the number of an opening in their names; a copy has no
+    // other ones.
     for (on, file, is_far, effect) in [
         (Operation::OpenRead, "*.table", true, Effect::Fail(Kind::Refused)),
         (Operation::OpenRead, "*.values", true, Effect::Fail(Kind::Io)),
@@ -92,7 +94,7 @@ fn of_a_copy_that_fails_nothing_is_left_wherever_it_fails() {
         (Operation::Sync, "*.table", false, Effect::Fail(Kind::Io)),
         (Operation::Sync, "*-*.values", false, Effect::FailAfter(Kind::Io)),
         (Operation::Publish, "*", false, full),
-        // It is there, and nobody knows.
+        // The file is there, and the database does not know it.
         (Operation::Publish, "*", false, Effect::FailAfter(Kind::Undecided)),
     ] {
         let failed = fail_each(on, file, is_far, effect);
@@ -172,7 +174,7 @@ fn a_copy_of_a_database_that_another_machine_has_says_so() {
     second.check_files("taken over");
 }
 
-/// The file that a real directory is locked by stays, and is in nobody's way.
+/// The file that a real directory is locked by stays, and hinders no later copy.
 #[test]
 fn a_copy_that_failed_in_a_real_directory_is_made_there_after_all() {
     let root = tempfile::tempdir().unwrap();

@@ -37,7 +37,8 @@ fn write_until(tree: &Tree, both: Both, thread: u8, stop: &AtomicBool, told: &To
     None
 }
 
-/// Opens the checkpoint and compares it with what was acknowledged before it was begun, and with its position.
+/// Opens the checkpoint and compares it with what was acknowledged before it was begun, and with
+/// its position.
 fn look(world: &World, path: PathBuf, before: &BTreeMap<u8, usize>, position: Position, told: &Told) {
     let copy = world.storage.directory(&path).expect("the checkpoint's directory");
     let tree = Tree::open(TreeOptions { storage: Arc::new(copy), ..world.options() }).unwrap();
@@ -60,7 +61,8 @@ fn look(world: &World, path: PathBuf, before: &BTreeMap<u8, usize>, position: Po
 #[test]
 fn a_checkpoint_under_load_holds_exactly_what_lies_below_its_position() {
     let world = World::new(tiny());
-    // While a checkpoint syncs the log, drains get ahead of it; and writers are slow, so that copies stay small.
+    // While a checkpoint syncs the log, drains get ahead of it; and writers are slow, so that
+    // copies stay small.
     let storage = slow(&world, "*.log", Operation::Sync, Duration::from_millis(15));
     storage.inject(Fault {
         on: Operation::Write,

@@ -1,4 +1,4 @@
-//! Compactions are chosen when somebody is about to begin them, and not long before.
+//! Compactions are chosen when an executor is about to begin them, and not long before.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::bounds::until;
 use crate::range_pieces::{Slow, fill, holds, settings};
 use crate::world::{World, put, session, settle};
 
-/// A database of many tables, each with two newer ones over it in level 0, where from now on one is enough; `filling`: whose buffer is more than half full.
+/// A database of many tables, each with two newer ones over it in level 0, where from now on one is
+/// enough; `filling`: whose buffer is more than half full.
 fn due(filling: bool) -> World {
     let world = World::new(settings());
     let tree = world.open().unwrap();
@@ -37,7 +38,8 @@ const ROUNDS: u64 = 5;
 /// Threads look for work after a tenth of a second at the latest.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// The most jobs that were given away and not done at any moment, where the executor does one after another and says that it is so `wide`.
+/// The most jobs that were given away and not done at any moment. The executor does one after
+/// another and says that it is so `wide`.
 fn most_waiting(wide: Option<usize>, filling: bool) -> usize {
     let world = due(filling);
     let (slow, tree) = Slow::open(&world, wide);
@@ -47,7 +49,7 @@ fn most_waiting(wide: Option<usize>, filling: bool) -> usize {
     for done in 0..ROUNDS {
         clock.sleep(LOOK);
         most = most.max(waiting());
-        // What was chosen first is done, or a few are, and whoever chose them looks for more.
+        // The first compactions chosen are done, or a few are, and their threads look for more.
         until("a compaction", || {
             slow.allow(usize::from(waiting() > 0));
             tree.stats().compaction_count > done
@@ -66,7 +68,7 @@ fn one_compaction_is_chosen_ahead_and_no_more() {
     assert!((2..=3).contains(&narrow), "{narrow}");
     let wide = most_waiting(Some(2), false);
     assert!((3..=4).contains(&wide), "{wide}");
-    // Nobody knows who idles there.
+    // How many executors idle there is unknown.
     let unknown = most_waiting(None, false);
     assert!(unknown >= 5, "{unknown}");
 }

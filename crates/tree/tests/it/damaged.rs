@@ -1,4 +1,4 @@
-//! A file that is damaged is left as it is, and told of; everything else goes on.
+//! A damaged file is left as it is, and reported; everything else goes on.
 
 use std::sync::Arc;
 
@@ -129,12 +129,12 @@ fn a_table_that_is_damaged_is_not_compacted_and_all_others_are() {
     assert!(stats.compaction_count > before + 2, "{} compactions", stats.compaction_count - before);
     assert_eq!((stats.damaged_file_count, &stats.write_failure), (1, &None));
     assert!(stats.damage.unwrap().contains(&name));
-    // Newer values are had although the table is there still.
+    // Newer values are read although the table is there still.
     for number in (0..20_000).step_by(7) {
         assert_eq!(get(&mut session, &key(number)), Some(value(number, 4)), "key {number}");
     }
     assert!(world.storage.list().unwrap().iter().any(|(file, _)| *file == name));
-    // Whoever asks for it is told, and nothing ends by that.
+    // A call that asks for the file gets an error, and nothing ends by that.
     let error = tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap_err();
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(&name), "{error}");
     session.put(KEYSPACE_DEFAULT, b"and", b"on", WriteOptions::default()).unwrap();

@@ -27,7 +27,7 @@ fn what_is_deferred_is_visible_at_once_and_survives_a_kill_once_it_is_settled() 
     assert!(sees(&mut *writer, b"first") && sees(&mut *reader, b"first"));
     let killed = world.crash(Crash::Kill).open().unwrap();
     assert_eq!(get(&mut session(&killed), b"first"), None, "or nothing was deferred");
-    // Whoever has seen it may settle it.
+    // A session that has seen it may settle it.
     reader.settle().unwrap();
     let killed = world.crash(Crash::Kill).open().unwrap();
     assert_eq!(get(&mut session(&killed), b"first").as_deref(), Some(&b"v"[..]));

@@ -1,4 +1,4 @@
-//! Compactions on an executor that the owner gives: one that refuses, waits, vanishes, or lies.
+//! Compactions on an executor that the owner gives, and that refuses, waits, vanishes, or lies.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ enum Act {
     Form(Form),
     /// It is not accepted.
     Refuse,
-    /// It is done, and the answer is somebody else's.
+    /// It is done, and the answer is that of another job.
     Lie(Lie),
     /// It is done, and answered when the test says so.
     Hold,
@@ -240,7 +240,8 @@ fn what_an_executor_keeps_for_too_long_is_compacted_here() {
     holds(&tree, 2);
 }
 
-/// Parts of which each looks right by itself: what one says it read of a table, another should have.
+/// Parts of which each looks right by itself: what one says it read of a table, another should
+/// have.
 #[test]
 fn parts_that_are_wrong_together_are_never_committed() {
     let world = World::new(TreeSettings { table_bytes: 64 << 10, ..tiny() });
@@ -288,9 +289,11 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     holds(&tree, 3);
 }
 
-/// A clock by which nobody loses patience with a job while a test lasts: its seconds take ten. Writers that are to be delayed let others go first, no more.
+/// A clock by which no job is given up for being late while a test lasts: its seconds take ten.
+/// Writers that are to be delayed let other threads go first, no more.
 ///
-/// One that delays move on would have what is held given up; and by the machine's they would take half a minute beside much else.
+/// A clock that delays move on would have held jobs given up. By the machine's clock they would
+/// take half a minute beside other load.
 #[derive(Debug)]
 struct Slow(SystemClock);
 
@@ -356,7 +359,8 @@ fn an_executor_that_hangs_holds_up_no_drain() {
     }
 }
 
-/// What a compaction in progress does not need, it does not hold: neither arenas nor files of dead segments.
+/// What a compaction in progress does not need, it does not hold: neither arenas nor files of dead
+/// segments.
 #[test]
 fn segments_die_beside_a_held_compaction() {
     let world = World::new(tiny());
@@ -383,7 +387,8 @@ fn segments_die_beside_a_held_compaction() {
     tree.wait_idle().unwrap();
 }
 
-/// Nobody is in `wait`, and nothing that background threads work on ends: a drain does only where the writer stands still.
+/// No thread is in `wait`, and nothing that background threads work on ends: a drain does only
+/// where the writer stands still.
 #[test]
 fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
     let settings = TreeSettings {
@@ -411,13 +416,14 @@ fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
         }
     });
     let told = catch_unwind(AssertUnwindSafe(|| told_in_time(&tree, &clock, &gate, 5)));
-    // Whatever came of it, nobody is to wait for the job any more, nor at the gate.
+    // Whatever came of it, nothing is to wait for the job any more, nor at the gate.
     gate.store(true, Ordering::Release);
     executor.release();
     told.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// Writes until `count` writes were delayed, and sleeps on the notifier alone until each is acknowledged. No drain ends while one is delayed.
+/// Writes until `count` writes were delayed, and sleeps on the notifier alone until each is
+/// acknowledged. No drain ends while one is delayed.
 fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32) {
     let (mut session, value, begun) = (tree.session(), vec![5; 100_000], clock.now());
     let mut told = 0;
@@ -428,7 +434,8 @@ fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32)
         let Outcome::Pending(ticket) = written else { continue };
         let is_delayed = tree.stats().slowdown_us_total > slowed_us;
         if !is_delayed {
-            // It finds no room. Drains that take so long delay later writes, however slow the writer is.
+            // It finds no room. Drains that take so long delay later writes, however slow the
+            // writer is.
             clock.sleep(Duration::from_millis(200));
             gate.store(true, Ordering::Release);
         }
@@ -512,7 +519,7 @@ fn ranges_are_compacted_one_after_the_other() {
         let first = scope.spawn(compact);
         executor.wait_held();
         let second = scope.spawn(compact);
-        // Who need not wait for the first is done by then.
+        // A call that need not wait for the first is done by then.
         SystemClock::new().sleep(Duration::from_millis(300));
         executor.release();
         first.join().unwrap().unwrap();

@@ -1,4 +1,5 @@
-//! A cleanly closed database with one thing wrong: every answer is right, or an error that names file and offset.
+//! A cleanly closed database with one thing wrong: every answer is right, or an error that names
+//! file and offset.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +45,8 @@ fn accept(error: &Error, demand: Demand) -> Result<(), String> {
     if kind && has_place { Ok(()) } else { Err(format!("{error:?}")) }
 }
 
-/// Opens `files`, reads everything every way and compares it with `contents`; the first wrong answer.
+/// Opens `files`, reads everything every way and compares it with `contents`; the first wrong
+/// answer.
 fn read_all(files: &Files, contents: &Contents, access: Access, demand: Demand) -> Result<(), String> {
     let storage = directory(files);
     let mut with = options(&storage, NOW_MS);

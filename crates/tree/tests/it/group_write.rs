@@ -1,4 +1,5 @@
-//! Group writes of several threads, and crashes at any moment between: what was acknowledged is there, and whole.
+//! Group writes of several threads, and crashes at any moment between: what was acknowledged is
+//! there, and whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,7 +34,8 @@ fn tell(told: &Told, thread: u8, number: u32, durability: Durability) {
     }
 }
 
-/// Records and bytes of a value: mostly small batches, some of many records, and some beyond a quarter of a segment.
+/// Records and bytes of a value: mostly small batches, some of many records, and some beyond a
+/// quarter of a segment.
 fn shape(rng: &mut fastrand::Rng) -> (u16, usize) {
     match rng.u32(0..100) {
         0 => (3, 700_000),
@@ -54,7 +56,8 @@ fn options(durability: Durability) -> WriteOptions {
 /// Batches of each thread.
 const COUNT: u32 = 500;
 
-/// The numbers of a thread's batches: half of them, and once there is a second round of crashes the others.
+/// The numbers of a thread's batches: half of them, and once there is a second round of crashes the
+/// others.
 fn numbers(rounds: &AtomicU64) -> impl Iterator<Item = u32> {
     (0..COUNT).inspect(|number| {
         while *number == COUNT / 2 && rounds.load(Ordering::Acquire) < 2 {

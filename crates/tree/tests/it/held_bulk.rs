@@ -1,4 +1,5 @@
-//! What no writer waits for, while the executor that the owner gave is away: it is begun here at the rate that the settings say.
+//! Jobs that no writer waits for, while the executor that the owner gave is away: they are begun
+//! here at the rate of the settings.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use crate::asked_clock::AskedClock;
 use crate::bounds::{in_time, until};
 use crate::world::{World, put, session, settle, threads, tiny};
 
-/// Nobody is there. Keeps the bytes of what it was asked to do.
+/// An executor that is away. Keeps the bytes of what it was asked to do.
 #[derive(Debug, Default)]
 struct Away(Mutex<Vec<u64>>);
 
@@ -26,15 +27,18 @@ impl Executor for Away {
 
 /// Waits until jobs that are held have been looked at since the last advance of `clock`.
 fn wait_looks(clock: &AskedClock) {
-    // A look asks once, and up to eight times more as it goes on with what it found: one that asks whether others are back, and one job to begin.
+    // A look asks once, and up to eight times more as it goes on with what it found. That is one
+    // job that asks whether others are back, and one to begin.
     let before = clock.asked_count();
     until("looks", || clock.asked_count() >= before + 12);
 }
 
-/// Jobs that a compaction of everything is divided into: one for each thread, or for each table's worth of bytes if those are fewer.
+/// Jobs that a compaction of everything is divided into: one for each thread, or for each table's
+/// worth of bytes if those are fewer.
 const JOBS: u64 = 3;
 
-/// A tree whose tables are all in the last level, so that no compaction of them is relief, and whose executor is away.
+/// A tree whose tables are all in the last level, so that no compaction of them is relief, and
+/// whose executor is away.
 struct Scene {
     clock: Arc<AskedClock>,
     away: Arc<Away>,
@@ -100,7 +104,7 @@ fn at_a_low_rate_bulk_jobs_are_held_until_their_turn() {
             scene.clock.advance(little);
             until("the second begins", || scene.jobs() == (2, JOBS - 2));
         }));
-        // Whatever came of it, nobody is to wait for a turn any more.
+        // Whatever came of it, nothing is to wait for a turn any more.
         until("the end", || {
             scene.clock.advance(Duration::from_secs(60));
             compacting.is_finished()

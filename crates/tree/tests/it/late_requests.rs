@@ -1,4 +1,5 @@
-//! What a process that was killed asked for last, and its place does after the next opening has listed what there was.
+//! The last requests of a killed process, which its place does after the next opening has listed
+//! what there was.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::shared_durability::{HERE, SHARED, all, groups, lost, on, settings};
 use crate::two_machines::Machine;
 use crate::world::{session, settle};
 
-/// A database on shared storage that was killed and is open again, what it shares, and the generation before.
+/// A database on shared storage that was killed and is open again, what it shares, and the
+/// generation before.
 fn killed() -> (Machine, Memory, Arc<Tree>, u64) {
     let shared = Memory::new();
     let machine = Machine::new(settings(), &shared, 7);
@@ -87,7 +89,7 @@ fn a_table_that_comes_late_is_removed_in_a_while_and_then_nothing_is_asked() {
     after(&machine, &tree, 1);
     assert!(!is_there(&shared, &late));
     assert!(is_there(&shared, &other), "of whoever is about to take over");
-    // Nobody looks for ever.
+    // After a while they are looked for no more.
     shared.create(&late).unwrap().write_at(0, b"late").unwrap();
     (0..10).for_each(|_| after(&machine, &tree, 3600));
     assert!(is_there(&shared, &late));

@@ -71,9 +71,9 @@ mod panics;
 mod told;
 mod executors;
 #[path = "../../../jobs/tests/it/asked_clock.rs"]
-mod asked_clock; // moves when it is told to
+mod asked_clock; // moves on command
 mod held_bulk; // jobs that wait for an executor which is away
-mod older_ranges; // what compactions are told of tables below
+mod older_ranges; // tables below that compactions are given
 mod urgency;
 mod unmapped;
 mod scans;

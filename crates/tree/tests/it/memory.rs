@@ -1,4 +1,5 @@
-//! One budget: what the buffer does not hold is the cache's, and what it needs the cache gives up first.
+//! One budget: what the buffer does not hold is the cache's, and what it needs the cache gives up
+//! first.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +53,7 @@ fn the_cache_has_what_the_buffer_leaves_and_gives_it_back() {
         assert!(cached(&tree) > most / 4 * 3, "round {round}: {}", cached(&tree));
     }
     assert_all_but_the_reserve_is_held(&tree);
-    // Nobody works in the background: the writes themselves make the cache give way.
+    // There are no background threads: the writes themselves make the cache give way.
     let before = cached(&tree);
     for number in 0..28_000 {
         put(&mut session, &key(number), &[1; 1000]);
@@ -100,7 +101,7 @@ fn the_reserve_is_restored_and_small_drains_count_too() {
     read_all();
 }
 
-/// All but two segments, and an eighth for what nobody counts.
+/// All but two segments, and an eighth for what is not counted.
 fn most_held(tree: &Tree) -> u64 {
     let budget = tree.stats().memory_bytes_max;
     budget - budget / 8 - 2 * small().segment_bytes
@@ -147,7 +148,8 @@ fn the_budget_holds_while_threads_work() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Its parts are read one after the other, so what moves between them may be counted twice: one segment.
+            // Its parts are read one after the other, so what moves between them may be counted
+            // twice: one segment.
             let slack = small().segment_bytes;
             while !done.load(Ordering::Relaxed) {
                 let stats = tree.stats();

@@ -1,4 +1,5 @@
-//! Batches that know their number, so that whoever finds a database can tell which of them it holds, and that whole.
+//! Batches that carry their number, so that a check can tell which of them a database holds, each
+//! one whole.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ pub(crate) fn both(tree: &Tree) -> Both {
     [KEYSPACE_DEFAULT, tree.create_keyspace("other", KeyspaceSettings::default()).unwrap()]
 }
 
-/// Batch `number` of `thread`: that many records, in both keyspaces by turns, each of them telling how many they are.
+/// Batch `number` of `thread`: that many records, in both keyspaces by turns, each of them telling
+/// how many they are.
 pub(crate) fn numbered(both: Both, thread: u8, number: u32, records: u16, value_bytes: usize) -> Batch {
     let mut batch = Batch::new();
     for index in 0..records {

@@ -1,4 +1,5 @@
-//! Merges, expiry, range deletes and snapshots whose records lie in memtables, runs and tables at once.
+//! Merges, expiry, range deletes and snapshots whose records lie in memtables, runs and tables at
+//! once.
 
 use firn_engine::{Engine, KeyspaceId, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::{Clock, ManualClock};

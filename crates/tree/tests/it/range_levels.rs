@@ -25,7 +25,8 @@ const TABLE_BYTES: u64 = 64 << 10;
 const ABOVE: u32 = 10;
 const DELETED: u32 = 5;
 
-/// A closed database whose last level has every key in some 740 tables, and the level above it some of them in tables that each overlap ten of those.
+/// A closed database whose last level has every key in some 740 tables. The level above it has some
+/// of them, in tables that each overlap ten of those.
 fn chained() -> World {
     // No edit says everything anew.
     let world = World::new(TreeSettings { table_bytes: TABLE_BYTES, manifest_edits_max: 10_000, ..tiny() });
@@ -134,7 +135,8 @@ fn a_full_disk_costs_what_was_not_cut_or_not_rewritten() {
         let stats = tree.stats();
         let half = levels(&stats);
         assert!(stats.compaction_count > 0 && half[0] > 0, "{half:?}");
-        // What was cut is more tables than before; of those below none is another one until all is cut.
+        // What was cut is more tables than before; of those below none is another one until all is
+        // cut.
         assert!(half[0] > before[0], "{before:?}, {half:?}");
         assert_eq!(after == 40, last_level(&world) == last, "{before:?}, {half:?}");
         holds(&tree);
@@ -201,7 +203,7 @@ fn whatever_lies_in_the_levels_reads_the_same_after_they_were_cut() {
         change(&mut writer, hard, &mut random, 5 * ABOVE);
         tree.flush().unwrap();
     }
-    // Some have expired, whoever reads.
+    // Some have expired for every reader.
     world.clock.advance(Duration::from_secs(2));
     let read = |reader: &mut Blocking| {
         [ReadAt::Latest, ReadAt::Snapshot(&snapshot)].map(|at| rows(reader, at, hard, ScanRange::default()))

@@ -137,7 +137,8 @@ fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
     SystemClock::new().sleep(Duration::from_millis(50));
     let at_first = slow.asked.load(Ordering::SeqCst);
     assert_eq!(tree.stats().compaction_count, 0);
-    // The first piece is there before the others are, of which some stay undone, however late it is committed.
+    // The first piece is there before the others are, of which some stay undone, however late it is
+    // committed.
     let is_one_done = || tree.stats().compaction_count > 0;
     let mut allowed = 1;
     while allowed < at_first && !is_one_done() {
@@ -152,7 +153,7 @@ fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
     let after = tree.stats().keyspaces[0].levels.clone();
     assert!(after[0].1 < before[0].1 && after[0].1 > 0, "a part of level 0 is gone: {before:?}, {after:?}");
     holds(&tree, 2);
-    // Whoever comes after a crash now finds it done, and nothing of the others.
+    // An opening after a crash now finds it done, and nothing of the others.
     let found = world.crash(Crash::Kill);
     let next = found.open().unwrap();
     holds(&next, 2);

@@ -52,7 +52,7 @@ impl std::ops::Deref for OnDisk {
 impl Drop for OnDisk {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // What stays is overwritten or left for whoever cleans the build folder.
+            // What stays is overwritten, or is left until the build folder is cleaned.
             let _ignored = std::fs::remove_dir_all(&self.0);
         }
     }
@@ -189,7 +189,8 @@ fn a_reader_leaves_all_background_work_undone() {
 #[test]
 fn what_a_crash_left_is_read_and_left_where_it_is() {
     let (mut files, contents) = sample(SMALL);
-    // Not closed: the last edit is missing. A torn frame, a job's output and an unfinished publication lie about.
+    // Not closed: the last edit is missing. A torn frame, a job's output and an unfinished
+    // publication lie about.
     let last_edit = files.keys().rfind(|name| name.starts_with("manifest-")).unwrap().clone();
     files.remove(&last_edit);
     let log = files.keys().rfind(|name| name.ends_with(".log")).unwrap().clone();

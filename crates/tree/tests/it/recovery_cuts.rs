@@ -123,7 +123,8 @@ fn run(seed: u64, lives: usize) -> usize {
         };
         life.world = life.world.crash(crash);
         drop(tree);
-        // Looked at in a copy, so that the next life begins from the very bytes that the crash left.
+        // Looked at in a copy, so that the next life begins from the very bytes that the crash
+        // left.
         let copy = life.world.crash(Crash::Kill);
         let tree = copy.open().unwrap();
         life.recover(&tree, both(&tree), crash);

@@ -1,11 +1,12 @@
-//! What compactions know after a reopening.
+//! Knowledge of compactions that a reopening keeps.
 
 use firn_engine::{Engine, KEYSPACE_DEFAULT, WriteOptions};
 use firn_tree::TreeSettings;
 
 use crate::world::{World, get, session, settle, tiny};
 
-/// Estimates of what tables supersede outlive the process: with them forgotten, level 0 would look half superseded.
+/// Estimates of what tables supersede outlive the process: with them forgotten, level 0 would look
+/// half superseded.
 #[test]
 fn a_reopened_database_rewrites_nothing_that_supersedes_nothing() {
     // Edits are restated on the way.

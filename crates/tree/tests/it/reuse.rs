@@ -1,4 +1,5 @@
-//! Log segments and tables in files that others had before: what is found after crashes is never theirs.
+//! Log segments and tables in files that others had before: what is found after crashes is never
+//! theirs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::world::{World, get, prefixed, put, put_disk, seed, session, settle, t
 
 const VALUE_BYTES: usize = 60_000;
 
-/// Rewrites `count` keys, so that segments die and their files are given on; values name their round.
+/// Rewrites `count` keys, so that segments die and their files are given on; values name their
+/// round.
 fn churn(tree: &Tree, rounds: std::ops::Range<u32>, count: u32) {
     let mut session = session(tree);
     for round in rounds {
@@ -310,7 +312,7 @@ fn a_full_disk_takes_the_files_of_dead_tables_first() {
     let world = World::new(tiny());
     let (faulty, tree) = with_spare_tables(&world);
     let (on, effect) = (Operation::Create, Effect::Fail(firn_storage::ErrorKind::Full));
-    // The next segment's file: whoever writes does not notice.
+    // The next segment's file: the writer does not notice.
     faulty.inject(Fault { on, file: "*.log".to_owned(), when: When::Once { after: 0 }, effect });
     let mut writer = session(&tree);
     let made = || faulty.counters().of_extension(Operation::Create, "log").operations;

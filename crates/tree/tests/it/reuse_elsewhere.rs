@@ -1,4 +1,5 @@
-//! Tables in files that others had before, beside an executor that may read them long after it was given up.
+//! Tables in files that others had before, beside an executor that may read them long after it was
+//! given up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -45,7 +46,7 @@ impl Executor for Elsewhere {
         let inputs = spec.input_files().into_keys().map(open).collect();
         let (handle, finisher) = new_job();
         *self.kept.lock().unwrap() = Some(Kept { spec, finisher, inputs });
-        // Nobody waits for so long.
+        // No executor waits for so long.
         self.clock.advance(Duration::from_secs(3600));
         Ok(handle)
     }
@@ -113,14 +114,15 @@ fn is_new(inputs: &[(String, Arc<dyn ReadFile>)], name: &str) -> bool {
     inputs.iter().all(|(input, _)| input != name)
 }
 
-/// A place where `inputs` are what whoever opened them finds in them by now, and how many of them are not what `spec` says.
+/// A place with `inputs` as readers that opened them then find them by now. Also answers how many
+/// of them are not what `spec` says.
 fn as_read_now(world: &World, spec: &JobSpec, inputs: &[(String, Arc<dyn ReadFile>)]) -> (Memory, usize) {
     let JobSpec::Compact(spec) = spec else { panic!("a compaction") };
     let place = Memory::new();
     let mut differ = 0;
     for (name, file) in inputs {
         let mut content = vec![0; file.len() as usize];
-        // What was cut off is missed by whoever reads it.
+        // What was cut off is missing for a reader.
         let is_whole = file.read_at(0, &mut content).is_ok();
         let kept = if is_whole { &content[..] } else { &[] };
         place.publish(name, kept).unwrap();

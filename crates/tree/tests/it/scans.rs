@@ -1,4 +1,5 @@
-//! What reads bring about: level 0 becomes shallow where they are many, and stays as it is where they are few.
+//! Effects of reads: level 0 becomes shallow where they are many, and stays as it is where they are
+//! few.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ fn level0(tree: &Tree) -> (u64, u64) {
     (stats.keyspaces[0].levels[0].0, stats.compaction_write_bytes_total)
 }
 
-/// Every third key anew and a drain, `rounds` times: that many sorted runs in level 0 above the first one's tables.
+/// Every third key anew and a drain, `rounds` times: that many sorted runs in level 0 above the
+/// first one's tables.
 fn deepen(tree: &Tree, session: &mut Blocking, rounds: u32) {
     for round in 0..=rounds {
         for number in (0..300u32).filter(|number| round == 0 || number % 3 == round % 3) {

@@ -1,4 +1,5 @@
-//! What has expired while the clock is ahead and then set back: it is there again, unless somebody deleted it.
+//! Values that have expired while the clock is ahead, which is then set back: they are there again,
+//! unless a call deleted them.
 
 use std::sync::Arc;
 
@@ -78,8 +79,8 @@ fn a_delete_of_what_is_stored_holds_after_the_clock_is_set_back() {
     }
 }
 
-/// Several keys are told apart in their order, also where values beside the tree are asked for first and read later, and
-/// whoever waits.
+/// Several keys are told apart in their order, whether the session waits or not. So are they where
+/// values beside the tree are asked for first and read later.
 #[test]
 fn several_keys_are_told_apart() {
     let ahead = Ahead::new();
@@ -105,7 +106,8 @@ fn several_keys_are_told_apart() {
     }
 }
 
-/// A job whose clock is ahead drops what has expired, with its value beside the tree: what is told is what is there then.
+/// A job whose clock is ahead drops what has expired, with its value beside the tree: what is told
+/// is what is there then.
 #[test]
 fn what_a_compaction_dropped_is_not_stored() {
     let ahead = Ahead::new();
@@ -124,7 +126,7 @@ fn what_a_compaction_dropped_is_not_stored() {
     }
 }
 
-/// Who does not wait is told later, where it has to be read from a device.
+/// A session that does not wait is answered later, where the value has to be read from a device.
 #[test]
 fn who_does_not_wait_is_told_later() {
     let machine = World::new(tiny());

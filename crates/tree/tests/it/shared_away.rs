@@ -93,7 +93,8 @@ fn rest(tree: &Tree) -> firn_engine::Result<()> {
     Ok(())
 }
 
-/// Has a few operations in a row fail after `after` others, while a database is written to; whether so many happened.
+/// Has a few operations in a row fail after `after` others, while a database is written to; whether
+/// so many happened.
 fn is_away(shared: Shared, on: Operation, after: u64) -> bool {
     let (machine, tree, faulty) = begin(shared);
     (0..5).for_each(|more| fail(&faulty, (on, "*"), When::Once { after: after + more }, shared.away()));
@@ -136,7 +137,7 @@ fn a_directory_that_is_away_at_any_moment_ends_no_writing() {
     }
 }
 
-/// What a file holds whose sync failed nobody knows, wherever it lies.
+/// What a file holds whose sync failed is unknown, wherever it lies.
 #[test]
 fn a_sync_that_fails_in_a_directory_ends_writing() {
     for (on, file) in [(Operation::Sync, "*.table"), (Operation::SyncDir, "*")] {

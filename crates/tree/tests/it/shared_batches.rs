@@ -1,5 +1,6 @@
-//! Batches with records of several keyspaces, none of which is acknowledged as `Shared`: another machine that takes the database over has all of
-//! one or nothing of it, whichever keyspaces are in tables by then.
+//! Batches with records of several keyspaces, none of which is acknowledged as `Shared`. Another
+//! machine that takes the database over has all of one or nothing of it, whichever keyspaces are in
+//! tables by then.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,7 +55,8 @@ fn keys(tree: &Tree, keyspace: KeyspaceId) -> BTreeSet<Vec<u8>> {
     rows.into_iter().map(|(key, _)| key).collect()
 }
 
-/// What somebody who takes the database over from what `shared` is now has of the default keyspace; the others have the same.
+/// What a machine that takes the database over from what `shared` is now has of the default
+/// keyspace; the others have the same.
 fn elsewhere(shared: &Memory, what: &str) -> usize {
     let left = lost(shared, ());
     let other = on(&Machine::new(settings(), &left, 8), &left);
@@ -136,7 +138,8 @@ fn what_was_recovered_is_not_divided_either() {
     }
 }
 
-/// The drain of a part of what was recovered has groups that are named: those of less would be found by nobody.
+/// The drain of a part of what was recovered has groups that are named. Groups of less would not be
+/// found.
 #[test]
 fn a_part_of_what_was_recovered_is_drained_and_divides_nothing() {
     const KEYS: u32 = 1000;
@@ -225,7 +228,7 @@ impl Spawn for Ending {
     }
 }
 
-/// Whoever closes a database does not wait until its log lies elsewhere: that is for the next opening.
+/// Closing a database does not wait until its log lies elsewhere: that is for the next opening.
 #[test]
 fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
     const BATCHES: u32 = 64;
@@ -255,7 +258,8 @@ fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
         Watched::new(&shared, move |on, name| {
             if on == Operation::Publish && name.ends_with(".group") {
                 begun.fetch_add(1, Ordering::SeqCst);
-                // They end once they are told to: what is sent now is sent while the database closes.
+                // They end once they are told to: what is sent now is sent while the database
+                // closes.
                 until("the end of threads that have nothing to do", || {
                     ended.load(Ordering::SeqCst) > before.load(Ordering::SeqCst)
                 });

@@ -1,4 +1,5 @@
-//! Writes that were acknowledged as `Shared`: another machine that takes the database over has them.
+//! Writes that were acknowledged as `Shared`: another machine that takes the database over has
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ fn machines(shared: &Memory) -> (Machine, Machine) {
     (Machine::new(settings(), shared, 7), Machine::new(settings(), shared, 8))
 }
 
-/// What all machines share once the one that has `opened` is lost: what it would say when it ends in order is never said.
+/// What all machines share once the one that has `opened` is lost: what it would say when it ends
+/// in order is never said.
 pub(crate) fn lost(shared: &Memory, opened: impl Sized) -> Memory {
     let left = shared.crash(Crash::Kill);
     drop(opened);
@@ -77,7 +79,7 @@ fn another_machine_has_what_was_acknowledged_as_shared_and_nothing_is_acknowledg
     writer.put(KEYSPACE_DEFAULT, b"lost", b"with the machine", HERE).unwrap();
     let new = second.take_over().unwrap();
     assert!(all(&new) == model);
-    // The first one does not know yet, but nobody is told what is not so.
+    // The first machine does not know yet, but acknowledges nothing that does not hold.
     writer.put(KEYSPACE_DEFAULT, b"here", b"still", HERE).unwrap();
     let refused = writer.put(KEYSPACE_DEFAULT, b"late", b"", SHARED).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed, "{}", describe(&refused));
@@ -99,7 +101,8 @@ fn another_machine_has_what_was_acknowledged_as_shared_and_nothing_is_acknowledg
     second.check_files("taken over");
 }
 
-/// Each machine takes over from the one before, some of them without a write of their own, and all of them with what an earlier time left.
+/// Each machine takes over from the one before. Some of them have no write of their own, and all of
+/// them have what an earlier time left.
 #[test]
 fn it_goes_from_machine_to_machine() {
     let mut shared = Memory::new();
@@ -167,7 +170,8 @@ fn groups_go_once_they_are_in_tables() {
     let second = on(&second, &shared);
     let new = second.take_over().unwrap();
     assert!(all(&new) == model);
-    // Nothing of it is needed any more once the second one has it in tables, whether it shares or not.
+    // Nothing of it is needed any more once the second one has it in tables, whether it shares or
+    // not.
     for round in 0..3_u8 {
         session(&new).put(KEYSPACE_DEFAULT, b"new", &[round], HERE).unwrap();
         new.flush().unwrap();
@@ -244,7 +248,7 @@ fn what_the_place_does_not_take_is_not_acknowledged_and_goes_there_later() {
         let when = When::Always { after: 0 };
         faulty.inject(Fault { on: Operation::Publish, file: "*.group".to_owned(), when, effect });
         let refused = writer.put(KEYSPACE_DEFAULT, b"second", b"later", SHARED);
-        // Where it is there after all, nobody knows yet.
+        // Where it is there after all, the machine does not know that yet.
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NotDurable, "{}", describe(&refused));
         assert!(refused.to_string().contains("not `shared` yet"), "{refused}");
@@ -320,7 +324,7 @@ fn a_batch_is_never_in_half() {
     assert_eq!(get_in(&mut reader, KEYSPACE_DEFAULT, b"half"), Some(b"in the log".to_vec()));
 }
 
-/// Somebody sleeps through two openings, and through all that they removed.
+/// One machine sleeps through two openings, and through all that they removed.
 #[test]
 fn the_end_of_a_machines_groups_stays() {
     let shared = Memory::new();
@@ -339,7 +343,8 @@ fn the_end_of_a_machines_groups_stays() {
     assert_eq!(error.kind(), ErrorKind::Closed, "{}", describe(&error));
 }
 
-/// The one before knew more of its log to be on its device than it had shared, which is nothing to the one that takes over.
+/// The machine before knew more of its log to be on its device than it had shared. That counts for
+/// nothing on the machine that takes over.
 #[test]
 fn what_another_machines_device_had_is_not_looked_for_here() {
     for seed in 0..10 {
@@ -358,7 +363,8 @@ fn what_another_machines_device_had_is_not_looked_for_here() {
     }
 }
 
-/// A group has what was written while the log was synced; power is lost, and this machine does not have that.
+/// A group has what was written while the log was synced; power is lost, and this machine does not
+/// have that.
 #[test]
 fn what_a_machine_that_came_back_did_not_find_is_not_found_elsewhere() {
     let mut cut = 0;
@@ -409,10 +415,12 @@ fn what_is_too_much_for_one_group_is_shared_in_several() {
     assert!(all(&second.take_over().unwrap()) == model);
 }
 
-/// What was restored is on the second machine's device, and its groups stay until it is in tables, whichever of them is written first.
+/// What was restored is on the second machine's device, and its groups stay until it is in tables,
+/// whichever of them is written first.
 #[test]
 fn what_was_restored_is_kept_here_and_there() {
-    // Where it is the default, groups begin with the first drain, which may be of less than was restored.
+    // Where it is the default, groups begin with the first drain, which may be of less than was
+    // restored.
     for durability in [Durability::Process, Durability::Shared] {
         restored_is_kept(durability);
     }

@@ -1,4 +1,4 @@
-//! Histories in which a write that was acknowledged as `Shared` could be lost, or one that was lost come back.
+//! Histories in which a write acknowledged as `Shared` could be lost, or a lost one come back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -84,7 +84,7 @@ fn a_segment_without_frames_that_ends_late_is_a_link_too() {
     for key in 0..30_u8 {
         writer.put(KEYSPACE_DEFAULT, &[key], &[key; 100_000], SHARED).unwrap();
     }
-    // A segment begins that nobody writes to; the default keyspace drains alone.
+    // A segment begins that no write goes to; the default keyspace drains alone.
     tree.create_keyspace("d", KeyspaceSettings::default()).unwrap();
     settle(&tree);
     let left = Arc::new(Mutex::new(None));
@@ -184,7 +184,7 @@ fn of_earlier_starts_nothing_stays_but_ends() {
     assert!(left < 2000 && groups(&shared).len() == 1, "{left} bytes: {:?}", groups(&shared));
 }
 
-/// A read that misses memory, and `threads` writers who wait for a place that does not answer.
+/// A read that misses memory, and `threads` writers that wait for a place that does not answer.
 #[test]
 fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
     let shared = Memory::new();
@@ -243,7 +243,8 @@ impl Drop for Answers {
     }
 }
 
-/// Somebody is told that he cannot take it over, and the one who has it can share nothing any more.
+/// One machine is refused the take-over, and the machine that has the database can share nothing
+/// any more.
 #[test]
 fn whoever_cannot_take_over_ends_nobody() {
     let shared = Memory::new();

@@ -29,7 +29,8 @@ pub(crate) fn machine(shared: &Memory, home: u128) -> Machine {
     Machine::new(settings, shared, home)
 }
 
-/// The place takes `taken` of the large write's groups; how many it was asked for is said where it takes all.
+/// The place takes `taken` of the large write's groups; how many it was asked for is said where it
+/// takes all.
 fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> {
     let what = format!("beside the tree from {separate_bytes:?}, {taken} groups are taken");
     let shared = Memory::new();
@@ -46,7 +47,8 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
     };
     put(&mut writer, b"before", b"small").unwrap();
     model.insert(b"before".to_vec(), b"small".to_vec());
-    // On this machine's device: the large write's first group has them, and what follows says that they are durable.
+    // On this machine's device: the large write's first group has them, and what follows says that
+    // they are durable.
     for key in [&b"here"[..], b"here too"] {
         writer.put(KEYSPACE_DEFAULT, key, b"small", DISK).unwrap();
     }
@@ -70,7 +72,8 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
     let second = on(&second, &left);
     let tree = second.take_over().unwrap();
     assert!(all(&tree) == model, "{what}: {:?}", all(&tree).keys());
-    // What it has is nowhere else but in the groups that it found, and whoever comes after a loss finds the same.
+    // What it has is nowhere else but in the groups that it found, and the next machine after a
+    // loss finds the same.
     writer = session(&tree);
     writer.put(KEYSPACE_DEFAULT, b"lost", b"small", DISK).unwrap();
     let left = lost(&left, (writer, tree));

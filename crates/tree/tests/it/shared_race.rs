@@ -1,4 +1,5 @@
-//! Two machines, one of which takes over while the other one acknowledges writes as `Shared`: whoever has the database in the end has all of them.
+//! Two machines, one of which takes over while the other one acknowledges writes as `Shared`. The
+//! machine that has the database in the end has all of them.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +24,8 @@ fn open(local: &Memory, shared: Arc<dyn Storage>, home: u128) -> firn_engine::Re
     Tree::open(TreeOptions { storage, take_over: true, ..World::new(settings).options() })
 }
 
-/// Writes under `prefix`; what was acknowledged as shared is in the model, even if something fails later. Tables take some of it over.
+/// Writes under `prefix`; what was acknowledged as shared is in the model, even if something fails
+/// later. Tables take some of it over.
 fn work(tree: &Tree, prefix: u8, model: &mut Model) -> firn_engine::Result<()> {
     let mut session = session(tree);
     for round in 0..3_u8 {
@@ -116,7 +118,8 @@ fn whoever_takes_over_has_what_is_acknowledged_meanwhile() {
         begin(&shared, &local, &mut model);
         let tree = open(&local, Arc::new(shared.clone()), 7).unwrap();
         work(&tree, 1, &mut model).unwrap();
-        // The first one goes on in the middle of it: it acknowledges more, and removes what is in tables.
+        // The first one goes on in the middle of it: it acknowledges more, and removes what is in
+        // tables.
         let written = Arc::new(Mutex::new(None));
         let place = {
             let (written, tree) = (Arc::clone(&written), Arc::clone(&tree));

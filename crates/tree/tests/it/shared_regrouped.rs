@@ -1,4 +1,5 @@
-//! Groups that are put together while the place does not take one of them: what lay in those before is there, and work ends.
+//! Groups that are put together while the place does not take one of them: what lay in those before
+//! is there, and work ends.
 
 use std::sync::Arc;
 
@@ -49,8 +50,8 @@ fn elsewhere(shared: &Memory, what: &str) -> Model {
     found
 }
 
-/// Writes what makes too many groups, and a large write on top; `fault` strikes groups from the large write's first one on. Whether it did,
-/// and how often work was refused.
+/// Writes what makes too many groups, and a large write on top; `fault` strikes groups from the
+/// large write's first one on. Whether it did, and how often work was refused.
 fn regroup(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool, u32) {
     let what = format!("beside the tree from {separate_bytes:?}, {when:?}, {effect:?}");
     let shared = Memory::new();
@@ -74,7 +75,7 @@ fn regroup(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool
     assert!(large.is_none_or(|found| found == value) || written.is_err(), "{what}");
     assert!(found == model, "{what}: {} rows", found.len());
 
-    // Whoever writes next finds what is pending taken.
+    // The next write finds what is pending taken.
     let is_struck = faulty.struck_count() > 0;
     faulty.clear_faults();
     writer.put(KEYSPACE_DEFAULT, b"after", b"small", SHARED).unwrap();
@@ -90,7 +91,8 @@ fn regroup(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool
     (is_struck, refused)
 }
 
-/// The place refuses one group: of the large write, so that the rest of it is pending when regrouping is due, or of those that are put together.
+/// The place refuses one group. The group is of the large write, so that its rest is pending when
+/// regrouping is due, or of those that are put together.
 #[test]
 fn a_group_that_is_refused_once_costs_nothing_that_was_shared() {
     let effects = [Effect::Fail(Kind::Refused), Effect::FailAfter(Kind::Undecided)];
@@ -110,7 +112,7 @@ fn a_group_that_is_refused_once_costs_nothing_that_was_shared() {
     }
 }
 
-/// It is tried once, and not for ever: there is nobody to wait for.
+/// It is tried once, and not for ever: no caller waits for it.
 #[test]
 fn a_place_that_goes_away_while_groups_are_put_together_ends_the_work() {
     for after in [0, 1, 3] {

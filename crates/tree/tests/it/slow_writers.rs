@@ -11,7 +11,7 @@ use crate::world::{DISK, World, get, get_in, put, session, settle, tiny};
 
 const MIB: usize = 1 << 20;
 
-/// Room for several large batches, so that nobody stops.
+/// Room for several large batches, so that no writer stops.
 fn roomy() -> World {
     let mut settings = tiny();
     (settings.buffer_bytes, settings.buffer_bytes_max, settings.log_bytes_max) =
@@ -34,7 +34,8 @@ fn an_empty_memtable_keeps_the_segment_a_slow_writer_copies_into() {
                 session.put(slow, &[round], &value, WriteOptions::default()).unwrap();
                 busy.store(false, Ordering::Release);
             });
-            // Each of these takes a segment of its own and then waits for the slow one; so several are needed.
+            // Each of these takes a segment of its own and then waits for the slow one; so several
+            // are needed.
             for other in 0..4_u8 {
                 let (tree, busy) = (&tree, &busy);
                 scope.spawn(move || {

@@ -1,4 +1,5 @@
-//! Values that a source brings: read back whole, in bounded memory, and nobody waits for them.
+//! Values that a source brings: read back whole, in bounded memory, and other calls do not wait for
+//! them.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -271,13 +272,13 @@ fn nobody_waits_for_a_value_that_is_coming_and_no_figure_has_it() {
     assert!(get_in(session, keyspace, b"other").as_deref() == Some(&other[..]));
 }
 
-/// While drains do not keep up, whoever brings a value goes at the pace that others do.
+/// While drains do not keep up, a writer that brings a value goes at the pace of the others.
 #[test]
 fn a_source_is_slowed_as_other_writers_are() {
     let (machine, tree, keyspace) = begun(TreeSettings { buffer_bytes: 4 << 20, ..tiny() });
     let (value, record) = (value(2, 6 * MIB), vec![7; 50_000]);
     let other = &mut session(&tree);
-    // Nobody drains.
+    // Nothing drains.
     for key in 0..500_u32 {
         other.put(KEYSPACE_DEFAULT, &key.to_be_bytes(), &record, WriteOptions::default()).unwrap();
     }
@@ -362,12 +363,13 @@ fn what_is_overwritten_again_and_again_is_given_back_by_itself() {
     let value = value(7, 5 * MIB);
     let mut most = 0;
     for round in 0..100_u8 {
-        // Nobody flushes or compacts.
+        // No call flushes or compacts.
         put_from(&tree, keyspace, &[round % 2], &value, WriteOptions::default()).unwrap();
         settle(&tree);
         most = most.max(tree.stats().values.segment_bytes);
     }
-    // Of 500: as much as makes it worth while to look, once before anything is known of the keyspace.
+    // Of 500: as much as makes it worth while to look, once before anything is known of the
+    // keyspace.
     assert!(most < 300 * MIB as u64, "{most} bytes");
     assert!(tree.stats().values.segment_bytes < 150 * MIB as u64);
 }

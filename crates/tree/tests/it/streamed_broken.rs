@@ -27,7 +27,8 @@ fn verified(machine: &World) -> VerifyReport {
     verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap()
 }
 
-/// Everything in the directory is sound, each value is referred to or dead, and no file is too many.
+/// Everything in the directory is sound, each value is referred to or dead, and no file is too
+/// many.
 fn check(machine: &World, what: &str) {
     let report = verified(machine);
     let is_beside = report.findings.iter().all(|finding| !finding.file.ends_with(".values"));
@@ -140,7 +141,8 @@ fn a_value_that_is_whole_when_the_database_closes_is_there_only_if_that_is_said(
     assert_eq!(get_in(&mut session(&machine.open().unwrap()), keyspace, b"key"), None);
 }
 
-/// A machine that goes at any operation of a value that overwrites another one, until all of it is in tables.
+/// A machine that goes at any operation of a value that overwrites another one, until all of it is
+/// in tables.
 #[test]
 fn a_machine_that_goes_at_any_step_has_the_old_value_or_the_new_one() {
     let settings = || TreeSettings { manifest_edits_max: 6, ..tiny() };

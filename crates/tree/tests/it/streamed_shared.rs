@@ -13,7 +13,8 @@ use crate::streamed::{MIB, beside, put_from, value};
 use crate::two_machines::Machine;
 use crate::world::{describe, get_in, session};
 
-/// A machine whose shared part fails on command, its database, and a keyspace whose values lie beside the tree.
+/// A machine whose shared part fails on command, its database, and a keyspace whose values lie
+/// beside the tree.
 fn opened(first: &Machine) -> (Faulty, Arc<Tree>, KeyspaceId) {
     let faulty = Faulty::new(Arc::new(first.shared.clone()));
     let (local, shared) = (Arc::new(first.local.clone()), Arc::new(faulty.clone()));
@@ -55,7 +56,7 @@ fn a_value_behind_many_segments_that_wait_is_in_no_group_either() {
     let first = machine(&shared, 7);
     let (_, tree, keyspace) = opened(&first);
     let mut session = session(&tree);
-    // Nobody does background work: each of a segment or two, they wait to be sealed.
+    // No background work is done: each of a segment or two, they wait to be sealed.
     for number in 0..12_u32 {
         let small = value(u64::from(number), 40_000);
         session.put(keyspace, &number.to_be_bytes(), &small, WriteOptions::default()).unwrap();

@@ -1,4 +1,5 @@
-//! Workers elsewhere that create outputs when nobody waits for them any more, at a database that stays open.
+//! Workers elsewhere that create outputs when no job waits for them any more, at a database that
+//! stays open.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,9 +21,9 @@ use crate::world::{Hook, World, describe, put, session, settle, threads, tiny};
 pub(crate) struct Late {
     inner: Local,
     pub(crate) stems: Mutex<Vec<String>>,
-    /// Outputs are there, and whoever asked is told that it failed.
+    /// Outputs are there, and the database is told that the job failed.
     pub(crate) fails: AtomicBool,
-    /// Outputs are there, and nobody is told.
+    /// Outputs are there, and the database is not told.
     pub(crate) holds: AtomicBool,
     pub(crate) held: Mutex<Vec<(Finisher, JobResult)>>,
     pub(crate) given_up: AtomicU64,
@@ -91,7 +92,8 @@ impl Site {
         Tree::open(TreeOptions { storage, executor, background, ..self.world.options() }).unwrap()
     }
 
-    /// Whoever was asked for jobs creates outputs of other attempts at them now; how many.
+    /// The executor that was asked for jobs creates outputs of other attempts at them now; their
+    /// names.
     fn wake(&self) -> Vec<String> {
         let stems = std::mem::take(&mut *self.executor.stems.lock().unwrap());
         assert!(!stems.is_empty(), "no job was asked for elsewhere");

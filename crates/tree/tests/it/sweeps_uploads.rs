@@ -15,7 +15,8 @@ use crate::sweeps::{Site, compact, divided, fill};
 use crate::world::{put, session, settle, threads};
 
 impl Site {
-    /// Whoever was asked for jobs has begun to upload outputs of other attempts at them, and ends none; what they are called.
+    /// The executor that was asked for jobs has begun to upload outputs of other attempts at them,
+    /// and ends none; their names.
     fn kill_amid_parts(&self) -> Vec<String> {
         let stems = std::mem::take(&mut *self.executor.stems.lock().unwrap());
         assert!(!stems.is_empty(), "no job was asked for elsewhere");
@@ -38,7 +39,8 @@ impl Site {
         self.faulty.inject(Fault { on, file: "*".to_owned(), when: When::Always { after: 0 }, effect });
     }
 
-    /// A database some of whose jobs were done elsewhere, where one that nobody waits for has left uploads by now, which it has been told.
+    /// A database some of whose jobs were done elsewhere. An attempt that it gave up has left
+    /// uploads by now, and the database knows that.
     fn with_uploads(&self) -> (Arc<Tree>, Vec<String>) {
         let tree = self.open(Background::Manual);
         fill(&tree);
@@ -109,7 +111,7 @@ fn the_upload_of_a_job_in_progress_stays() {
         swept.unwrap_or_else(|panic| resume_unwind(panic));
         name
     });
-    // Once the job has ended nobody waits for it any more.
+    // Once the job has ended, no attempt at it is waited for.
     site.executor.given_up.fetch_add(1, Ordering::Relaxed);
     until("another sweep", || {
         site.world.clock.advance(Duration::from_secs(61));
@@ -221,14 +223,14 @@ fn uploads_that_cannot_be_listed_or_aborted_now_are_aborted_in_a_while() {
     }
 }
 
-/// There may be very many, where nobody has removed any before, and users wait for an opening.
+/// There may be very many, where none was removed before, and users wait for an opening.
 #[test]
 fn an_opening_aborts_some_uploads_and_leaves_the_others_for_a_sweep() {
     let site = Site::new(true);
     site.open(Background::Manual).close().unwrap();
     let name = |number: u32| format!("00000001-00000001-7-{number:06}.table");
     (0..40).for_each(|number| site.shared.leave_upload(&name(number), "1"));
-    // Nobody else does its jobs.
+    // No other executor does its jobs.
     let storage = Arc::clone(&site.storage);
     let options = TreeOptions { storage, background: Background::Manual, ..site.world.options() };
     let tree = Tree::open(options).unwrap();

@@ -1,4 +1,5 @@
-//! Taking a database over from somebody who writes to it all the time, at the same time as others, and in vain.
+//! Taking a database over from a machine that writes to it all the time, at the same time as
+//! others, and in vain.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,7 +14,8 @@ use crate::two_machines::{Machine, Model};
 use crate::watched::Watched;
 use crate::world::{describe, session};
 
-/// A database on `shared`, open on machine 7: rows in tables, in groups, and in the log alone. What another machine is to find of it.
+/// A database on `shared`, open on machine 7: rows in tables, in groups, and in the log alone. What
+/// another machine is to find of it.
 fn begin(settings: TreeSettings, shared: &Memory) -> (Machine, Arc<Tree>, Model) {
     let machine = Machine::new(settings, shared, 7);
     let tree = machine.open();
@@ -39,7 +41,8 @@ fn restated_rarely() -> TreeSettings {
     TreeSettings { manifest_edits_max: 60, ..settings() }
 }
 
-/// Opens the database of which `shared` is a part on the machine `home`, a new one, and takes it over.
+/// Opens the database of which `shared` is a part on the machine `home`, a new one, and takes it
+/// over.
 fn take_over(shared: Arc<dyn Storage>, home: u128) -> firn_engine::Result<Arc<Tree>> {
     let machine = Machine::new(restated_rarely(), &Memory::new(), home);
     let storage = Arc::new(Divided::open(Arc::new(machine.local.clone()), shared, home).unwrap());
@@ -59,8 +62,8 @@ fn assert_ended(tree: &Tree, what: &str) {
     assert!(told.to_string().contains("another machine"), "{what}: {}", describe(&told));
 }
 
-/// An edit of its own takes a writer two requests at least, and a number that is taken one of whoever tries it: between two of those there is time for
-/// half an edit.
+/// An edit of its own takes a writer two requests at least, and finding a number taken costs a
+/// contender one. Between two of those there is time for half an edit.
 #[test]
 fn a_machine_that_writes_an_edit_between_any_two_steps_of_another_one_is_taken_over_from() {
     for manifest_edits_max in [6, 13, 64] {
@@ -94,7 +97,7 @@ fn a_machine_that_writes_an_edit_between_any_two_steps_of_another_one_is_taken_o
     }
 }
 
-/// Who of two is to do his next step, in turn.
+/// The order in which two machines do their next steps.
 struct Turns {
     order: Vec<usize>,
     state: Mutex<(usize, [bool; 2])>,
@@ -117,7 +120,8 @@ impl Turns {
     }
 }
 
-/// Two machines that take over at the same time, step by step, one as fast as the other one or several times as fast, and the other one a while later.
+/// Two machines that take over at the same time, step by step, one as fast as the other or several
+/// times as fast. The second one begins a while later.
 #[test]
 fn of_two_that_take_over_at_the_same_time_each_gets_it_and_one_has_it() {
     for order in [vec![0, 1], vec![0, 0, 1], vec![0, 1, 1], vec![0, 0, 0, 1, 1], vec![0, 1, 1, 1, 1]] {
@@ -157,7 +161,7 @@ fn of_two_that_take_over_at_the_same_time_each_gets_it_and_one_has_it() {
     }
 }
 
-/// Reading by name is never old: who finds a number taken reads on from there.
+/// Reading by name is never old: a machine that finds a number taken reads on from there.
 #[test]
 fn lists_that_stay_old_keep_nobody_from_taking_over() {
     let shared = Memory::new();
@@ -173,7 +177,8 @@ fn lists_that_stay_old_keep_nobody_from_taking_over() {
     assert_ended(&tree, "old lists");
 }
 
-/// It takes the next number, and no more: who had the database goes on with all that he had once he opens it again.
+/// It takes the next number, and no more: the machine that had the database goes on with all its
+/// data once it opens it again.
 #[test]
 fn whoever_begins_to_take_over_and_fails_has_ended_the_writer_and_nothing_else() {
     let shared = Memory::new();
@@ -196,7 +201,7 @@ fn whoever_begins_to_take_over_and_fails_has_ended_the_writer_and_nothing_else()
     let local = first.local.crash(Crash::Kill);
     drop(tree);
     first.check_files("a fence");
-    // Nobody but this machine has what was not shared, and it need not take anything over.
+    // Only this machine has what was not shared, and it need not take anything over.
     let first = Machine { local, ..first };
     let tree = first.open();
     assert!(all(&tree) == here);

@@ -1,4 +1,4 @@
-//! What a database says of itself, whatever it waits for.
+//! Statistics of a database, answered whatever the database waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -211,7 +211,8 @@ fn of_two_machines_that_create_a_database_one_does() {
     assert_eq!(Tree::open(emptied.options()).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// A machine that is cut at every operation of collections and compactions, then comes back; and another one that takes over instead.
+/// A machine that is cut at every operation of collections and compactions, then comes back; and
+/// another one that takes over instead.
 #[test]
 fn a_machine_that_goes_at_any_step_loses_nothing_that_is_in_tables() {
     let mut cuts = 0;
@@ -293,7 +294,8 @@ fn a_database_in_one_place_is_not_taken_for_one_in_two() {
     assert_eq!(crate::world::get(&mut session(&tree), b"key"), Some(b"value".to_vec()));
 }
 
-/// What an earlier time left in a directory is longer than what the manifest knows of, and cannot be removed.
+/// What an earlier time left in a directory is longer than what the manifest knows of, and cannot
+/// be removed.
 #[test]
 fn a_log_of_an_earlier_time_is_not_taken_for_the_new_one() {
     let shared = Memory::new();
@@ -371,7 +373,8 @@ fn compare_some(tree: &Tree, keyspace: KeyspaceId, model: &Model) {
     }
 }
 
-/// A value segment of which a drain needs the first half ends behind frames that no other machine will ever see.
+/// A value segment of which a drain needs the first half ends behind frames that no other machine
+/// will ever see.
 #[test]
 fn taking_over_goes_on_behind_where_values_were_sealed() {
     for durability in [Durability::Process, Durability::Shared] {

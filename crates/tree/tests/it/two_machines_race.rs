@@ -1,4 +1,5 @@
-//! Two machines that write to one database: whoever opened it last has it, and nothing of his is lost.
+//! Two machines that write to one database: the one that opened it last has it, and nothing of its
+//! writes is lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -71,8 +72,8 @@ fn of_two_that_create_it_at_whatever_moment_one_does() {
     race(Start::Nothing);
 }
 
-/// Has a second machine open and use the database before each of the operations on shared files with which the first one opens, uses and
-/// closes it.
+/// Has a second machine open and use the database before each operation on shared files with which
+/// the first opens, uses and closes it.
 fn race(start: Start) {
     for at in 0.. {
         let (shared, mut locals) = (Memory::new(), [Memory::new(), Memory::new()]);
@@ -87,7 +88,8 @@ fn race(start: Start) {
                 _ => tree.close().unwrap(),
             }
         }
-        // What the second machine writes when it takes the database from the first one, in the middle of something.
+        // What the second machine writes when it takes the database from the first one, in the
+        // middle of something.
         let taken = Arc::new(Mutex::new(None));
         let first = {
             let (taken, local, place) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
@@ -99,7 +101,8 @@ fn race(start: Start) {
             })
         };
         let mut written = Model::new();
-        // Whoever opens it has it: the second one then finds that out, if it was there before.
+        // The machine that opens it has it: the second one then finds that out, if it was there
+        // before.
         let tree = open(&locals[0], Arc::clone(&first) as _, home)
             .unwrap_or_else(|error| panic!("before operation {at}: {}", describe(&error)));
         let worked = work(&tree, 1, &mut written);

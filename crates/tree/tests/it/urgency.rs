@@ -1,4 +1,4 @@
-//! What a database says of itself to whoever does its jobs.
+//! The forecast that a database gives to the executor of its jobs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,8 +63,9 @@ fn a_database_says_how_soon_its_writers_stop_and_that_they_rest() {
         write(&world, &tree, round);
         left.push(told.last().unwrap().as_secs_f64());
     }
-    // The first run goes down unread, and as long as level 0 is empty its runs are taken to be as large as the buffer makes them. Then there are two
-    // seconds for each of 24 runs, and for what the buffer takes beside; each run brings the stall closer by its own time.
+    // The first run goes down unread. As long as level 0 is empty its runs are taken to be as large
+    // as the buffer makes them. Then there are two seconds for each of 24 runs, and for what the
+    // buffer takes beside. Each run brings the stall closer by its own time.
     assert!(left[0] > 100.0 && (48.0..60.0).contains(&left[2]), "{left:?}");
     let steps: Vec<f64> = left[2..].windows(2).map(|pair| pair[0] - pair[1]).collect();
     assert!(steps.len() == 2 && steps.iter().all(|step| (1.5..2.5).contains(step)), "{left:?}");

@@ -200,7 +200,7 @@ fn values_are_found_wherever_collections_put_them() {
         drop(frozen);
         tree.compact_range(keyspace, b"", None).unwrap();
         settle(&tree);
-        // Files are kept for new segments until somebody waits.
+        // Files are kept for new segments until a caller waits in `wait_idle`.
         tree.wait_idle().unwrap();
         let stats = tree.stats().values;
         collections += stats.collection_count;
@@ -230,7 +230,7 @@ fn room_comes_back_by_itself_after_most_is_deleted() {
     for key in (0..20_000_u32).filter(|key| key % 10 != 0) {
         session.delete(keyspace, &key.to_be_bytes(), WriteOptions::default()).unwrap();
     }
-    // Nobody flushes, compacts or writes.
+    // No call flushes, compacts or writes.
     settle(&tree);
     let left = tree.stats().values;
     assert!(left.segment_bytes < full.segment_bytes / 5, "{full:?}, then {left:?}");

@@ -1,4 +1,5 @@
-//! Values beside the tree are asked for together before the first of them is read, whether their files are mapped or not.
+//! Values beside the tree are asked for together before the first of them is read, whether their
+//! files are mapped or not.
 
 use std::ops::Range;
 use std::path::Path;
@@ -26,7 +27,8 @@ enum Way {
     Backward,
 }
 
-/// A database whose values lie in sealed segments, some of them, if `are_moved`, where a collection put them.
+/// A database whose values lie in sealed segments, some of them, if `are_moved`, where a collection
+/// put them.
 fn filled(compression: Compression, are_moved: bool) -> (World, KeyspaceId) {
     let lazy = TreeSettings { value_segment_bytes: 1 << 20, space_amplification_max: 100.0, ..tiny() };
     let mut world = World::new(lazy);
@@ -98,7 +100,8 @@ fn scan(session: &mut dyn Session, id: KeyspaceId, range: ScanRange) -> Rows {
     batch.records().map(|(key, value)| (key.to_vec(), Some(value.to_vec()))).collect()
 }
 
-/// Each read is one that was asked for; how many there were, and how many were asked for before the first, and at most.
+/// Each read is one that was asked for; how many there were, and how many were asked for before the
+/// first, and at most.
 fn check(events: Vec<Event>, is_mapped: bool, what: &str) -> (usize, usize, usize) {
     let (mut asked, mut reads, mut before, mut most): (Vec<(String, Range<u64>)>, _, _, _) =
         (Vec::new(), 0, 0, 0);

@@ -85,7 +85,8 @@ fn compressed_values_survive_collections_kills_and_loss_of_power() {
     }
 }
 
-/// Bytes of value segments with `compression`, where values are beside the tree from the beginning, or leave it later.
+/// Bytes of value segments with `compression`, where values are beside the tree from the beginning,
+/// or leave it later.
 fn beside(compression: Compression, later: bool) -> u64 {
     let machine = World::new(settings());
     let tree = machine.open().unwrap();

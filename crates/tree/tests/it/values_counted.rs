@@ -1,4 +1,4 @@
-//! What statistics tell of values beside the tree: accounts that add up.
+//! Statistics of values beside the tree: accounts that add up.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn values_that_come_are_counted_and_so_are_the_syncs_that_takes() {
     let synced = told();
     tree.sync().unwrap();
     assert_eq!((told(), synced.1), (synced, done()), "there was nothing to sync");
-    // One that comes in pieces is synced before anybody knows of it.
+    // A value that comes in pieces is synced before anything refers to it.
     let long = vec![7; 5 << 20];
     put_from(&tree, keyspace, b"long", &long, WriteOptions::default()).unwrap();
     assert_eq!(told(), (u64::from(KEYS) + 1, synced.1 + 1));

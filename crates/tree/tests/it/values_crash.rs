@@ -1,4 +1,5 @@
-//! Collections that the machine does not see the end of: cut at every operation, the disk full, the executor wrong.
+//! Collections that the machine does not see the end of: cut at every operation, the disk full, the
+//! executor wrong.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -46,7 +46,8 @@ fn a_copy_made_while_others_write_collects_by_itself() {
         }
     };
     put(0..100);
-    // When the log that the copy has is ended, and the values of what follows go to the same segment.
+    // When the log that the copy has is ended, and the values of what follows go to the same
+    // segment.
     let mut is_written = false;
     hook.set(move || {
         if !std::mem::replace(&mut is_written, true) {

@@ -1,4 +1,5 @@
-//! Values beside the tree while no table can be written: on a full disk, or on a store that is slow or away.
+//! Values beside the tree while no table can be written: on a full disk, or on a store that is slow
+//! or away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! Segments that are collected while a drain or a compaction runs: their files stay where it may read values, and only there.
+//! Segments that are collected while a drain or a compaction runs: their files stay where it may
+//! read values, and only there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,8 @@ fn left_bytes(storage: &Memory, tree: &Tree) -> u64 {
     listed.saturating_sub(stats.values.segment_bytes + stats.spare_bytes)
 }
 
-/// Has all work done where `hook` happens: bytes of files that were left then at most, and how many collections that were.
+/// Has all work done where `hook` happens: bytes of files that were left then at most, and how many
+/// collections that were.
 fn collect_meanwhile(hook: &Hook, storage: &Memory, tree: &Arc<Tree>) -> (Arc<AtomicU64>, Arc<AtomicU64>) {
     let (left, collections) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     let (storage, stepping) = (storage.clone(), Arc::downgrade(tree));
@@ -38,8 +40,9 @@ fn collect_meanwhile(hook: &Hook, storage: &Memory, tree: &Arc<Tree>) -> (Arc<At
     (left, collections)
 }
 
-/// Overwrites values of a keyspace with these settings, where they are to lie in the tree if they are shorter than `separate_bytes`, merges
-/// as many `operands`, and has segments collected while its tables are compacted: bytes of files that they leave meanwhile.
+/// Overwrites values of a keyspace with these settings, where values shorter than `separate_bytes`
+/// are to lie in the tree, and merges as many `operands`. Has segments collected while its tables
+/// are compacted. Answers the bytes of files that they leave meanwhile.
 fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operands: u32) -> u64 {
     let settings = TreeSettings {
         value_segment_bytes: 64 << 10,

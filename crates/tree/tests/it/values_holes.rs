@@ -1,5 +1,6 @@
-//! What stores with values beside the tree have got wrong: a collection that writes references back reads stale values and loses
-//! newer ones, what is dead is forgotten with the process, damage is copied under a fresh checksum. One test each.
+//! Known mistakes of stores with values beside the tree, one test each. A collection that writes
+//! references back reads stale values and loses newer ones. What is dead is forgotten with the
+//! process; damage is copied under a fresh checksum.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub(crate) struct Scene {
     pub(crate) session: Blocking,
     /// What every key should have.
     pub(crate) model: BTreeMap<u32, Vec<u8>>,
-    /// Who is asked to do jobs from the next opening on.
+    /// The executor of jobs from the next opening on.
     pub(crate) executor: Option<Arc<dyn Executor>>,
 }
 
@@ -93,7 +94,8 @@ impl Scene {
         self.compact();
     }
 
-    /// Some keys, the lower ones more often, get other values, so that some values survive collection after collection.
+    /// Some keys, the lower ones more often, get other values, so that some values survive
+    /// collection after collection.
     pub(crate) fn wear(&mut self, round: u8, random: &mut fastrand::Rng) {
         for _ in 0..KEYS / 2 {
             let key = random.u32(0..KEYS).min(random.u32(0..KEYS));
@@ -110,13 +112,14 @@ impl Scene {
         self.session = world::session(&self.tree);
     }
 
-    /// Collects whatever has anything dead in it, and nothing else: what the buffer has stays there.
+    /// Collects whatever has anything dead in it, and nothing else: what the buffer has stays
+    /// there.
     pub(crate) fn collect(&mut self) {
         self.collect_after(|_| ());
     }
 
-    /// The same after `act`, which happens in the process that collects: what it writes is in no table, and no drain has found what it
-    /// overwrites.
+    /// The same after `act`, which happens in the process that collects. What it writes is in no
+    /// table, and no drain has found what it overwrites.
     pub(crate) fn collect_after(&mut self, act: impl FnOnce(&mut Self)) {
         self.reopen(1.05);
         act(self);
@@ -184,7 +187,8 @@ fn a_collection_of_a_collection_loses_no_update_between_them() {
     let mut scene = Scene::new();
     for round in 1..6 {
         scene.litter(round);
-        // The value of KEY is collected each time, with an update that no compaction has seen in every other round.
+        // The value of KEY is collected each time, with an update that no compaction has seen in
+        // every other round.
         if round % 2 == 0 {
             scene.put(KEY, &text(KEY, 100 + round));
         }
@@ -334,7 +338,8 @@ fn what_dies_before_any_table_refers_to_it_is_collected_too() {
     scene.check("settled");
 }
 
-/// Runs that refer to few values are merged before they are drained; what the merge drops, no table has ever referred to.
+/// Runs that refer to few values are merged before they are drained; what the merge drops, no table
+/// has ever referred to.
 #[test]
 fn what_a_merge_in_the_buffer_drops_is_dead() {
     let mut scene = Scene::new();
@@ -343,7 +348,8 @@ fn what_a_merge_in_the_buffer_drops_is_dead() {
         // Enough new keys with values in the tree for the memtable to be frozen.
         for filler in 0..400_u16 {
             let [high, low] = filler.to_be_bytes();
-            // All before KEY, which is therefore no key of the sample that estimates how much a run overwrites.
+            // All before KEY, which is therefore no key of the sample that estimates how much a run
+            // overwrites.
             let key = [0, 0, 0, 0, high, low, round];
             scene.session.put(scene.keyspace, &key, &[round; 900], WriteOptions::default()).unwrap();
         }

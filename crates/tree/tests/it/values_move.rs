@@ -1,4 +1,5 @@
-//! Values that leave the tree and come back, and those that compactions have to read where they lie.
+//! Values that leave the tree and come back, and those that compactions have to read where they
+//! lie.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,8 @@ fn a_threshold_that_changes_moves_values_out_and_in() {
     {
         let session = &mut world::session(&tree);
         for key in 0..600_u32 {
-            // A third of a few bytes, a third of a few thousand, a third of more than a chunk's worth of them.
+            // A third of a few bytes, a third of a few thousand, a third of more than a chunk's
+            // worth of them.
             let value = vec![key as u8; [20, 4000, 9000][key as usize % 3]];
             session.put(keyspace, &key.to_be_bytes(), &value, PUT).unwrap();
             model.insert(key.to_be_bytes().to_vec(), value);

@@ -1,4 +1,5 @@
-//! The room of values beside the tree comes back after large range deletions, although the tables that refer to them are small.
+//! The room of values beside the tree comes back after large range deletions, although the tables
+//! that refer to them are small.
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
@@ -31,7 +32,8 @@ fn load(tree: &Tree, session: &mut Blocking) -> KeyspaceId {
     keyspace
 }
 
-/// What `live` values take at most: what is allowed, a tenth, and two segments of the smallest size.
+/// What `live` values take at most: what is allowed, a tenth, and two segments of the smallest
+/// size.
 fn most(live: u32) -> u64 {
     (f64::from(live) * VALUE_BYTES as f64 * (1.3 + 0.1)) as u64 + (2 << 20)
 }
@@ -60,10 +62,10 @@ fn room_comes_back_by_itself_after_a_range_is_deleted() {
         let session = &mut world::session(&tree);
         let keyspace = load(&tree, session);
         tree.delete_range(keyspace, &from.to_be_bytes(), &to.to_be_bytes()).unwrap();
-        // Nobody flushes, compacts or writes.
+        // No call flushes, compacts or writes.
         settle(&tree);
         check(&tree, session, keyspace, &[0..from, to..KEYS]);
-        // Nobody holds what was rewritten; spare files go where somebody waits.
+        // Nothing holds what was rewritten; spare files go where a caller waits in `wait_idle`.
         tree.wait_idle().unwrap();
         let files = world.storage.list().unwrap();
         let tables = files.iter().filter(|(name, _)| name.ends_with(".table")).count();

@@ -1,4 +1,5 @@
-//! Files of segments that are gone are written over by new ones: never one that somebody could still read.
+//! Files of segments that are gone are written over by new ones: never a file that could still be
+//! read.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -86,7 +87,7 @@ fn a_few_files_are_kept_for_new_segments_until_somebody_waits() {
     check(&tree, keyspace, 5);
 }
 
-/// Whoever began to read when a segment still took values reads by the file that writers had.
+/// A scan that began when a segment still took values reads through the file that writers had.
 #[test]
 fn a_scan_of_long_ago_finds_its_values() {
     let (_machine, tree, keyspace) = world_of_values();
@@ -130,7 +131,8 @@ fn what_a_checkpoint_links_is_not_written_over() {
     check(&tree, keyspace, 8);
 }
 
-/// A crash in the middle leaves files whose names tell of one segment and whose headers tell of another.
+/// A crash in the middle leaves files whose names tell of one segment and whose headers tell of
+/// another.
 #[test]
 fn a_file_with_another_segment_s_header_is_no_segment() {
     let (machine, tree, keyspace) = world_of_values();
@@ -173,7 +175,7 @@ impl Executor for Late {
         }
         let (handle, finisher) = new_job();
         *kept = Some((spec, finisher));
-        // Nobody waits for so long.
+        // No executor waits for so long.
         self.clock.advance(Duration::from_secs(3600));
         Ok(handle)
     }

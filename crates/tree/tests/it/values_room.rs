@@ -6,7 +6,8 @@ use firn_tree::{Tree, TreeSettings};
 
 use crate::world::{self, World, get_in, seed, settle, tiny};
 
-/// So many that what deletes two of five of them has far more than 256 KiB: no memtable with less is frozen for the values that it hides.
+/// So many that what deletes two of five of them has far more than 256 KiB. No memtable with less
+/// is frozen for the values that it hides.
 const KEYS: u32 = 40_000;
 const VALUE_BYTES: usize = 2000;
 
@@ -17,8 +18,9 @@ fn listed(machine: &World, ends: &[&str]) -> u64 {
     files.iter().filter(|(name, _)| is_one(name)).map(|(_, bytes)| bytes).sum()
 }
 
-/// Bytes of tables and of value segments, those being written to included. Logs have their size whatever is in them, and files that are kept to be
-/// written over go by themselves: there is nothing else, as `check_files` sees.
+/// Bytes of tables and of value segments, those being written to included. Logs have their size
+/// whatever is in them, and files that are kept to be written over go by themselves. There is
+/// nothing else, as `check_files` sees.
 fn held(tree: &Tree) -> u64 {
     let stats = tree.stats();
     stats.table_bytes + stats.values.segment_bytes + stats.values.retired_bytes
@@ -36,7 +38,8 @@ fn check_files(machine: &World, tree: &Tree, what: &str) {
 #[test]
 fn files_come_back_to_what_is_allowed_after_many_values_are_deleted() {
     let random = &mut fastrand::Rng::with_seed(seed(11));
-    // What is allowed, and how many of a hundred keys are left: where it is the most, files are not much larger than allowed before.
+    // What is allowed, and how many of a hundred keys are left: where it is the most, files are not
+    // much larger than allowed before.
     for (max, left) in [(1.5, 10), (1.5, 60), (1.2, 60)] {
         let settings =
             TreeSettings { value_segment_bytes: 256 << 10, space_amplification_max: max, ..tiny() };
@@ -59,7 +62,7 @@ fn files_come_back_to_what_is_allowed_after_many_values_are_deleted() {
         for key in gone {
             session.delete(keyspace, &key.to_be_bytes(), WriteOptions::default()).unwrap();
         }
-        // Nobody writes, flushes or compacts from here on.
+        // No call writes, flushes or compacts from here on.
         settle(&tree);
         let live = left.len() * (VALUE_BYTES + size_of::<u32>());
         let space = held(&tree) as f64 / live as f64;

@@ -1,4 +1,5 @@
-//! Collections whose outputs or answers are spoiled where they are done: none is believed, nothing of it stays, and the work is done here.
+//! Collections whose outputs or answers are spoiled where they are done: none is accepted, nothing
+//! of it stays, and the work is done here.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +20,7 @@ use firn_storage::place::Memory;
 use crate::values_holes::{Scene, text};
 use crate::world::{seed, settle};
 
-/// What was made of a collection before anybody is told.
+/// The outputs of a collection and its result, before the result is reported.
 struct Made<'m> {
     storage: &'m Memory,
     spec: CollectSpec,
@@ -179,7 +180,8 @@ impl Spoiling {
     }
 }
 
-/// A database that goes on until a collection of values of this origin was spoiled, with that collection's stem.
+/// A database that goes on until a collection of values of this origin was spoiled, with that
+/// collection's stem.
 fn spoiled(origin: Origin, spoil: Spoil, reexecuted_share: f64, random: &mut Rng) -> (Scene, String) {
     let mut scene = Scene::new();
     let executor = Spoiling::new(&scene, (origin, spoil), random.fork());
@@ -199,7 +201,8 @@ fn spoiled(origin: Origin, spoil: Spoil, reexecuted_share: f64, random: &mut Rng
     panic!("there was no collection to be spoiled");
 }
 
-/// The collection was noticed for this `reason`, and done here; what it made is gone, and nothing is lost.
+/// The collection was noticed for this `reason`, and done here; what it made is gone, and nothing
+/// is lost.
 fn assert_made_good((mut scene, stem): (Scene, String), reason: &str, what: &str) {
     let stats = scene.tree.stats();
     let found = stats.compaction_fallback_reason.expect(what);
@@ -349,7 +352,8 @@ fn a_spoiled_collection_is_never_committed_its_outputs_are_removed_and_the_work_
     }
 }
 
-/// Puts another value of the same length in some value's place, and everything that is told by checksums is right.
+/// Puts another value of the same length in some value's place, and everything that is told by
+/// checksums is right.
 fn forge(made: &mut Made<'_>) {
     let (at, (mut records, redirects)) = (made.some() as usize, made.content());
     let (_, bytes) = &mut records[at];

@@ -1,4 +1,5 @@
-//! References that are stale once what hides them is drained: their values are dead, and go before any compaction meets the two records.
+//! References that are stale once what hides them is drained: their values are dead, and go before
+//! any compaction meets the two records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +128,8 @@ fn what_operands_need_is_not_stale() {
     drain(&scene);
     assert_eq!(dead_bytes(&scene), 0, "an operand hides nothing");
     scene.check("an operand");
-    // Of operands and their base nothing is taken for stale, though they are hidden: a compaction finds that.
+    // Of operands and their base nothing is taken for stale, though they are hidden: a compaction
+    // finds that.
     scene.put(KEY, &text(KEY, 1));
     merge(&mut scene, b"and more");
     drain(&scene);
@@ -194,7 +196,8 @@ fn what_dies_while_a_drain_is_written_does_not_die_again() {
         tree.flush().unwrap();
     };
     (0..4).for_each(&mut round);
-    // Compactions bring values into the tree from now on: what the next drain finds to be outlived dies by one, before its own edit.
+    // Compactions bring values into the tree from now on: what the next drain finds to be outlived
+    // dies by one, before its own edit.
     tree.set_separate_bytes(keyspace, Some(100_000)).unwrap();
     let (gone, compacting) = (Arc::<AtomicBool>::default(), Arc::downgrade(&tree));
     let are_gone = Arc::clone(&gone);
@@ -215,7 +218,8 @@ fn what_dies_while_a_drain_is_written_does_not_die_again() {
     assert_eq!(report(&machine.storage).damage().count(), 0);
 }
 
-/// What `verify` says once `change` was committed on top of a closed database: damage, each with its file.
+/// What `verify` says once `change` was committed on top of a closed database: damage, each with
+/// its file.
 fn damage_with(files: &Files, change: Change) -> Vec<String> {
     let mut files = files.clone();
     let last = files.iter().rev().find(|(name, _)| name.starts_with("manifest-")).unwrap().1;
@@ -251,11 +255,11 @@ fn what_is_said_to_be_stale_and_is_not_is_found() {
         references
     };
     let (first, ordinals) = stale.segments().next().unwrap();
-    // Nobody follows it, and it is said that somebody may.
+    // No reader follows it, and the manifest says that one may.
     let back = one(first, ordinals.iter().next().unwrap());
     let found = damage_with(&files, Change::NotStale { keyspace, references: back });
     assert!(found.iter().any(|it| it.contains("no references to dead values, found 1")), "{found:?}");
-    // A value that is somebody's newest.
+    // A value that is the newest of its key.
     let alive = segments.iter().find(|it| it.number == first).unwrap();
     let alive = (0..alive.ordinals).find(|ordinal| !stale.contains(first, *ordinal)).unwrap();
     let found = damage_with(&files, Change::Stale { keyspace, references: one(first, alive) });

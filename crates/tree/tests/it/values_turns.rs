@@ -1,5 +1,6 @@
-//! What stores whose collections run on devices have got wrong: software reads what the device wrote otherwise. Here two executors make
-//! collections by turns, each out of what the other has made, and all of it is read after each.
+//! A known mistake of stores whose collections run on devices: software reads what the device wrote
+//! otherwise. Here two executors make collections by turns, each out of what the other has made,
+//! and all of it is read after each.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,8 @@ use crate::unmapped::Unmapped;
 use crate::values_holes::{Scene, assert_sound};
 use crate::world::{World, seed};
 
-/// Does jobs here and, every other one, as a worker elsewhere: from a spec's bytes to a result's, on a place that gives no file as memory.
+/// Does jobs here and, every other job, as a worker elsewhere. That goes from a spec's bytes to a
+/// result's, on a place that gives no file as memory.
 #[derive(Debug)]
 struct Turns {
     executors: [Local; 2],

@@ -1,4 +1,4 @@
-//! What is written to a segment of values is on its way to the device before the segment is sealed.
+//! Writes to a segment of values are on their way to the device before the segment is sealed.
 
 use std::sync::Arc;
 

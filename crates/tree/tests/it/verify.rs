@@ -1,4 +1,4 @@
-//! What `verify` says of sound and of damaged databases.
+//! Findings of `verify` for sound and for damaged databases.
 
 use std::sync::Arc;
 
@@ -87,7 +87,8 @@ fn every_missing_file_is_found() {
         damaged.remove(name);
         let report = report(&directory(&damaged));
         if name == last_edit {
-            // The edit before it tells of a database that was not closed; everything it knows is there.
+            // The edit before it tells of a database that was not closed; everything it knows is
+            // there.
             assert!(report.is_sound(), "{:?}", report.findings);
             continue;
         }

@@ -168,8 +168,9 @@ fn value(index: usize, round: usize, shape: Shape) -> Vec<u8> {
     (0..bytes).map(|at| b'a' + ((index + round + at / 5) % 26) as u8).collect()
 }
 
-/// A cleanly closed database with tables in level 0 and deeper, log records of two openings that are in no table,
-/// range tombstones, expiring records and a compressed keyspace; and what it holds at [`NOW_MS`].
+/// A cleanly closed database, and what it holds at [`NOW_MS`]. It has tables in level 0 and deeper,
+/// log records of two openings that are in no table, range tombstones and expiring records. One
+/// keyspace is compressed.
 pub(crate) fn sample(shape: Shape) -> (Files, Contents) {
     let storage = Memory::new();
     let mut writer = Writer::open(&storage, NOW_MS / 2, Contents::new(), shape);

@@ -1,4 +1,5 @@
-//! What readers see while several threads write: whole batches, one's own writes, and never an older state.
+//! What readers see while several threads write: whole batches, one's own writes, and never an
+//! older state.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +34,8 @@ fn round_batch(both: Both, writer: u8, round: u32) -> Batch {
     batch
 }
 
-/// The one round that all keys of `writer` in a keyspace have at one point; `None` before its first.
+/// The one round that all keys of `writer` in a keyspace have at one point; `None` before its
+/// first.
 fn round_of(session: &mut Blocking, at: ReadAt<'_>, both: Both, side: usize, writer: u8) -> Option<u32> {
     let keys: Vec<[u8; 2]> = (0..KEYS).map(|index| key(writer, index)).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
@@ -75,7 +77,8 @@ fn write_rounds(tree: &Tree, both: Both, writer: u8) {
     }
 }
 
-/// Looks until the writers are done: what is seen is whole, never older than before, and snapshots stand still.
+/// Looks until the writers are done: what is seen is whole, never older than before, and snapshots
+/// stand still.
 fn watch(tree: &Tree, both: Both, writing: &AtomicUsize) -> usize {
     let mut session = session(tree);
     let mut seen = [None; WRITERS as usize];
@@ -157,7 +160,7 @@ fn readers_see_whole_batches_and_never_an_older_state() {
     assert!(stats.drain_count > 0 && stats.compaction_count > 0, "nothing moved: {stats:?}");
 }
 
-/// Counts a writer as done, also where it panics, so that whoever watches ends.
+/// Counts a writer as done, also where it panics, so that threads that watch it end.
 struct Done<'w>(&'w AtomicUsize);
 
 impl Drop for Done<'_> {

@@ -85,7 +85,8 @@ impl World {
         self.open_on(Arc::new(self.storage.clone()), threads())
     }
 
-    /// Opens what lies on `storage` with background threads and the machine's clock, so that delays pass by themselves.
+    /// Opens what lies on `storage` with background threads and the machine's clock, so that delays
+    /// pass by themselves.
     pub(crate) fn open_timed(&self, storage: Arc<dyn Storage>) -> Arc<Tree> {
         let clock = Arc::new(SystemClock::new()) as Arc<dyn Clock>;
         Tree::open(TreeOptions { storage, clock, background: threads(), ..self.options() }).unwrap()
@@ -202,7 +203,8 @@ impl Clock for Hook {
     }
 }
 
-/// The seed of a random test: from `FIRN_SEED` if it is there, else `seed`. Printed, so that a failure can be repeated.
+/// The seed of a random test: from `FIRN_SEED` if it is there, else `seed`. Printed, so that a
+/// failure can be repeated.
 pub(crate) fn seed(seed: u64) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a test's seed comes from its caller")]
     let given = std::env::var("FIRN_SEED").ok().and_then(|text| text.parse().ok());

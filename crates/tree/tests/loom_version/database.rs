@@ -1,7 +1,7 @@
 //! `Database` as far as versions go: one keyspace, one-byte keys, puts only.
 //!
-//! Each step is named after the function it follows, and does what that one does in the same order; a [`Mistake`] is
-//! one such order gone wrong.
+//! Each step is named after the function it follows, and does what that one does in the same order.
+//! A [`Mistake`] is one such order gone wrong.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -38,13 +38,14 @@ pub(crate) enum Mistake {
     PinAfterWatermark,
     /// A merge asks for the snapshots first and takes its inputs then.
     SnapshotsBeforeInputs,
-    /// A roll finds a memtable empty first, and asks then which segments somebody still writes to.
+    /// A roll finds a memtable empty first, and asks then which segments are still written to.
     EmptyBeforeUnpublished,
     /// A drain takes its runs out of the version before its tables are in it.
     DrainInTwoSteps,
     /// Files of tables and segments go when no new version names them.
     RemoveWhenRetired,
-    /// Whoever has found the memtable empty takes the base of the active segment while a roll is under way.
+    /// A thread that has found the memtable empty takes the base of the active segment while a roll
+    /// is under way.
     BaseWhileRolling,
 }
 
@@ -75,7 +76,8 @@ struct Run {
 struct Table {
     file: String,
     entries: Vec<Entry>,
-    /// The standard library's, as `Segment` has it: loom does not see what order the counts of an `Arc` give.
+    /// The standard library's, as `Segment` has it: loom does not see what order the counts of an
+    /// `Arc` give.
     retired: AtomicBool,
     graveyard: Arc<Graveyard>,
 }
@@ -97,7 +99,8 @@ pub(crate) struct Database {
     manifest: Mutex<()>,
     snapshots: Arc<Snapshots>,
     graveyard: Arc<Graveyard>,
-    /// The directory and every record that was ever reserved, with the standard library's lock: loom sees no order in it.
+    /// The directory and every record that was ever reserved, with the standard library's lock:
+    /// loom sees no order in it.
     seen: std::sync::Mutex<Seen>,
 }
 
@@ -184,8 +187,8 @@ impl Database {
         self.roll(self.log.active.load().base());
     }
 
-    /// The beginning of `Database::checkpoint` and of `freeze_through`: fails unless all that is acknowledged by now lies
-    /// below the base that they go by.
+    /// The beginning of `Database::checkpoint` and of `freeze_through`: fails unless all that is
+    /// acknowledged by now lies below the base that they go by.
     pub(crate) fn assert_settled_base(&self) {
         let acknowledged = self.log.watermark();
         if !self.version.load().memtable.is_empty() {
@@ -253,7 +256,8 @@ impl Database {
         self.drop_dead_segments();
     }
 
-    /// The current version, and the snapshots of whoever may read what is made of it: `merge_runs`, `rules`.
+    /// The current version, and the snapshots of readers of what is made of it: `merge_runs`,
+    /// `rules`.
     fn inputs(&self) -> (Arc<Version>, Vec<Sequence>) {
         if self.is_wrong(Mistake::SnapshotsBeforeInputs) {
             let snapshots = self.snapshots.sequences();
@@ -300,8 +304,8 @@ impl Database {
         drop(manifest);
     }
 
-    /// What the drain of another keyspace, of its records in the first segment, does to this one: `order_before_log` and
-    /// `commit`.
+    /// What the drain of another keyspace, of its records in the first segment, does to this one:
+    /// `order_before_log` and `commit`.
     pub(crate) fn drain_beside(&self) {
         let watermark = self.log.advance();
         let manifest = self.manifest.lock().unwrap();
@@ -423,8 +427,8 @@ impl Database {
         (self.version.load(), Position(snapshot.position().0))
     }
 
-    /// Fails unless a read finds, of each key, the newest record below the position it sees up to, and every file that
-    /// its version names.
+    /// Fails unless a read finds, of each key, the newest record below the position it sees up to,
+    /// and every file that its version names.
     pub(crate) fn assert_finds_all(&self, (version, before): &(Arc<Version>, Position)) {
         let records = self.see(|seen| seen.records.clone());
         let keys: BTreeSet<u8> = records.iter().map(|(key, _)| *key).collect();
@@ -440,7 +444,7 @@ impl Database {
         }
     }
 
-    /// Fails unless the files are those that the current version names. Nobody else holds one.
+    /// Fails unless the files are those that the current version names. No other version holds one.
     pub(crate) fn assert_nothing_is_left(&self) {
         self.log.forget_written();
         self.drop_dead_segments();

@@ -1,4 +1,5 @@
-//! The model: [`scene`] runs threads under every schedule, [`swap`] stands for `ArcSwap`, [`log`] and [`database`] take production's steps.
+//! The model: [`scene`] runs threads under every schedule, [`swap`] stands for `ArcSwap`, [`log`]
+//! and [`database`] take production's steps.
 
 #[path = "../model/sync.rs"]
 pub(crate) mod sync;

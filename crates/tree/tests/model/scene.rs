@@ -1,4 +1,4 @@
-//! What threads do to one model: under every schedule by loom, under many drawn ones by shuttle.
+//! Threads on one model: under every schedule by loom, under many drawn ones by shuttle.
 
 use std::sync::Arc;
 
@@ -29,8 +29,9 @@ impl<D: Send + Sync + 'static> Scene<D> {
         (self.last)(model);
     }
 
-    /// Runs it under every schedule of a model that `make` makes. One that is made with a mistake runs under those with
-    /// few preemptions: two, if nothing else is asked for, which is enough to find out each.
+    /// Runs it under every schedule of a model that `make` makes. Where there is no mistake, it
+    /// tries as many preemptions as loom is told to. Else, and by default, it tries two, which are
+    /// enough to find out each mistake.
     #[cfg(loom)]
     pub(crate) fn run(self, is_mistaken: bool, make: impl Fn() -> D + Send + Sync + 'static) {
         let mut builder = loom::model::Builder::new();
@@ -39,7 +40,8 @@ impl<D: Send + Sync + 'static> Scene<D> {
         builder.check(move || self.play(&Arc::new(make())));
     }
 
-    /// Runs it under `schedules` that `scheduler` draws, of a model that `make` makes, or until it fails.
+    /// Runs it under `schedules` that `scheduler` draws, of a model that `make` makes, or until it
+    /// fails.
     #[cfg(not(loom))]
     pub(crate) fn run(
         self,

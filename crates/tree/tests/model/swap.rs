@@ -6,10 +6,11 @@ use super::sync::{AtomicUsize, Ordering};
 
 /// A place for one `Arc`, which is loaded and replaced without a lock.
 ///
-/// `arc-swap` promises of a load what an acquiring load of the pointer does, and of a store what a swap does that
-/// releases and acquires; beyond that, that its operations have one global order, on which nothing here leans: a
-/// load may answer what was replaced a while ago, as long as somebody holds it. What was stored is let go by the store
-/// that replaces it, unless a load has made a count of its own: that is all its debts come to.
+/// `arc-swap` promises of a load what an acquiring load of the pointer does, and of a store what a
+/// swap does that releases and acquires. It also promises one global order of its operations, on
+/// which nothing here leans. A load may answer what was replaced a while ago, as long as it is
+/// held. What was stored is let go by the store that replaces it, unless a load has made a count of
+/// its own. That is all its debts come to.
 pub(crate) struct Swap<T> {
     /// Index of what is stored.
     current: AtomicUsize,
@@ -30,7 +31,7 @@ impl<T> Swap<T> {
         if let Some(value) = self.get(seen) {
             return value;
         }
-        // Nobody holds it any more, so that a load which wrote a debt for it would have looked again.
+        // It is held no more, so that a load which wrote a debt for it would have looked again.
         self.get(self.current.fetch_add(0, Ordering::Acquire)).expect("what is stored is kept")
     }
 

@@ -1,4 +1,5 @@
-//! The models' primitives: loom's under `cfg(loom)`, shuttle's else. Whatever is not from here has no steps that schedules are made of.
+//! The models' primitives: loom's under `cfg(loom)`, shuttle's else. Other primitives add no steps
+//! to schedules.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -18,7 +19,8 @@ pub(crate) use shuttle::{
     thread,
 };
 
-/// Locks as production does: whoever fails is told of by that alone.
+/// Locks as production does: a thread that panics reports its own failure, and others ignore the
+/// poison.
 pub(crate) fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! Entries of several runs as one sorted stream.
 //!
 //! A binary tree of two-way merges over short buffers. A buffer is filled by its two feeds in one
-//! go, so that the inner loop merges two slices in the first-level cache and decides by a
-//! conditional move. It looks at records where two prefixes are equal and nowhere else.
+//! go. So the inner loop merges two slices in the first-level cache and decides by a conditional
+//! move. It looks at records where two prefixes are equal and nowhere else.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -73,7 +73,8 @@ impl Feed {
 pub(super) struct Leaf {
     run: Arc<Run>,
     next: usize,
-    /// Bits that the run's common prefix has more than the output's, and what they are (in the upper bits).
+    /// Bits that the run's common prefix has more than the output's, and what they are (in the
+    /// upper bits).
     shift: u32,
     high: u64,
 }

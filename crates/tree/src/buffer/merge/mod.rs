@@ -1,10 +1,11 @@
 //! Several runs into one, by reference.
 //!
 //! ```text
-//!   runs ──► feed: one sorted stream ──► sieve: what no reader sees goes ──► entries, hashes ──► filter, index ──► run
+//!   runs ──► feed: one sorted stream ──► sieve: what no reader sees goes ──► entries, hashes
+//!                                                              run ◄── filter, index ◄──┘
 //! ```
-//! Only index entries are written; no record moves, no value is combined. Deletions stay (older places may hold
-//! their keys), and so do expired values (there is no clock here).
+//! Only index entries are written; no record moves, no value is combined. Deletions stay (older
+//! places may hold their keys), and so do expired values (there is no clock here).
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -32,10 +33,11 @@ pub(crate) const MERGE_INPUTS_MAX: usize = 16;
 /// Items that pass from feed to sieve at a time.
 const BATCH_ITEMS: usize = 512;
 
-/// A merge under way. Owned by the thread that steps it; dropping it abandons the merge and changes nothing.
+/// A merge under way. Owned by the thread that steps it; dropping it abandons the merge and changes
+/// nothing.
 ///
-/// 1. The output answers every read at one of `snapshots`, and every read that sees all of the inputs, as the
-///    inputs together did.
+/// 1. The output answers every read at one of `snapshots`, and every read that sees all of the
+///    inputs, as the inputs together did.
 /// 2. Inputs are never changed.
 #[derive(Debug)]
 pub(crate) struct MergeTask<P> {
@@ -66,8 +68,9 @@ pub(crate) enum Progress {
 }
 
 impl<P: Deref<Target: Records>> MergeTask<P> {
-    /// A merge of `inputs` (1 to [`MERGE_INPUTS_MAX`], of one keyspace, adjacent in age, in any order) into a run of
-    /// `level`, for readers at `snapshots` (a snapshot `s` sees sequences below `s`) and readers of everything.
+    /// A merge of `inputs` into a run of `level`: 1 to [`MERGE_INPUTS_MAX`], of one keyspace,
+    /// adjacent in age, in any order. It serves readers at `snapshots` (a snapshot `s` sees
+    /// sequences below `s`) and readers of everything.
     ///
     /// # Panics
     /// If there are no or too many inputs.
@@ -105,7 +108,8 @@ impl<P: Deref<Target: Records>> MergeTask<P> {
         }
     }
 
-    /// Goes on for about `entries_max` entries (rounded up to a batch): some 10 ns each where keys differ.
+    /// Goes on for about `entries_max` entries (rounded up to a batch): some 10 ns each where keys
+    /// differ.
     ///
     /// # Errors
     /// `Corrupt` if a record it had to look at is not there; the merge is then of no use.

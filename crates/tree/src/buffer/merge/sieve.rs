@@ -53,8 +53,8 @@ impl Sieve {
         }
     }
 
-    /// Whether `item` must stay. Looks at its record only where it shares prefix and hash with the item before, or
-    /// where a range tombstone may cover it.
+    /// Whether `item` must stay. Looks at its record only where it shares prefix and hash with the
+    /// item before, or where a range tombstone may cover it.
     #[inline]
     pub(super) fn keeps<R: Records + ?Sized>(&mut self, item: Item, records: &R) -> Result<bool> {
         let meets = self

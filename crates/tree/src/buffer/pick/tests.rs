@@ -29,7 +29,8 @@ fn run(level: u32, start: u64, bytes: u64) -> Arc<Run> {
     Arc::new(parts.assemble(Position(start)..Position(start + 10), level, bytes, Dropped::default()))
 }
 
-/// Runs of these levels, newest first; the oldest begins at position 0, each other 10 after the one before.
+/// Runs of these levels, newest first; the oldest begins at position 0, each other 10 after the one
+/// before.
 fn runs(levels: &[u32]) -> Vec<Arc<Run>> {
     let starts = (0..levels.len() as u64).rev().map(|age| age * 10);
     levels.iter().zip(starts).map(|(level, start)| run(*level, start, 100)).collect()
@@ -115,7 +116,8 @@ fn nothing_drains_without_a_reason() {
 #[test]
 fn pressure_drains_the_oldest_five_eighths() {
     let four = vec![run(0, 30, 2500), run(0, 20, 2500), run(1, 10, 2500), run(1, 0, 2000)];
-    // The runs' own indexes count too, so that three are as much as 6250 bytes, five eighths of the buffer.
+    // The runs' own indexes count too, so that three are as much as 6250 bytes, five eighths of the
+    // buffer.
     let index = run(0, 0, 0).memory_bytes();
     assert!((0..500).contains(&index), "{index}");
     assert_eq!(drained(&[keyspace(1, four)], &[], true, 0), Some((1, vec![20, 10, 0])));

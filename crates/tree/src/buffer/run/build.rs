@@ -35,8 +35,8 @@ pub(crate) struct Filtering {
 }
 
 impl Run {
-    /// A run of level 0. About 20 ns an entry, and one look at every record only if the common prefix of its keys is
-    /// not the memtable's or there is an extractor.
+    /// A run of level 0. About 20 ns an entry. It looks at every record only if the common prefix
+    /// of its keys is not the memtable's or there is an extractor.
     ///
     /// # Errors
     /// `Corrupt` if `records` has no record for an entry it is asked for.

@@ -3,8 +3,8 @@
 //! ```text
 //!            filter ── one line ──► no
 //!   key ──►    │ maybe
-//!            index (16-ary tree over prefixes) ──► entries: prefix | sequence, kind   sorted by (key, newest first)
-//!                                                     │ prefix is equal
+//!            index (16-ary tree over prefixes) ──► entries: prefix | sequence, kind
+//!                                                     │ prefix is equal       sorted by (key, newest first)
 //!                                                  record in the log: key is equal ──► answer
 //!            hashes: one a entry, so that merges make filters without a look at records
 //! ```
@@ -34,7 +34,8 @@ pub(crate) use build::{Filtering, FrozenEntries};
 pub(super) use build::{Parts, shared_prefix};
 pub(crate) use cursor::RunCursor;
 
-/// Entries of one prefix up to which a search walks them by their hashes instead of halving by their keys.
+/// Entries of one prefix up to which a search walks them by their hashes instead of halving by
+/// their keys.
 const WALK_MAX: usize = 32;
 
 /// A sorted, immutable index over the records of one keyspace in a stretch of the log. Shared by
@@ -93,7 +94,8 @@ pub(super) struct PrefixSet {
 impl Run {
     /// The newest version of `key` below `before`, whatever its kind (never a range tombstone).
     ///
-    /// `hash` is the key's [`filter_hash`](firn_format::filter::filter_hash). Blocks for nothing but memory.
+    /// `hash` is the key's [`filter_hash`](firn_format::filter::filter_hash). Blocks for nothing
+    /// but memory.
     ///
     /// # Panics
     /// If `records` has lost a record of this run's span: a bug in the run's holder.
@@ -170,14 +172,15 @@ impl Run {
         Ok(of_key.filter(move |(trailer, _)| trailer.sequence() < before))
     }
 
-    /// Whether a key of this hash may have a version here; `false` is certain. Range tombstones do not count.
+    /// Whether a key of this hash may have a version here; `false` is certain. Range tombstones do
+    /// not count.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u32) -> bool {
         !self.entries.is_empty() && self.filter.contains(hash)
     }
 
-    /// Whether a key with an extracted prefix of this hash may have a version here; `false` is certain. `true` if
-    /// the run was built without an extractor.
+    /// Whether a key with an extracted prefix of this hash may have a version here; `false` is
+    /// certain. `true` if the run was built without an extractor.
     #[inline]
     pub(crate) fn may_contain_prefix(&self, hash: u32) -> bool {
         if !self.prefixes.extracted {
@@ -195,7 +198,8 @@ impl Run {
         self.tombstones.newest_covering(key, before)
     }
 
-    /// A cursor over its versions below `before`; `records` is anything that leads to them (`Arc<…>`, `&…`).
+    /// A cursor over its versions below `before`; `records` is anything that leads to them
+    /// (`Arc<…>`, `&…`).
     pub(crate) fn cursor<P>(self: &Arc<Self>, before: Sequence, records: P) -> RunCursor<P> {
         RunCursor::new(Arc::clone(self), before, records)
     }
@@ -216,7 +220,8 @@ impl Run {
         (!self.entries.is_empty()).then_some((self.smallest.as_slice(), self.largest.as_slice()))
     }
 
-    /// Of every `step`-th entry the position, the filter hash, and whether it is the newest of its key.
+    /// Of every `step`-th entry the position, the filter hash, and whether it is the newest of its
+    /// key.
     pub(crate) fn sample_newest(&self, step: usize) -> impl Iterator<Item = (Position, u32, bool)> {
         // Two neighbours with one hash nearly always have one key.
         let is_newest = |at: usize| at == 0 || self.hashes[at - 1] != self.hashes[at];

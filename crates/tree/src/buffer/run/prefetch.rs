@@ -21,7 +21,8 @@ impl Run {
         }
     }
 
-    /// Begins to load the entries among which `key` is found, once the filter has arrived; `None` if it is not here.
+    /// Begins to load the entries among which `key` is found, once the filter has arrived; `None`
+    /// if it is not here.
     #[inline]
     pub(crate) fn prefetch_entries(&self, hash: u32, key: &[u8]) -> Option<Range<usize>> {
         if !self.filter.contains(hash) {
@@ -32,7 +33,8 @@ impl Run {
         Some(group)
     }
 
-    /// Where the newest record of `key` lies, by the entries that [`prefetch_entries`](Self::prefetch_entries) named.
+    /// Where the newest record of `key` lies, by the entries that
+    /// [`prefetch_entries`](Self::prefetch_entries) named.
     #[inline]
     pub(crate) fn likely_position(&self, key: &[u8], group: Range<usize>) -> Option<Position> {
         let prefix = key_prefix(key.get(self.common.len()..)?, 0);

@@ -1,5 +1,5 @@
-//! The memory that the gaps of a database may take together, and the choice of the keyspace that
-//! gives up gaps where it is too much.
+//! The memory that the gaps of a database may take together. Where it is too much, a keyspace is
+//! chosen that gives up gaps.
 //!
 //! A share is the same for each keyspace that has had a gap. A keyspace above its share gives up
 //! gaps before one below it: many queues in one keyspace push no other keyspace's gaps out.

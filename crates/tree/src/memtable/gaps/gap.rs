@@ -101,8 +101,8 @@ impl Gap {
         ]
     }
 
-    /// About how many of its keys lie before `key`, which is inside: as if keys were spread evenly,
-    /// but at least an eighth on each side, since they may not be.
+    /// About how many of its keys lie before `key`, which is inside. Counted as if keys were spread
+    /// evenly, but at least an eighth on each side, since they may not be.
     fn keys_below(&self, key: &[u8]) -> u32 {
         let Some(end) = self.end() else { return self.passed.keys / 2 };
         let common = self.start().iter().zip(end).take_while(|(a, b)| a == b).count();

@@ -1,9 +1,9 @@
-//! Gaps in the order of keys: a treap (a search tree that is a heap by priorities that are drawn),
-//! immutable as soon as it is shared.
+//! Gaps in the order of keys: a treap, which is a search tree and a heap by priorities that are
+//! drawn. Immutable as soon as it is shared.
 //!
-//! Dividing and joining copy the nodes on one path, about 1.4 log₂ n of them, where another treap
-//! shares them; else they change them in place. So each change of n gaps takes O(log n), and a
-//! holder of the treap from before the change keeps that.
+//! Dividing and joining copy the nodes on one path, about 1.4 log₂ n of them, that another treap
+//! shares; others they change in place. So each change of n gaps takes O(log n), and a holder of
+//! the treap from before the change keeps that.
 //!
 //! 1. Gaps neither overlap nor touch, so that their starts and their ends have the same order.
 //! 2. No node has a lesser priority than those below it.

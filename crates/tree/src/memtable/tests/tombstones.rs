@@ -35,7 +35,8 @@ fn range_deletes_are_the_models_at_every_sequence() {
     }
 }
 
-/// 10^5 range deletes, short ones and ones that overlap everything, with a query after each: seconds, not minutes.
+/// 10^5 range deletes, short ones and ones that overlap everything, with a query after each:
+/// seconds, not minutes.
 #[test]
 fn a_hundred_thousand_range_deletes_interleave_with_queries() {
     for wide in [false, true] {

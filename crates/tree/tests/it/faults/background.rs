@@ -1,7 +1,9 @@
-//! T2: a compaction that fails the same way each time. Its inputs are set aside and told, writes go on, and another opening refuses nothing.
+//! T2: a compaction that fails the same way each time. Its inputs are set aside and reported,
+//! writes go on, and another opening refuses nothing.
 //!
-//! Neighbours: a flush that fails each time; a collection of values that does; a device that fails to read an input, or to write an output;
-//! a table that cannot be created for now, as without a descriptor.
+//! Neighbours: a flush that fails each time; a collection of values that does. A device that fails
+//! to read an input, or to write an output. A table that cannot be created for now, as without a
+//! descriptor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +114,8 @@ fn t2_a_compaction_that_fails_each_time_is_set_aside_and_writes_go_on() {
     failing.put(b"afterwards");
 }
 
-/// What fails each time still does after another opening, and is no reason to refuse writes there either.
+/// What fails each time still does after another opening, and is no reason to refuse writes there
+/// either.
 #[test]
 fn t2_what_still_fails_after_another_opening_refuses_nothing() {
     let mut failing = Failing::new();

@@ -1,8 +1,9 @@
-//! T13: a byte flipped amid the unsynced log, with whole segments behind, was taken for a crash's tail: the rest was dropped without a word,
-//! and `verify` called the database sound.
+//! T13: a byte flipped amid the unsynced log, with whole segments behind, was taken for a crash's
+//! tail. The rest was dropped without a word, and `verify` called the database sound.
 //!
-//! Neighbours: damage in the segment that is written to, in a segment's header, a page of zeros, a segment that is missing; the same after a
-//! loss of power, which may leave all of that and opens; a torn tail, which opens; repairing.
+//! Neighbours: damage in the segment that is written to, in a segment's header, a page of zeros, a
+//! segment that is missing. The same after a loss of power, which may leave all of that and opens;
+//! a torn tail, which opens; repairing.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! P2 and C1: a queue from whose end record after record is taken, while each look at the end passes all that were taken
-//! before. Neighbours: both directions; the records in memtable, runs and tables; a snapshot held meanwhile; expired
-//! records; a range delete; one key with very many versions; what is written into a range that was passed.
+//! P2 and C1: a queue from whose end record after record is taken, while each look at the end
+//! passes all that were taken before. Neighbours: both directions; the records in memtable, runs
+//! and tables; a snapshot held meanwhile; expired records. A range delete; one key with very many
+//! versions; writes into a range that was passed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -324,7 +325,8 @@ fn same(session: &mut Blocking, at: ReadAt<'_>, model: &Model, draw: &mut Draw, 
     assert_eq!(backward, expected, "{what}: backward to {a} from {b}");
 }
 
-/// A live key between two deleted ones in each deeper place, snapshots before and after, and writers amid a pass: drawn.
+/// A live key between two deleted ones in each deeper place, snapshots before and after, and
+/// writers amid a pass: drawn.
 #[test]
 fn p2_drawn_histories_show_what_the_model_shows() {
     for seed in 1..=30_u64 {
@@ -411,8 +413,8 @@ fn amid_a_pass(session: &mut Blocking, model: &mut Model, draw: &mut Draw, step:
     assert_eq!(found, began, "{what}: a walk amid which others wrote");
 }
 
-/// Threads that write into a range, each of which looks whether it finds its own write, while others learn that the range
-/// is dead.
+/// Threads that write into a range, each of which looks whether it finds its own write, while
+/// others learn that the range is dead.
 #[test]
 fn p2_writers_are_not_missed_by_those_who_learn() {
     let tree = World::new(tiny()).open_threads();

@@ -1,8 +1,9 @@
-//! T6: a process that may have few files open. A flush that finds no descriptor is told and tried again, and writes go on; more tables
-//! than it may have open are read.
+//! T6: a process that may have few files open. A flush that finds no descriptor is reported and
+//! tried again, and writes go on. More tables than it may have open are read.
 //!
-//! Neighbours: no descriptor for the next log segment, for a compaction's outputs, for an edit of the manifest. Files that are opened
-//! again by their names are tested beside the code (`storage/src/place/local/descriptors.rs`).
+//! Neighbours: no descriptor for the next log segment, for a compaction's outputs, for an edit of
+//! the manifest. Files that are opened again by their names are tested beside the code
+//! (`storage/src/place/local/descriptors.rs`).
 
 use std::fs::File;
 use std::path::Path;
@@ -98,7 +99,7 @@ fn what_finds_no_descriptor_is_tried_again() {
     let world = World::new(tiny());
     let tree = open(&world, directory.path());
     put(&mut session(&tree), b"before", b"kept");
-    // Somebody else in the process takes all that there are.
+    // Another part of the process takes all descriptors.
     let mut taken: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     let error = tree.flush().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retry, "{error}");

@@ -1,8 +1,9 @@
-//! T10, P8: a disk that the database has filled. What was written is removed by key and by range, flushed and compacted from room that is kept for
-//! that; a full database is opened for writing; and once there is room again everything is written.
+//! T10, P8: a disk that the database has filled. What was written is removed by key and by range,
+//! then flushed and compacted from room that is kept for that. A full database is opened for
+//! writing; once there is room again everything is written.
 //!
 //! Neighbours: tables that lie elsewhere; a batch that removes and says little beside; values
-//! beside the tree; a batch larger than a segment; many reopenings, none of which takes room for
+//! beside the tree. A batch larger than a segment; many reopenings, none of which takes room for
 //! good.
 
 use std::sync::Arc;
@@ -174,7 +175,7 @@ fn p8_what_expires_makes_room_on_a_full_disk() {
     (0..50_u32).for_each(|number| full.put(&number.to_be_bytes()).unwrap());
 }
 
-/// A removal takes as much of the log, and of tables, as its key is long: all that is kept for
+/// A removal takes as much of the log, and of tables, as its key is long. All that is kept for
 /// removals is less than that of all keys. One that finds no room is refused, and none fails when
 /// the log is written.
 #[test]

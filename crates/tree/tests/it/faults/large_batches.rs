@@ -65,8 +65,8 @@ fn most(work: impl FnOnce()) -> u64 {
 /// A kind of batch, of [`BATCH_BYTES`].
 type Kind = fn(KeyspaceId, u8) -> Batch;
 
-/// Beside each is how often it is held at most: by its caller, by the log, and by what writes it
-/// out if it is one record.
+/// Beside each is how often it is held at most: by its caller, by the log, and by its writer if it
+/// is one record.
 const KINDS: [(&str, Kind, u64); 3] = [
     (
         "many values",

@@ -1,7 +1,8 @@
-//! T3, T4: keyspaces made and dropped, kills and copies each left 16 MiB of log behind, one key took 97 MB of disk, and
-//! 400 MB went to a log that may have 16 MiB.
+//! T3, T4: keyspaces made and dropped, kills and copies each left 16 MiB of log behind. One key
+//! took 97 MB of disk, and 400 MB went to a log that may have 16 MiB.
 //!
-//! Neighbours: keyspaces that stay, empty and with a record; many batches of a frame's greatest size; a database at rest.
+//! Neighbours: keyspaces that stay, empty and with a record; many batches of a frame's greatest
+//! size; a database at rest.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +31,7 @@ pub(super) fn open_at(world: &World, path: &Path) -> Arc<Tree> {
     world.open_on(place, Background::Manual)
 }
 
-/// Has nobody write for `seconds`.
+/// Writes nothing for `seconds`.
 pub(super) fn rest(world: &World, tree: &Tree, seconds: u64) {
     for _ in 0..seconds {
         settle(tree);
@@ -126,7 +127,8 @@ fn t3_kills_and_copies_leave_no_room_set_aside() {
         put(&mut session(&tree), &number.to_be_bytes(), b"newer");
         let copied = disk_bytes(&copy);
         assert!(copied <= MIB, "{copied} bytes of disk for a copy");
-        // As a kill leaves it, with the files' room: the process is gone for whoever opens them under other names.
+        // As a kill leaves it, with the files' room. Under other names an opening finds no trace of
+        // the process.
         fs::create_dir(path(number + 1)).unwrap();
         fs::write(path(number + 1).join("LOCK"), b"").unwrap();
         for entry in fs::read_dir(path(number)).unwrap().map(|entry| entry.unwrap()) {
@@ -159,7 +161,8 @@ fn t3_one_key_takes_little() {
     assert!(used <= 5_000_000, "{used} bytes of disk");
 }
 
-/// Writes 48 MiB in frames of `bytes` to a log that may have 16 MiB, in segments of 4; its greatest length.
+/// Writes 48 MiB in frames of `bytes` to a log that may have 16 MiB, in segments of 4; its greatest
+/// length.
 fn longest_log(bytes: usize) -> u64 {
     let settings = TreeSettings {
         memory_bytes: 2 << 30,

@@ -1,7 +1,9 @@
-//! T1: tables of long keys that begin alike, compressed far below the bytes of their keys, were written and could not be read.
+//! T1: tables of long keys that begin alike, compressed far below the bytes of their keys, were
+//! written and could not be read.
 //!
-//! Neighbours: each codec; keys of several families, so that the whole table shares nothing; keys of 3004 bytes rewritten by
-//! `compact_range` at the default settings; keys as long as may be; all of it read again after reopening.
+//! Neighbours: each codec; keys of several families, so that the whole table shares nothing; keys
+//! of 3004 bytes rewritten by `compact_range` at the default settings. Keys as long as may be; all
+//! of it read again after reopening.
 
 use firn_engine::{Compression, Engine, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_tree::TreeSettings;

@@ -1,7 +1,7 @@
-//! P2: very many queues that are used in turn: what is known of one was given up for the others,
+//! P2: very many queues that are used in turn. What is known of one was given up for the others,
 //! and each look at a front passed all that was ever popped there. Neighbours: queues of one
-//! keyspace; a queue beside another keyspace of which more is known than is kept; rows of dead
-//! records between keys as long as keys can be, and what is known of them, which is memory that the
+//! keyspace; a queue beside another keyspace of which more is known than is kept. Rows of dead
+//! records between keys as long as keys can be, and the memory for what is known of them, which the
 //! budget counts.
 
 use firn_engine::blocking::Blocking;

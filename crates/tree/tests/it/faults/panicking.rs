@@ -1,5 +1,5 @@
-//! T11: a merge operator that panics within an update, which closed all writes. The call that asked
-//! for it fails, and nothing else does.
+//! T11: a merge operator that panics within an update, which closed all writes. The call that ran
+//! into it fails, and nothing else does.
 //!
 //! Neighbours: the update's own function; a get and a scan, on the caller's thread and on the pool;
 //! a flush; a compaction.

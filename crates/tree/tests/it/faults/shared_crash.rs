@@ -1,6 +1,6 @@
 //! T5, cut short: a flush of many keyspaces into one file, and the copying of what lives in one, at
-//! every step; a disk that is full at each of their steps; and what `verify` says of parts that lie
-//! wrong.
+//! every step. A disk that is full at each of their steps; the findings of `verify` for parts that
+//! lie wrong.
 
 use std::sync::Arc;
 use std::time::Duration;

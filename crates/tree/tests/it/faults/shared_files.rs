@@ -1,9 +1,9 @@
 //! T5: 1 000 keyspaces under a small memory budget wrote a table, a sync and an edit each for some
 //! kilobytes. What many of them hold is flushed into one file.
 //!
-//! Neighbours: such a file is read, scanned, compacted, copied, verified, reopened; keyspaces of it
-//! are dropped; what is dead in it is given back; one keyspace that cannot be written; few
-//! keyspaces, and large ones, which have files of their own.
+//! Neighbours: such a file is read, scanned, compacted, copied, verified, reopened. Keyspaces of it
+//! are dropped; what is dead in it is given back; one keyspace cannot be written. Few keyspaces,
+//! and large ones, have files of their own.
 
 use std::collections::BTreeMap;
 use std::path::Path;

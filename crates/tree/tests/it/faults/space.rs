@@ -1,8 +1,9 @@
-//! P1, P3: of 8 000 values of 100 KB that were deleted one by one 823 MB stayed on disk for good, of 100 000 of 4 KB beside the tree
-//! 470 MB.
+//! P1, P3: of 8 000 values of 100 KB that were deleted one by one 823 MB stayed on disk for good.
+//! Of 100 000 of 4 KB beside the tree 470 MB did.
 //!
-//! Neighbours: 1 KB and 1 MB; overwriting with nothing; expiry; most deleted instead of all; large ones among many small; a database that is
-//! reopened in between; deletes while others write.
+//! Neighbours: 1 KB and 1 MB; overwriting with nothing; expiry; most deleted instead of all; large
+//! ones among many small. A database that is reopened in between; deletes while other sessions
+//! write.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::world::{World, get_in, session, settle};
 
 const MIB: u64 = 1 << 20;
 
-/// What a database at rest may take beside 1.3 times what lives: a segment of the log, of 4 MiB here, and 8 MiB.
+/// What a database at rest may take beside 1.3 times what lives: a segment of the log, of 4 MiB
+/// here, and 8 MiB.
 const FREE: u64 = 12 * MIB;
 
 /// The default settings with a quarter of the default memory, so that little data tells.
@@ -63,7 +65,8 @@ fn fill(tree: &Tree, keyspace: KeyspaceId, count: u32, bytes: usize) {
     }
 }
 
-/// Removes all but one of `kept_of` and rests for a minute: bytes on disk that are more than may be, and what lives.
+/// Removes all but one of `kept_of` and rests for a minute: bytes on disk that are more than may
+/// be, and what lives.
 #[track_caller]
 fn assert_given_back(
     (world, path, tree): (&World, &Path, &Arc<Tree>),

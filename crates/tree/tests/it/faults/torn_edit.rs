@@ -1,7 +1,8 @@
-//! P10: the newest manifest edit is torn, and the database does not open although the edits before it do.
+//! P10: the newest manifest edit is torn, and the database does not open although the edits before
+//! it do.
 //!
-//! Neighbours: an edit cut off, emptied, or with a byte flipped; an edit stays where what the ones before
-//! it name is gone; an edit of a newer release is none that is torn.
+//! Neighbours: an edit cut off, emptied, or with a byte flipped. An edit stays where what earlier
+//! edits name is gone; an edit of a newer release does not count as torn.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use firn_tree::{RepairOptions, RepairStep, Tree, repair};
 use crate::verify::report;
 use crate::world::{World, get, put, session, tiny};
 
-/// A database with records in a table and in the log that was killed, and its newest manifest edit, which creates a keyspace.
+/// A database with records in a table and in the log that was killed, and its newest manifest edit,
+/// which creates a keyspace.
 fn killed() -> (World, String) {
     let world = World::new(tiny());
     let tree = world.open().unwrap();

@@ -28,8 +28,8 @@ fn count(tree: &Tree) -> u64 {
     u64::from_le_bytes(value[..8].try_into().unwrap())
 }
 
-/// What `threads` threads that add one each `rounds` times come to: how often functions were
-/// called, and how many updates the last thread had done when the first had done all of its own.
+/// Has `threads` threads add one each, `rounds` times. Answers how often functions were called, and
+/// how many updates the last thread had done when the first had done all of its own.
 fn contend(tree: &Tree, (threads, rounds, bytes): (usize, u64, usize)) -> (u64, u64) {
     let (calls, barrier) = (Arc::new(AtomicU64::new(0)), Barrier::new(threads));
     let done: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();

@@ -1,12 +1,12 @@
 //! T1: a length that a reader refused and no writer did. What is written is read, at the far ends
 //! of every length.
 //!
-//! Drawn: length of keys × what they share × how well they compress × block size × codec × length
-//! of values × values in the tree or beside it × single writes or batches. Each round goes through
-//! the log alone (a kill), tables (flushed, then compacted), `verify`, and the manifest (closed and
-//! opened again). Neighbours: keys of 1 and of 65 535 bytes; keys that share all but the last byte,
-//! or nothing; empty values and values of MiB; range tombstones with such bounds; keyspaces with
-//! names of 1 to 255 bytes.
+//! Drawn are the length of keys, what they share, how well they compress, block size, codec and
+//! length of values. Drawn too: values in the tree or beside it, single writes or batches. Each
+//! round goes through the log alone (a kill), tables (flushed, then compacted), `verify`, and the
+//! manifest (closed and opened again). Neighbours: keys of 1 and of 65 535 bytes; keys that share
+//! all but the last byte, or nothing; empty values and values of MiB. Range tombstones with such
+//! bounds; keyspaces with names of 1 to 255 bytes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -5,7 +5,8 @@ use super::homes::FileName;
 use crate::model::sync::{locked, step};
 
 impl Database {
-    /// `Database::checkpoint`: fails unless all that its records refer to is there to be linked, or to be copied.
+    /// `Database::checkpoint`: fails unless all that its records refer to is there to be linked, or
+    /// to be copied.
     pub(crate) fn assert_copies(&self) {
         self.freeze();
         let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| locked(&self.sealing));

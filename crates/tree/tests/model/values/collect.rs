@@ -58,7 +58,8 @@ impl Database {
         self.collect_where(|_| true, Self::run_job);
     }
 
-    /// `Database::choose_collection`, `Busy::claim` and `Database::collect`; `run` has the job run somewhere.
+    /// `Database::choose_collection`, `Busy::claim` and `Database::collect`; `run` has the job run
+    /// somewhere.
     pub(super) fn collect_where(
         &self,
         is_wanted: fn(&Sealed) -> bool,
@@ -148,7 +149,8 @@ impl Database {
         result: &Collected,
         old_map: Option<Arc<Map>>,
     ) -> bool {
-        // `ValueSegment::open`, and `firn_jobs::redirects`, which reads those that lead to the victims in their files.
+        // `ValueSegment::open`, and `firn_jobs::redirects`, which reads those that lead to the
+        // victims in their files.
         step();
         self.files.assert_has(result.file, "it is committed");
         for victim in &spec.victims {

@@ -1,4 +1,5 @@
-//! One commit of a drain or a compaction, and what it does to values: `version/commit.rs`, `values/deaths.rs`.
+//! One commit of a drain or a compaction, and what it does to values: `version/commit.rs`,
+//! `values/deaths.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub(super) struct Edit {
     pub(super) removed: Vec<Arc<Table>>,
     pub(super) added: Table,
     pub(super) going: Going,
-    /// References of older tables that nobody will follow any more.
+    /// References of older tables that no reader will follow any more.
     pub(super) outlived: Going,
     /// A segment of values that have left the tree.
     pub(super) left: Option<NewlySealed>,
@@ -69,7 +70,8 @@ impl Database {
         self.change_version(|version| {
             version.map = map;
             version.tables.retain(|table| !removed.iter().any(|gone| Arc::ptr_eq(gone, table)));
-            // Of a drain: above all that there is; of a compaction, which takes all that there is: below what was drained meanwhile.
+            // Of a drain: above all that there is; of a compaction, which takes all that there is:
+            // below what was drained meanwhile.
             let at = if drained.is_empty() { version.tables.len() } else { 0 };
             version.tables.insert(at, Arc::new(added));
             version.runs.retain(|run| !drained.iter().any(|gone| Arc::ptr_eq(gone, run)));

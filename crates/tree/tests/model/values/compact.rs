@@ -79,7 +79,8 @@ impl Database {
         drop(held);
     }
 
-    /// `Database::value_policy`: under the manifest's lock, so that the map says what the manifest does. `None` if the keyspace is gone.
+    /// `Database::value_policy`: under the manifest's lock, so that the map says what the manifest
+    /// does. `None` if the keyspace is gone.
     fn value_policy(&self, going: &Going) -> Option<HeldPolicy> {
         if going.is_empty() {
             return Some(HeldPolicy::default());

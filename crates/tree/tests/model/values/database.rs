@@ -13,55 +13,69 @@ use crate::model::sync::{Mutex, locked, pause, step};
 /// An order of steps that is wrong, with where production has the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
-    /// What died while a collection ran is not dead in its output: `died_since` in `values/collect.rs`.
+    /// What died while a collection ran is not dead in its output: `died_since` in
+    /// `values/collect.rs`.
     ForgetDeaths,
-    /// What a collection copied from a segment that is gone meanwhile is taken to live: `None` in `died_since`.
+    /// What a collection copied from a segment that is gone meanwhile is taken to live: `None` in
+    /// `died_since`.
     BelieveTheGone,
-    /// What a compaction found dead is looked up in the map that it began with: `Database::commit` gives `ValueEdit::changes` the
-    /// newest, under the manifest's lock.
+    /// What a compaction found dead is looked up in the map that it began with: `Database::commit`
+    /// gives `ValueEdit::changes` the newest, under the manifest's lock.
     TranslateByAnOldMap,
-    /// A collection changes the map that it began with: `change_map` in `Database::commit_collection`.
+    /// A collection changes the map that it began with: `change_map` in
+    /// `Database::commit_collection`.
     ChangeAnOldMap,
-    /// A reader takes records and the map from two versions: `read/get.rs`, whose version `Values::read` has the map of.
+    /// A reader takes records and the map from two versions: `read/get.rs`, whose version
+    /// `Values::read` has the map of.
     MapOfAnotherVersion,
-    /// A reader knows only the segments that its version was made with: `begun_since` in `Values::read`.
+    /// A reader knows only the segments that its version was made with: `begun_since` in
+    /// `Values::read`.
     ForgetBirths,
     /// Files go when no new version names them: `Sealed::retire` and its `drop` in `values/map.rs`.
     RemoveWhenRetired,
-    /// A job's inputs are held by nobody: `_inputs` in `Database::collect`, `_held` in `compact/run.rs`.
+    /// Nothing holds a job's inputs: `_inputs` in `Database::collect`, `_held` in `compact/run.rs`.
     HoldNothing,
-    /// Two jobs at once collect the same segment: `Busy::collecting`, asked and claimed under one lock in `Database::step`.
+    /// Two jobs at once collect the same segment: `Busy::collecting`, asked and claimed under one
+    /// lock in `Database::step`.
     CollectTwice,
-    /// References that were stale before die once more when they go: `was_stale` in `values/deaths.rs`.
+    /// References that were stale before die once more when they go: `was_stale` in
+    /// `values/deaths.rs`.
     DieTwice,
-    /// A drain's finds are taken to live, whatever was committed since: `newly_stale` in `values/stale.rs`.
+    /// A drain's finds are taken to live, whatever was committed since: `newly_stale` in
+    /// `values/stale.rs`.
     BelieveTheFound,
-    /// A compaction asks where the values of stale references are: `followed` in `compact/values.rs`.
-    FollowTheStale,
-    /// A drain leaves segments unsealed that its tables refer to: `concerned` in `Database::plan_values`.
-    DrainUnsealed,
-    /// A compaction begins with what its keyspace had when it was looked up, whether it has been dropped since or not: `value_policy` in
+    /// A compaction asks where the values of stale references are: `followed` in
     /// `compact/values.rs`.
+    FollowTheStale,
+    /// A drain leaves segments unsealed that its tables refer to: `concerned` in
+    /// `Database::plan_values`.
+    DrainUnsealed,
+    /// A compaction begins with what its keyspace had when it was looked up, whether it has been
+    /// dropped since or not: `value_policy` in `compact/values.rs`.
     CompactTheDropped,
-    /// A keyspace is dropped while segments are being sealed, with values of its own: `plan_dropped_values` holds `sealing` until the edit.
+    /// A keyspace is dropped while segments are being sealed, with values of its own:
+    /// `plan_dropped_values` holds `sealing` until the edit.
     DropUnlocked,
-    /// A keyspace that is dropped looks for its values in a map older than what the manifest says: both are taken under one lock in
-    /// `plan_dropped_values`.
+    /// A keyspace that is dropped looks for its values in a map older than the manifest. Both are
+    /// taken under one lock in `plan_dropped_values`.
     DropByAnOldMap,
     /// Segments are sealed by two at once: `lock_sealing`, held until the edit that says so.
     SealUnlocked,
     /// A copy lets go of the manifest before it links the files: `Database::checkpoint`.
     CopyUnlocked,
-    /// A copy holds nothing while it copies what cannot be linked: `kept` in `Database::checkpoint`.
+    /// A copy holds nothing while it copies what cannot be linked: `kept` in
+    /// `Database::checkpoint`.
     CopyUnheld,
-    /// The answer to a job that was given up is taken after all: `settle` in `jobs/src/executor/fallback.rs`, after which nobody asks the
-    /// handle.
+    /// The answer to a job that was given up is taken after all: `settle` in
+    /// `jobs/src/executor/fallback.rs`, after which the handle is not asked.
     TakeLateAnswers,
-    /// All attempts at a job write under the same name: `ask` in `jobs/src/executor/fallback.rs`, and the token behind it.
+    /// All attempts at a job write under the same name: `ask` in `jobs/src/executor/fallback.rs`,
+    /// and the token behind it.
     OneStem,
-    /// Outputs are swept while somebody may still commit them: `GivenUp::contains` in `orphans`, `background/sweep.rs`.
+    /// Outputs are swept while an attempt may still be committed with them: `GivenUp::contains` in
+    /// `orphans`, `background/sweep.rs`.
     SweepInUse,
-    /// Files are swept that nobody but readers has: `Graveyard::held` in `orphans`.
+    /// Files are swept that only readers hold: `Graveyard::held` in `orphans`.
     SweepUnlisted,
 }
 
@@ -74,7 +88,7 @@ pub(crate) struct Record {
 
 pub(crate) type Table = BTreeMap<u8, Record>;
 
-/// `Memtable`, and the run that it is once nobody writes to it any more.
+/// `Memtable`, and the run that it is once no writer writes to it any more.
 #[derive(Default)]
 pub(crate) struct Memtable(pub(crate) std::sync::Mutex<Indexed>);
 
@@ -137,9 +151,9 @@ pub(crate) fn under(mut newer: Table, older: Table) -> Table {
 #[derive(Clone, Default)]
 pub(crate) struct Manifest {
     pub(crate) segments: BTreeMap<u32, Known>,
-    /// From collected segments to who has their values.
+    /// From collected segments to the segments that have their values.
     pub(crate) redirects: BTreeMap<u32, u32>,
-    /// References of tables that nobody follows any more.
+    /// References of tables that no reader follows any more.
     pub(crate) stale: BTreeSet<Name>,
 }
 
@@ -168,7 +182,8 @@ pub(crate) struct Busy {
 
 pub(crate) struct Database {
     mistake: Option<Mistake>,
-    /// Drains ask tables for nothing, which are not in memory: `Lookup::Miss` in `values/stale.rs`. Values die by compactions alone.
+    /// Drains ask tables for nothing, which are not in memory: `Lookup::Miss` in `values/stale.rs`.
+    /// Values die by compactions alone.
     pub(super) are_tables_cold: bool,
     pub(crate) version: Swap<Version>,
     changing: Mutex<()>,

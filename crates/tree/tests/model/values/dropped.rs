@@ -1,4 +1,5 @@
-//! The keyspace goes with all that refers to values: `Tree::drop_keyspace`, `plan_dropped_values` in `values/deaths.rs`.
+//! The keyspace is dropped with all that refers to values: `Tree::drop_keyspace`,
+//! `plan_dropped_values` in `values/deaths.rs`.
 
 use std::sync::Arc;
 

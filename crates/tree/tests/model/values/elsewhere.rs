@@ -1,7 +1,9 @@
-//! A job on another machine, under a lease: `jobs/src/executor/fallback.rs` over a control plane and its workers.
+//! A job on another machine, under a lease: `jobs/src/executor/fallback.rs` over a control plane
+//! and its workers.
 //!
-//! The database holds the job's inputs until it has one result, its own if it waits no longer. Whoever had the job may not
-//! know that it was given up: it reads, writes and answers as if nothing was.
+//! The database holds the job's inputs until it has one result, its own if it waits no longer. The
+//! worker that had the job may not know that it was given up: it reads, writes and answers as
+//! before.
 
 use std::sync::PoisonError;
 
@@ -24,7 +26,8 @@ struct Jobs {
     is_closed: bool,
 }
 
-/// How often the database looks whether there is an answer: about as long as a job takes beside everything else.
+/// How often the database looks whether there is an answer: about as long as a job takes beside
+/// everything else.
 const PATIENCE: usize = 8;
 
 impl Pool {
@@ -49,7 +52,8 @@ impl Pool {
 }
 
 impl Database {
-    /// Collects all segments, twice, by jobs that others may do; afterwards there is no more work for them.
+    /// Collects all segments, twice, by jobs that others may do; afterwards there is no more work
+    /// for them.
     pub(crate) fn collect_elsewhere(&self) {
         for _ in 0..2 {
             self.collect_where(|_| true, Self::run_elsewhere);
@@ -67,7 +71,8 @@ impl Database {
                 return answer;
             }
         }
-        // From now on the handle is not asked. What was written is removed; what is written later, by a sweep.
+        // From now on the handle is not asked. What was written is removed; what is written later,
+        // by a sweep.
         locked(&self.pool.jobs).waiting = None;
         self.files.remove(file);
         pause();

@@ -1,7 +1,8 @@
 //! Where values are: files, the segments in them, and the map that leads there.
 //!
-//! `values/map.rs`, `values/active.rs` and what `log/segment.rs` knows of files that somebody holds. The directory and whatever
-//! production does under a lock of its own for an instant has the standard library's lock: schedules have no steps in it.
+//! `values/map.rs`, `values/active.rs`, and the files that `log/segment.rs` knows to be held. The
+//! directory, and what production does under a lock of its own for an instant, have the standard
+//! library's lock. Schedules have no steps in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +14,8 @@ pub(crate) type Name = (u32, usize);
 /// A value, in the place of its bytes.
 pub(crate) type Value = u32;
 
-/// What a segment's file has: its values in the order of their ordinals, each with the name that it was born with.
+/// What a segment's file has: its values in the order of their ordinals, each with the name that it
+/// was born with.
 pub(crate) type Records = Arc<Vec<(Name, Value)>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +26,7 @@ pub(crate) enum FileName {
     Output { stem: u32, attempt: u32 },
 }
 
-/// The directory, and `Graveyard` as far as it knows who holds what.
+/// The directory, and `Graveyard` as far as it knows which files are held.
 #[derive(Default)]
 pub(crate) struct Files {
     there: Mutex<BTreeMap<FileName, Records>>,
@@ -59,7 +61,8 @@ impl Files {
     }
 }
 
-/// `Active`: values are written to it, or were until it was sealed. Whoever has it reads it, whatever becomes of its file's name.
+/// `Active`: values are written to it, or were until it was sealed. A thread that holds it reads
+/// it, whatever becomes of its file's name.
 pub(crate) struct Active {
     pub(crate) number: u32,
     state: Mutex<Filling>,
@@ -204,7 +207,8 @@ impl Map {
         }
     }
 
-    /// Where the value of this name is in a segment that is sealed: `dead_by_holder`, `Values::read`.
+    /// Where the value of this name is in a segment that is sealed: `dead_by_holder`,
+    /// `Values::read`.
     pub(crate) fn place(&self, (born, ordinal): Name) -> Option<(&Arc<Sealed>, usize)> {
         match self.homes.get(&born)? {
             Home::Open(_) => None,

@@ -1,7 +1,8 @@
-//! `Database` as far as values beside the tree go: one keyspace, one-byte keys, tables that say what each key's record refers to.
+//! `Database` as far as values beside the tree go: one keyspace, one-byte keys, tables that say
+//! what each key's record refers to.
 //!
-//! Each step is named after the function it follows, and does what that one does in the same order; a [`Mistake`] is one such
-//! order gone wrong.
+//! Each step is named after the function it follows, and does what that one does in the same order.
+//! A [`Mistake`] is one such order gone wrong.
 
 mod homes;
 mod database;

@@ -1,4 +1,4 @@
-//! Outputs that nobody waits for: `background/sweep.rs`, `compact/stems.rs`.
+//! Outputs that no job waits for: `background/sweep.rs`, `compact/stems.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! Puts of large values, and what becomes of them until tables refer to them: `values/write.rs`, `buffer/freeze.rs`, `buffer/drain.rs`,
-//! `values/seal.rs`.
+//! Puts of large values, and what becomes of them until tables refer to them: `values/write.rs`,
+//! `buffer/freeze.rs`, `buffer/drain.rs`, `values/seal.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ impl Database {
         self.drain();
     }
 
-    /// `Values::write`, then the frame that refers to it: indexed in the memtable that is current when it is in the log.
+    /// `Values::write`, then the frame that refers to it: indexed in the memtable that is current
+    /// when it is in the log.
     pub(crate) fn put(&self, key: u8) {
         if self.version.load().is_dropped {
             return;
@@ -99,7 +100,7 @@ impl Database {
         self.commit(Edit { removed, added: table, going, outlived, left: None, drained, old_map: None });
     }
 
-    /// `Values::seal`; whoever calls it holds `sealing`.
+    /// `Values::seal`; the caller holds `sealing`.
     pub(super) fn seal(&self, wanted: &BTreeSet<u32>) -> Vec<NewlySealed> {
         let is_dropped = self.version.load().is_dropped;
         let open = self.rolling(|rolling| rolling.open.clone());
