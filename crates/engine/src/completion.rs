@@ -13,7 +13,6 @@ pub enum Completion {
     /// A write was acknowledged.
     Written(Position),
     /// A `get` or `get_range` found this value, or none; `is_stored` answers with an empty one.
-    /// `is_stored` tells by an empty one.
     Value(Option<Vec<u8>>),
     /// A `multi_get` found these values.
     Values(Values),

@@ -25,11 +25,11 @@ pub struct JobStats {
     pub fallbacks: Vec<(&'static str, u64)>,
     /// Jobs done elsewhere that were done here too, before their results were accepted.
     pub reexecuted_count: u64,
-    /// Those of them whose result here differed; the result of this process counts.
+    /// Re-executed jobs whose result here differed; the result of this process counts.
     pub differed_count: u64,
     /// Jobs that waited elsewhere and were done here, on idle processors.
     pub idle_count: u64,
-    /// Of these idle jobs, those that took too long here and were given away again.
+    /// Idle jobs that took too long here and were given away again.
     pub late_count: u64,
 }
 

@@ -3,9 +3,9 @@
 //! Keys share stripes by their hash; a stripe is one byte:
 //!
 //! ```text
-//!            0 free    1 held    2 held, and others stand in line
-//!   acquire  0 -> 1              else, under `lines`: -> 2, and stand in line (hold it, if it was 0)
-//!   release  1 -> 0              else, under `lines`: the first in line holds it; -> 1 if none is left
+//!            0 free   1 held   2 held, and others stand in line
+//!   acquire  0 -> 1            else, under `lines`: -> 2, and stand in line (hold it, if it was 0)
+//!   release  1 -> 0            else, under `lines`: the first in line holds it; 1 if none is left
 //! ```
 //! Only a thread that has locked `lines` makes a byte 2 or changes one that is 2. So no caller
 //! passes the first in line: first come, first served. Stripes are acquired in ascending order, all

@@ -39,8 +39,8 @@ pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// [`crate::ErrorKind::Corrupt`].
     fn merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
 
-    /// One operand that stands for `operands` (oldest first), where the operator can tell without a
-    /// base.
+    /// One operand that stands for `operands` (oldest first), where the operator can compute it
+    /// without a base.
     fn merge_partial(&self, _key: &[u8], _operands: &[&[u8]]) -> Option<Vec<u8>> {
         None
     }

@@ -89,13 +89,15 @@ pub struct Stats {
     /// Tables and value segments that background work found damaged since the database was opened,
     /// and left as they are. Nothing of them is compacted or collected, everything else goes on.
     pub damaged_file_count: u64,
-    /// What is wrong with one of them, in words; `None` = there are none.
+    /// What is wrong with one of these files, in words; `None` = there are none. `None` = there are
+    /// none.
     pub damage: Option<String>,
     /// Tables and value segments that background work fails on each time it is tried, though they
     /// can be read. They are left as they are since the database was opened. Nothing of them is
     /// compacted or collected, everything else goes on.
     pub set_aside_file_count: u64,
-    /// How work on one of them fails, in words; `None` = there are none.
+    /// How work on one of these files fails, in words; `None` = there are none. `None` = there are
+    /// none.
     pub set_aside: Option<String>,
     /// Why writes that add something are refused for now, in words: the disk is full. Removals are
     /// taken. `None` = they are not refused.

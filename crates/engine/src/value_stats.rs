@@ -1,6 +1,6 @@
 //! Statistics of values beside the tree, and of collections.
 
-/// Values that lie beside the tree, and the collection of those that nothing refers to any more.
+/// Values that lie beside the tree, and the collection of values that nothing refers to any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValueStats {
     /// Value segments, those being written to included.

@@ -73,7 +73,7 @@ impl Pool {
         }
     }
 
-    /// Unmaps spares, those that are not zeroed yet first, until they hold at most `bytes_max`.
+    /// Unmaps spares, dirty ones first, until they hold at most `bytes_max`.
     pub fn trim(&self, bytes_max: usize) {
         let mut unmapped = Vec::new();
         let mut spares = self.lock();

@@ -5,7 +5,7 @@
 //! ```text
 //!  0        published            tail            capacity
 //!  ├─ frames ──┼─ frames and holes ─┼─ zeros ────────┤  tail ≤ capacity, not sealed
-//!  ├─ frames ──┼─ frames and holes ─┼─ never used ───┤  tail > capacity: sealed, end = the tail before
+//!  ├─ frames ──┼─ frames and holes ─┼─ never used ───┤  tail > capacity: sealed, end = tail before
 //! ```
 //! - `tail`: bytes reserved so far. Only grows, by `fetch_add`. A reservation succeeds if the sum
 //!   stays within the capacity. The addition that takes it beyond *seals*: it stores where the tail

@@ -64,7 +64,8 @@ fn readers_see_whole_frames() {
     });
 }
 
-/// Several threads overflow at once: one of them is first, and the end is that of the last success.
+/// Several threads overflow at once: one of them is first, and the region ends at the end of the
+/// last success.
 #[test]
 fn one_thread_seals() {
     loom::model(|| {

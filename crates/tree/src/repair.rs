@@ -3,7 +3,7 @@
 //! ```text
 //!   newest manifest edit does not decode ─► is everything sound without it? ─► set aside
 //!   log cut off by damage, and more behind ─► nothing lost that was on the device?
-//!                                          ─► later segments set aside, the damaged one copied and cut
+//!                                      ─► later segments set aside, the damaged one copied and cut
 //! ```
 //! Nothing is destroyed. A file that is taken away gets another name, with [`ASIDE`] behind it; a
 //! file that is cut is first copied under such a name. Openings pass such files by. All other

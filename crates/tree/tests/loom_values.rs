@@ -47,7 +47,7 @@ fn read(database: &Database) {
     database.assert_finds_all(&held);
 }
 
-/// Three values, one of them dead, another one about to die.
+/// Three values: one is dead, another one about to die.
 fn litter(database: &Database) {
     database.write(&[1, 2, 3]);
     database.write(&[1]);

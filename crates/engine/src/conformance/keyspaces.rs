@@ -1,4 +1,4 @@
-//! Keyspaces: created, found, told apart, dropped.
+//! Keyspaces: created, found, distinguished, dropped.
 
 use super::Check;
 use super::database::{Database, key};

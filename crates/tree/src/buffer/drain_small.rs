@@ -51,7 +51,7 @@ impl Database {
             let stem = format!("{stem}-{index}");
             let edit =
                 self.write_small(&version, (*keyspace, starts), &stem, &file).inspect_err(|error| {
-                    // It is tried alone from then on, so that others do not fail with it.
+                    // The keyspace drains alone from then on, so that others do not fail with it.
                     self.schedule.rest((Work::Drain, *keyspace), error.clone(), self.clock.now());
                 })?;
             edits.extend(edit);

@@ -76,7 +76,8 @@ impl Met {
             let bytes = match table.reader().peek(record.key, hash, position.sequence()) {
                 Ok(Lookup::Absent) => continue,
                 Ok(Lookup::Found(hit)) => (record.key.len() + hit.value().len()) as u64 + AROUND_BYTES,
-                // It is not in memory, or damaged: about as much as its neighbours.
+                // The record is not in memory, or damaged: it counts as its neighbours do on
+                // average.
                 Ok(Lookup::Miss) | Err(_) => mean_bytes(table),
             };
             self.held += 1;

@@ -41,7 +41,7 @@ pub(crate) struct Memtable {
     record_bytes: AtomicUsize,
     index: OnceLock<Box<Index>>,
     tombstones: OnceLock<Box<Tombstones>>,
-    /// Those of the keyspace.
+    /// The gaps of the keyspace.
     gaps: Arc<Gaps>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct View {
     pub(super) arrays: Vec<Arc<Sorted>>,
     /// Indices below this have been looked at.
     looked_at: u32,
-    /// Of those, the ones that could not be taken.
+    /// Indices of these that could not be taken.
     left: Vec<u32>,
 }
 

@@ -331,7 +331,7 @@ fn a_memtable_outgrows_what_was_expected() {
     assert!(memtable.memory_bytes() < count as usize * 64, "{} bytes", memtable.memory_bytes());
 }
 
-/// Keys whose hashes agree are told apart by the record.
+/// Keys whose hashes agree are distinguished by the record.
 #[test]
 fn colliding_hashes_are_told_apart() {
     let (memtable, log) = (Memtable::new(b""), Log::new(1 << 16));
@@ -409,7 +409,7 @@ impl Records for Older {
 fn an_older_reader_reads_no_record_that_came_later() {
     let mut random = fastrand::Rng::with_seed(7);
     let (memtable, log) = (Memtable::new(b""), Arc::new(Log::new(1 << 20)));
-    // Of one word, so that only their records tell them apart.
+    // Of one word, so that only their records distinguish them.
     let key_of = |number: u32| format!("one-word/{number:02}").into_bytes();
     let write = |number| assert!(log.write(&memtable, &key_of(number), b"", Kind::Put));
     for _ in 0..20 {

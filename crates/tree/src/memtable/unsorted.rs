@@ -41,8 +41,8 @@ impl Unsorted<'_> {
         Self { left: &[], from: 0, is_all: true }
     }
 
-    /// Whether one of them may lie in `range` and be live. Bytes are read of published records
-    /// only.
+    /// Whether one of the entries may lie in `range` and be live. Bytes are read of published
+    /// records only.
     pub(super) fn may_have_live<R: Records + ?Sized>(
         self,
         entries: &Entries,

@@ -16,7 +16,7 @@ pub(crate) struct Ahead {
     rows: Vec<Row>,
     /// Their keys, values and references.
     data: Vec<u8>,
-    /// Bytes of their keys and values, those that are not here included.
+    /// Bytes of their keys and values, values that are not here included.
     bytes: usize,
 }
 

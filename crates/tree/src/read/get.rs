@@ -38,7 +38,7 @@ pub(crate) enum Found {
     Value { newest: Option<Sequence>, beside: Option<u64> },
     /// The value was asked for; its reference is in the caller's buffer. Only for [`Wants::Ahead`].
     Asked { newest: Option<Sequence> },
-    /// The key has no value; one that has expired may be stored.
+    /// The key has no value; an expired one may be stored.
     Absent { newest: Option<Sequence>, is_stored: bool },
     /// A table's bytes, or the value's beside the tree, are not in memory and the mode forbids
     /// reading them.
@@ -128,7 +128,7 @@ impl Database {
     /// What `lookup` finds, as a completion: for the pool, after a lookup that missed.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Errors of reading.
     pub(crate) fn read_missed(&self, version: &Version, lookup: &Lookup<'_>) -> Result<Completion> {
         let mut value = Vec::new();
         let found = self.lookup(version, lookup, &mut value)?;

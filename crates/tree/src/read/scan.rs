@@ -141,7 +141,7 @@ struct Walk {
     end: Option<Vec<u8>>,
     direction: Direction,
     finished: bool,
-    /// The key being resolved, or the last one that was.
+    /// The key being resolved, or the last resolved one.
     key: Vec<u8>,
     value: Vec<u8>,
     /// What is asked of the key's value.

@@ -50,7 +50,7 @@ pub(super) struct Covers {
 }
 
 impl Covers {
-    /// Those of `places` that are seen before `before`.
+    /// The tombstones of `places` that are seen below `before`.
     pub(super) fn new(places: Vec<Tombstones>, before: Sequence) -> Self {
         Self { places, before, start: Vec::new(), end: None, newest: None, is_known: false }
     }

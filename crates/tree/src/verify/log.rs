@@ -225,7 +225,7 @@ impl Verifier<'_> {
         Link { name, header, end, reason, is_torn, behind, durable_through, live_records, references }
     }
 
-    /// Checks the records of one frame and counts those that are in no table.
+    /// Checks the records of one frame and counts records that are in no table.
     fn check_records(
         &mut self,
         name: &str,

@@ -43,11 +43,11 @@ pub(crate) struct Update<'k> {
 
 /// Where an update stands among those of its key.
 enum Turn {
-    /// It has not asked yet.
+    /// The update has not asked for the lock yet.
     Unasked,
-    /// It is the first: it holds the key's lock.
+    /// The update is the first in line: it holds the key's lock.
     Held { _lock: KeyLocks },
-    /// It goes on without the lock.
+    /// The update goes on without the lock.
     Impatient,
 }
 

@@ -47,8 +47,8 @@ fn copied(machine: &Machine, path: &Path) -> Model {
     all(&Tree::open(TreeOptions { storage, ..world.options() }).unwrap())
 }
 
-/// The operation `on` of such files, there or here, fails, each one of them in turn, until a copy
-/// is made: how many there were.
+/// Makes the operation `on` of such files, there or here, fail, each in turn, until a copy is made.
+/// Answers how many there were.
 fn fail_each(on: Operation, file: &str, is_far: bool, effect: Effect) -> u64 {
     let machine = Machine::new(settings(), &Memory::new(), 7);
     let (here, there) = places(&machine);

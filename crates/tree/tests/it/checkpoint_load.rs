@@ -21,7 +21,7 @@ use crate::world::{World, describe, put, session, tiny};
 /// Positions of acknowledged batches, by thread, in the order of their numbers.
 type Told = Mutex<BTreeMap<u8, Vec<Position>>>;
 
-/// Writes numbered batches until told to stop or refused.
+/// Writes numbered batches until it is stopped or refused.
 fn write_until(tree: &Tree, both: Both, thread: u8, stop: &AtomicBool, told: &Told) -> Option<Error> {
     let mut session = session(tree);
     for number in 0.. {
@@ -52,7 +52,7 @@ fn look(world: &World, path: PathBuf, before: &BTreeMap<u8, usize>, position: Po
     for (thread, there) in found {
         let below = told[&thread].iter().filter(|acknowledged| **acknowledged <= position).count();
         let known = told[&thread].len();
-        // The last one may be in the copy before its writer has told of it.
+        // The last batch may be in the copy before its writer has reported it.
         let there = (there as usize).min(known);
         assert_eq!(there, below, "thread {thread}: position {position} of the checkpoint says otherwise");
     }

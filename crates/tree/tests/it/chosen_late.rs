@@ -63,7 +63,7 @@ fn most_waiting(wide: Option<usize>, filling: bool) -> usize {
 
 #[test]
 fn one_compaction_is_chosen_ahead_and_no_more() {
-    // The one that is being done and the one ahead, which may be divided.
+    // The compaction that is being done and the next one, which may be divided.
     let narrow = most_waiting(Some(1), false);
     assert!((2..=3).contains(&narrow), "{narrow}");
     let wide = most_waiting(Some(2), false);

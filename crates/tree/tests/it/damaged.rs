@@ -72,7 +72,7 @@ fn a_value_segment_that_is_damaged_is_not_collected_and_all_others_are() {
         assert_eq!(scene.get(key), scene.model.get(&key).cloned(), "key {key}");
     }
 
-    // Once nothing of it lives it is gone, and so is what was told.
+    // Once nothing of the file lives it is gone, and so is the report of its damage.
     scene.put(KEY, &text(KEY, 9));
     scene.put_some(7);
     scene.put_some(8);

@@ -30,17 +30,17 @@ type Form = fn(&mut OutputForm);
 enum Act {
     /// Another one is done, whose outputs have another form.
     Form(Form),
-    /// It is not accepted.
+    /// The job is not accepted.
     Refuse,
-    /// It is done, and the answer is that of another job.
+    /// The job is done, and the answer is that of another job.
     Lie(Lie),
-    /// It is done, and answered when the test says so.
+    /// The job is done, and answered when the test says so.
     Hold,
-    /// It is done and answered.
+    /// The job is done and answered.
     Serve,
 }
 
-/// Runs jobs here, does to each what it was told, and counts them.
+/// Runs jobs here, does to each what the test set, and counts them.
 #[derive(Debug)]
 struct Wayward {
     inner: Local,
@@ -470,7 +470,7 @@ fn closing_cancels_what_runs_elsewhere_and_commits_none_of_it() {
     std::thread::scope(|scope| {
         let closing = scope.spawn(|| tree.close());
         until("a cancellation", || executor.is_cancelled());
-        // As an executor does that is told to stop.
+        // As an executor does that is stopped.
         executor.held.lock().unwrap().clear();
         closing.join().unwrap().unwrap();
     });

@@ -77,7 +77,7 @@ impl Scene {
         self.tree.stats().keyspaces[0].levels.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Jobs that were begun here, and those that are held.
+    /// Jobs that were begun here, and jobs that are held.
     fn jobs(&self) -> (u64, u64) {
         let stats = self.tree.stats();
         (stats.compaction_fallback_count, stats.jobs.held_count)

@@ -49,7 +49,7 @@ fn a_group_that_comes_late_goes_with_those_before_it() {
     shared.create(&late).unwrap().write_at(0, &[7; 500]).unwrap();
     after(&machine, &tree, 60);
     assert!(is_there(&shared, &late), "who takes over now reads all up to this one");
-    // From now on the groups of this opening are those that count.
+    // From now on the groups of this opening count.
     put(&tree, 2);
     after(&machine, &tree, 59);
     assert!(is_there(&shared, &late));

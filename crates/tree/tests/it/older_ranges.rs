@@ -103,8 +103,8 @@ fn a_compaction_is_told_of_the_tables_below_its_own_keys_alone() {
     }
 }
 
-/// Has what is in level 0 of a closed database lie in `level`, as in one that is too large for a
-/// test.
+/// Has what is in level 0 of a closed database lie in `level`, as in a database that is too large
+/// for a test.
 pub(crate) fn move_down(storage: &Memory, keyspace: KeyspaceId, level: u32) {
     let files = read_files(storage);
     let above = tables_of(&files, keyspace).into_iter().filter(|(level, ..)| *level == 0);
@@ -149,8 +149,8 @@ fn a_compaction_is_told_of_every_table_below_its_own_keys() {
         for (spec, tables) in recorder.take() {
             let span = span(&spec);
             let is_input = |table: &&TableMeta| spec.inputs.iter().any(|input| input.table == **table);
-            // Whatever leaves level 0 takes all that is newer along; what stays there is told of
-            // newer ones too.
+            // A job out of level 0 takes all newer tables along; one within level 0 is also given
+            // newer ranges.
             let others = tables.iter().filter(|table| !is_input(table)).map(span_of);
             let mut below: Vec<KeyRange> = others.filter(|other| other.touches(&span)).collect();
             let mut told = spec.rules.older_overlap.clone();

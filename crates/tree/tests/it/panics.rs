@@ -118,7 +118,7 @@ fn a_keyspace_that_is_dropped_while_it_rests_is_nothing_to_be_told_of() {
     clumsy.is_able.store(false, Ordering::SeqCst);
     write(&tree, &mut session, keyspace, 1..10);
     until("a panic", || tree.stats().background_refusal.is_some());
-    // One that is under way may panic once more.
+    // A job that is under way may panic once more.
     tree.drop_keyspace(keyspace).unwrap();
     tree.wait_idle().unwrap();
     assert_eq!(tree.stats().background_refusal, None);

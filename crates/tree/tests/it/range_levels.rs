@@ -92,7 +92,7 @@ fn what_levels_hold_together_is_cut_and_committed_piece_by_piece() {
     assert!(above >= 60 && last >= 600, "{above}, {last}");
     tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
     let jobs = recorder.take();
-    // Those that cut come first, and read little beside all of it.
+    // Jobs that cut come first, and read little beside all of it.
     let cut = jobs.iter().take_while(|(spec, _)| spec.inputs.iter().all(|input| input.level == 5)).count();
     assert!(cut >= 10, "{cut} jobs cut {above} tables, of {} jobs", jobs.len());
     let read = |jobs: &[(firn_jobs::CompactSpec, Vec<TableMeta>)]| {

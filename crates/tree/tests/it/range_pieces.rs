@@ -62,7 +62,7 @@ fn tables(world: &World, tree: &Tree) -> (u64, u64) {
     (files.iter().filter(|(name, _)| name.ends_with(".table")).count() as u64, tree.stats().table_count)
 }
 
-/// Does jobs when it is told to, oldest first, and says how wide it is, or does not.
+/// Does jobs on command, oldest first, and says how wide it is, or does not.
 #[derive(Debug)]
 pub(crate) struct Slow {
     inner: Local,
@@ -72,7 +72,7 @@ pub(crate) struct Slow {
     asked: AtomicUsize,
     /// Jobs that may be done.
     allowed: AtomicUsize,
-    /// Of those that wait the latest is done, and not the oldest.
+    /// The latest waiting job is done, and not the oldest.
     is_latest_first: AtomicBool,
 }
 

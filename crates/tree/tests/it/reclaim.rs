@@ -109,7 +109,7 @@ fn small_range_deletions_make_no_small_tables() {
     let after = tree.stats();
     assert_eq!(after.drain_count, before.drain_count);
     assert_eq!(after.table_count, before.table_count);
-    // Side by side they hide as much as one that is large.
+    // Side by side small ranges hide as much as a large one.
     for number in 0..500 {
         delete(&tree, number * 40, number * 40 + 40);
         world.clock.advance(Duration::from_millis(100));

@@ -11,9 +11,9 @@ use crate::world::{World, seed, session, tiny};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Begun {
     number: u32,
-    /// The process was told that it is written.
+    /// The write was acknowledged.
     acknowledged: bool,
-    /// The process was told that it is on the device, or found it there after loss of power.
+    /// The write was acknowledged as on the device, or found there after loss of power.
     on_device: bool,
 }
 

@@ -79,8 +79,8 @@ fn a_delete_of_what_is_stored_holds_after_the_clock_is_set_back() {
     }
 }
 
-/// Several keys are told apart in their order, whether the session waits or not. So are they where
-/// values beside the tree are asked for first and read later.
+/// Several keys are distinguished in their order, whether the session waits or not. So are they
+/// where values beside the tree are asked for first and read later.
 #[test]
 fn several_keys_are_told_apart() {
     let ahead = Ahead::new();
@@ -106,8 +106,8 @@ fn several_keys_are_told_apart() {
     }
 }
 
-/// A job whose clock is ahead drops what has expired, with its value beside the tree: what is told
-/// is what is there then.
+/// A job whose clock is ahead drops what has expired, with its value beside the tree. `is_stored`
+/// answers by what is there then.
 #[test]
 fn what_a_compaction_dropped_is_not_stored() {
     let ahead = Ahead::new();
@@ -163,7 +163,7 @@ fn who_does_not_wait_is_told_later() {
     assert!(tree.stats().read_miss_count > 0, "it had to be read from a device");
 }
 
-/// What a session that does not wait is told of `keys`.
+/// What a session that does not wait gets for `keys`.
 fn values_later(tree: &Tree, keyspace: KeyspaceId, keys: &[&[u8]]) -> Values {
     let (mut session, mut values) = (tree.session(), Values::new());
     if let Outcome::Pending(_) = session.multi_get(ReadAt::Latest, keyspace, keys, &mut values).unwrap() {
@@ -181,7 +181,7 @@ fn told(values: &Values) -> Vec<(Option<&[u8]>, bool)> {
     values.iter().enumerate().map(|(index, value)| (value, values.is_stored(index))).collect()
 }
 
-/// It takes no operator to tell that there are operands.
+/// It takes no operator to see that there are operands.
 #[test]
 fn operands_that_cannot_be_applied_are_stored() {
     let machine = World::new(tiny());

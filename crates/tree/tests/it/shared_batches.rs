@@ -116,7 +116,7 @@ fn what_was_recovered_is_not_divided_either() {
         let tree = first.open();
         let others = others(&tree);
         write(&tree, &[KEYSPACE_DEFAULT, others[0], others[1]], 0..20);
-        // It is killed, and comes back with its disk.
+        // The machine is killed, and comes back with its disk.
         let shared = lost(&shared, tree);
         let first = on(&first, &shared);
         let taken = Arc::new(Mutex::new(false));
@@ -258,8 +258,7 @@ fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
         Watched::new(&shared, move |on, name| {
             if on == Operation::Publish && name.ends_with(".group") {
                 begun.fetch_add(1, Ordering::SeqCst);
-                // They end once they are told to: what is sent now is sent while the database
-                // closes.
+                // Threads end once the database closes: what is sent now is sent while it closes.
                 until("the end of threads that have nothing to do", || {
                     ended.load(Ordering::SeqCst) > before.load(Ordering::SeqCst)
                 });

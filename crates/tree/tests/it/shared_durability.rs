@@ -28,8 +28,8 @@ fn machines(shared: &Memory) -> (Machine, Machine) {
     (Machine::new(settings(), shared, 7), Machine::new(settings(), shared, 8))
 }
 
-/// What all machines share once the one that has `opened` is lost: what it would say when it ends
-/// in order is never said.
+/// What all machines share once the machine that has `opened` is lost. What it would write as it
+/// closes is never written.
 pub(crate) fn lost(shared: &Memory, opened: impl Sized) -> Memory {
     let left = shared.crash(Crash::Kill);
     drop(opened);

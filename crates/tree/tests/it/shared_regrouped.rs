@@ -1,5 +1,5 @@
-//! Groups that are put together while the place does not take one of them: what lay in those before
-//! is there, and work ends.
+//! Groups that are put together while the place does not take one of them: what lay in the old
+//! groups is there, and work ends.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn count(shared: &Memory) -> usize {
     groups(shared).values().map(Vec::len).sum()
 }
 
-/// Does background work until there is none, and tells how often the place refused it.
+/// Does background work until there is none, and answers how often the place refused it.
 fn settle_refused(tree: &Tree, what: &str) -> u32 {
     let mut refused = 0;
     for _ in 0..100 {

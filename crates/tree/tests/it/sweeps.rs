@@ -21,9 +21,9 @@ use crate::world::{Hook, World, describe, put, session, settle, threads, tiny};
 pub(crate) struct Late {
     inner: Local,
     pub(crate) stems: Mutex<Vec<String>>,
-    /// Outputs are there, and the database is told that the job failed.
+    /// Outputs are there, and the job is reported as failed.
     pub(crate) fails: AtomicBool,
-    /// Outputs are there, and the database is not told.
+    /// Outputs are there, and the job is not answered.
     pub(crate) holds: AtomicBool,
     pub(crate) held: Mutex<Vec<(Finisher, JobResult)>>,
     pub(crate) given_up: AtomicU64,

@@ -57,7 +57,8 @@ impl Site {
 fn uploads_of_attempts_that_nobody_waits_for_are_aborted_and_no_others() {
     let site = Site::new(true);
     let (tree, left) = site.with_uploads();
-    // Of a machine that is about to take over, of one that seals, and of what is no output.
+    // Names of a machine that is about to take over, of a sealed segment, and of files that are no
+    // outputs.
     let others = [
         "00000009-00000000-7-000000.table",
         "00000001-00000000000000000000000000000007-00000000.values",
@@ -101,7 +102,7 @@ fn the_upload_of_a_job_in_progress_stays() {
         let swept = catch_unwind(AssertUnwindSafe(|| {
             site.shared.leave_upload(&name, "1");
             site.world.clock.advance(Duration::from_secs(10));
-            // Which is told once all are aborted that are to be.
+            // The count is raised once all are aborted that are to be.
             until("a sweep", || tree.stats().upload_abort_count >= left.len() as u64);
             assert_eq!(site.uploads(), std::slice::from_ref(&name));
         }));
@@ -165,7 +166,7 @@ fn who_may_not_ask_for_uploads_sweeps_files_as_ever_and_no_more_often() {
         put(&mut session(&tree), b"key", b"value");
         tree.flush().unwrap();
         tree.close().unwrap();
-        // An opening is not kept from it either, tells the same, and has no sweep come for it.
+        // An opening is not hindered either, reports the same, and has no sweep come for it.
         site.executor.given_up.store(0, Ordering::Relaxed);
         let tree = site.open(Background::Manual);
         assert!(tree.stats().upload_refusal.is_some(), "{on:?}");
@@ -188,7 +189,7 @@ fn uploads_that_cannot_be_listed_or_aborted_now_are_aborted_in_a_while() {
     for (on, effect) in [
         (Operation::ListUploads, refused),
         (Operation::AbortUpload, refused),
-        // It is done, and the answer lost.
+        // The operation is done, and its answer lost.
         (Operation::AbortUpload, Effect::FailAfter(ErrorKind::Refused)),
     ] {
         for is_opening in [false, true] {

@@ -211,8 +211,8 @@ fn of_two_machines_that_create_a_database_one_does() {
     assert_eq!(Tree::open(emptied.options()).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// A machine that is cut at every operation of collections and compactions, then comes back; and
-/// another one that takes over instead.
+/// A machine that is cut at every operation of collections and compactions, then comes back; or
+/// another machine takes over instead.
 #[test]
 fn a_machine_that_goes_at_any_step_loses_nothing_that_is_in_tables() {
     let mut cuts = 0;

@@ -53,7 +53,7 @@ enum Start {
     Nothing,
     /// A database of its own.
     Its,
-    /// One that a third machine has open, and that it takes over.
+    /// A database that a third machine has open, and that the first one takes over.
     Open,
 }
 

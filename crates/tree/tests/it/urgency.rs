@@ -9,7 +9,7 @@ use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use crate::world::{World, put, session, settle, tiny};
 
-/// Runs jobs here and keeps what it was told.
+/// Runs jobs here and keeps the forecasts that it got.
 #[derive(Debug)]
 struct Told {
     inner: Local,

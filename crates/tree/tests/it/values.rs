@@ -135,7 +135,7 @@ fn segments_without_a_live_value_go() {
         }
         tree.compact_range(keyspace, b"", None).unwrap();
         settle(&tree);
-        // What is live, half a segment on either side, and the one that is written to.
+        // What is live, half a segment on either side, and the segment that is written to.
         let files = value_files(&machine).len();
         assert!((8..=11).contains(&files), "round {round}: {files} files of {} values", 500);
     }

@@ -100,8 +100,8 @@ fn scan(session: &mut dyn Session, id: KeyspaceId, range: ScanRange) -> Rows {
     batch.records().map(|(key, value)| (key.to_vec(), Some(value.to_vec()))).collect()
 }
 
-/// Each read is one that was asked for; how many there were, and how many were asked for before the
-/// first, and at most.
+/// Checks that each read was asked for. Answers how many there were, and how many were asked for
+/// before the first, and at most.
 fn check(events: Vec<Event>, is_mapped: bool, what: &str) -> (usize, usize, usize) {
     let (mut asked, mut reads, mut before, mut most): (Vec<(String, Range<u64>)>, _, _, _) =
         (Vec::new(), 0, 0, 0);

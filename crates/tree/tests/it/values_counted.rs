@@ -45,7 +45,7 @@ fn values_that_come_are_counted_and_so_are_the_syncs_that_takes() {
     let long = vec![7; 5 << 20];
     put_from(&tree, keyspace, b"long", &long, WriteOptions::default()).unwrap();
     assert_eq!(told(), (u64::from(KEYS) + 1, synced.1 + 1));
-    // Those that are not sealed yet are.
+    // Segments that are not sealed yet are synced as they are sealed.
     tree.flush().unwrap();
     settle(&tree);
     let sealed = told();

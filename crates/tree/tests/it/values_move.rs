@@ -1,4 +1,4 @@
-//! Values that leave the tree and come back, and those that compactions have to read where they
+//! Values that leave the tree and come back, and values that compactions have to read where they
 //! lie.
 
 use std::collections::BTreeMap;

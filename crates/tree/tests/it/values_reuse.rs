@@ -131,8 +131,7 @@ fn what_a_checkpoint_links_is_not_written_over() {
     check(&tree, keyspace, 8);
 }
 
-/// A crash in the middle leaves files whose names tell of one segment and whose headers tell of
-/// another.
+/// A crash in the middle leaves files whose names and headers name different segments.
 #[test]
 fn a_file_with_another_segment_s_header_is_no_segment() {
     let (machine, tree, keyspace) = world_of_values();

@@ -316,7 +316,7 @@ const OTHERS: [(&str, Spoil); 8] = [
         let it = &mut redirects[redirect];
         let mut gone = Ordinals::first(it.ordinals);
         gone.remove_all(&it.survivors());
-        // One survivor is called as one that died.
+        // One survivor gets the ordinal of a value that died.
         let (called, mut survivors) = (gone.iter().next().unwrap(), it.survivors());
         let first: Ordinals = survivors.iter().take(1).collect();
         survivors.remove_all(&first);
@@ -352,8 +352,7 @@ fn a_spoiled_collection_is_never_committed_its_outputs_are_removed_and_the_work_
     }
 }
 
-/// Puts another value of the same length in some value's place, and everything that is told by
-/// checksums is right.
+/// Puts another value of the same length in some value's place, and makes all checksums right.
 fn forge(made: &mut Made<'_>) {
     let (at, (mut records, redirects)) = (made.some() as usize, made.content());
     let (_, bytes) = &mut records[at];

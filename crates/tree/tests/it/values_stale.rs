@@ -266,11 +266,11 @@ fn what_is_said_to_be_stale_and_is_not_is_found() {
     for says in ["to be dead, since the reference is stale", "newer than the one whose reference is stale"] {
         assert!(found.iter().any(|it| it.contains(says)), "{says}: {found:?}");
     }
-    // One that is in no table.
+    // A reference that is in no table.
     let references = one(SegmentNumber(4_000), 1);
     let found = damage_with(&files, Change::Stale { keyspace, references });
     assert!(found.iter().any(|it| it.contains("in its tables, found 1 in none")), "{found:?}");
-    // One that is stale already.
+    // References that are stale already.
     let again = damage_with(&files, Change::Stale { keyspace, references: stale });
     assert!(again.iter().any(|it| it.contains("become stale twice")), "{again:?}");
 }

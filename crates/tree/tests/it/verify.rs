@@ -87,13 +87,13 @@ fn every_missing_file_is_found() {
         damaged.remove(name);
         let report = report(&directory(&damaged));
         if name == last_edit {
-            // The edit before it tells of a database that was not closed; everything it knows is
+            // By the edit before it the database was not closed; everything that edit knows is
             // there.
             assert!(report.is_sound(), "{:?}", report.findings);
             continue;
         }
         assert!(!report.is_sound(), "{name}");
-        // Only the segments beside a missing one tell of it.
+        // Only the segments beside a missing one show that.
         let names = |file: &str| file == name || (name.ends_with(".log") && file.ends_with(".log"));
         assert!(report.damage().any(|finding| names(&finding.file)), "{name}: {:?}", report.findings);
     }

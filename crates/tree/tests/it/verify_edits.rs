@@ -178,7 +178,7 @@ fn the_tail_that_a_crash_left_is_no_damage() {
     assert!(!report(&directory(&files)).is_sound());
 }
 
-/// Every step of a database's life leaves one that is sound.
+/// Every step of a database's life leaves a sound database.
 #[test]
 fn a_database_is_sound_after_every_opening_and_flush() {
     let storage = directory(&sample(SMALL).0);
@@ -211,7 +211,7 @@ fn a_newer_range_tombstone_in_an_older_place_is_found() {
             put(&mut session, &key(number), b"value");
         }
         tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
-        // No entry is in two places: only the tombstone tells.
+        // No entry is in two places: only the tombstone shows it.
         tree.delete_range(KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
         tree.flush().unwrap();
     });

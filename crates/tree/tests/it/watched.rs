@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use firn_storage::place::{Memory, Operation, UnfinishedUpload};
 use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// Is told what is asked for, and of which file.
+/// Called with each operation that is asked for, and its file.
 type Watch = Box<dyn Fn(Operation, &str) + Send + Sync>;
 
-/// What `inner` is, after `before` was told.
+/// As `inner`, after a call of `before`.
 pub(crate) struct Watched {
     inner: Memory,
     before: Watch,

@@ -190,7 +190,7 @@ impl Clock for Hook {
     }
 
     fn sleep(&self, _time: Duration) {
-        // What has failed has been told.
+        // What has failed has been reported.
         if std::thread::panicking() {
             return;
         }

@@ -4,7 +4,7 @@
 //!            filter ── one line ──► no
 //!   key ──►    │ maybe
 //!            index (16-ary tree over prefixes) ──► entries: prefix | sequence, kind
-//!                                                     │ prefix is equal       sorted by (key, newest first)
+//!                                                     │ prefix is equal    sorted: key, newest first
 //!                                                  record in the log: key is equal ──► answer
 //!            hashes: one a entry, so that merges make filters without a look at records
 //! ```
@@ -75,7 +75,7 @@ pub(crate) struct Dropped {
     pub(crate) count: u64,
     /// Bytes of their records in the log.
     pub(crate) record_bytes: u64,
-    /// Greatest sequence of a record that made one of them superfluous; 0 without drops.
+    /// Greatest sequence of a record that made a dropped one superfluous; 0 without drops.
     pub(crate) relied_on: Sequence,
     /// Values beside the tree that they refer to.
     pub(crate) references: ReferenceSet,

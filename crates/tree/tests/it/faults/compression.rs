@@ -1,6 +1,6 @@
 //! T8: `compression` in the database's settings, and keyspaces that do not say. Neighbours: the
-//! default keyspace; one that says `none`; values beside the tree; other settings at the next
-//! opening.
+//! default keyspace; a keyspace that says `none`; values beside the tree; other settings at the
+//! next opening.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn fill(tree: &Arc<Tree>, keyspace: KeyspaceId) -> u64 {
     of_it.levels.iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// How the keyspace is compressed, as statistics tell.
+/// How the keyspace is compressed, by the statistics.
 fn told(tree: &Tree, keyspace: KeyspaceId) -> Compression {
     let stats = tree.stats();
     stats.keyspaces.iter().find(|stats| stats.keyspace() == keyspace).unwrap().compression
@@ -100,7 +100,7 @@ fn t8_what_is_not_said_follows_the_settings_of_each_opening() {
     assert_eq!(old, Some(value(7)), "from a table of before");
     let bytes = fill(&tree, silent);
     assert!(bytes < WHOLE / 10, "{bytes} bytes");
-    // A caller that does not say takes it as it is; one that says otherwise is refused.
+    // A caller that does not say takes the keyspace as it is; one that says otherwise is refused.
     assert_eq!(tree.create_keyspace("lz4", KeyspaceSettings::default()).unwrap(), lz4);
     for (name, compression) in [("lz4", Compression::Zstd), ("silent", Compression::Zstd)] {
         let error = tree.create_keyspace(name, says(compression)).unwrap_err();

@@ -102,7 +102,7 @@ fn t13_what_a_loss_of_power_may_leave_opens_without_a_word() {
 
 #[test]
 fn t13_the_tail_of_a_kill_opens_without_a_word() {
-    // Within the last record, and one that was cut off there.
+    // First the log as the kill left it, then with zeros from within the last record on.
     let world = killed();
     assert_eq!(keys(&world), KEYS);
     let world = killed();

@@ -73,7 +73,7 @@ fn many_tables_are_read() {
     tree.close().unwrap();
 }
 
-/// A file that is not read just then gives its descriptor to one that finds none.
+/// A file that is not being read gives its descriptor to an opening that finds none.
 fn what_is_held_for_later_is_closed() {
     let directory = tempfile::tempdir().unwrap();
     let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();

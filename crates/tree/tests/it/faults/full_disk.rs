@@ -74,7 +74,8 @@ impl Full {
         session(&self.tree).put(self.keyspace, key, &value, options).map(drop)
     }
 
-    /// Works until nothing is left to do, a minute later too; what finds no room is told otherwise.
+    /// Works until nothing is left to do, and again a minute later; failures for want of room are
+    /// ignored.
     fn work(&self) {
         for _ in 0..2 {
             let mut tries = 0;
@@ -128,7 +129,7 @@ fn t10_keys_are_removed_one_by_one_from_a_full_disk() {
     let full = Full::new(KeyspaceSettings::default());
     for number in 0..full.count {
         session(&full.tree).delete(full.keyspace, &number.to_be_bytes(), WriteOptions::default()).unwrap();
-        // Others go on trying, and leave what is kept to those that remove.
+        // Other writers go on trying, and leave what is kept to removals.
         if number % 10 == 0
             && let Err(error) = full.put(b"more")
         {
@@ -176,8 +177,8 @@ fn p8_what_expires_makes_room_on_a_full_disk() {
 }
 
 /// A removal takes as much of the log, and of tables, as its key is long. All that is kept for
-/// removals is less than that of all keys. One that finds no room is refused, and none fails when
-/// the log is written.
+/// removals is less than that of all keys. A removal that finds no room is refused, and none fails
+/// when the log is written.
 #[test]
 fn p8_removals_of_long_keys_leave_room_for_their_flush() {
     for separate_bytes in [None, Some(64)] {

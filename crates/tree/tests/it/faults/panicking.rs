@@ -104,7 +104,7 @@ fn t11_a_function_that_panics_in_an_update_fails_that_update() {
     let options = WriteOptions::default();
     assert!(panics(|| session.update(scene.keyspace, KEY, options, cry).unwrap()));
     scene.goes_on(&value(0));
-    // The ticket of the one that is gone is not waited for.
+    // The ticket of the session that is gone is not waited for.
     scene.update(&mut session);
     scene.goes_on(&value(1));
 }

@@ -115,7 +115,8 @@ impl Many {
         shared(&self.world)
     }
 
-    /// That disk use is as told, and files are at most as large as twice what lives in them.
+    /// Asserts that disk use is as statistics say, and files are at most twice as large as what
+    /// lives in them.
     #[track_caller]
     pub(super) fn assert_small(&self, what: &str) {
         let files = self.world.storage.list().unwrap();

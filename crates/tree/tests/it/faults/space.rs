@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 /// here, and 8 MiB.
 const FREE: u64 = 12 * MIB;
 
-/// The default settings with a quarter of the default memory, so that little data tells.
+/// The default settings with a quarter of the default memory, so that little data is enough.
 fn settings() -> TreeSettings {
     TreeSettings {
         memory_bytes: 128 << 20,

@@ -75,8 +75,7 @@ fn t9_updates_of_one_key_take_turns() {
     }
 }
 
-/// Puts take no turns: an update that one of them comes between is computed again, and the put
-/// stays.
+/// Puts take no turns: an update with a put in between is computed again, and the put stays.
 #[test]
 fn t9_updates_among_puts_lose_nothing() {
     let tree = World::new(tiny()).open_threads();
@@ -150,8 +149,8 @@ fn t9_sessions_that_do_not_wait_take_turns() {
     tree.close().unwrap();
 }
 
-/// A function that writes breaks its contract; one that updates its own key, once, is slow and no
-/// deadlock.
+/// A function that writes breaks its contract. Where it updates its own key, once, it is slow and
+/// no deadlock.
 #[test]
 #[ignore = "long form: cargo x faults"]
 fn t9_a_function_that_updates_its_own_key_ends() {

@@ -178,7 +178,7 @@ impl Round {
     }
 }
 
-/// One shape through all that a store does. The last shape that was printed is the one that failed.
+/// One shape through all that a store does. The last shape printed is the one that failed.
 fn round(shape: Shape, rng: fastrand::Rng) {
     println!("{shape:?}");
     let settings = TreeSettings { block_bytes: shape.block_bytes, value_segment_bytes: 1 << 20, ..tiny() };

@@ -149,7 +149,7 @@ impl Database {
         result: &Collected,
         old_map: Option<Arc<Map>>,
     ) -> bool {
-        // `ValueSegment::open`, and `firn_jobs::redirects`, which reads those that lead to the
+        // `ValueSegment::open`, and `firn_jobs::redirects`, which reads the redirects to the
         // victims in their files.
         step();
         self.files.assert_has(result.file, "it is committed");

@@ -14,9 +14,9 @@ use crate::model::sync::{locked, step};
 pub(crate) enum Policy {
     /// Nothing: it does not read them.
     Keep,
-    /// They come into the tree.
+    /// Values come into the tree.
     Inside,
-    /// Those in the tree leave it.
+    /// Values in the tree leave it.
     Beside,
 }
 

@@ -59,7 +59,8 @@ pub(crate) enum Mistake {
     /// A keyspace that is dropped looks for its values in a map older than the manifest. Both are
     /// taken under one lock in `plan_dropped_values`.
     DropByAnOldMap,
-    /// Segments are sealed by two at once: `lock_sealing`, held until the edit that says so.
+    /// Segments are sealed by two threads at once: `lock_sealing`, held until the edit that says
+    /// so. `lock_sealing`, held until the edit that says so.
     SealUnlocked,
     /// A copy lets go of the manifest before it links the files: `Database::checkpoint`.
     CopyUnlocked,

@@ -35,7 +35,7 @@ impl Database {
             true => Arc::clone(&version.map),
             false => newest,
         };
-        // What the buffer refers to is told by the heads of what lives.
+        // The heads of living values show what the buffer refers to.
         for (number, known) in segments {
             let Some(sealed) = map.sealed(number) else { continue };
             step();

@@ -48,7 +48,7 @@ fn a_keyspace_with_many_pushes_none_out_of_one_with_few() {
     assert_eq!(count(few), 100);
     assert!(count(many) > 2000, "{} gaps", count(many));
     assert!(budget.bytes() <= 1 << 20);
-    // It has its share from then on, whatever there is already.
+    // The keyspace has its share from then on, whatever there is already.
     (100..5000).for_each(|number| learn(few, number, 8));
     assert!(count(few) > 1000 && count(many) > 1000, "{} and {} gaps", count(few), count(many));
 }
@@ -80,7 +80,7 @@ fn the_longest_keys_are_ends_of_gaps() {
     }
     let counts = [count(&gaps[0]), count(&gaps[1])];
     assert!(counts.iter().all(|count| *count >= 3), "{counts:?} gaps");
-    // One that took more than half is not kept, and takes nothing along.
+    // A gap that took more than half is not kept, and takes nothing along.
     let before = budget.bytes();
     learn(&gaps[0], 99, 300_000);
     assert_eq!(budget.bytes(), before);
