@@ -165,7 +165,7 @@ impl Blocking {
         answer.take()
     }
 
-    /// Locks `keys` until the answer is dropped; waits while another session holds one of them.
+    /// Locks `keys` until the answer is dropped; waits while one of them is held.
     ///
     /// A caller that holds locks must not ask for more: it would wait for itself.
     pub fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Result<KeyLocks> {

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 /// Combines operands of `merge` records.
 ///
 /// MUST be a pure function: the same inputs give the same bytes on every machine and in every
-/// release that keeps the name. MUST be associative over operands: `merge(merge(v, a), b) =
-/// merge(v, a then b)`.
+/// release that keeps the name. MUST be associative over operands:
+/// `merge(merge(v, a), b) = merge(v, a then b)`.
 pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with a version in it (`"u64-add.1"`).
     fn name(&self) -> &str;

@@ -254,7 +254,7 @@ pub trait Session: Send {
     /// [`lock`](Self::lock).
     ///
     /// For callers that cannot name what they will read and write. All other lock calls wait
-    /// meanwhile; two such calls never wait for each other. Costs as much as locking some ten
+    /// meanwhile; two such calls never deadlock. Costs as much as locking some ten
     /// thousand keys.
     fn lock_all(&mut self) -> Outcome<KeyLocks>;
 

@@ -35,7 +35,7 @@ pub struct Stats {
     pub scan_dead_passed_count: u64,
     /// Device syncs of log segments.
     pub sync_count: u64,
-    /// Drains, compactions and buffer merges committed.
+    /// Drains committed.
     pub drain_count: u64,
     /// Compactions committed.
     pub compaction_count: u64,
@@ -52,7 +52,7 @@ pub struct Stats {
     /// Uploads of files in parts, left by attempts, that were aborted at an object store. The
     /// opening looks for them, and so does each look for files of attempts.
     pub upload_abort_count: u64,
-    /// Why the last look for such uploads, or the end of one, came to nothing, in words: no right,
+    /// Why the last look for such uploads, or the end of one, failed, in words: no right,
     /// a store that does not list them. `None` = nothing was in the way, or there are none where
     /// the database lies.
     pub upload_refusal: Option<String>,
@@ -89,15 +89,13 @@ pub struct Stats {
     /// Tables and value segments that background work found damaged since the database was opened,
     /// and left as they are. Nothing of them is compacted or collected, everything else goes on.
     pub damaged_file_count: u64,
-    /// What is wrong with one of these files, in words; `None` = there are none. `None` = there are
-    /// none.
+    /// What is wrong with one of these files, in words; `None` = there are none.
     pub damage: Option<String>,
     /// Tables and value segments that background work fails on each time it is tried, though they
     /// can be read. They are left as they are since the database was opened. Nothing of them is
     /// compacted or collected, everything else goes on.
     pub set_aside_file_count: u64,
-    /// How work on one of these files fails, in words; `None` = there are none. `None` = there are
-    /// none.
+    /// How work on one of these files fails, in words; `None` = there are none.
     pub set_aside: Option<String>,
     /// Why writes that add something are refused for now, in words: the disk is full. Removals are
     /// taken. `None` = they are not refused.

@@ -1,5 +1,5 @@
-//! Schedules of the locks on keys: `RUSTFLAGS="--cfg loom" cargo test -p firn-engine --test
-//! loom_locks`.
+//! Schedules of the locks on keys:
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-engine --test loom_locks`.
 //!
 //! The table is taken in by its path, with a session here that loom can wait for.
 #![cfg(loom)]

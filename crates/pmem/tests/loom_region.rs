@@ -1,5 +1,5 @@
-//! Schedules of the region's protocol, all of them: `RUSTFLAGS="--cfg loom" cargo test -p firn-pmem
-//! --test loom_region`.
+//! Schedules of the region's protocol, all of them:
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-pmem --test loom_region`.
 #![cfg(loom)]
 
 use firn_pmem::{Full, Region};

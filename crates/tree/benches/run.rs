@@ -1,5 +1,5 @@
-//! What runs cost, in nanoseconds an operation: `cargo bench -p firn-tree --bench run [--
-//! ENTRIES]`.
+//! What runs cost, in nanoseconds an operation:
+//! `cargo bench -p firn-tree --bench run [-- ENTRIES]`.
 //!
 //! The modules are compiled into this program, so that nothing private has to be public for it.
 //! Without `--bench` (as in `cargo test`) it runs once over few entries.

@@ -1,5 +1,5 @@
-//! Schedules of the memtable's index: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test
-//! loom_memtable`.
+//! Schedules of the memtable's index:
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_memtable`.
 //!
 //! The memtable is private to its crate, so this test takes it in by its path.
 #![cfg(loom)]

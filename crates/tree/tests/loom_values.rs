@@ -1,5 +1,5 @@
-//! Schedules of collections beside reads, compactions and copies: `RUSTFLAGS="--cfg loom" cargo
-//! test -p firn-tree --test loom_values`.
+//! Schedules of collections beside reads, compactions and copies:
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_values`.
 //!
 //! `Database::version` is held by an `ArcSwap`, which loom cannot see into, and the files are
 //! files. So this is a model of the steps in `values/collect.rs`, `values/deaths.rs`,

@@ -1,5 +1,5 @@
-//! Schedules of the version swap: `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test
-//! loom_version`.
+//! Schedules of the version swap:
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_version`.
 //!
 //! `Database::version` and the log's segments are held by `ArcSwap`, which loom cannot see into. So
 //! this is a model of the steps in `database.rs`, `write/`, `buffer/`, `version/commit.rs` and

@@ -1,5 +1,5 @@
-//! Schedules of the watermark over several segments: `RUSTFLAGS="--cfg loom" cargo test -p
-//! firn-tree --test loom_watermark`.
+//! Schedules of the watermark over several segments:
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_watermark`.
 //!
 //! `log/order.rs` holds its segments by `ArcSwap`, which loom cannot see into. So this is a model
 //! of `Log::advance` and of the roll, line by line, over the real regions of `firn_pmem`. Pointers

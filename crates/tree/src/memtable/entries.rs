@@ -150,7 +150,7 @@ impl Entries {
     /// The entry that a link names.
     ///
     /// # Panics
-    /// If it is a hole.
+    /// If its chunk is not there.
     #[inline]
     pub(super) fn linked(&self, index: u32) -> &Entry {
         match self.get(index) {

@@ -4,7 +4,7 @@
 //!            filter ── one line ──► no
 //!   key ──►    │ maybe
 //!            index (16-ary tree over prefixes) ──► entries: prefix | sequence, kind
-//!                                                     │ prefix is equal    sorted: key, newest first
+//!                                                     │ prefix is equal  sorted: key, newest first
 //!                                                  record in the log: key is equal ──► answer
 //!            hashes: one a entry, so that merges make filters without a look at records
 //! ```

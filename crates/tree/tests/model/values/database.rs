@@ -60,7 +60,7 @@ pub(crate) enum Mistake {
     /// taken under one lock in `plan_dropped_values`.
     DropByAnOldMap,
     /// Segments are sealed by two threads at once: `lock_sealing`, held until the edit that says
-    /// so. `lock_sealing`, held until the edit that says so.
+    /// so.
     SealUnlocked,
     /// A copy lets go of the manifest before it links the files: `Database::checkpoint`.
     CopyUnlocked,
