@@ -210,7 +210,7 @@ fn number(bytes: &[u8]) {
     }
 }
 
-/// A file's name: one that parses is written in one way only and leads out of no directory.
+/// A file's name: if it parses, it is written in one way only and leads out of no directory.
 fn name(bytes: &[u8]) {
     let Ok(name) = std::str::from_utf8(bytes) else { return };
     if let Some(parsed) = file_name::parse(name) {

@@ -1,7 +1,7 @@
 //! The checksums of the format: crc32c for the log, xxh3 for everything else.
 //!
-//! A frame's checksum is salted with where it lies, so that the frame of an earlier use of the same file never
-//! passes for one of this use. Frozen: changing any function here changes the format.
+//! A frame's checksum is salted with its position. So a frame of an earlier use of the same file
+//! never passes for one of this use. Frozen: changing any function here changes the format.
 
 use crate::key::Position;
 

@@ -16,7 +16,7 @@
 //! name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`] bytes, no leading dot.
 //!
 //! A table has a name too: that of its file, or `FILE@OFFSET+BYTES` where it is a **part** of a
-//! file with tables of several keyspaces; both numbers in decimal digits. No file is ever called
+//! file with tables of several keyspaces. Both numbers have decimal digits. No file is ever called
 //! so: a place is asked for FILE.
 
 use std::fmt;
@@ -48,7 +48,7 @@ pub enum FileName {
     LogSegment(Position),
     /// The `index`th table that the writer called `stem` wrote.
     Table {
-        /// Says who wrote it, such as a job and its attempt.
+        /// Names the writer, such as a job and its attempt.
         stem: String,
         /// From 0.
         index: u32,
@@ -64,7 +64,7 @@ pub enum FileName {
     ValueSegment(SegmentNumber),
     /// The `index`th value segment that the collection called `stem` made.
     CollectedValues {
-        /// Says who made it.
+        /// Names the collection that made it.
         stem: String,
         /// From 0.
         index: u32,
@@ -150,7 +150,8 @@ pub fn part(name: &str) -> Option<Part<'_>> {
     (is_inside && is_valid(file) && part.to_string() == name).then_some(part)
 }
 
-/// The file that the table `name` lies in: one that has the name, or of which it is a part.
+/// The file that the table `name` lies in: the file of that name, or the file of which it is a
+/// part.
 pub fn file_of(name: &str) -> &str {
     part(name).map_or(name, |part| part.file)
 }

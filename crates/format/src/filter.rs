@@ -8,19 +8,20 @@
 //! 64n+2          2  reserved      zero
 //! 64n+4          4  hash_count    u32 LE, how many hashes went in (stops at the greatest u32)
 //! ```
-//! The line of a hash `h` is `h * n >> 32`; its bit in word `w` is bits 26..32 of `remix(h) * SALT[w]`. `n` follows
-//! from the length, and a length that leaves 8 bytes over is what says "version 1" to [`contains`], so that a look
-//! touches nothing but the line. No checksum of its own: the file around it has one.
+//! The line of a hash `h` is `h * n >> 32`; its bit in word `w` is bits 26..32 of `remix(h) *
+//! SALT[w]`. `n` follows from the length. A length that leaves 8 bytes over says "version 1" to
+//! [`contains`], so that a look touches nothing but the line. No checksum of its own: the file
+//! around it has one.
 //!
-//! Since: `FormatVersion::V1`. Hashes are [`filter_hash`]es, 32 bits: some keys share one, which at 10^7 keys
-//! adds 0.2 % of false positives to the 1.1 % of 10 bits a key.
+//! Since: `FormatVersion::V1`. Hashes are [`filter_hash`]es, 32 bits. Some keys share one, which at
+//! 10^7 keys adds 0.2 % of false positives to the 1.1 % of 10 bits a key.
 //!
 //! Source: split block Bloom filters (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters").
 
 use crate::error::{Error, Result};
 use crate::key::key_hash;
 
-/// Bits per key where nobody says otherwise: about 1.1 % false positives.
+/// Bits per key unless settings say otherwise: about 1.1 % false positives.
 pub const BITS_PER_KEY_DEFAULT: u32 = 10;
 /// Greatest bits per key a filter is built with; more are cut to this.
 pub const BITS_PER_KEY_MAX: u32 = 64;
@@ -104,8 +105,8 @@ pub fn check(filter: &[u8]) -> Result<()> {
 
 /// A filter in memory that starts at a cache line: what runs hold and what [`build`] encodes.
 ///
-/// Owned by whoever filters with it; grows no further than the room it was made with, in the sense that more hashes
-/// than that only raise its false positives. A filter with no lines answers "may contain".
+/// Grows no further than the room it was made with: more hashes than that only raise its false
+/// positives. A filter with no lines answers "may contain".
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     lines: Vec<Line>,

@@ -17,8 +17,9 @@
 //!          72    8  bytes       u64 LE
 //!          80       the bytes
 //! ```
-//! Whoever writes the pieces of all groups of a generation, from the number that the manifest names on, has the segments' files as far as
-//! they are needed. Since: FormatVersion::V1. Golden: golden/group-v1-*.{bin,txt}.
+//! Recovery takes the groups of a generation from the number that the manifest names on. Their
+//! pieces, written out, give the segments' files as far as they are needed. Since:
+//! FormatVersion::V1. Golden: golden/group-v1-*.{bin,txt}.
 
 use crate::checksum::xxh3_of_two;
 use crate::error::{Error, Result};

@@ -4,8 +4,9 @@ use std::fmt;
 
 /// A byte position in the log. Records lie at multiples of 8; below 2^59.
 ///
-/// Positions are divided into granules of [`GRANULE_BYTES`]; a log segment begins at a granule's first
-/// position and takes as many whole granules as its capacity needs, so a position names its segment by a shift.
+/// Positions are divided into granules of [`GRANULE_BYTES`]. A log segment begins at a granule's
+/// first position and takes as many whole granules as its capacity needs. So a position names its
+/// segment by a shift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 

@@ -30,7 +30,7 @@
 //! 2. Everything that can rot is under a checksum: a byte changed anywhere is an error, never another value.
 //! 3. Encodings are canonical: what a decoder of the log or the manifest accepts, its encoder gives back byte for
 //!    byte. Numbers are little-endian or varints, never `usize`; in keys of [`datatype`] big-endian, to order them.
-//! 4. Nothing in a file depends on its name, on a clock, or on who wrote it.
+//! 4. Nothing in a file depends on its name, on a clock, or on its writer.
 //! 5. What a newer release wrote is refused with a message that says so.
 
 #![forbid(unsafe_code)]

@@ -28,11 +28,11 @@
 //!             12    4  at         u32 LE, where it lies in the slot's data
 //!             16    8  checksum   u64 LE, of the salt, bytes 0..16 and the piece, as `xxh3_of_two`
 //! ```
-//! Several slots may be for the same file; whatever their order, the pieces of all of them belong into it.
-//! An entry counts if its checksum is right, whatever the others are: it belongs to the name and the salt that the head of its slot
-//! has. A slot with a wrong head holds nothing, and so does a file with a wrong header: that is what a loss of power leaves.
-//! Since: FormatVersion::V1. Golden: golden/stage-v1-slots.{bin,txt},
-//! of which the zeros at the end are left out.
+//! Several slots may be for the same file; whatever their order, the pieces of all of them belong
+//! into it. An entry counts if its checksum is right, whatever the others are. It belongs to the
+//! name and the salt that the head of its slot has. A slot with a wrong head holds nothing, nor
+//! does a file with a wrong header; a loss of power leaves such. Since: FormatVersion::V1. Golden:
+//! golden/stage-v1-slots.{bin,txt}, of which the zeros at the end are left out.
 
 use crate::checksum::{xxh3, xxh3_of_two};
 use crate::error::{Error, Result};
@@ -119,7 +119,8 @@ pub struct SlotHead {
 }
 
 impl SlotHead {
-    /// Writes it to the front of `slot`, whose entries are none of its any more unless they have its salt.
+    /// Writes it to the front of `slot`. Entries that are there belong to it only if they have its
+    /// salt.
     ///
     /// # Panics
     /// If the name is not one that a file may have, or `slot` is no slot.

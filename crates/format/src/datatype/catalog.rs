@@ -15,9 +15,10 @@
 //!                      1 SlotFunction              its name
 //!                      2 LayoutVersion             u32 LE
 //! ```
-//! *Buckets* let a string be written without reading what stood at its key: only where a bucket's record says so can
-//! that be a collection, whose fields would be left behind. A bucket is one range of the keys of one slot, cut by their
-//! hashes, and the records of a slot's buckets are one range, like everything else of it.
+//! *Buckets* let a string be written without reading what stood at its key. Only where a bucket's
+//! record says so can that be a collection, whose fields would be left behind. A bucket is one
+//! range of the keys of one slot, cut by their hashes. The records of a slot's buckets are one
+//! range, like everything else of it.
 
 use crate::error::{Error, Result};
 use crate::log::record::KEY_BYTES_MAX;
@@ -89,8 +90,8 @@ impl Property {
     }
 }
 
-/// One of 2^20 sets of keys of a database: those with one slot and one value of the upper bits of their hash, which is
-/// one range of keys of `keys`.
+/// One of 2^20 sets of keys of a database: keys with one slot and one value of the upper bits of
+/// their hash. That is one range of keys of `keys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket(u32);
 
@@ -148,7 +149,7 @@ pub enum CatalogRecord<'a> {
         /// Its text.
         text: &'a [u8],
     },
-    /// A user who may log in.
+    /// A user that may log in.
     User {
         /// The name.
         name: &'a [u8],
@@ -175,8 +176,8 @@ impl<'a> CatalogRecord<'a> {
         }
     }
 
-    /// Appends the record's key. Names are at most [`NAME_BYTES_MAX`] bytes long; whoever takes them from a client
-    /// checks that.
+    /// Appends the record's key. Names are at most [`NAME_BYTES_MAX`] bytes long; the code that
+    /// takes them from a client checks that.
     pub fn encode_key(&self, out: &mut Vec<u8>) {
         out.push(self.kind() as u8);
         match self {

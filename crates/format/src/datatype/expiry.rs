@@ -12,8 +12,9 @@
 //! value
 //!      0    8  generation     u64 LE
 //! ```
-//! Strings have none: their records expire by themselves. A record may outlive what it is about: the collection at
-//! the key is meant only if it has this generation and still expires at this time.
+//! Strings have none: their records expire by themselves. A record may outlive the collection it is
+//! about. It means the collection at the key only if that has this generation and still expires at
+//! this time.
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::Reader;

@@ -15,12 +15,13 @@
 //! 5 ByScore      score 8 bytes, member     empty
 //! 6 Fragment     index u32 BE              bytes of the string from index * fragment_bytes on
 //! ```
-//! Fields and members are at most MEMBER_BYTES_MAX bytes long. The hash is that of the field or member, see
-//! `key::hash_of`: those of one collection lie in the order of their hashes, those of one hash in the order of their
-//! bytes. A hash is a place to go on from, and a random hash is near a random member.
+//! Fields and members are at most MEMBER_BYTES_MAX bytes long. The hash is that of the field or
+//! member, see `key::hash_of`. Those of one collection lie in the order of their hashes, those of
+//! one hash in the order of their bytes. A hash is a place to go on from, and a random hash is near
+//! a random member.
 //!
-//! A member of a sorted set is two records, one of kind 4 to find its score and one of kind 5 to find it by score:
-//! they are written and deleted together.
+//! A member of a sorted set is two records: one of kind 4 to find its score, one of kind 5 to find
+//! it by score. They are written and deleted together.
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::Reader;
@@ -126,7 +127,8 @@ impl<'a> Field<'a> {
 
     /// Appends kind and rest, which belong behind the encoding of a collection.
     ///
-    /// Whoever writes many fields of one collection encodes the collection once and cuts back to its end each time.
+    /// A caller that writes many fields of one collection encodes the collection once and cuts back
+    /// to its end each time.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         debug_assert!(is_member(self.member()), "checked before anything is made");

@@ -1,4 +1,4 @@
-//! Whose a record is: a user's key, or one collection that stood there.
+//! What a record belongs to: a user's key, or one collection that stood there.
 //!
 //! ```text
 //! a user's key: keys of keyspace `keys`, and the end of those of `expiry`
@@ -14,13 +14,14 @@
 //!      4    2  slot        u16 BE, below 16384
 //!      6    8  generation  u64 BE
 //! ```
-//! The keys of a slot lie in the order of their hashes, those of one hash in the order of their bytes. A slot and a
-//! hash are a place to go on from that needs nobody to remember it, and a random place is near a random key.
+//! The keys of a slot lie in the order of their hashes, those of one hash in the order of their
+//! bytes. A slot and a hash are a place to go on from that no server has to remember. A random
+//! place is near a random key.
 //!
-//! A collection is known by its generation, so that its key may be renamed inside its slot and no part of it changes.
-//! All have one length: the front of one collection's fields is never the front of another's.
-//! No database has the greatest number: so each of these has a byte below 255 in its first four, and there is a
-//! key after all that begin with it.
+//! A collection is known by its generation, so that its key may be renamed inside its slot and no
+//! part of it changes. All have one length: the front of one collection's fields is never the front
+//! of another's. No database has the greatest number, so the first four bytes of each of these hold
+//! one below 255. Therefore a key exists after all that begin with it.
 
 use crate::error::{Error, Result};
 use crate::key::key_hash;

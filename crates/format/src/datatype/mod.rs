@@ -1,8 +1,8 @@
 //! Where the data types of a served database lie on the keys of the ordered engine.
 //!
-//! A served database is five keyspaces. A user's key is one record of `keys`. A string is all there; of a
-//! *collection* (hash, list, set, sorted set, and a string too long for one record) only a description is, and its
-//! parts are records of `fields`:
+//! A served database is five keyspaces. A user's key is one record of `keys`. A string is all
+//! there. A *collection* is a hash, list, set, sorted set, or a string too long for one record.
+//! Only its description is there; its parts are records of `fields`:
 //!
 //! ```text
 //!  keyspace  key                                                   value            module
@@ -16,27 +16,32 @@
 //! Start at [`key`], then [`value`]; [`range`] says what lies next to what.
 //!
 //! # Words
-//! - *Database*: one of the numbered databases of a server; its [`DatabaseId`] changes when it is flushed.
-//! - *Generation*: a number given to a collection when it is made, never to another one: it names the collection, and
-//!   the key does not stand in its parts. Deleting a collection removes its record of `keys` and leaves a *purge*; the parts go later, and nobody takes them for those of a
-//!   newer collection of the same key.
+//! - *Database*: one of the numbered databases of a server; its [`DatabaseId`] changes when it is
+//!   flushed.
+//! - *Generation*: a number given to a collection when it is made, never to another one. It names
+//!   the collection; the key does not stand in its parts. Deleting a collection removes its record
+//!   of `keys` and leaves a *purge*. The parts go later, and are never taken for those of a newer
+//!   collection of the same key.
 //! - *Field*: a record of `fields`, one part of a collection.
 //! - *Hash*: 32 bits made of a key or member, which stand before it and order it: see [`hash_of`].
 //!
 //! # Invariants
-//! 1. The fields of a collection are one range of keys, and no key of anything else lies in it; so are those of
-//!    one kind, the keys of a slot in `keys`, `fields` and `purges`, and those of a database.
-//! 2. Inside keys numbers are big-endian: keys order as what they say does, hashes included. Inside values they are
-//!    little-endian.
-//! 3. Each value says when it expires, and only that counts. Only strings let the engine's record expire too, which
-//!    gives their room back. Collections say in their description when they do and have a
-//!    record in `expiry`: a record that vanished by itself would leave fields that nobody knows of.
-//! 4. No key is longer than the engine allows if the user's key is a [`UserKey`] and [`is_member`] said so of the
-//!    member.
+//! 1. The fields of a collection are one range of keys, and no key of anything else lies in it. The
+//!    same holds for those of one kind, the keys of a slot in `keys`, `fields` and `purges`, and
+//!    those of a database.
+//! 2. Inside keys numbers are big-endian: keys order as what they say does, hashes included. Inside
+//!    values they are little-endian.
+//! 3. Each value says when it expires, and only that counts. Only strings let the engine's record
+//!    expire too, which gives their room back. Collections say in their description when they
+//!    expire and have a record in `expiry`. A record that vanished by itself would leave fields
+//!    that no record names.
+//! 4. No key is longer than the engine allows if the user's key is a [`UserKey`] and [`is_member`]
+//!    said so of the member.
 //! 5. Encodings are canonical: what a decoder accepts, its encoder gives back byte for byte.
 //!
-//! No record has a checksum of its own: frames of the log and blocks of tables have. Since: FormatVersion::V1,
-//! [`LAYOUT_VERSION`](catalog::LAYOUT_VERSION) 1. Golden: golden/datatype-*-v1-*.{bin,txt}.
+//! No record has a checksum of its own: frames of the log and blocks of tables have. Since:
+//! FormatVersion::V1, [`LAYOUT_VERSION`](catalog::LAYOUT_VERSION) 1. Golden:
+//! golden/datatype-*-v1-*.{bin,txt}.
 
 pub mod slot;
 pub mod key;

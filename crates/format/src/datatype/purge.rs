@@ -1,4 +1,5 @@
-//! What is deleted and still takes room: records of keyspace `purges`, which background duty works off.
+//! What is deleted and still takes room: records of keyspace `purges`, which background work
+//! removes.
 //!
 //! ```text
 //! of a collection                          of a whole database
@@ -8,9 +9,9 @@
 //!   1  tag    2 to 6 (see `value`)           1  0
 //!   8  count  u64 LE
 //! ```
-//! Written in the batch that removes the record of `keys`, or points the database's index at a new one. The count is
-//! the one that the collection had: how much there is to do. The purge of a database orders before those of its
-//! collections, which it makes needless.
+//! Written in the batch that removes the record of `keys`, or points the database's index at a new
+//! one. The count is how many elements the collection had: how much there is to do. The purge of a
+//! database orders before those of its collections, which it makes needless.
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::Reader;

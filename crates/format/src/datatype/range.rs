@@ -33,8 +33,9 @@ pub fn slot(database: DatabaseId, slot: Slot, start: &mut Vec<u8>, end: &mut Vec
     prefix(start, end, |out| encode_slot(database, slot, out));
 }
 
-/// Keys of a database in `keys` from a place in a slot on: those of the slot with this hash or a greater one, and all of
-/// the slots after it. (Who has seen all of a hash goes on at the next one.)
+/// Keys of a database in `keys` from a place in a slot on: those of the slot with this hash or a
+/// greater one, and all of the slots after it. (An iteration that has seen all of a hash goes on at
+/// the next hash.)
 pub fn keys_from(database: DatabaseId, slot: Slot, hash: u32, start: &mut Vec<u8>, end: &mut Vec<u8>) {
     encode_place(database, slot, hash, start);
     end.extend_from_slice(&(database.number() + 1).to_be_bytes());
@@ -156,16 +157,17 @@ impl Purge {
     }
 }
 
-/// `member` cut to one byte more than members can have: what is that long is no member, and the rest of it decides on no
-/// order with one.
+/// `member` cut to one byte more than members can have. What is that long is no member, and the
+/// bytes cut off do not change its order among members.
 fn shortened(member: &[u8]) -> &[u8] {
     member.get(..=MEMBER_BYTES_MAX).unwrap_or(member)
 }
 
 /// Everything that begins with what `encode` appends.
 ///
-/// The end is the least key that is greater than all of it: the same without the 255s at its end, and one more in the
-/// last byte that is left. One is: see [`key`](super::key), and no kind is 255.
+/// The end is the least key that is greater than all of it: the same without the 255s at its end,
+/// and one more in the last byte that is left. A byte is left: see [`key`](super::key), and no kind
+/// is 255.
 fn prefix(start: &mut Vec<u8>, end: &mut Vec<u8>, encode: impl Fn(&mut Vec<u8>)) {
     encode(start);
     let at = end.len();

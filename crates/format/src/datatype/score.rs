@@ -11,8 +11,9 @@
 //!   1         bf f0 00 00 00 00 00 00
 //!   +inf      ff f0 00 00 00 00 00 00
 //! ```
-//! Zero has one encoding: -0 is stored as 0, because both are one place in the order of a sorted set; whoever stores
-//! -0 reads 0. Bytes of -0 and of anything that is not a number are refused.
+//! Zero has one encoding: -0 is stored as 0, because both are one place in the order of a sorted
+//! set. A -0 that was stored reads as 0. Bytes of -0 and of anything that is not a number are
+//! refused.
 
 use std::fmt;
 

@@ -26,14 +26,15 @@
 //! Tag 7 (Stream) and encoding 2 (Inline: the parts stand in the description) are kept for newer releases; this one
 //! refuses them and says so.
 //!
-//! *Strings that expire* may stand in a record that the engine lets expire too, no earlier: that only gives their room
-//! back. Whoever reads decides by the time in the value, see [`Value::is_live`].
+//! *Strings that expire* may stand in a record that the engine lets expire too, no earlier: that
+//! only gives their room back. Readers decide by the time in the value, see [`Value::is_live`].
 //!
 //! *Lists* start with head and tail at [`LIST_MIDDLE`] and grow to both sides. Their elements lie at indexes from
 //! head to tail; there may be fewer than that, if an index was left empty.
 //!
-//! *Long strings* lie in fragments of `fragment_bytes`, the last one excepted. What is missing of a fragment, or all
-//! of it, reads as zeros up to the string's length: writing far behind the end of a string costs one fragment.
+//! *Long strings* lie in fragments of `fragment_bytes`, the last one excepted. What is missing of a
+//! fragment, or all of it, reads as zeros up to the string's length. Writing far behind the end of
+//! a string costs one fragment.
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::Reader;

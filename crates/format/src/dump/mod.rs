@@ -1,9 +1,10 @@
 //! Files as text for people: what lies where and what it means.
 //!
-//! Each line has an offset in the file, a count of bytes, a field and its meaning. A dump goes on as far as the
-//! bytes make sense, past a checksum that does not match too, and ends with the first error and its offset.
-//! Each kind of file has a module with a function `dump(bytes, lines)`; [`describe`] chooses among them. Records of a
-//! served database are described one by one, by [`datatype::dump_record`].
+//! Each line has an offset in the file, a count of bytes, a field and its meaning. A dump goes on
+//! as far as the bytes make sense, past a checksum that does not match too. It ends with the first
+//! error and its offset. Each kind of file has a module with a function `dump(bytes, lines)`;
+//! [`describe`] chooses among them. Records of a served database are described one by one, by
+//! [`datatype::dump_record`].
 
 pub mod home;
 pub mod group;

@@ -22,8 +22,8 @@ pub fn is_table(bytes: &[u8]) -> bool {
 
 /// Writes a table: its data blocks entry by entry, then what follows them up to the footer.
 ///
-/// Blocks whose checksum does not match are shown as far as they make sense. Without a good footer nobody knows
-/// where anything is: then only the error is told.
+/// Blocks whose checksum does not match are shown as far as they make sense. Without a good footer
+/// nothing can be found: then only the error is told.
 ///
 /// # Errors
 /// If the lines cannot be written.

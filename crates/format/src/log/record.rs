@@ -65,10 +65,12 @@ pub fn record_span(bytes: &[u8]) -> Option<usize> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the front of `bytes`, which may go on behind it; `None` if it reaches past them.
+    /// The record at the front of `bytes`, which may go on behind it; `None` if it reaches past
+    /// them.
     ///
-    /// For bytes whose frame was written by this process or has passed its checksum: lengths are checked, fields
-    /// that a writer never gets wrong are not. No allocation, one pass over 16 bytes.
+    /// For bytes whose frame was written by this process or has passed its checksum. Lengths are
+    /// checked; fields that a writer never gets wrong are not. No allocation, one pass over 16
+    /// bytes.
     #[inline]
     pub fn at(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;

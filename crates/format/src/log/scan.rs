@@ -16,11 +16,12 @@ pub fn scan_frames(segment: &[u8], base: Position, start_offset: usize, generati
     FrameScan { segment, base, generation, next: start_offset, end: None }
 }
 
-/// Offset of the first whole frame of `segment` at or behind `start_offset`, whatever lies around it; other arguments as for
-/// [`scan_frames`].
+/// Offset of the first whole frame of `segment` at or behind `start_offset`, whatever lies around
+/// it; other arguments as for [`scan_frames`].
 ///
-/// For what lies behind the end of a scan. A frame counts where another whole one, zeros or the end of the bytes follow it, so
-/// that what an earlier use of the file left there does not pass by chance. No allocation; time in proportion to `segment`.
+/// For what lies behind the end of a scan. A frame counts where another whole frame, zeros or the
+/// end of the bytes follow it. So what an earlier use of the file left there does not pass by
+/// chance. No allocation; time in proportion to `segment`.
 pub fn find_frame(segment: &[u8], base: Position, start_offset: usize, generation: u64) -> Option<usize> {
     // Bytes may look like many long frames, one within the other.
     let mut checksummed_bytes_left = segment.len().saturating_mul(4);

@@ -26,7 +26,7 @@ pub const SEGMENT_MAGIC: [u8; 8] = *b"FIRNLOG1";
 /// Bytes before the first frame.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 
-/// Who a log segment belongs to and where in the log it lies.
+/// Which database a log segment belongs to and where in the log it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Format of the segment.

@@ -140,7 +140,8 @@ pub enum Change {
         /// One past the last frame.
         position: Position,
     },
-    /// How much of a live table is estimated to supersede something in older tables. Without it nobody knows.
+    /// How much of a live table is estimated to supersede something in older tables. Without it
+    /// that is unknown.
     Superseded {
         /// Its file's name.
         file: String,
@@ -168,19 +169,21 @@ pub enum Change {
         /// What lies from here on in the log does not count: an opening did not find it. The end of all positions = all counts.
         cut: Position,
     },
-    /// Whoever has the directory of this identity (see `home`) is about to take the database over: its number is taken, so that nobody who
-    /// had the database before can write another edit. Changes nothing else; the log stays where it was until a [`LogHome`](Self::LogHome).
+    /// The owner of the directory of this identity (see `home`) is about to take the database over.
+    /// It takes the edit's number, so that no earlier owner can write another edit. Changes nothing
+    /// else; the log stays where it was until a [`LogHome`](Self::LogHome).
     TakeOver {
         /// The directory's.
         id: u128,
     },
-    /// The run of the machine, from its start to its end, in which the log of this generation is written: as long as it lasts, what a
-    /// process has written is there in the order in which it was written, also after the process was killed.
+    /// The run of the machine, from its start to its end, in which the log of this generation is
+    /// written. As long as it lasts, what a process has written is there in the order in which it
+    /// was written, even after the process was killed.
     Boot {
         /// The system's name of it.
         id: u128,
     },
-    /// Makes a sealed value segment live: all its values, but those that are said to be dead.
+    /// Makes a sealed value segment live: all its values, except those marked dead.
     AddValueSegment {
         /// What is known about the file.
         segment: ValueSegmentMeta,
@@ -190,7 +193,8 @@ pub enum Change {
         /// The next one to give.
         SegmentNumber,
     ),
-    /// Ends the life of a value segment: no value of it is live, or those that are have gone to another one.
+    /// Ends the life of a value segment: none of its values is live, or the live ones have gone to
+    /// another segment.
     RemoveValueSegment {
         /// Its number.
         number: SegmentNumber,
@@ -214,8 +218,8 @@ pub enum Change {
         /// The segment that was collected.
         victim: SegmentNumber,
     },
-    /// References of live tables that nobody follows any more: a newer record of the same key is in a table, and no snapshot
-    /// sees what was before it. Their values are dead.
+    /// References of live tables that no reader follows any more: a newer record of the same key is
+    /// in a table, and no snapshot sees what was before it. Their values are dead.
     Stale {
         /// The tables' keyspace.
         keyspace: u32,
@@ -447,7 +451,7 @@ pub(super) fn put_file(name: &str, out: &mut Vec<u8>) {
     put_bytes(name.as_bytes(), out);
 }
 
-/// The name of a file in the database's directory: one that could lead elsewhere is refused.
+/// The name of a file in the database's directory. A name that could lead elsewhere is refused.
 pub(super) fn file(fields: &mut Reader<'_>) -> Result<String> {
     let offset = fields.offset();
     let name = fields.text()?;
@@ -462,7 +466,7 @@ pub(super) fn put_table(name: &str, out: &mut Vec<u8>) {
     put_bytes(name.as_bytes(), out);
 }
 
-/// The name of a table in the database's directory, a file's or a part's: one that could lead
+/// The name of a table in the database's directory, a file's or a part's. A name that could lead
 /// elsewhere is refused.
 pub(super) fn table(fields: &mut Reader<'_>) -> Result<String> {
     let offset = fields.offset();

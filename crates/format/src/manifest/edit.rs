@@ -44,8 +44,7 @@ pub struct ManifestEdit {
     pub changes: Vec<Change>,
 }
 
-/// The file of an edit, put together change by change: one that restates very much is never in
-/// memory as changes.
+/// The file of an edit, put together change by change: a large edit is never in memory as changes.
 #[derive(Debug, Default)]
 pub struct EditEncoder {
     changes: Vec<u8>,

@@ -22,7 +22,7 @@ pub struct ValueSegmentMeta {
     pub file: String,
     /// Length of the file.
     pub bytes: u64,
-    /// How many values it began with, those that were given up included.
+    /// How many values it began with, including those that were given up.
     pub ordinals: u32,
     /// Lengths of all its values together.
     pub value_bytes: u64,

@@ -195,8 +195,9 @@ pub fn decompress(codec: Compression, stored: &[u8], raw_bytes: usize, out: &mut
     Ok(())
 }
 
-/// `stored` into the capacity of `out`, with memory of Zstd that the thread keeps: to set it up anew costs more than to decompress a small
-/// block. A thread that ends, and has given it back, sets it up anew.
+/// `stored` into the capacity of `out`, with memory of Zstd that the thread keeps: setting it up
+/// anew costs more than decompressing a small block. A thread that ends, and has given it back,
+/// sets it up anew.
 fn zstd_decompress(stored: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
     thread_local! {
         /// About 100 KB, of threads that have decompressed anything; freed with the thread.

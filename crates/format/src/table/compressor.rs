@@ -47,8 +47,9 @@ impl Compressor {
         })
     }
 
-    /// `payload` as `codec` has it, if that is shorter by an eighth. What Zstd shrinks more than a reader allows is followed by a
-    /// skippable frame, which decoders pass by: for who cannot choose another codec any more.
+    /// `payload` as `codec` has it, if that is shorter by an eighth. What Zstd shrinks more than a
+    /// reader allows is followed by a skippable frame, which decoders pass by. For callers that
+    /// cannot choose another codec any more.
     ///
     /// # Errors
     /// As [`compress`](Self::compress).

@@ -4,10 +4,10 @@
 //! payload: varint count; of each point: varint milliseconds since the one before (of the first:
 //!          since the Unix epoch), varint bytes
 //! ```
-//! A point says how many bytes of puts have expired by its time and not by that of the point before:
-//! of each its key and its value, wherever that lies. There are at most [`POINTS_MAX`] points. Where
-//! there would be more, two neighbours become one, with the later time: what the points say to have
-//! expired has expired.
+//! A point says how many bytes of puts have expired by its time and not by that of the point
+//! before. Of each counts its key and its value, wherever that lies. There are at most
+//! [`POINTS_MAX`] points. Where there would be more, two neighbours become one, with the later
+//! time: what the points count as expired has expired.
 //!
 //! Since: FormatVersion::V1.
 

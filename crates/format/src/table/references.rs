@@ -79,7 +79,7 @@ impl ReferenceSet {
         unknown
     }
 
-    /// Those that are in both.
+    /// The references that are in both.
     #[must_use]
     pub fn common(&self, other: &ReferenceSet) -> Self {
         let (few, many) =

@@ -13,12 +13,13 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Canonical: spans of one sequence neither overlap nor touch; spans are ordered by (start, newest first).
-//!    So equal sets of deletions are equal lists, whatever order they came in and however they were cut.
-//! 2. Memory is O(n log n) for n spans even where all overlap: a fragment's sequences lie along one path of
-//!    a segment tree over the fragments, never in a list of its own.
-//! 3. The content hash of a span is `h(end, sequence) - h(start, sequence)` mod 2^128, so cutting a span in
-//!    pieces changes no sum: jobs over neighbouring key ranges add up to the job over both.
+//! 1. Canonical: spans of one sequence neither overlap nor touch; spans are ordered by (start,
+//!    newest first). So equal sets of deletions are equal lists, whatever order they came in and
+//!    however they were cut.
+//! 2. Memory is O(n log n) for n spans even where all overlap. A fragment's sequences lie along one
+//!    path of a segment tree over the fragments, never in a list of its own.
+//! 3. The content hash of a span is `h(end, sequence) - h(start, sequence)` mod 2^128. So cutting a
+//!    span in pieces changes no sum: jobs over neighbouring key ranges add up to the job over both.
 
 mod encoding;
 mod list;

@@ -7,12 +7,14 @@
 //!                              ▲
 //!   log record, table entry ───┘ a reference: (segment, ordinal), and where that was when it was written
 //! ```
-//! A value is named by the number of the segment it was first written to and by its **ordinal** there, for ever. When a
-//! segment is collected its survivors are copied, head included, to another one, and a [`Redirect`] says where: the
-//! head still has the name it was born with, so whoever follows a reference sees whether it led to the right value.
+//! A value is named by the number of the segment it was first written to and by its **ordinal**
+//! there, for ever. When a segment is collected its survivors are copied, head included, to another
+//! one, and a [`Redirect`] says where. The head still has the name it was born with: a reader that
+//! follows a reference sees whether it led to the right value.
 //!
-//! [`reference`](mod@reference) is what stands in the tree, [`record`] what stands in a segment, [`segment`] what is
-//! around the records, [`redirect`] what is left of a collected one, [`ordinals`] a set of values of one segment.
+//! [`reference`](mod@reference) is what stands in the tree, [`record`] what stands in a segment.
+//! [`segment`] is what surrounds the records, [`redirect`] what is left of a collected segment,
+//! [`ordinals`] a set of values of one segment.
 //!
 //! Since: FormatVersion::V1. Golden: `golden/value-segment-v1-*`.
 

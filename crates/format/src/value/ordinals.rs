@@ -98,7 +98,7 @@ impl Ordinals {
         self.set -= &other.set;
     }
 
-    /// Those that are in both.
+    /// The ordinals that are in both.
     #[must_use]
     pub fn common(&self, other: &Ordinals) -> Self {
         Self { set: &self.set & &other.set }

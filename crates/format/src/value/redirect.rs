@@ -36,7 +36,7 @@ const LINE_WORDS: usize = 16;
 pub struct Redirect {
     /// The segment that was collected.
     pub victim: SegmentNumber,
-    /// The one that has its survivors.
+    /// The segment that has its survivors.
     pub segment: SegmentNumber,
     /// Ordinal there of the first survivor.
     pub base: u32,
@@ -201,7 +201,8 @@ impl Redirect {
         }
     }
 
-    /// Whether it is one that is made of some survivors: their order, ranks, the form, and what lies behind the last ordinal are right.
+    /// Whether [`new`](Self::new) could have made it: the survivors' order, ranks, the form, and
+    /// what lies behind the last ordinal are right.
     fn is_as_written(&self) -> bool {
         let line_count = self.ordinals.div_ceil(LINE_ORDINALS) as usize;
         let is_list = (self.survivor_count as usize) < line_count * LINE_WORDS;

@@ -16,13 +16,16 @@
 //!     48   16  reserved    zero
 //!     64       records, one after another, at multiples of 8 (see `record`)
 //! ```
-//! The **ordinal table** follows the records: for each ordinal the offset of its record / 8, u32 LE; all ones for an
-//! ordinal that was given up before its value was whole. Then come the redirects (see `redirect`), one after another,
-//! and the footer. Every version keeps magics, versions and checksums where they are, so that a newer one is told from damage. Only
-//! the manifest tells that a segment is sealed: one that is being written to, or was when its process died, has no footer, or, in
-//! a file that was another segment's, that one's. Records of others may lie there too: a record names its segment. A file whose
-//! header has another number than its name holds nothing.
-//! Since: FormatVersion::V1. Golden: golden/value-segment-v1-*.{bin,txt}.
+//! The **ordinal table** follows the records: for each ordinal the offset of its record / 8, u32
+//! LE. An ordinal that was given up before its value was whole has all ones. Then come the
+//! redirects (see `redirect`), one after another, and the footer. Every version keeps magics,
+//! versions and checksums where they are, so that a newer one is told from damage.
+//!
+//! Only the manifest tells that a segment is sealed. A segment that is being written to, or was
+//! when its process died, has no footer. In a recycled file it may have that of the earlier
+//! segment. Records of others may lie there too: a record names its segment. A file whose header
+//! has another number than its name holds nothing. Since: FormatVersion::V1. Golden:
+//! golden/value-segment-v1-*.{bin,txt}.
 
 use crate::checksum::{crc32c, xxh3};
 use crate::error::{Error, Result};
@@ -56,7 +59,7 @@ pub enum Origin {
     Collected = 1,
 }
 
-/// Who a value segment belongs to.
+/// Which database a value segment belongs to, and how it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueSegmentHeader {
     /// Identity of the database that wrote it.
@@ -135,7 +138,7 @@ impl ValueSegmentHeader {
 pub struct ValueFooter {
     /// The segment's number.
     pub number: SegmentNumber,
-    /// How many values it began with, those that were given up included.
+    /// How many values it began with, including those that were given up.
     pub ordinals: u32,
     /// How many redirects it holds.
     pub redirects: u32,

@@ -1,9 +1,9 @@
-//! Decoders against bytes that nobody wrote.
+//! Decoders against bytes that no encoder wrote.
 //!
-//! The checks themselves are those of the fuzz targets (`fuzz/checks.rs`): no panic, and what a decoder accepts is
-//! what encoding gives, so a decoded value is never larger than its bytes justify. Here they run on bytes from a
-//! seed: noise, and golden files with a few bytes changed, their checksums made right again so that the damage
-//! gets past the first door.
+//! The checks are those of the fuzz targets (`fuzz/checks.rs`): no panic, and what a decoder
+//! accepts is what encoding gives. So a decoded value is never larger than its bytes justify. Here
+//! they run on bytes from a seed: noise, and golden files with a few bytes changed. The checksums
+//! of those are made right again, so that the damage gets past the first check.
 
 use std::fs;
 

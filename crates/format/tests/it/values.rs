@@ -38,7 +38,7 @@ fn lines() -> Redirect {
     Redirect::new(SegmentNumber(5), 600, &survivors, NUMBER, 2).unwrap()
 }
 
-/// Appends a record; an empty value, one with a short head, one that is compressed.
+/// Appends a record: an empty value, a value with a short head, or a compressed value.
 fn put_record(ordinal: u32, out: &mut Vec<u8>) {
     let start = out.len();
     let (keyspace, key, value): (_, &[u8], Vec<u8>) = match ordinal {
@@ -118,7 +118,7 @@ pub(crate) fn decode_open(bytes: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// The same of one that is sealed.
+/// The same of a sealed segment.
 pub(crate) fn decode_sealed(bytes: &[u8]) -> Result<String> {
     let mut text = format!("{:?}", ValueSegmentHeader::decode(bytes)?);
     let footer = bytes.last_chunk::<VALUE_FOOTER_BYTES>().ok_or_else(|| Error::new(0, "a footer", "less"))?;

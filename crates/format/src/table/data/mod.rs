@@ -14,12 +14,12 @@
 //!             u64 LE  expires_at_ms  only if announced; not 0
 //! restarts  for every 16th entry from the first: u32 LE offset in keys, u32 LE offset in values
 //! ```
-//! A search touches the block's last lines (tail, restarts, keys, and behind them codec and checksum) and then
-//! the one value it wants: four values of 1 KiB cost two cache misses, not eight. Entries are ordered by key,
-//! and of one key newest first. Since: FormatVersion::V1.
+//! A search touches the block's last lines (tail, restarts, keys, and behind them codec and
+//! checksum) and then the one value it wants. Four values of 1 KiB cost two cache misses, not
+//! eight. Entries are ordered by key, and of one key newest first. Since: FormatVersion::V1.
 //!
-//! Limits: keys up to [`KEY_BYTES_MAX`]; values up to [`VALUE_BYTES_MAX`]; a value larger than the block size
-//! has a block of its own, so offsets in values stay below 4 GiB.
+//! Limits: keys up to [`KEY_BYTES_MAX`]; values up to [`VALUE_BYTES_MAX`]. A value larger than the
+//! block size has a block of its own, so offsets in values stay below 4 GiB.
 
 mod builder;
 mod read;

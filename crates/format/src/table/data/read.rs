@@ -152,8 +152,8 @@ impl<'a> DataBlock<'a> {
         Ok(Find::Beyond)
     }
 
-    /// Begins to load the lines of the keys: the search needs several of them, each knowing where only after the one
-    /// before, and their misses may as well overlap.
+    /// Begins to load the lines of the keys. The search needs several of them and finds each only
+    /// after the one before; so their misses overlap.
     #[inline]
     fn touch_keys(&self) {
         let keys = self.payload.get(self.shape.keys_at..self.shape.restarts_at).unwrap_or_default();

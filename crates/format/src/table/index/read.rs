@@ -12,14 +12,15 @@ const CHUNK: usize = 32;
 
 /// All separators of a table, searched by 8-byte fences.
 ///
-/// Fence i is separator i's 8 bytes after the bytes that all separators share, as a big-endian number: a search
-/// halves one array of words and compares whole separators only where fences are equal.
+/// Fence i is separator i's 8 bytes after the bytes that all separators share, as a big-endian
+/// number. A search halves one array of words and compares whole separators only where fences are
+/// equal.
 #[derive(Debug, Default)]
 pub struct Index {
     common: Vec<u8>,
     fences: Vec<u64>,
-    /// The last fence of every whole chunk of [`CHUNK`]: a search halves these and then counts in one chunk, whose
-    /// lines are loaded side by side.
+    /// The last fence of every whole chunk of [`CHUNK`]. A search halves these and then counts in
+    /// one chunk, whose lines are loaded side by side.
     samples: Vec<u64>,
     /// Where each data block begins, and where the last one ends.
     offsets: Vec<u64>,
