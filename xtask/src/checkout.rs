@@ -21,7 +21,8 @@ pub(crate) fn resolve(root: &Path, revision: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// A checkout of `hash` at target/`folder`/checkout, of its own, so that nobody's work is touched; kept for the next time.
+/// A checkout of `hash` at target/`folder`/checkout, of its own, so that no other work tree is
+/// touched; kept for the next time.
 pub(crate) fn of(root: &Path, folder: &str, hash: &str) -> Result<PathBuf> {
     let checkout = root.join("target").join(folder).join("checkout");
     if switch(root, &checkout, hash).is_err() {

@@ -133,7 +133,7 @@ fn take_out(checkout: &Path, patch: &Path, cure: &Cure) -> Result<Vec<(String, b
     };
     git(&["apply", &patch])?;
     let noticed = cure.fails.iter().map(|test| {
-        // What does not build is noticed by nobody's test.
+        // A patch that does not build is an error, not a failed test.
         let built = test.cargo(checkout, false)?;
         ensure!(
             built.status.success(),

@@ -51,7 +51,7 @@ fn build(root: &Path, hash: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .args(["build", "--quiet", "--locked", "--package", "firn-cli", "--bin", "firn"])
         .env("CARGO_TARGET_DIR", &target)
-        // Nobody changes it.
+        // The checkout does not change.
         .env("CARGO_INCREMENTAL", "0")
         // It says by itself what it is built with.
         .env_remove("RUSTUP_TOOLCHAIN")

@@ -25,11 +25,12 @@ pub(crate) struct Options {
     /// Rounds of kill -9 on the engine in a process; ten times as many on the server.
     #[arg(long, default_value_t = 20)]
     kills: u64,
-    /// Leave out the server with four times its memory (ten minutes, once; asks for root, who may make control groups).
+    /// Leave out the server with four times its memory (ten minutes, once; asks for root, to make
+    /// control groups).
     #[arg(long)]
     without_beyond_memory: bool,
-    /// Jobs that workers do while everybody is killed, stopped and cut off (an hour for 10 000, once; asks for root, who may make networks, and
-    /// for libfaketime); 0 = none.
+    /// Jobs that workers do while every process of the service is killed, stopped and cut off; 0 =
+    /// none. An hour for 10 000, once; asks for root, to make networks, and for libfaketime.
     #[arg(long, default_value_t = 10_000)]
     service_jobs: u64,
     /// Leave out the database with every bit flipped, one after the other (some minutes, once).

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::repository::Repository;
 
-/// Names of drawers: a file or type called so collects what nobody placed.
+/// Names of drawers: a file or type called so collects what has no place of its own.
 const DRAWERS: &[&str] = &[
     "utils", "util", "common", "helpers", "helper", "misc", "shared", "base", "core", "manager", "handler",
     "types", "traits", "impls", "stuff",

@@ -85,7 +85,7 @@ fn tests_have_the_names_that_are_asked_for() {
     assert!(tests.iter().any(|test| test.contains(skew::TESTS)), "{}", skew::TESTS);
 }
 
-/// A test that is ignored and that nobody asks for never runs.
+/// An ignored test that no step asks for never runs.
 #[test]
 fn whatever_test_of_the_server_is_ignored_is_asked_for() {
     let steps = all();
