@@ -33,7 +33,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// What `error` of the system means to whoever asked for anything but a sync.
+    /// What `error` of the system means to a caller that asked for anything but a sync.
     ///
     /// | error | kind |
     /// |---|---|

@@ -22,7 +22,8 @@ pub struct ProcessLoad {
 }
 
 impl ProcessLoad {
-    /// The processors are those that this process is confined to now, by affinity and by limits of its group.
+    /// Counts the processors that this process is confined to now, by affinity and by limits of its
+    /// group.
     pub fn new() -> Self {
         Self { processors: available_parallelism().map_or(1, usize::from) }
     }

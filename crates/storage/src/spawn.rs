@@ -11,11 +11,11 @@ use crate::{Error, ErrorKind, Result};
 /// How much of a processor a thread is worth where there is less than all want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Somebody waits for what it does.
+    /// A caller waits for what it does.
     Normal,
     /// What it does may take longer where it would keep others waiting.
     Background,
-    /// What it does is worth doing only where nobody else wants the processor.
+    /// What it does is worth doing only where no other thread wants the processor.
     Idle,
 }
 
@@ -23,8 +23,9 @@ pub enum Priority {
 ///
 /// Implementers MUST run `body` exactly once, on a thread of its own, or return an error and never run it.
 pub trait Spawn: Send + Sync + fmt::Debug {
-    /// Runs `body` on a new thread called `name` (shown in the system's thread lists, cut there to 15 bytes), which the
-    /// implementer MAY run at a lower priority if it is `Background`, and SHOULD run at its lowest if it is `Idle`.
+    /// Runs `body` on a new thread called `name`, which is shown in the system's thread lists, cut
+    /// there to 15 bytes. The implementer MAY run it at a lower priority if it is `Background`, and
+    /// SHOULD run it at its lowest if it is `Idle`.
     ///
     /// Does not wait for it. `Io` if the system gives no more threads.
     fn spawn(&self, name: String, priority: Priority, body: Box<dyn FnOnce() + Send>) -> Result<()>;
@@ -41,22 +42,26 @@ pub struct ThreadSpawn {
 }
 
 impl ThreadSpawn {
-    /// A spawner with no threads yet; all that it starts have the priority of whoever starts them.
+    /// A spawner with no threads yet; all that it starts have the priority of the thread that
+    /// starts them.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As [`new`](Self::new), but [`Priority::Background`] threads are so much nicer (0 to 19) than whoever starts them.
+    /// As [`new`](Self::new), but [`Priority::Background`] threads are so much nicer (0 to 19) than
+    /// the thread that starts them.
     ///
-    /// The system shares a processor by weights, which each step lowers by a fifth. Nothing makes a thread less nice again.
+    /// The system shares a processor by weights, which each step lowers by a fifth. Nothing makes a
+    /// thread less nice again.
     pub fn with_background_nice(background_nice: u32) -> Self {
         Self { background_nice, ..Self::default() }
     }
 
     /// Waits until every thread started so far has ended, and names those that panicked.
     ///
-    /// Threads started meanwhile are waited for too. Called from one of its own threads, it does not wait for
-    /// that one. Whoever owns the bodies MUST have told them to end, or this waits for ever.
+    /// Threads started meanwhile are waited for too. Called from one of its own threads, it does
+    /// not wait for that thread. The owner of the bodies MUST have told them to end, or this waits
+    /// for ever.
     pub fn join_all(&self) -> Vec<String> {
         let mut panicked = Vec::new();
         loop {
@@ -96,8 +101,8 @@ impl Spawn for ThreadSpawn {
     }
 }
 
-/// Lowers the priority of the calling thread, which nobody needs a permission for. A system that does not share its
-/// processors so lets it be as it is.
+/// Lowers the priority of the calling thread, which needs no permission. A system that does not
+/// share its processors so lets it be as it is.
 fn be_nicer(nice: i32) {
     // A process is a thread here, and none is the one that calls.
     let own = getpriority_process(None).unwrap_or(0);

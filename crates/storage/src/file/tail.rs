@@ -2,7 +2,8 @@
 
 use crate::{ReadFile, Result};
 
-/// The last bytes of a file that is not mapped, read at once: where each read is a request, an opening is one or two of them.
+/// The last bytes of a file that is not mapped, read at once. Where each read is a request, an
+/// opening is one or two of them.
 #[derive(Debug)]
 pub(super) struct Tail {
     bytes: Vec<u8>,
@@ -61,7 +62,7 @@ impl Tail {
 }
 
 fn read(file: &dyn ReadFile, offset: u64, bytes: u64) -> Result<Vec<u8>> {
-    // Whoever keeps what is read is told so that it is read once.
+    // Tells a cache before the place that this is read once.
     file.will_need(offset, bytes);
     let mut out = vec![0; bytes as usize];
     file.read_at(offset, &mut out)?;

@@ -289,7 +289,7 @@ fn writers_of_different_bytes_do_not_meet(place: &dyn Storage) {
     assert_eq!(content(place, "a"), expected);
 }
 
-/// However a place puts small writes together, nobody who asks it can tell.
+/// However a place puts small writes together, its readers cannot tell.
 fn small_writes_are_there_at_once(place: &dyn Storage) {
     let held = place.lock(true).expect("lock");
     let file = place.create("a").expect("create");

@@ -48,7 +48,7 @@ impl Divided {
             Err(error) if error.kind == ErrorKind::NotFound => {
                 match local.publish(file_name::HOME, &Home { id: fresh }.encode()) {
                     Err(error) if error.kind != ErrorKind::Exists => Err(error),
-                    // Whoever was first has said it.
+                    // Another opening was first: its identity counts.
                     _ => Self::open_known(local, shared),
                 }
             }
@@ -56,11 +56,11 @@ impl Divided {
         }
     }
 
-    /// Both parts together, for who changes nothing.
+    /// Both parts together, for a caller that changes nothing.
     ///
     /// # Errors
-    /// `NotFound` where the local part has no identity: it never was the part of a database that this machine has. What reading says; `Corrupt`
-    /// where the identity is none.
+    /// `NotFound` where the local part has no identity: it never was the part of a database that
+    /// this machine has. What reading says; `Corrupt` where the identity is none.
     pub fn open_known(local: Arc<dyn Storage>, shared: Arc<dyn Storage>) -> Result<Self> {
         let home = read_home(&*local)?.id;
         Ok(Self { local, shared, home })
@@ -117,7 +117,7 @@ impl SharedPart for Divided {
     }
 
     fn share(&self, name: &str, to: &str) -> Result<()> {
-        // Nobody knows the name of what fails; if it is there, the next opening removes it.
+        // Nothing names a copy that fails; if it is there, the next opening removes it.
         copy((&*self.local, name), (&*self.shared, to)).and_then(|()| self.shared.sync_dir())
     }
 

@@ -23,10 +23,12 @@ pub use self::script::{Effect, Fault, Operation, When};
 
 /// Another place, with scripted faults, a limit on its space, and counters.
 ///
-/// A clone is another handle of the same place. Without faults and limit it behaves as the place inside does.
+/// A clone is another handle of the same place. Without faults and limit it behaves as the place
+/// inside does.
 ///
-/// As on Linux, a failed sync loses what it should have written: later syncs of that file, through whatever
-/// handle, say yes and do nothing, so that a crash of the place inside shows who believed them.
+/// As on Linux, a failed sync loses what it should have written. Later syncs of that file, through
+/// whatever handle, say yes and do nothing. So a crash of the place inside shows which callers
+/// believed them.
 #[derive(Clone, Debug)]
 pub struct Faulty {
     inner: Arc<dyn Storage>,
@@ -136,7 +138,7 @@ impl Ways {
 
 fn injected(kind: ErrorKind, on: Operation, file: &str) -> Error {
     let kind = match (kind, on) {
-        // As the system's own: whatever the device says of a sync, nobody knows what it has.
+        // As the system's own: whatever the device says of a sync, what it has is unknown.
         (ErrorKind::Io, Operation::Sync | Operation::SyncDir | Operation::WriteBack) => ErrorKind::Unsynced,
         _ => kind,
     };

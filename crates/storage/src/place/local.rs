@@ -49,17 +49,17 @@ pub struct LocalOptions {
 
 /// A directory of the local file system that belongs to one database.
 ///
-/// It is held as an open directory, so renaming it, or changing the process's own directory, does no harm.
-/// A directory is a database's if it has a file `LOCK`; that file stays empty, and MUST not be removed while
-/// the database is open, since a second process would then make and lock another.
+/// It is held as an open directory, so renaming it, or changing the process's own directory, does
+/// no harm. A directory is a database's if it has a file `LOCK`. That file stays empty, and MUST
+/// not be removed while the database is open: a second process would then make and lock another.
 ///
 /// Always holds:
 /// 1. Only regular files whose names [`Storage`] allows are listed; what else lies there is left alone.
 /// 2. A name beginning with a dot and ending in `.tmp` is an unfinished publication; the next exclusive
 ///    [`lock`](Storage::lock) removes it.
 /// 3. What it creates is for the process's user alone: directories have mode 0700, files 0600. A
-///    directory that lets in its group and no one else (0750, 0770) passes that on to the files in
-///    it.
+///    directory that lets in its group and no other user (0750, 0770) passes that on to the files
+///    in it.
 #[derive(Debug)]
 pub struct Local {
     directory: Arc<File>,
@@ -119,22 +119,24 @@ impl Local {
         Self { directory, descriptors, path, maps, staging, names, shared: SharedFiles::default() }
     }
 
-    /// The same with at most `max` files open for reading at once, and one more for each thread that reads just then; without it half of what this process might have open as the
-    /// directory was.
-    /// Files that are mapped need none. Those that are being written come on top: log segments, and outputs of jobs.
+    /// The same with at most `max` files open for reading at once, and one more for each thread
+    /// that is reading. Without it the limit is half of what this process might have open when the
+    /// directory was opened. Mapped files need none. Files that are being written come on top: log
+    /// segments, and outputs of jobs.
     #[must_use]
     pub fn with_open_files_max(self, max: usize) -> Self {
         Self { descriptors: Arc::new(Descriptors::new(Arc::clone(&self.directory), max)), ..self }
     }
 
-    /// The same without mappings: every byte is read, at the cost of a copy. For whoever does not hold the directory's lock and
-    /// is given files that others may overwrite.
+    /// The same without mappings: every byte is read, at the cost of a copy. For a process that
+    /// does not hold the directory's lock and is given files that others may overwrite.
     #[must_use]
     pub fn without_mappings(self) -> Self {
         Self { maps: false, ..self }
     }
 
-    /// Whether it lies on a file system of this machine, which nobody else changes: one that is known to be such.
+    /// Whether it lies on a file system of this machine, which no other machine changes; only file
+    /// systems known to be such count.
     ///
     /// # Errors
     /// What the system says.
@@ -204,7 +206,7 @@ impl Local {
         files
     }
 
-    /// How long the file `name`, of which `found` bytes are there, is with those that wait.
+    /// How long the file `name`, of which `found` bytes are there, is with the bytes that wait.
     fn whole_len(&self, name: &str, found: u64) -> u64 {
         let waiting = match self.staging() {
             Staging::Ours(_) => self.open_files_called(&[name]).iter().map(|file| file.waiting_end()).max(),
@@ -329,7 +331,8 @@ impl Storage for Local {
             self.set_staging(Staging::Left(Arc::new(left)));
             return Ok(Box::new(lock));
         }
-        // What whoever had the directory before did with names after this handle's last sync counts as well.
+        // What the directory's last writer did with names after this handle's last sync counts as
+        // well.
         self.names.count(|| self.remove_temporaries())?;
         left.restore(&self.directory)?;
         let stage = Arc::new(Stage::new(&self.directory));
@@ -354,7 +357,8 @@ impl Storage for Local {
         if directory::has_entries(&target.directory, path)? {
             return Err(target.refused("is not empty; name an empty or new directory"));
         }
-        // Files may have been linked into it before and removed again; nobody else is to have it open.
+        // Files may have been linked into it before and removed again; no other process is to have
+        // it open.
         let _held = match lock::acquire(&target.directory, path, true) {
             Err(error) if error.kind == ErrorKind::NotFound => None,
             held => Some(held?),

@@ -98,8 +98,9 @@ impl MappedPart {
     /// The caller MUST hold to the safety model of this crate: the directory is locked for writing by this process, the
     /// bytes are there, and nothing else in it has them mapped or writes them.
     pub(crate) fn of(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
-        // SAFETY: invariant 5 of the safety model: these bytes have one owner, who holds the directory's lock, and the
-        // file is never cut, so the slice made of these pages is this value's alone and never loses its backing.
+        // SAFETY: invariant 5 of the safety model: these bytes have one owner, which holds the
+        // directory's lock, and the file is never cut. So the slice made of these pages is this
+        // value's alone and never loses its backing.
         let map = unsafe { MmapOptions::new().offset(offset).len(bytes).map_mut(file) }?;
         Ok(Self { map })
     }
@@ -133,9 +134,11 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// Asks the kernel to begin writing out `offset..offset + bytes` of `file`; does not wait for the device.
+/// Asks the kernel to begin writing out `offset..offset + bytes` of `file`; does not wait for the
+/// device.
 ///
-/// File systems that cannot do it do nothing, and so does a system that has no memory for it or does not let the process ask.
+/// File systems that cannot do it do nothing. Nor does a system that has no memory for it or does
+/// not let the process ask.
 pub(crate) fn begin_write_back(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));

@@ -21,11 +21,12 @@ pub use self::crash::Crash;
 
 /// A directory in memory that knows what a crash would leave of it.
 ///
-/// A clone is another handle of the same directory. Operations that change something are numbered from 0 across
-/// all directories of the machine: create, write, sync, `set_len`, rename, remove, `sync_dir` count one each; a
-/// publication counts two (the file gets its name; the directory is synced), and so does `link_into`. Operations
-/// that fail because of their arguments, opening, reading, listing, locking, `write_back`, `allocate` and what is done
-/// with uploads count none. [`cut_at`](Self::cut_at) stops the machine before a numbered operation, and
+/// A clone is another handle of the same directory. Operations that change something are numbered
+/// from 0 across all directories of the machine: create, write, sync, `set_len`, rename, remove,
+/// `sync_dir` count one each; a publication counts two (the file gets its name; the directory is
+/// synced), and so does `link_into`. Operations that fail because of their arguments count none.
+/// Nor do opening, reading, listing, locking, `write_back`, `allocate` and what is done with
+/// uploads. [`cut_at`](Self::cut_at) stops the machine before a numbered operation, and
 /// [`crash`](Self::crash) gives what is found afterwards.
 ///
 /// # The crash model
@@ -34,16 +35,16 @@ pub use self::crash::Crash;
 ///    write to it may have reached any subset of its 512-byte sectors;
 /// 2. a file's length is as of any moment since that sync, so never shorter than synced unless it was cut since;
 ///    bytes inside that length that no page brings are zeros;
-/// 3. the names of a directory are as of some moment since its last sync, operations in the order they were
-///    begun, as journalling file systems keep them. So a name may appear before it was promised, and a removal
-///    may have happened before it was; only `sync_dir` and `publish` (which syncs the directory, and with it
-///    all that was done to it before) rule that out.
+/// 3. the names of a directory are as of some moment since its last sync, operations in the order
+///    they were begun, as journalling file systems keep them. So a name may appear before it was
+///    promised, and a removal may have happened before it was. Only `sync_dir` and `publish` (which
+///    syncs the directory, and with it all that was done to it before) rule that out.
 ///
 /// What is chosen depends on the seed and the operations alone. After power loss everything that is left counts
 /// as synced; after a kill the history stays, since power may be lost next.
 ///
-/// What was not synced is held about twice, until it is. [`ReadFile::bytes`] copies a file once after each
-/// change of it; all who ask share that copy, also across crashes.
+/// What was not synced is held about twice, until it is. [`ReadFile::bytes`] copies a file once
+/// after each change of it; all callers share that copy, also across crashes.
 #[derive(Clone, Debug)]
 pub struct Memory {
     world: Arc<World>,
@@ -63,11 +64,11 @@ impl Memory {
         Self { world: Arc::new(world), path: self.path.clone() }
     }
 
-    /// As [`crash`](Self::crash) by a loss of power, on a file system that promises less: of what
+    /// As [`crash`](Self::crash) by a loss of power, on a file system that promises less. Of what
     /// was done to the names of a directory since its last sync, each operation is there or not,
     /// for itself.
     ///
-    /// So a published file may be there without one that was created before it, unless the
+    /// So a published file may be there without a file that was created before it, unless the
     /// directory was synced between.
     pub fn crash_without_order(&self, seed: u64) -> Self {
         let world = crash::restart(&self.world, Crash::PowerLoss { seed }, NamesLeft::Any);
@@ -111,7 +112,8 @@ impl Memory {
         known.then(|| Self { world: self.world.clone(), path: path.to_owned() })
     }
 
-    /// Leaves an upload of a file `name` here that nobody ends, as somebody does who is killed while he sends its parts.
+    /// Leaves an unfinished upload of a file `name` here, as a writer does that is killed while it
+    /// sends the parts.
     pub fn leave_upload(&self, name: &str, id: &str) {
         let upload = UnfinishedUpload { name: name.to_owned(), id: id.to_owned() };
         self.world.state_even_if_gone().directory(&self.path).uploads.insert(upload);
@@ -343,7 +345,7 @@ impl WriteFile for MemoryWriteFile {
     fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         check_end(&self.name, offset, bytes.len())?;
         let end = offset + bytes.len() as u64;
-        // Held across the write: whoever writes behind it comes after its zeros.
+        // Held across the write: a write behind it comes after its zeros.
         let mut old = self.lock_old();
         old.reach(end);
         let zeros = old.zeros_behind(end);

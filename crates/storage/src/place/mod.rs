@@ -50,11 +50,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// A file to be read; its length is fixed at this moment.
     fn open_read(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
 
-    /// As [`open_read`](Self::open_read), for a file of which a manifest or a job says that it has `bytes` bytes; `Corrupt` if it has
-    /// more or fewer.
+    /// As [`open_read`](Self::open_read), for a file of which a manifest or a job says that it has
+    /// `bytes` bytes; `Corrupt` if it has more or fewer.
     ///
-    /// A place that would have to ask somebody for the length asks nobody: that there is no such file, or that it has another length, shows
-    /// with the first read then.
+    /// A place that would have to send a request for the length sends none. A missing file, or
+    /// another length, shows with the first read then.
     fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
         let file = self.open_read(name)?;
         match file.len() {
@@ -103,29 +103,33 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Bytes free for new files, if known.
     fn free_bytes(&self) -> Result<Option<u64>>;
 
-    /// The run of the machine, from its start to its end, as the system names it: within it, what a process has written is
-    /// there in the order in which it was written, also after the process was killed. After loss of power it has another name.
+    /// The run of the machine, from its start to its end, as the system names it; another one after
+    /// loss of power. Within it, what a process has written is there in the order in which it was
+    /// written, even after the process was killed.
     ///
     /// `None`: the place cannot tell.
     fn boot_id(&self) -> Option<u128> {
         None
     }
 
-    /// Uploads below this place that somebody has begun and that are neither whole nor given up: of a file that is sent in parts, and of one whose
-    /// writer was killed amid that. They are no files, and no list has them. What has begun since the call may be missing.
+    /// Uploads below this place that were begun and are neither whole nor given up. Their parts are
+    /// being sent, or their writer was killed meanwhile. They are no files, and no list has them.
+    /// What has begun since the call may be missing.
     ///
-    /// None where a place has no such thing, or no way to ask for it. `Invalid` if this handle may not ask, or is given no answer that it
-    /// understands: asking again soon does not help. Other errors may pass.
+    /// None where a place has no such thing, or no way to ask for it. `Invalid` if this handle may
+    /// not ask, or gets an answer that it does not understand: asking again soon does not help.
+    /// Other errors may pass.
     fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         Ok(Vec::new())
     }
 
-    /// Has the place forget `upload`, which [`unfinished_uploads`](Self::unfinished_uploads) told, with all that was sent of it. Whoever still
-    /// writes it fails.
+    /// Has the place forget `upload`, which [`unfinished_uploads`](Self::unfinished_uploads) told,
+    /// with all that was sent of it. A writer that still sends parts of it fails.
     ///
-    /// There MUST be no file of its name that is needed: of an upload that ended and was not forgotten, as may happen where a store crashes, some
-    /// stores remove the parts, which are the file's. `NotFound` if there is no such upload, or none any more; `Invalid` if this handle may not do
-    /// that. After other errors it is there or not.
+    /// There MUST be no file of its name that is needed. Where a store crashes, an upload may have
+    /// ended and not be forgotten. To abort it then makes some stores remove the parts, which are
+    /// the file's. `NotFound` if there is no such upload, or none any more; `Invalid` if this
+    /// handle may not do that. After other errors it is there or not.
     fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
         Err(Error::new(ErrorKind::NotFound, &upload.name, "there is no such upload"))
     }
@@ -133,9 +137,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// What people call this place (a path, `memory`).
     fn describe(&self) -> String;
 
-    /// The part that other machines reach, of a place in two parts. `None`: everything lies in one, which belongs to whoever holds its lock.
+    /// The part that other machines reach, of a place in two parts. `None`: everything lies in one,
+    /// which belongs to the holder of its lock.
     ///
-    /// Of a place in two parts files of the shared one are never renamed nor written over, and may be objects, which are there once they are synced.
+    /// Files of the shared part are never renamed nor written over. They may be objects, which are
+    /// there once they are synced.
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         None
     }
@@ -179,19 +185,21 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     /// Writes all of `bytes` at `offset`; extends the file as needed. On `Err` any part may be written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// As [`write_at`](Self::write_at), for a writer who goes on where this write ends: what follows up to the end of the
-    /// page ([`PAGE_BYTES`]) may become zeros, and the file as long.
+    /// As [`write_at`](Self::write_at), for a writer that goes on where this write ends. What
+    /// follows up to the end of the page ([`PAGE_BYTES`]) may become zeros, and the file as long.
     ///
-    /// A part of a page can be written only once the rest of it is in memory: in a file that is written over, the
-    /// writer would wait for the device to read what it is about to write over too.
+    /// A part of a page can be written only once the rest of it is in memory. In a file that is
+    /// written over, the writer would wait for the device to read what it is about to write over.
     fn write_zeroing(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.write_at(offset, bytes)
     }
 
-    /// As [`write_at`](Self::write_at), for small pieces, most of which follow one another: they survive the process when this returns,
-    /// but the system may get them later, many at a time: before it gets what other calls write, before a sync, and before the
-    /// file is linked, renamed or opened once more. Whoever reads it finds them. Where bytes of an earlier life of the file lie behind all that was written, those up to the end
-    /// of the page may become zeros.
+    /// As [`write_at`](Self::write_at), for small pieces, most of which follow one another: they
+    /// survive the process when this returns. The system may get them later, many at a time. It
+    /// gets them before what other calls write, before a sync, and before the file is linked,
+    /// renamed or opened once more. Readers of the file find them. Where bytes of an earlier life
+    /// of the file lie behind all that was written, those up to the end of the page may become
+    /// zeros.
     ///
     /// On `Err` the pieces of earlier calls are kept, and the next call tries again.
     fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -205,8 +213,8 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
 
     /// Fills `out` with what was written from `offset` on; `Corrupt` if the file ends before.
     ///
-    /// Bytes that another thread is writing are as they were, as they will be, or a mixture: who reads knows that they are
-    /// written.
+    /// Bytes that another thread is writing are as they were, as they will be, or a mixture. The
+    /// caller relies only on bytes that it knows to be written.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
     /// Makes everything written so far (bytes and length) survive power loss. After an error the file's
@@ -223,7 +231,7 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     fn set_len(&self, bytes: u64) -> Result<()>;
 }
 
-/// Ranges of one file that a place has on their way, or here, for those who asked for them, at least.
+/// So many ranges of one file that were asked for a place has on their way, or here, at least.
 pub const ASKED_MAX: usize = 32;
 
 /// Longer pieces are written at once by [`WriteFile::write_staged`]: to put them together saves less than the copy costs.
@@ -258,8 +266,8 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
         let _ = (offset, bytes);
     }
 
-    /// As [`will_need`](Self::will_need), for what others may read soon again: a cache before this place answers, or asks and keeps what comes,
-    /// as it does for a read.
+    /// As [`will_need`](Self::will_need), for what may soon be read again. A cache before this
+    /// place answers, or asks and keeps what comes, as it does for a read.
     fn will_look_up(&self, offset: u64, bytes: u64) {
         self.will_need(offset, bytes);
     }
@@ -273,9 +281,10 @@ pub trait StorageLock: Send + Sync + fmt::Debug {}
 
 /// A whole file as memory; cheap to clone and to read.
 ///
-/// Bytes of a mapped file may not be in memory yet: touching them then waits for the device, and a device error
-/// there kills the process (SIGBUS). A caller that minds asks [`is_resident`](Self::is_resident) first and reads
-/// what is not resident by [`ReadFile::read_at`].
+/// Bytes of a mapped file may not be in memory yet. Touching them then waits for the device, and a
+/// device error there kills the process (SIGBUS). A caller that minds asks
+/// [`is_resident`](Self::is_resident) first and reads what is not resident by
+/// [`ReadFile::read_at`].
 #[derive(Clone)]
 pub struct FileBytes {
     owner: Owner,
@@ -339,9 +348,9 @@ impl FileBytes {
 
     /// Whether all of `range` is in memory now, so that reading it would not wait for the device.
     ///
-    /// One system call (`mincore`) for a mapped file, none otherwise; a hint, since a page may go at any moment.
-    /// Where the system does not tell, the answer is no; to a user who may only read the file it always says
-    /// yes. What of `range` lies beyond the end is left out.
+    /// One system call (`mincore`) for a mapped file, none otherwise; a hint, since a page may go
+    /// at any moment. Where the system does not tell, the answer is no; to a user that may only
+    /// read the file it always says yes. What of `range` lies beyond the end is left out.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         match &self.owner {
             Owner::Memory(_) => true,
@@ -350,8 +359,8 @@ impl FileBytes {
         }
     }
 
-    /// As [`will_need`](Self::will_need), unless the system seems to have `range` in memory, by a few of its pages: to be asked for what is there it
-    /// looks at each.
+    /// As [`will_need`](Self::will_need), unless a few pages of `range` suggest that the system has
+    /// it in memory. Asked for what is there, the system looks at each page.
     pub fn will_need_unless_there(&self, range: Range<usize>) {
         let is_short = range.len() <= PAGES_ASKED * PAGE_BYTES as usize;
         let is_there = match is_short {

@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use crate::place::{CacheCounters, SharedPart, UnfinishedUpload};
 use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// A place of which failures may pass, as those of an object store do: what is `Io` elsewhere is [`Refused`](ErrorKind::Refused), and whoever
-/// works in the background tries again.
+/// A place of which failures may pass, as those of an object store do. What is `Io` elsewhere is
+/// [`Refused`](ErrorKind::Refused), and background work tries again.
 ///
-/// 1. A failed sync, of a file, of the directory or amid a publication, is what it is elsewhere: nobody knows what the device has, and nobody
-///    asks again.
-/// 2. A file of which a write has failed is never synced: the system may have told so of bytes that it took before.
+/// 1. A failed sync, of a file, of the directory or amid a publication, is what it is elsewhere.
+///    What the device has is unknown, and the sync is not repeated.
+/// 2. A file of which a write has failed is never synced: the system may have told so of bytes that
+///    it took before.
 #[derive(Debug)]
 pub struct Mounted {
     inner: Arc<dyn Storage>,

@@ -10,7 +10,7 @@ pub(crate) const STAGE_FILE: &str = firn_format::file_name::STAGE;
 
 const NAME_BYTES_MAX: usize = 100;
 
-/// `Invalid` unless `name` is one that every place can hold; for whoever makes a place.
+/// `Invalid` unless `name` is one that every place can hold; for implementations of places.
 pub fn check(name: &str) -> Result<()> {
     if is_allowed(name) {
         return Ok(());

@@ -4,8 +4,8 @@ use super::{PAGE_BYTES, zeros_after};
 
 /// What a file that is written over has of its earlier life.
 ///
-/// A page of it is written as a whole when it is first written to, with zeros behind the new bytes: the system may have to read it
-/// otherwise, and whoever reads the file finds its end.
+/// A page of it is written as a whole when it is first written to, with zeros behind the new bytes.
+/// Otherwise the system may have to read it, and a reader of the file would not find its end.
 #[derive(Debug, Default)]
 pub(super) struct OldBytes {
     /// Behind all bytes of this life.

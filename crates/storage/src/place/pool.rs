@@ -12,9 +12,10 @@ pub type ReadBody = Box<dyn FnOnce() + Send>;
 
 /// A small fixed set of threads that do reads which would make the caller wait for the device.
 ///
-/// Reads begin in the order they were submitted. The queue is bounded. A read that panics is counted and ends
-/// alone; whoever waits for it learns of that by what it drops. Dropping the pool tells the threads to end after
-/// what is queued, without waiting; [`shutdown`](Self::shutdown) waits.
+/// Reads begin in the order they were submitted. The queue is bounded. A read that panics is
+/// counted and ends alone; its waiter learns of that by what the read drops. Dropping the pool
+/// tells the threads to end after what is queued, without waiting; [`shutdown`](Self::shutdown)
+/// waits.
 pub struct ReadPool {
     queue: Arc<Queue>,
     queued_max: usize,
@@ -48,10 +49,10 @@ struct State {
 struct Waiting(ReadBody);
 
 impl ReadPool {
-    /// A pool of `threads` threads (at least one) from `spawn`, holding up to `queued_max` reads (at least one)
-    /// that no thread has begun.
+    /// A pool of `threads` threads (at least one) from `spawn`, holding up to `queued_max` reads
+    /// (at least one) that no thread has begun.
     ///
-    /// Fails if a thread cannot be started; those that were end again.
+    /// Fails if a thread cannot be started; threads that were started end again.
     pub fn new(threads: usize, queued_max: usize, spawn: &dyn Spawn) -> Result<Self> {
         let queue =
             Queue { state: Mutex::new(State::default()), work: Condvar::new(), ended: Condvar::new() };

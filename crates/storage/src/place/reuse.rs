@@ -1,7 +1,7 @@
-//! Files that nobody needs any more, given on under new names.
+//! Obsolete files, given on under new names.
 //!
-//! The pages of such a file are in memory and its blocks on the device are its own: to write over them costs a
-//! fraction of what new ones cost (figures in decision 0004).
+//! The pages of such a file are in memory and its blocks on the device are its own. To write over
+//! them costs a fraction of what new ones cost (figures in decision 0004).
 
 mod leaving;
 
@@ -16,7 +16,7 @@ use leaving::Leaving;
 use crate::place::{CacheCounters, PAGE_BYTES, SharedPart, UnfinishedUpload};
 use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// Names of files with whatever they hold, for whoever wants one to write over.
+/// Names of files with whatever they hold, for writers to write over.
 #[derive(Debug, Default)]
 pub struct SpareFiles {
     files: Mutex<Vec<Spare>>,
@@ -29,9 +29,11 @@ struct Spare {
 }
 
 impl SpareFiles {
-    /// Keeps the file `name` of `bytes`, unless all spares would then have more than `bytes_max`; whether it does.
+    /// Keeps the file `name` of `bytes`, unless all spares would then have more than `bytes_max`;
+    /// whether it does.
     ///
-    /// The caller MUST have the only name of the file, and nobody may read it or have it mapped any more.
+    /// The caller MUST have the only name of the file, and nothing may read it or have it mapped
+    /// any more.
     pub fn keep(&self, name: &str, bytes: u64, bytes_max: u64) -> bool {
         let mut files = self.lock();
         let keeps = total(&files) + bytes <= bytes_max;
@@ -41,12 +43,13 @@ impl SpareFiles {
         keeps
     }
 
-    /// The largest spare, so that as little as can be has to be allocated behind it: it is called `name` from now on, with
-    /// whatever it held: nothing of that is ever cut off. `None` if there is none.
+    /// The largest spare, so that as little as can be has to be allocated behind it. It is called
+    /// `name` from now on, with whatever it held: nothing of that is ever cut off. `None` if there
+    /// is none.
     ///
     /// # Errors
-    /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept; one that cannot be
-    /// opened is removed.
+    /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept;
+    /// a spare that cannot be opened is removed.
     pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
         Ok(self.give_with_length(storage, name)?.map(|(file, _)| file))
     }
@@ -99,11 +102,12 @@ impl SpareFiles {
     }
 }
 
-/// The file `spare` of which nobody needs what it holds: it is called `name` from now on, and is as [`Reusing`] says of its files.
-/// `None` if there is no such file.
+/// The file `spare`, whose content is not needed: it is called `name` from now on, and is as
+/// [`Reusing`] says of its files. `None` if there is no such file.
 ///
 /// # Errors
-/// What `storage` says, `Exists` if the name is taken. A spare that has its name still stays; one that cannot be opened is removed.
+/// What `storage` says, `Exists` if the name is taken. A spare that has its name still stays; a
+/// spare that cannot be opened is removed.
 pub fn write_over(storage: &dyn Storage, spare: &str, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
     match rename(storage, spare, name)? {
         true => open(storage, name).map(|inner| Some(overwritten(inner))),
@@ -128,7 +132,7 @@ fn rename(storage: &dyn Storage, spare: &str, name: &str) -> Result<bool> {
 fn open(storage: &dyn Storage, name: &str) -> Result<Arc<dyn WriteFile>> {
     let opened = storage.open_write(name);
     if opened.is_err() {
-        // What cannot be removed now is for whoever cleans up after the name's owner.
+        // What cannot be removed now is left to the cleanup of the name's owner.
         let _removed = storage.remove(name);
     }
     opened
@@ -140,12 +144,12 @@ fn total(files: &[Spare]) -> u64 {
 
 /// A place whose new files are spares as long as there are any; else as the place it is made of.
 ///
-/// 1. Whoever creates a file here writes it from one thread and leaves no gaps.
-/// 2. A new file that was a spare has its length, and nothing of the old bytes, once it is synced. Before that it may be
-///    longer, with old bytes behind the new ones, and after a crash it holds any mixture: as with any file that was not
-///    synced, nobody may read it.
-/// 3. What is written of such a file in whole pages needs nothing from the device: a part of a page whose old bytes have
-///    left memory has to wait for them (the end of a table may).
+/// 1. The writer of a file that is created here is one thread, and leaves no gaps.
+/// 2. A new file that was a spare has its length, and nothing of the old bytes, once it is synced.
+///    Before that it may be longer, with old bytes behind the new ones, and after a crash it holds
+///    any mixture. As with any file that was not synced, it may not be read then.
+/// 3. What is written of such a file in whole pages needs nothing from the device. A part of a page
+///    whose old bytes have left memory has to wait for them (the end of a table may).
 /// 4. New files leave some of the disk [free](Self::leave): a write that would take it fails with
 ///    `Full`. What a spare has it keeps.
 #[derive(Debug)]

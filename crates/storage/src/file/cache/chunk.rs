@@ -33,8 +33,8 @@ impl EntryKey {
     }
 }
 
-/// Memory of a fixed size, mapped by itself: whoever drops it gives it back to the system, whatever the allocator
-/// does. Entries are appended, never changed or removed.
+/// Memory of a fixed size, mapped by itself: dropping it gives it back to the system, whatever the
+/// allocator does. Entries are appended, never changed or removed.
 #[derive(Debug)]
 pub(super) struct Chunk {
     memory: MmapMut,

@@ -5,8 +5,9 @@ use super::index::TAG_BITS;
 /// Fingerprints side by side: half a cache line.
 const BUCKET_LEN: usize = 16;
 
-/// Fingerprints of entries, the latest that were put in. Each bucket is a queue by itself, so how many are remembered
-/// holds on average; a fingerprint stands for one of some 4000 absent entries by mistake, which harms nothing.
+/// Fingerprints of the latest entries that were put in. Each bucket is a queue by itself, so how
+/// many are remembered holds on average. A fingerprint stands for one of some 4000 absent entries
+/// by mistake, which harms nothing.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
     /// 0 = none. The latest first.

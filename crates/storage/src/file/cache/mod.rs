@@ -34,17 +34,18 @@ const CHUNK_BYTES_MIN: u64 = 16 << 10;
 const CHUNK_BYTES_MAX: u64 = 4 << 20;
 const _: () = assert!(CHUNK_BYTES_MAX as usize <= index::CHUNK_BYTES_MAX);
 
-/// Decompressed, checked blocks, and single records of blocks that are not kept; never more than `capacity_bytes`
-/// of both together.
+/// Decompressed, checked blocks, and single records of blocks that are not kept; never more than
+/// `capacity_bytes` of both together.
 ///
-/// Where data is larger than memory, what point reads find is kept as records: a block around a hot record is mostly
-/// cold ones. Shared by every table of a database; cheap to share between threads. What is read once does not
-/// push out what is read again and again. Something larger than an eighth of its shard's share of the capacity is not
-/// kept: reading it works, every time from the file. Readers get copies, so nothing that left is held by anybody.
+/// Where data is larger than memory, what point reads find is kept as records: a block around a hot
+/// record is mostly cold ones. Shared by every table of a database; cheap to share between threads.
+/// What is read once does not push out what is read again and again. Something larger than an
+/// eighth of its shard's share of the capacity is not kept: reading it works, every time from the
+/// file. Readers get copies, so no reader holds anything that left.
 ///
 /// # Invariants
-/// 1. What is held never exceeds the capacity: bytes kept, those that lie unused around them, index and all. Memory over
-///    a smaller capacity is the system's again when it is set.
+/// 1. What is held never exceeds the capacity: bytes kept, those that lie unused around them, index
+///    and all. Memory over a smaller capacity is the system's again when it is set.
 /// 2. A file number is given out once, so a new file never meets an old one's blocks.
 pub struct BlockCache {
     shards: Box<[Mutex<Shard>]>,
@@ -69,7 +70,8 @@ pub(crate) struct FileNumber(u64);
 impl BlockCache {
     /// An empty cache, which takes no memory yet. With `capacity_bytes` 0 it never keeps anything.
     ///
-    /// How finely it is divided follows from this capacity; one that may grow begins with the most it may have.
+    /// How finely it is divided follows from this capacity; a cache that may grow begins with the
+    /// most it may have.
     pub fn new(capacity_bytes: u64) -> Self {
         let shard_count = (capacity_bytes / SHARD_BYTES_MIN).clamp(1, SHARD_COUNT_MAX);
         let shard_bytes = capacity_bytes / shard_count;
@@ -103,8 +105,9 @@ impl BlockCache {
         *capacity = capacity_bytes;
     }
 
-    /// Bytes of blocks, as stored, that readers of tables fetched because they were in no memory they know of: read
-    /// from a file, or touched for the first time where the file is mapped. What jobs read is not among them.
+    /// Bytes of blocks, as stored, that readers of tables fetched because they knew of no copy in
+    /// memory. They were read from a file, or touched for the first time where the file is mapped.
+    /// What jobs read is not among them.
     pub fn miss_bytes_total(&self) -> u64 {
         self.miss_bytes.load(Ordering::Relaxed)
     }
@@ -166,7 +169,8 @@ impl BlockCache {
         self.shard(hash).insert(hash, key, &[&block.payload]);
     }
 
-    /// A copy of what `file` answered for `key`, if that is the answer for whoever sees sequences below `before`.
+    /// A copy of what `file` answered for `key`, if that is the answer for a reader that sees
+    /// sequences below `before`.
     ///
     /// Of the keys of one hash only the one asked for last is known.
     pub(crate) fn record(

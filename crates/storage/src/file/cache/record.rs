@@ -44,7 +44,8 @@ impl CachedRecord {
         head
     }
 
-    /// The answer in `body`, if it is one for `key` to whoever sees sequences below `before`.
+    /// The answer in `body`, if it is the answer for `key` to a reader that sees sequences below
+    /// `before`.
     pub(super) fn read(body: &[u8], key: &[u8], before: Sequence) -> Option<Self> {
         let (head, rest) = body.split_first_chunk::<HEAD_BYTES>()?;
         let [trailer, expires_at_ms, last] = [0, 1, 2].map(|index| {

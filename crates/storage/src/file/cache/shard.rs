@@ -16,13 +16,14 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// Entries of one part of all keys, in chunks in two queues (S3-FIFO).
 ///
-/// What is new is appended to `small`. Of the oldest chunk of `small` what was read since goes to `main`, of that of
-/// `main` what was read goes to the end of `main`, as read once less; the rest is given up with the chunk. What leaves
-/// `small` unread is remembered for a while by its fingerprint, and goes to `main` directly if it comes back.
+/// What is new is appended to `small`. Of the oldest chunk of `small` what was read since goes to
+/// `main`. Of the oldest of `main` what was read goes to the end of `main`, as read once less. The
+/// rest is given up with the chunk. What leaves `small` unread is remembered for a while by its
+/// fingerprint, and goes to `main` directly if it comes back.
 ///
 /// 1. Chunks, index, ghosts and tables never take more than the budget.
-/// 2. While there are chunks, one more may be taken within the budget: what a chunk leaves behind fits in one. That
-///    room is what `spare` may fill.
+/// 2. While there are chunks, one more may be taken within the budget: what a chunk leaves behind
+///    fits in one. That room is what `spare` may fill.
 /// 3. An entry counts if the index says that it lies where it does; others are remains of it.
 #[derive(Debug)]
 pub(super) struct Shard {
@@ -255,7 +256,7 @@ impl Shard {
         Some(())
     }
 
-    /// Puts a chunk that takes no more entries into a queue, before the one that does.
+    /// Puts a chunk that takes no more entries into a queue, before the chunk that does.
     fn queue_whole(&mut self, which: Which, number: u32, bytes: usize) {
         let queue = self.queue_mut(which);
         let last = queue.numbers.pop_back();

@@ -127,7 +127,8 @@ impl TableBuilder {
     }
 }
 
-/// A table whose every byte is the kernel's and perhaps not yet the device's: nobody may name it before the sync.
+/// A table whose every byte is the kernel's and perhaps not yet the device's: nothing may name it
+/// before the sync.
 #[derive(Debug)]
 #[must_use]
 pub struct Unsynced {

@@ -18,8 +18,9 @@ pub struct CursorOptions {
     pub fill_cache: bool,
     /// Every block's checksum is compared, also where it was compared before.
     pub verify_always: bool,
-    /// Bytes that a file which is not mapped is asked for at once, three times as many beginning with what is read next; bytes asked for ahead
-    /// of a mapped one. In file order; 0 = none.
+    /// Bytes that a file which is not mapped is asked for at once. Three times as many are on their
+    /// way, from what is read next on. Of a mapped file, bytes asked for ahead. In file order; 0 =
+    /// none.
     pub read_ahead_bytes: u32,
     /// Where data is larger than memory: bytes of the first read of cached blocks; each further one takes twice as
     /// many, up to 256 KiB. At least a block is read.
@@ -82,15 +83,15 @@ pub struct TableCursor {
     ask_next: usize,
 }
 
-/// What a file that is not mapped is asked for, in [`CursorOptions::read_ahead_bytes`], with what is being read: what two of three hold takes
-/// longer to merge than most stores to answer.
+/// What a file that is not mapped is asked for, in [`CursorOptions::read_ahead_bytes`], with what
+/// is being read. To merge what two of three hold takes longer than most stores take to answer.
 const WINDOWS_ASKED: u64 = 3;
 
 /// Blocks that it is asked for beyond the one being read, however large they are.
 const BLOCKS_ASKED: usize = 2;
 
-/// What is taken at once of what a file that is not mapped was asked for: what several tables' pieces take is still near the processor when
-/// it is read again.
+/// What is taken at once of what a file that is not mapped was asked for. What several tables'
+/// pieces take is still near the processor when it is read again.
 const PIECE_BYTES: u32 = 128 << 10;
 
 /// What a scan of data larger than memory comes to read at once.
@@ -372,8 +373,8 @@ impl TableCursor {
         }
     }
 
-    /// Reads block `number`, which begins at `offset`, and what comes behind it of a file that is not mapped, and asks for more, which is what
-    /// is read next if the walk goes on.
+    /// Reads block `number`, which begins at `offset`, and, of a file that is not mapped, what
+    /// comes behind it. Asks for more, which is read next if the walk goes on.
     #[inline(never)]
     fn fill_piece(&mut self, number: usize, offset: u64) -> Result<()> {
         let table = Arc::clone(&self.table);

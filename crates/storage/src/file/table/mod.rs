@@ -8,12 +8,13 @@
 //!
 //! # What is in memory, and what is believed
 //! Index, filters and range tombstones of an open table are in memory and counted
-//! ([`TableReader::memory_bytes`]). Data blocks are either *mapped* (the place gives the file as memory and the
-//! block is stored raw: the value is read where it lies) or *loaded* (read, checked, decompressed, kept in the
-//! [`super::cache::BlockCache`]). A mapped block's checksum is compared the first time the block is read since
-//! the table was opened; one bit a block remembers that. The bit is set without ordering: the bytes never change,
-//! so two threads that both find it clear both compare, and that is all. A page that the kernel drops and reads
-//! again later is not compared again by point reads and scans; jobs compare every block every time.
+//! ([`TableReader::memory_bytes`]). Data blocks are *mapped* where the place gives the file as
+//! memory and the block is stored raw: the value is read where it lies. Others are *loaded* (read,
+//! checked, decompressed, kept in the [`super::cache::BlockCache`]). A mapped block's checksum is
+//! compared the first time the block is read since the table was opened; one bit a block remembers
+//! that. The bit is set without ordering: the bytes never change, and two threads that both find it
+//! clear both compare. A page that the kernel drops and reads again later is not compared again by
+//! point reads and scans. Jobs compare every block every time.
 
 mod builder;
 mod parts;

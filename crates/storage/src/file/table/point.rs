@@ -30,7 +30,7 @@ pub enum Lookup<'t> {
     Miss,
 }
 
-/// A version found; its value is read where it lies, and copied by whoever wants it.
+/// A version found; its value is read where it lies, and copied by a caller that wants it.
 #[derive(Debug)]
 pub struct Hit<'t> {
     trailer: Trailer,
@@ -118,7 +118,8 @@ impl TableReader {
         }
     }
 
-    /// As [`newest`](Self::newest) in [`ReadMode::ResidentOnly`], for who asks once: nothing is kept in the cache for the next one.
+    /// As [`newest`](Self::newest) in [`ReadMode::ResidentOnly`], for a caller that asks once:
+    /// nothing is kept in the cache for the next one.
     ///
     /// # Errors
     /// As for [`newest`](Self::newest).
@@ -161,9 +162,10 @@ impl TableReader {
         })
     }
 
-    /// As [`newest`](Self::newest) where mapped pages must be expected to have left memory: what the table said for
-    /// the key before is in the cache, or one read of the file brings the block. A mapped block would cost a fault
-    /// for each of its pages, and a cache of blocks would keep the cold records around each hot one.
+    /// As [`newest`](Self::newest) where mapped pages must be expected to have left memory. What
+    /// the table said for the key before is in the cache, or one read of the file brings the block.
+    /// A mapped block would cost a fault for each of its pages; a cache of blocks would keep the
+    /// cold records around each hot one.
     #[inline(never)]
     fn newest_beyond_memory(
         &self,
@@ -192,7 +194,7 @@ impl TableReader {
                 Find::Absent | Find::Beyond => break CachedRecord::absent(),
             }
         };
-        // To whoever sees less than the whole table, its newest version is not the table's.
+        // A reader that sees less than the whole table may find a version that is not its newest.
         if is_kept && before > self.properties().sequence_max {
             self.cache.insert_record(self.number, key_hash, key, &record);
         }

@@ -3,9 +3,10 @@
 //! ```text
 //!   filter line ─► (maybe there) ─► fences ─► where the block lies ─► tail of the block ─► its keys
 //! ```
-//! Each step knows where to look only once the one before has arrived. Who has several keys to look up takes the first step
-//! for all of them, then the second, and so on, so that their misses overlap. Nothing here waits for a device: where pages
-//! may have left memory, nothing but the filter is loaded.
+//! Each step knows where to look only once the one before has arrived. A caller with several keys
+//! to look up takes the first step for all of them, then the second, and so on. So their misses
+//! overlap. Nothing here waits for a device: where pages may have left memory, nothing but the
+//! filter is loaded.
 
 use firn_format::filter;
 use firn_format::table::data::Shape;

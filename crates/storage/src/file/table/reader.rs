@@ -55,7 +55,7 @@ pub struct TableReader {
 pub(super) enum BlockRef<'t> {
     /// Where it lies: its payload.
     Mapped(&'t [u8]),
-    /// In memory of our own.
+    /// In memory of the reader's own.
     Loaded(CachedBlock),
 }
 
@@ -75,9 +75,10 @@ impl TableReader {
         Begun::begin(storage, meta, cache, options)?.finish()
     }
 
-    /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while those behind are on their way: tens of a place whose
-    /// answers take time are waited for together. Does nothing before it is asked for the first, which takes as long as an answer or two; blocks
-    /// on the device.
+    /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while
+    /// those behind are on their way. Of a place whose answers take time, tens are waited for
+    /// together. Does nothing before it is asked for the first, which takes as long as an answer or
+    /// two; blocks on the device.
     pub fn open_all<'a>(
         storage: &'a dyn Storage,
         metas: impl IntoIterator<Item = &'a TableMeta, IntoIter: 'a>,
@@ -200,23 +201,27 @@ impl TableReader {
         filter::contains(self.filter.get(), key_hash)
     }
 
-    /// Tells whether pages of the mapping must be expected to leave memory (data larger than memory).
+    /// Tells whether pages of the mapping must be expected to leave memory (data larger than
+    /// memory).
     ///
-    /// Then point reads keep records in the cache and read blocks from the file, one read each, scans read ahead from
-    /// the file, and [`super::ReadMode::ResidentOnly`] asks the kernel whether a block is in memory. Off at birth:
-    /// mapped blocks are read where they lie, and one that was read before counts as resident.
+    /// Then point reads keep records in the cache and read blocks from the file, one read each, and
+    /// scans read ahead from the file. [`super::ReadMode::ResidentOnly`] asks the kernel whether a
+    /// block is in memory. Off at first: mapped blocks are read where they lie, and a block that
+    /// was read before counts as resident.
     pub fn set_may_be_evicted(&self, may_be_evicted: bool) {
         // A hint that decides only how a read is done.
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
     }
 
-    /// Bytes of data blocks before the one that `key` is in, or would be: by the index, which is in memory.
+    /// Bytes of data blocks before the block that `key` is in, or would be: by the index, which is
+    /// in memory.
     pub fn bytes_before(&self, key: &[u8]) -> u64 {
         self.index.block(self.index.find(key)).map_or(self.footer.data_bytes, |(offset, _)| offset)
     }
 
-    /// Begins what a scan from `key` will wait for first, so that it waits for several tables at once: where data is
-    /// larger than memory, the device's reading of `bytes` bytes, otherwise the loading of cache lines. Does not wait.
+    /// Begins what a scan from `key` will wait for first, so that it waits for several tables at
+    /// once. Where data is larger than memory that is the device's reading of `bytes` bytes,
+    /// otherwise the loading of cache lines. Does not wait.
     pub fn ask_for(&self, key: &[u8], bytes: u32) {
         let block = self.index.find(key);
         if !self.may_be_evicted() {
@@ -362,7 +367,7 @@ impl TableReader {
         }
     }
 
-    /// The payload of a checked block in memory of our own; `room` is reused.
+    /// The payload of a checked block in memory of its own; `room` is reused.
     pub(super) fn decode(&self, checked: Checked<'_>, offset: u64, mut room: Vec<u8>) -> Result<CachedBlock> {
         match checked {
             Checked::Raw(payload) => {

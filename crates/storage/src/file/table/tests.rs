@@ -142,7 +142,8 @@ fn points_answer_as_a_naive_search_does() {
                 let (key, before) = (random.key(), Sequence(random.below(55)));
                 let expected = entries.iter().find(|entry| entry.key == key && entry.sequence < before);
                 let kept = cache.record_count();
-                // Whoever does not wait may not be told, and nothing is kept for the next one.
+                // A lookup that does not wait may get no answer, and keeps nothing for the next
+                // one.
                 match table.peek(&key, filter_hash(&key), before).unwrap() {
                     Lookup::Miss => {}
                     told => {

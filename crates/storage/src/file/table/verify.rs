@@ -93,7 +93,8 @@ impl TableReader {
         }
     }
 
-    /// Range tombstones are as many and where the properties say; their bounds and sequences decide who asks them.
+    /// Range tombstones are as many and where the properties say; their bounds and sequences decide
+    /// which lookups ask them.
     fn verify_tombstones(&self) -> Result<()> {
         let (p, list) = (self.properties(), self.tombstones());
         let (Some(start), Some(end), Some((oldest, newest))) =

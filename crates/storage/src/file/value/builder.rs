@@ -1,4 +1,5 @@
-//! Writing a value segment front to back: what collections make, and what ends one that was written to.
+//! Writing a value segment front to back: what collections make, and the end of a segment that was
+//! written to.
 
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@
 //!                    ▼
 //!   collected    ValueBuilder ── records as they are, redirects ──► file
 //! ```
-//! The bytes are [`firn_format::value`]'s business. A value's checksums are compared each time it is read: they are all that
-//! tells a value from what else a wrong reference, or a device, may lead to.
+//! The bytes are [`firn_format::value`]'s business. A value's checksums are compared each time it
+//! is read. Nothing else tells a value from what a wrong reference, or a device, may lead to.
 
 mod read;
 mod open;

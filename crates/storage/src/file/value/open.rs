@@ -35,11 +35,12 @@ pub struct OpenValues {
 }
 
 impl OpenValues {
-    /// A new segment in the file `name`, one of `spares` if there is any, with its header; `bytes` are set aside for it where the
-    /// place can do that.
+    /// A new segment in the file `name`, one of `spares` if there is any, with its header; `bytes`
+    /// are set aside for it where the place can do that.
     ///
-    /// The name survives power loss only after `Storage::sync_dir`. Until it is sealed a file that was a spare may hold records of
-    /// the segment that it was, behind those of this one or instead of them: each says whose it is.
+    /// The name survives power loss only after `Storage::sync_dir`. Until it is sealed a file that
+    /// was a spare may hold records of the segment that it was, behind those of this one or instead
+    /// of them. Each record names its segment.
     ///
     /// # Errors
     /// What creating and writing say.
@@ -100,7 +101,7 @@ impl OpenValues {
         &self.name
     }
 
-    /// Writes `bytes` at `offset`, where nobody else writes.
+    /// Writes `bytes` at `offset`, where no other thread writes.
     ///
     /// # Errors
     /// What writing says; any part may be written then.
@@ -111,8 +112,9 @@ impl OpenValues {
         Ok(())
     }
 
-    /// As [`write_at`](Self::write_at), for records that others follow: small ones are brought to the file together
-    /// ([`WriteFile::write_staged`]), writers of longer ones do not wait for one another.
+    /// As [`write_at`](Self::write_at), for records that others follow. Small ones are brought to
+    /// the file together ([`WriteFile::write_staged`]); writers of longer ones do not wait for one
+    /// another.
     ///
     /// # Errors
     /// What writing says; any part may be written then.
@@ -150,13 +152,14 @@ impl OpenValues {
 
     /// Whether so much was written since the device was asked to begin that it is worth another request.
     pub fn is_write_back_due(&self) -> bool {
-        // Somebody else may ask for more than was there a moment ago.
+        // Another thread may ask for more than was there a moment ago.
         self.bytes() >= self.hinted_bytes.load(Ordering::Relaxed) + WRITE_BACK_BYTES
     }
 
-    /// Asks the device to begin writing the whole pages that have come since it was asked last, if those are many: less is left for the sync that
-    /// the segment is sealed with, which what others are still writing there waits for. Brings staged records to the file first. Blocks only where the
-    /// device has more to do than it takes requests for.
+    /// Asks the device to begin writing the whole pages that have come since it was asked last, if
+    /// those are many. That leaves less for the sync that seals the segment, which waits for what
+    /// others are still writing there. Brings staged records to the file first. Blocks only where
+    /// the device has more to do than it takes requests for.
     ///
     /// # Errors
     /// What the system says.
@@ -169,7 +172,8 @@ impl OpenValues {
         if asks { self.file.write_back(from, end - from) } else { Ok(()) }
     }
 
-    /// Seals the segment, to which nobody writes any more; blocks for a sync. What the manifest is to know of it.
+    /// Seals the segment, whose writers have all ended; blocks for a sync. What the manifest is to
+    /// know of it.
     ///
     /// # Errors
     /// What writing and syncing say.

@@ -1,4 +1,4 @@
-//! Records of a sealed segment, front to back and in large pieces: for whoever copies or checks them all.
+//! Records of a sealed segment, front to back and in large pieces, to copy or check them all.
 
 use firn_format::value::record::{ValueHead, ValueRecord};
 
@@ -24,7 +24,7 @@ pub struct RecordReader<'s> {
 /// More than the longest head and the longest key have. Reading by a mapping costs more: faults, and their undoing.
 const WINDOW_BYTES: usize = 384 << 10;
 
-/// Bytes that the device is asked for ahead of those that are read.
+/// Bytes that the device is asked for ahead of the bytes that are read.
 const AHEAD_BYTES: u64 = 2 << 20;
 /// As much of it at once.
 const ASK_BYTES: u64 = 1 << 20;

@@ -43,9 +43,10 @@ impl ValueSegment {
         Begun::begin(storage, meta, map)?.finish()
     }
 
-    /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while those behind are on their way: tens of a place whose
-    /// answers take time are waited for together. Does nothing before it is asked for the first, which takes as long as an answer or two; blocks
-    /// on the device.
+    /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while
+    /// those behind are on their way. Of a place whose answers take time, tens are waited for
+    /// together. Does nothing before it is asked for the first, which takes as long as an answer or
+    /// two; blocks on the device.
     pub fn open_all<'a>(
         storage: &'a dyn Storage,
         metas: impl IntoIterator<Item = &'a ValueSegmentMeta, IntoIter: 'a>,
@@ -102,10 +103,13 @@ impl ValueSegment {
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
     }
 
-    /// Has the device, or whoever else has the file, fetch the record of the value that `reference` names, which is number `ordinal` here and
-    /// whose key has `key_bytes`; of a long one what is read first, its first chunk. Where values are read in place it is the processor that begins
-    /// to load the first lines. Nothing if there is none. Waits only where requests have a limit; where `mode` is not to wait nobody but the
-    /// processor is asked.
+    /// Asks the device, or the place that has the file, for the record of the value that
+    /// `reference` names. It is number `ordinal` here, and its key has `key_bytes`. Of a long
+    /// record it asks for what is read first, up to the first chunk.
+    ///
+    /// Where values are read in place the processor begins to load the first lines instead. Does
+    /// nothing if there is no such value. Waits only where requests have a limit; where `mode` is
+    /// not to wait only the processor is asked.
     pub fn ask(&self, ordinal: u32, reference: &Reference, key_bytes: usize, mode: ReadMode) {
         if mode == ReadMode::ResidentOnly && !self.reads_in_place() {
             return;

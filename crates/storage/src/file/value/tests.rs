@@ -87,7 +87,7 @@ fn values_are_read_back_whole_and_in_part_while_they_are_written() {
         open.read(&whole(&reference, key), &mut out).unwrap();
         assert_eq!(out, [b"before", &value[..]].concat());
         for range in [0..1, 10..20, CHUNK_BYTES - 1..CHUNK_BYTES + 1, CHUNK_BYTES..usize::MAX, 5..5] {
-            // Whoever does not know the key's length gets the value all the same.
+            // A reader that does not know the key's length gets the value all the same.
             for key_bytes in [key.len(), 0] {
                 let wanted = Wanted { reference: &reference, key_bytes, range: range.clone() };
                 let mut out = Vec::new();
@@ -199,7 +199,8 @@ fn every_flip_is_noticed_by_who_opens_or_reads_all() {
         })
     };
     read_all(&storage).unwrap();
-    // Every byte of what is not a value, and some of the values'; padding, which nobody reads, apart.
+    // Every byte of what is not a value, and some of the values'; padding, which is not read,
+    // apart.
     let records_end = meta.bytes as usize - 64 - place.bytes as usize - 4 * meta.ordinals as usize;
     let is_padding = |at: usize| {
         references.iter().zip(values()).any(|(reference, (key, value))| {

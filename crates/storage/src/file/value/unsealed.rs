@@ -12,7 +12,8 @@ use super::corrupt;
 use super::read::{Bytes, Wanted, read_value};
 use crate::{Error, ReadFile, Result, Storage};
 
-/// A value segment without a footer, to which nobody writes any more. What it holds is told by the references to it alone.
+/// A value segment without a footer that is not written to any more. Only the references to it tell
+/// what it holds.
 pub struct UnsealedValues {
     name: String,
     file: Arc<dyn ReadFile>,

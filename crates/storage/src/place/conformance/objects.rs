@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{ErrorKind, Storage};
 
-/// Holds places of objects to what is left of the contract of [`Storage`] for them, one fresh and empty place from `make` for each
-/// rule. An object of `large_bytes` is one that the place writes in parts.
+/// Holds places of objects to what is left of the contract of [`Storage`] for them, one fresh and
+/// empty place from `make` for each rule. An object of `large_bytes` is large enough for the place
+/// to write it in parts.
 ///
 /// # Panics
 /// Where a place differs, saying how.
@@ -18,8 +19,9 @@ pub fn check_objects(make: &dyn Fn() -> Arc<dyn Storage>, large_bytes: usize) {
     parts_take_no_name(&*make(), large_bytes);
 }
 
-/// As [`check_objects`], of a store that has no way to remove the parts of a file that was dropped unfinished, and that may answer while they
-/// are there that a file of the name which is written in one request is there.
+/// As [`check_objects`], of a store that has no way to remove the parts of a file that was dropped
+/// unfinished. While they are there, it may answer that a file of that name which is written in one
+/// request is there.
 ///
 /// # Panics
 /// Where a place differs, saying how.

@@ -77,7 +77,7 @@ impl Ledger {
         if let Some(number) = self.numbers.remove(name)
             && let Some(file) = self.files.get_mut(&number)
         {
-            // Kept for those who still have it open; it takes no space any more.
+            // Kept for handles that still have it open; it takes no space any more.
             file.held_bytes = 0;
         }
     }

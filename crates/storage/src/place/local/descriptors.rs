@@ -1,11 +1,13 @@
-//! Descriptors of files that are read: so many are open at once, and the one that was not used for longest is closed for another.
+//! Descriptors of files that are read: so many are open at once, and the one unused for longest is
+//! closed for another.
 //!
 //! ```text
 //!   open_read ─► a slot, open ─► mapped: closed at once; its pages need none
 //!                    ▲    │
 //!      read again ───┘    └─► too many: the clock's hand passes over those that were used since, and closes the first that was not
 //! ```
-//! A file that is closed is opened again by its name, and is the same file or none: what it was when it was opened first is compared.
+//! A file that is closed is opened again by its name, and is the same file or none. Its identity is
+//! compared with that of the first opening.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +33,7 @@ pub(super) struct Descriptors {
     ring: Mutex<Ring>,
 }
 
-/// Slots that are open, or were: those that are found closed, or gone, leave it.
+/// Slots that are open, or were: slots that are found closed, or gone, leave it.
 #[derive(Debug, Default)]
 struct Ring {
     slots: Vec<Weak<Slot>>,
@@ -80,12 +82,13 @@ impl Descriptors {
         let open = || rustix::fs::openat(&*self.directory, name, flags, Mode::empty());
         let opened = self.closing_others(open);
         let file = File::from(opened.map_err(|error| Error::io(name, "open", error.into()))?);
-        // Reads jump about, and whoever reads in order asks for large pieces. Advice only.
+        // Reads jump about, and readers in file order ask for large pieces. Advice only.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
         Ok(file)
     }
 
-    /// What `open` does; where the process has no descriptor left, once more after those that are held here for later were closed.
+    /// What `open` does; where the process has no descriptor left, once more after the descriptors
+    /// that are held here for later were closed.
     pub(super) fn closing_others<T>(
         &self,
         open: impl Fn() -> rustix::io::Result<T>,
@@ -176,7 +179,7 @@ impl Slot {
         self.file.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Whoever reads it now has it open until that is done.
+    /// A read that uses it now has it open until it is done.
     fn close(&self) -> bool {
         self.file.write().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }

@@ -17,7 +17,7 @@ const LOST_AND_FOUND: &str = "lost+found";
 const DIRECTORY_MODE: u32 = 0o700;
 
 /// The mode of a file that is made in `directory`: for the process's user alone. A directory that
-/// lets in its group and no one else passes on what the group may do. The process's umask takes
+/// lets in its group and no other user passes on what the group may do. The process's umask takes
 /// away from that.
 pub(super) fn file_mode(directory: &File) -> Mode {
     const OWNER: Mode = Mode::from_raw_mode(0o600);

@@ -28,7 +28,8 @@ impl LocalWriteFile {
 
 impl Drop for LocalWriteFile {
     fn drop(&mut self) {
-        // What cannot be written stays in the slot, which nobody else gets: the next exclusive lock finds it.
+        // What cannot be written stays in the slot, which no other file gets: the next exclusive
+        // lock finds it.
         let _ = self.shared.leave_stage();
     }
 }
@@ -151,7 +152,7 @@ impl ReadFile for LocalReadFile {
             }
             (None, None) => match self.slot.file() {
                 Ok(file) => file,
-                // Whoever reads it is told.
+                // The read itself reports the error.
                 Err(_) => return,
             },
         };

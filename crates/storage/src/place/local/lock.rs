@@ -21,8 +21,9 @@ pub(super) struct LocalLock {
 }
 
 impl Drop for LocalLock {
-    /// Unlocks, and does not leave it to the closing of the descriptor: a child process that is just being started
-    /// holds a copy of it until it runs its program, and would keep the directory locked for that long.
+    /// Unlocks, and does not leave it to the closing of the descriptor. A child process that is
+    /// just being started holds a copy until it runs its program, and would keep the directory
+    /// locked for that long.
     fn drop(&mut self) {
         // Closing unlocks as well, a moment later.
         let _unlocked = rustix::fs::flock(&self.file, FlockOperation::NonBlockingUnlock);
@@ -55,7 +56,8 @@ pub(super) fn acquire(directory: &File, path: &Path, exclusive: bool) -> Result<
             Err(Errno::WOULDBLOCK) => return Err(held(path, exclusive)),
             Err(errno) => return Err(directory::error(path, "lock", errno.into())),
         }
-        // Had the file been replaced between opening and locking, we would hold a lock that nobody looks at.
+        // Had the file been replaced between opening and locking, no other process would look at
+        // this lock.
         let file = File::from(file);
         if is_current(directory, &file, path)? {
             return Ok(LocalLock { file });

@@ -1,14 +1,16 @@
 //! Names that changed, and whether the device has that.
 //!
-//! A job makes the names of its outputs durable, and so does whoever is about to commit them; each flush of the device costs
-//! about a millisecond of either. The second has nothing to do where no name has changed since the first.
+//! A job makes the names of its outputs durable, and so does the commit of them. Each flush of the
+//! device costs either about a millisecond. The second has nothing to do where no name has changed
+//! since the first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts changes of names in one directory by one handle.
 ///
-/// 1. Whoever changes a name that is to outlive a loss of power counts it afterwards, and before anybody is told; a change that failed
-///    counts too. Temporaries of publications, which nobody looks for, do not.
+/// 1. A change of a name that is to outlive a loss of power is counted after it was made, and
+///    before its caller learns of it. A failed change counts too. Temporaries of publications,
+///    which no reader looks for, do not.
 /// 2. A change is durable once a sync that began after it was counted has ended well.
 #[derive(Debug)]
 pub(super) struct NameChanges {
@@ -17,7 +19,7 @@ pub(super) struct NameChanges {
 }
 
 impl Default for NameChanges {
-    /// Of what other handles did before nobody knows whether the device has it: that is one change.
+    /// Whether the device has what other handles did before is unknown: that is one change.
     fn default() -> Self {
         Self { made: AtomicU64::new(1), durable: AtomicU64::new(0) }
     }
@@ -31,7 +33,8 @@ impl NameChanges {
         answer
     }
 
-    /// Syncs by `sync`, unless the device has every change that was counted. One that fails makes nothing durable.
+    /// Syncs by `sync`, unless the device has every change that was counted. A failed sync makes
+    /// nothing durable.
     pub(super) fn sync<E>(&self, sync: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let made = self.made.load(Ordering::Acquire);
         if self.durable.load(Ordering::Acquire) < made {

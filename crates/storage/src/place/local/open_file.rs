@@ -1,4 +1,5 @@
-//! An open file, for whoever writes it and for the place: what was written, and what waits in a slot of the stage.
+//! An open file, for its writer and for the place: what was written, and what waits in a slot of
+//! the stage.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -79,7 +80,7 @@ impl OpenFile {
         }
         self.write_out(&mut staged)?;
         staged.old.reach(end);
-        // With the lock held: whoever writes behind it comes after its zeros.
+        // With the lock held: a write behind it comes after its zeros.
         self.write_with(offset, &[bytes], staged.old.zeros_behind(end))
     }
 
@@ -90,7 +91,7 @@ impl OpenFile {
             return Ok(staged.waiting.last());
         }
         match staged.waiting.is_empty() {
-            // With this file's lock held: nobody waits there for another one's.
+            // With this file's lock held: this waits for no other file's lock.
             true => {
                 let _has_one = stage.collect_further() && staged.waiting.make_room(bytes, &self.name, stage);
             }
@@ -105,7 +106,8 @@ impl OpenFile {
         let waiting_from = self.waiting_from.load(Ordering::Acquire);
         if end <= waiting_from {
             match self.file.read_exact_at(out, offset) {
-                // What waits may lie behind a gap that somebody is about to fill: the file is as long as that.
+                // What waits may lie behind a gap that a writer is about to fill: the file is as
+                // long as that.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && waiting_from != NONE => {}
                 read => return read.map_err(|error| read_error(&self.name, offset, error, ENDS)),
             }
@@ -168,7 +170,7 @@ impl OpenFile {
         self.leave(&mut self.lock())
     }
 
-    /// The same for good: the file's name is going to be another one's, or nobody's.
+    /// The same for good: the file's name is about to be another file's, or unused.
     pub(super) fn leave_stage_for_good(&self) -> Result<()> {
         let mut staged = self.lock();
         self.leave(&mut staged)?;
@@ -176,8 +178,8 @@ impl OpenFile {
         Ok(())
     }
 
-    /// The same, whether that can be written or not: what cannot stays in the stage, for the next exclusive lock, which nobody here
-    /// touches any more.
+    /// The same, whether that can be written or not: what cannot stays in the stage, for the next
+    /// exclusive lock. This process does not touch it any more.
     pub(super) fn abandon_stage(&self) {
         let mut staged = self.lock();
         if self.leave(&mut staged).is_err() {
@@ -199,8 +201,9 @@ impl OpenFile {
         staged.has_left = true;
     }
 
-    /// Writes what waits and gives all slots but one to others, if it has several and nobody is just at it. What cannot be written goes
-    /// on waiting, and whoever writes or syncs the file is told.
+    /// Writes what waits and gives all slots but one to others, if it has several and no other
+    /// thread has its lock. What cannot be written goes on waiting; the next write or sync of the
+    /// file reports that.
     pub(super) fn give_back_further(&self) {
         if let Ok(mut staged) = self.staged.try_lock()
             && staged.waiting.has_several()
@@ -217,7 +220,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Writes what waits before somebody writes up to `end`.
+    /// Writes what waits before a write up to `end`.
     fn settle_before(&self, end: u64) -> Result<()> {
         let mut staged = self.lock();
         self.write_out(&mut staged)?;

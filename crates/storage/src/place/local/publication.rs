@@ -61,7 +61,8 @@ impl Local {
                     _ => error,
                 }
             };
-            // The new name is what counts, and is never taken back: somebody may have read it by now.
+            // The new name is what counts, and is never taken back: a reader may have seen it by
+            // now.
             self.names.count(|| give(self, &temporary, name)).map(drop).map_err(told)
         });
         if let Err(error) = named {
@@ -86,7 +87,8 @@ impl Local {
             give(self, from, to).and_then(|named| match named {
                 Named::Renamed | Named::Linked(Ok(())) => Ok(()),
                 Named::Linked(Err(error)) => {
-                    // Somebody else has renamed it, and would have the same file; or it cannot be told who has it.
+                    // Another process has renamed it, and would have the same file; or its owner
+                    // cannot be told.
                     let _ = rustix::fs::unlinkat(&*self.directory, to, AtFlags::empty());
                     Err(error)
                 }

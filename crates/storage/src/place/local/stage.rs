@@ -5,8 +5,9 @@
 //!                    │ mapped: survives the process
 //!                    └─► the next exclusive lock (left.rs) ─► the file
 //! ```
-//! A store to a mapped page costs a fraction of a system call, and one system call for 64 KiB a fraction of one for each piece
-//! (figures in decision 0003). A slot is used again and again, so that its pages stay in memory and have their blocks.
+//! A store to a mapped page costs a fraction of a system call. One system call for 64 KiB costs a
+//! fraction of one for each piece (figures in decision 0003). A slot is used again and again, so
+//! that its pages stay in memory and have their blocks.
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;
@@ -23,15 +24,17 @@ use super::open_file::OpenFile;
 use crate::place::mapped::MappedPart;
 use crate::place::name::STAGE_FILE;
 
-/// Numbers, as the system tells them, of file systems on which a store to a page that was written before lacks no space: ext2 to
-/// ext4, XFS, tmpfs. Others may have to find a new block for it, and kill the process where there is none; so may XFS where
-/// a copy of the file shares its blocks and the disk is full.
+/// Numbers, as the system tells them, of file systems on which a store to a page that was written
+/// before lacks no space: ext2 to ext4, XFS, tmpfs. Others may have to find a new block for it, and
+/// kill the process where there is none. So may XFS where a copy of the file shares its blocks and
+/// the disk is full.
 const STAGING_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 /// The stage of a directory that this process has locked for writing.
 ///
-/// 1. A slot is free, or belongs to one open file. Who finds its slot full takes a further one, as long as one stays free, and writes them
-///    all together: fewer writers of small pieces wait for the system. Whoever has none comes first
+/// 1. A slot is free, or belongs to one open file. A file whose slot is full takes a further one,
+///    as long as one stays free, and writes them all together. So fewer writers of small pieces
+///    wait for the system. A file that has none comes first
 ///    ([`collect_further`](Self::collect_further)).
 /// 2. What a slot holds is not in its file, or there with the same bytes.
 #[derive(Debug)]
@@ -42,11 +45,11 @@ pub(super) struct Stage {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those that nobody has; `None` until the first is asked for.
+    /// Slots that no file has; `None` until the first is asked for.
     free: Option<Vec<Slot>>,
-    /// Somebody has got a further slot since it was last asked who has.
+    /// A file has got a further slot since [`collect_further`](Self::collect_further) last asked.
     has_further: bool,
-    /// Those that are open, and some that were.
+    /// Files that are open, and some that were.
     files: Vec<Weak<OpenFile>>,
     is_closed: bool,
 }
@@ -64,8 +67,9 @@ impl Stage {
         state.files.push(Arc::downgrade(file));
     }
 
-    /// A slot for a file that is [registered](Self::register) and has `held`. `None` if all are taken, or for a file that has some, all
-    /// but one; or if the directory cannot have a stage: its file system is none of those that are known to be fit, or is full.
+    /// A slot for a file that is [registered](Self::register) and has `held`. `None` if all are
+    /// taken, or, for a file that has some, all but one. `None` also if the directory cannot have a
+    /// stage: its file system is not known to be fit, or is full.
     pub(super) fn take(&self, held: usize) -> Option<Slot> {
         let mut state = self.lock();
         if state.is_closed {
@@ -85,8 +89,9 @@ impl Stage {
         }
     }
 
-    /// Files that have several slots write what waits and give back all but one, unless somebody is just at them. Answers whether they
-    /// were asked: once for all further slots that were taken, so that where nothing comes of it nobody asks in vain at each write.
+    /// Files that have several slots write what waits and give back all but one, unless another
+    /// thread has their lock. Answers whether they were asked: once for all further slots that were
+    /// taken, so that writes do not ask again and again in vain.
     pub(super) fn collect_further(&self) -> bool {
         let has_further = std::mem::take(&mut self.lock().has_further);
         if has_further {
@@ -100,7 +105,8 @@ impl Stage {
         self.lock().files.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Nobody gets a slot any more; what waits is written. What cannot be written stays, for the next exclusive lock.
+    /// No file gets a slot any more; what waits is written. What cannot be written stays, for the
+    /// next exclusive lock.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         for file in self.files() {
@@ -141,7 +147,7 @@ pub(super) struct Slot {
     count: usize,
     /// Bytes that they have.
     used: usize,
-    /// The same pieces; those that follow one another in the file and came so are one.
+    /// The same pieces; pieces that came in their order in the file and adjoin are one.
     runs: Vec<Piece>,
 }
 
@@ -163,7 +169,7 @@ impl Slot {
         SlotHead { salt: self.salt, name: name.to_owned() }.write(self.part.bytes_mut());
     }
 
-    /// It holds nothing, for nobody.
+    /// It holds nothing, and is no file's.
     pub(super) fn clear(&mut self) {
         (self.count, self.used) = (0, 0);
         self.runs.clear();

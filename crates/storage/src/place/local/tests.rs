@@ -452,7 +452,7 @@ fn what_was_published_by_a_link_stays_and_what_was_renamed_by_one_goes_back() {
     };
     place.publish_by("1.manifest", b"edit", link).unwrap();
     assert_eq!(place.list().unwrap(), [("1.manifest".to_owned(), 4)]);
-    // The other name goes when nobody has the directory.
+    // The other name goes when no process has the directory.
     assert_eq!(place.entries().unwrap().len(), 3, "{:?}", place.entries());
     drop(place.lock(true).unwrap());
     assert_eq!(place.entries().unwrap().len(), 2, "{:?}", place.entries());

@@ -47,7 +47,7 @@ impl Waiting {
         stretches.collect()
     }
 
-    /// Nothing waits any more; the first slot stays for the file `name`, others may be anybody's.
+    /// Nothing waits any more; the first slot stays for the file `name`, the others are given back.
     pub(super) fn empty(&mut self, name: &str, stage: &Stage) {
         for slot in self.slots.drain(1.min(self.slots.len())..) {
             stage.give_back(slot);
@@ -57,12 +57,12 @@ impl Waiting {
         }
     }
 
-    /// The same, and every slot may be anybody's.
+    /// The same, and every slot is given back.
     pub(super) fn give_back(&mut self, stage: &Stage) {
         self.slots.drain(..).for_each(|slot| stage.give_back(slot));
     }
 
-    /// What waits stays in its slots, which nobody gets.
+    /// What waits stays in its slots, which no file gets.
     pub(super) fn abandon(&mut self) {
         self.slots.clear();
     }

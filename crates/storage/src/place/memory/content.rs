@@ -1,9 +1,10 @@
 //! What a file holds, and what it held at every moment since its last sync.
 //!
-//! A file is pages of 4 KiB, shared with every image of it until one of them changes a page. Beside each page
-//! changed since the last sync stand the page as of that sync and the changes since, in order: the page at any
-//! moment is the former with the first so many of the latter. A change holds a slice of the bytes that were
-//! written, so the history costs about as much as what was written, and nothing after a sync.
+//! A file is pages of 4 KiB, shared with every image of it until one of them changes a page. Beside
+//! each page changed since the last sync stand the page as of that sync and the changes since, in
+//! order. The page at any moment is the former with the first so many of the latter. A change holds
+//! a slice of the bytes that were written. So the history costs about as much as what was written,
+//! and nothing after a sync.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +29,7 @@ pub(super) struct Content {
     /// Lengths the file had since the last sync, the first as of that sync; never empty once changed.
     lens_unsynced: Vec<u64>,
     pages_unsynced: BTreeMap<usize, PageHistory>,
-    /// All bytes in one piece, if somebody asked for them since the last change.
+    /// All bytes in one piece, if they were asked for since the last change.
     whole: Option<Arc<Vec<u8>>>,
 }
 
@@ -104,7 +105,8 @@ impl Content {
         }
     }
 
-    /// The first `len` bytes in one piece; shared by all who ask for all of an unchanged file.
+    /// The first `len` bytes in one piece; shared by all callers that ask for all of an unchanged
+    /// file.
     pub(super) fn whole(&mut self, len: usize) -> Arc<Vec<u8>> {
         if let Some(whole) = self.whole.as_ref().filter(|whole| whole.len() == len) {
             return whole.clone();
@@ -118,8 +120,9 @@ impl Content {
         whole
     }
 
-    /// What is left of the file after power loss: its length as of some moment since the last sync, and each
-    /// page as of some moment of its own, the last change of it perhaps in some sectors only.
+    /// What is left of the file after power loss. Its length is as of some moment since the last
+    /// sync, and each page as of a moment of its own. The last change of a page may be there in
+    /// some sectors only.
     pub(super) fn after_power_loss(&self, rng: &mut Rng) -> Self {
         let bias = Bias::draw(rng);
         let mut pages = self.pages.clone();
@@ -203,8 +206,8 @@ impl PageChange {
     }
 }
 
-/// How much of the unsynced a power loss tends to leave; drawn anew for each file, so that among the images are
-/// some with nearly all of it, some with nearly none, and some where every page goes its own way.
+/// How much of the unsynced a power loss tends to leave; drawn anew for each file. So some images
+/// have nearly all of it, some nearly none, and in some every page has a fate of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bias {
     Old,

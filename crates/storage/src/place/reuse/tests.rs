@@ -142,7 +142,7 @@ fn a_spare_that_was_taken_is_written_over_elsewhere() {
         let (faulty, place) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
         let spare = place.tables().take_one().unwrap();
         assert_eq!((place.tables().take_one(), place.tables().bytes()), (None, 0));
-        // By who knows its name alone.
+        // By a caller that knows its name alone.
         let file = write_over(&*faulty, &spare, "new").unwrap().unwrap();
         assert_eq!(names(&*faulty), ["new"]);
         let expected = vec![1; bytes as usize];

@@ -100,7 +100,7 @@ fn threads_find_what_threads_put() {
             while !done.load(Ordering::Relaxed) {
                 let capacity = (4 << 20) + random.u64(0..28 << 20);
                 cache.set_capacity_bytes(capacity);
-                // Nobody else sets it.
+                // No other thread sets it.
                 (0..10).for_each(|_| assert!(cache.memory_bytes() <= capacity));
             }
         });

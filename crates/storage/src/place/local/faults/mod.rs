@@ -1,4 +1,5 @@
-//! T6: too few file descriptors. Neighbours: many files at once, mapped ones, one that was removed, one that was replaced under its name.
+//! T6: too few file descriptors. Neighbours: many files at once, mapped files, a file that was
+//! removed, a file that was replaced under its name.
 
 mod modes; // S18
 

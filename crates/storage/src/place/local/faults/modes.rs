@@ -1,5 +1,5 @@
 //! S18: modes of files. Neighbours: directories above the one that is named, publications, the
-//! lock, a directory that an operator made for a group, and one that lets in everybody.
+//! lock. Also a directory that an operator made for a group, and one that lets in all users.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Slots of the stage: who has how many, and what becomes of them.
+//! Slots of the stage: which file has how many, and what becomes of them.
 
 use super::staging::{content, killed, new_place, raw, stuck};
 use super::*;
@@ -22,7 +22,7 @@ fn more_files_than_slots_are_written_all_the_same() {
         assert_eq!(raw(left.path(), name), [index as u8; 50], "{name}");
         assert_eq!(content(&place, name), [index as u8; 50], "{name}");
     }
-    // Whoever hands over leaves the slot to others.
+    // A file that is handed over leaves its slot to others.
     files[0].hand_over().unwrap();
     let next = place.create("next.log").unwrap();
     next.write_staged(0, b"waits").unwrap();
@@ -116,7 +116,7 @@ fn who_cannot_write_out_makes_no_room_and_loses_nothing() {
     let found = raw(left.path(), "a.log");
     assert!(found.len() as u64 == length && found[13..].iter().all(|byte| *byte == 7));
     assert!(["b.log", "c.log"].iter().all(|name| raw(left.path(), name) == b"small and more"));
-    // Once nobody wants the file its slots are free.
+    // Once the file is removed its slots are free.
     place.remove("a.log").unwrap();
     let others = ["d.log", "e.log", "f.log"].map(|name| place.create(name).unwrap());
     others.iter().for_each(|file| file.write_staged(0, b"waits").unwrap());

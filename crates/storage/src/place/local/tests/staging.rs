@@ -49,14 +49,14 @@ fn small_writes_wait_and_survive_the_process() {
     let left = killed(root.path());
     let before = listing(left.path());
 
-    // Whoever reads finds them, and changes nothing.
+    // A reader finds them, and changes nothing.
     let reader = Local::open(left.path(), OPEN).unwrap();
     let shared = reader.lock(false).unwrap();
     assert_eq!(content(&reader, "a.log"), b"first second");
     assert_eq!(listing(left.path()), before);
     drop(shared);
 
-    // Whoever is to write puts them where they belong, once.
+    // The next writer puts them where they belong, once.
     let writer = Local::open(left.path(), OPEN).unwrap();
     drop(writer.lock(true).unwrap());
     assert_eq!(raw(left.path(), "a.log"), b"first second");
