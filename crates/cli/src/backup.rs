@@ -13,7 +13,8 @@ use crate::output::announce;
 use crate::progress;
 use crate::shared_place::{SharedName, SharedPlace};
 
-/// How long a server may take for a backup: it waits for a sync, links files, and copies those that lie on shared storage.
+/// How long a server may take for a backup: it waits for a sync, links files, and copies what lies
+/// on shared storage.
 const ANSWER: Duration = Duration::from_secs(6 * 3600);
 
 /// Bytes of an answer that are read.
@@ -21,9 +22,10 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// Make a backup: a database of its own that holds all that was acknowledged by then.
 ///
-/// Files that never change are linked, not copied: it takes moments and little space, and must lie on the database's file system.
-/// Of a database on shared storage the log is linked, and everything that lies there (tables, value segments) is copied: the backup is
-/// whole where it is written, needs that place no more, and takes as much space and time as reading all of it.
+/// Files that never change are linked, not copied: it takes moments and little space, and must lie
+/// on the database's file system. Of a database on shared storage the log is linked, and everything
+/// that lies there (tables, value segments) is copied. The backup is whole where it is written and
+/// needs that place no more. It takes as much space and time as reading all of it.
 ///
 /// It appears under its name once it is whole. Copy it elsewhere to survive the loss of the disk; `firn restore` checks it and
 /// makes a database of it.

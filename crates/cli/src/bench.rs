@@ -93,7 +93,7 @@ struct Db {
     service: ServiceArgs,
 }
 
-/// Where the tables of a database that is measured lie, and who compacts them.
+/// Where the tables of a database that is measured lie, and which workers compact them.
 #[derive(clap::Args, Clone)]
 struct ServiceArgs {
     /// http://HOST:PORT of a `firn control-plane`, whose workers then do Firn's compactions and collections

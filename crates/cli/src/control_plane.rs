@@ -32,10 +32,11 @@ use crate::tls::ServerFiles;
 /// and workers. `firn jobs` shows what it knows.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to listen; port 0 takes one that is free and says which.
+    /// Where to listen; port 0 takes a free one and says which.
     #[arg(long, value_name = "A:P", default_value = "127.0.0.1:7380")]
     listen: SocketAddr,
-    /// A file whose first line databases and workers must show. Without it whoever reaches the port may ask.
+    /// A file whose first line databases and workers must show. Without it every client that
+    /// reaches the port may ask.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     #[command(flatten)]
@@ -44,19 +45,20 @@ pub(crate) struct Arguments {
     /// descriptors (`ulimit -Hn`) and some more.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections_max: u32,
-    /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON (/jobs), metrics for Prometheus (/metrics) and health
-    /// (/health); port 0 takes one that is free and says which. Who reaches it sees counters, jobs, names of tenants, workers and places. Without it
-    /// there is no HTTP.
+    /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON
+    /// (/jobs), metrics for Prometheus (/metrics) and health (/health). Port 0 takes a free one and
+    /// says which. What reaches it sees counters, jobs, names of tenants, workers and places.
+    /// Without it there is no HTTP.
     #[arg(long, value_name = "A:P")]
     http: Option<SocketAddr>,
-    /// Which job goes to which worker: urgency (what stalls soonest for its length, where it is done first), or, to compare with, least-loaded, fifo
-    /// or random.
+    /// Which job goes to which worker: urgency (what stalls soonest for its length, where it is
+    /// done first). To compare with: least-loaded, fifo or random.
     #[arg(long, value_name = "NAME", value_parser = parse_scheduler, default_value = "urgency")]
     scheduler: Scheduler,
 }
 
 /// What a control plane may have open beside connections of databases and workers, if the system
-/// lets it: those by HTTP, and files as they are read.
+/// lets it. That is connections by HTTP, and files as they are read.
 const DESCRIPTORS_BESIDE: u64 = 1000;
 
 fn parse_scheduler(name: &str) -> std::result::Result<Scheduler, String> {
@@ -104,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// So many connections are let in: those that were asked for, if the system lets this process have
+/// So many connections are let in: as many as were asked for, if the system lets this process have
 /// as many descriptors. If not, that is told.
 fn connections(arguments: &Arguments) -> usize {
     let limit = raise_descriptor_limit(u64::from(arguments.connections_max) + DESCRIPTORS_BESIDE);
@@ -118,7 +120,7 @@ fn connections(arguments: &Arguments) -> usize {
     wanted.min(room)
 }
 
-/// Refuses what lets everybody in, and tells people what others can read.
+/// Refuses options that let in every client, and warns of what others can read.
 fn check_reach(arguments: &Arguments, is_encrypted: bool) -> Result<()> {
     let listen = arguments.listen;
     if listen.ip().is_loopback() {

@@ -32,9 +32,11 @@ use watch::Watch;
 
 /// Bring up a database, a control plane and workers here, load, and show where every compaction ran.
 ///
-/// Each of them is a process of its own, on loopback, on a port that is free: what `firn serve --shared`, `firn control-plane` and `firn worker` do
-/// on machines of their own. Keys are written several times over, the workers merge the tables, and everything is read back and compared. Ends
-/// after some seconds; nothing runs any more then, whatever became of it, and a temporary directory is gone.
+/// Each of them is a process of its own, on loopback, on a free port. They do what
+/// `firn serve --shared`, `firn control-plane` and `firn worker` do on machines of their own. Keys
+/// are written several times over, the workers merge the tables, and everything is read back and
+/// compared. Ends after some seconds; nothing runs any more then, whatever became of it, and a
+/// temporary directory is gone.
 ///
 /// Ends with 1 if no job ran on a worker, or if anything read is not what was written.
 #[derive(clap::Args)]
@@ -50,7 +52,7 @@ pub(crate) struct Arguments {
     workers: u16,
 }
 
-/// Whether somebody wants this to end.
+/// Whether a signal has asked for the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 

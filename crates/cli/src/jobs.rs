@@ -52,8 +52,10 @@ enum Action {
 /// What is shown besides.
 #[derive(Clone, Copy, Default, clap::Args)]
 struct Shows {
-    /// Show below each job that was done what its stages took, in ms: it waits for a worker (queue), its inputs are opened (open), read (read) and merged
-    /// (merge), and its outputs written (write). Of one that runs all but the first are told together (ran), of others how long they waited.
+    /// Show below each job that was done what its stages took, in ms. It waits for a worker
+    /// (queue), its inputs are opened (open), read (read) and merged (merge), and its outputs
+    /// written (write). Of a job that runs all but the first are told together (ran), of others how
+    /// long they waited.
     #[arg(long)]
     stages: bool,
 }
@@ -70,7 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     match arguments.action.as_ref().unwrap_or(&Action::List { shows: Shows::default() }) {
         Action::List { shows } => print(&shown(&look.list().map_err(failed)?, *shows)),
         Action::Watch { every, shows } => {
-            // Whoever is wrong about where it is hears so at once; later it may just be away for a while.
+            // A wrong address is an error at once; later the control plane may just be away for a
+            // while.
             let mut list = Ok(look.list().map_err(failed)?);
             loop {
                 match list {

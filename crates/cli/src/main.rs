@@ -139,7 +139,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// README.md shows command lines; each must be one that this program takes.
+    /// README.md shows command lines; this program must take each of them.
     #[test]
     fn commands_in_the_readme_exist() {
         let readme = include_str!("../../../README.md");

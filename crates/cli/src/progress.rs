@@ -11,8 +11,8 @@ use crate::ending::{Ending, Failure, Result};
 const QUIET: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
 
-/// Runs `work`; if it takes longer than two seconds, `what` and what `work` tells the bar are shown on standard
-/// error (on terminals only) until it is over.
+/// Runs `work`. If it takes longer than two seconds, `what` and what `work` tells the bar are shown
+/// until it is over, on standard error and on terminals only.
 pub(crate) fn during<T: Send>(what: &str, work: impl FnOnce(&ProgressBar) -> Result<T> + Send) -> Result<T> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let style = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})");
@@ -22,7 +22,7 @@ pub(crate) fn during<T: Send>(what: &str, work: impl FnOnce(&ProgressBar) -> Res
     let result = std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let result = work(&bar);
-            // Nobody listens if the wait below has ended already.
+            // The wait below may have ended already.
             let _ = sender.send(());
             result
         });

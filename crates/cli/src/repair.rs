@@ -13,9 +13,10 @@ use crate::output::Output;
 /// Make a damaged database open again where the rest of it is whole: one whose newest manifest edit is torn, or whose log is damaged amid what
 /// was never synced.
 ///
-/// Prints one line for each file that it takes away or cuts, and why. Deletes nothing: such files are kept beside the others, under names
-/// that end in `.aside`; remove them when you need them no more. Loses nothing that was known to be on the device, and changes nothing
-/// if other things are damaged too (exit code 3): then restore a backup. No process may have the database open.
+/// Prints one line for each file that it takes away or cuts, and why. Deletes nothing: such files
+/// are kept beside the others, under names that end in `.aside`; remove them when you need them no
+/// more. Loses nothing that was known to be on the device. Changes nothing if other things are
+/// damaged too (exit code 3): then restore a backup. No process may have the database open.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The database's directory.

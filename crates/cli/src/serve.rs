@@ -41,8 +41,10 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// Open a database on shared storage although its log lies in another directory: what was written there and is neither in a table nor
-    /// acknowledged as `shared` is given up, and whoever has it open there writes nothing any more. For this start alone: neither file nor environment can say it.
+    /// Open a database on shared storage although its log lies in another directory. What was
+    /// written there and is neither in a table nor acknowledged as `shared` is given up. A process
+    /// that has it open there writes nothing any more. For this start alone: neither file nor
+    /// environment can say it.
     #[arg(long)]
     take_over: bool,
 }
@@ -52,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // Before there is anything to lose, so that no signal comes too early.
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
-    // A script, or a device, may keep the server from ending: who says it twice means it.
+    // A script, or a device, may keep the server from ending: a second signal ends it at once.
     signals::twice_ends_at_once().map_err(|error| failed(format!("cannot await signals: {error}")))?;
     signals::hang_ups_end_nothing(&ThreadSpawn::new())?;
     let effective =

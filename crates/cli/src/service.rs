@@ -58,7 +58,7 @@ pub(crate) struct Reach<'o> {
     pub(crate) weight: f64,
 }
 
-/// The weight of a share that nobody gives one.
+/// The weight of a share for which none is given.
 pub(crate) const WEIGHT: f64 = 1.0;
 
 /// Shares of workers are weighed so.
@@ -116,7 +116,8 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Those that are, or lie in, one of `within`; the stores among them are asked as often as `rates` say, all together.
+    /// Places that are, or lie in, one of `within`; the stores among them are asked as often as
+    /// `rates` say, all together.
     ///
     /// # Errors
     /// One of them has no name; there are rates, and no stores.
@@ -151,8 +152,8 @@ fn is_everything(name: &str) -> bool {
     bucket.is_empty() || bucket.starts_with('/') && bucket.len() < name.len()
 }
 
-/// Whether some part of the name may lead out of what is before it, by whatever a parser of URLs makes of it: it reads `%2e` as a dot, passes over
-/// blanks, and ends where a query begins.
+/// Whether some part of the name may lead out of what is before it, by whatever a parser of URLs
+/// makes of it. It reads `%2e` as a dot, passes over blanks, and ends where a query begins.
 fn may_climb(name: &str) -> bool {
     let is_dots = |part: &str| part == "." || part == "..";
     if !name.contains("://") {

@@ -16,10 +16,11 @@ pub(crate) struct Said {
     pub(crate) is_draining: bool,
 }
 
-/// Answers at `address`, if there is one, what `look` says, and what `more` has at its own `paths` (each with a `, ` behind).
+/// Answers at `address`, if there is one, what `look` says, and what `more` has at its own `paths`
+/// (each with a `, ` behind).
 ///
 /// # Errors
-/// Nobody can listen there.
+/// The address cannot be listened at.
 pub(crate) fn start(
     address: Option<SocketAddr>,
     look: impl Fn() -> Said + Send + 'static,

@@ -35,11 +35,12 @@ pub(crate) struct SharedName {
 pub(crate) struct SharedPlace {
     #[command(flatten)]
     pub(crate) name: SharedName,
-    /// Open it although its log lies in another directory: what was written there and is neither in a table nor acknowledged as `shared` is given up,
-    /// and whoever has it open there writes nothing any more.
+    /// Open it although its log lies in another directory. What was written there and is neither in
+    /// a table nor acknowledged as `shared` is given up. A process that has it open there writes
+    /// nothing any more.
     #[arg(long, requires = "shared")]
     pub(crate) take_over: bool,
-    /// Where ranges that were read are kept, by who reads for long enough.
+    /// Where ranges that were read are kept, by commands that read for long enough.
     #[arg(skip)]
     pub(crate) cache: Option<RangeCache>,
 }
@@ -53,8 +54,8 @@ pub(crate) struct RangeCache {
 }
 
 impl SharedPlace {
-    /// What a command that wants `access` to the database does to the directory: where the manifest lies elsewhere, a machine may see it for the
-    /// first time.
+    /// What a command that wants `access` to the database does to the directory. Where the manifest
+    /// lies elsewhere, a machine may see it for the first time.
     pub(crate) fn access_to_directory(&self, access: Access) -> Access {
         match self.name.shared {
             Some(_) if access != Access::Read => Access::Create,
@@ -79,7 +80,7 @@ impl SharedPlace {
 }
 
 impl SharedName {
-    /// The files of the database in `dir`, wherever they lie, for who changes nothing.
+    /// The files of the database in `dir`, wherever they lie, for a command that changes nothing.
     ///
     /// # Errors
     /// A place cannot be opened, or the directory has no log of a database on shared storage.
@@ -122,11 +123,12 @@ pub(crate) fn use_place(name: &str, rates: Option<StoreRates>, create: bool) -> 
     place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
 }
 
-/// The place called `name`, asked as often as `throttle` lets it be, with what the environment says of stores; `create`: a directory that is
-/// missing is made; `runtime`: whoever talks with an object store.
+/// The place called `name`, asked as often as `throttle` lets it be, with what the environment says
+/// of stores. `create`: a directory that is missing is made. `runtime`: talks with an object store.
 ///
 /// # Errors
-/// The name is none, with what is expected; a directory has a throttle; what opening a directory says.
+/// The name is none, with what is expected; a directory has a throttle; what opening a directory
+/// says.
 pub(crate) fn open_place(
     name: &str,
     throttle: Option<Arc<Throttle>>,

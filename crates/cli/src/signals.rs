@@ -26,9 +26,9 @@ pub(crate) fn twice_ends_at_once() -> io::Result<Arc<AtomicBool>> {
     Ok(said)
 }
 
-/// As [`twice_ends_at_once`], of a tool that a person watches: a terminal that is closed ends it in
+/// As [`twice_ends_at_once`], of a tool that a person watches. A terminal that is closed ends it in
 /// good order too, unless `nohup` is to prevent that. It may send more than one SIGHUP, so that
-/// those never end it where it stands.
+/// those never end it at once.
 ///
 /// # Errors
 /// What the system says.
@@ -75,7 +75,7 @@ fn is_hang_up_ignored() -> bool {
     mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1)
 }
 
-/// Has SIGHUP, SIGUSR1 and SIGUSR2 end nothing from now on: other daemons read files again at
+/// Has SIGHUP, SIGUSR1 and SIGUSR2 end nothing from now on. Other daemons read files again at
 /// these, and a terminal that is closed sends the first. A thread tells of each on standard error.
 ///
 /// # Errors

@@ -28,7 +28,8 @@ impl StoreRates {
         Arc::new(Throttle::new(&self.0, Arc::new(SystemClock::new())))
     }
 
-    /// Says why so many jobs at a time would be too slow at these rates for whoever watches over them, and what would do.
+    /// Says why so many jobs at a time would be too slow at these rates for control planes, and
+    /// what would do.
     pub(crate) fn check_jobs(self, jobs: u16) -> Result<(), String> {
         let limits = &self.0;
         let most = PIECE_WAIT_MAX.as_secs();
@@ -81,7 +82,7 @@ fn set_once<T>(rate: &mut Option<T>, said: &str, value: T) -> Result<(), String>
     }
 }
 
-/// Those that there are.
+/// The names that there are.
 const NAMES: &str = "reads, writes, lists, removals, read-bytes and write-bytes";
 
 impl FromStr for StoreRates {

@@ -30,14 +30,16 @@ pub(crate) struct ClientFiles {
 /// What a control plane shows, and asks for.
 #[derive(clap::Args)]
 pub(crate) struct ServerFiles {
-    /// Be reached by https:// alone: the certificate, in PEM, then those that lead from it to its CA. The files of certificates and keys are read again
-    /// every few seconds: what is renewed holds for whoever connects from then on.
+    /// Be reached by https:// alone: the certificate, in PEM, then those that lead from it to its
+    /// CA. The files of certificates and keys are read again every few seconds: what is renewed
+    /// holds for connections from then on.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's key, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Let in nobody but who shows a certificate that this CA has signed: its certificate, in PEM; of several CAs, one behind the other.
+    /// Let in only clients that show a certificate that this CA has signed: its certificate, in
+    /// PEM; of several CAs, one behind the other.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
 }
@@ -50,7 +52,7 @@ impl ClientFiles {
     /// Reads them.
     ///
     /// # Errors
-    /// One cannot be read, is not what it should be, or has no other one that it goes with.
+    /// A file cannot be read, is not what it should be, or lacks the other one that it goes with.
     pub(crate) fn read(&self) -> Result<ClientTls> {
         let source = self.is_said().then(|| Arc::new(self.clone()) as Arc<dyn ClientTlsSource>);
         let authorities = self.ca.as_deref().map(authorities).transpose()?;
@@ -78,7 +80,7 @@ impl ServerFiles {
         self.tls_key.as_deref()
     }
 
-    /// Whether nobody is let in but who shows a certificate.
+    /// Whether only clients that show a certificate are let in.
     pub(crate) fn asks_for_certificates(&self) -> bool {
         self.tls_client_ca.is_some()
     }

@@ -1,7 +1,9 @@
-//! A process that ends with whoever started it, however that ends.
+//! A process that ends with the process that started it, however that ends.
 //!
-//! The other end of a pipe is closed by the system whatever becomes of the process that held it. That needs no privilege and no `unsafe`, and
-//! holds where the parent is killed; asking the kernel for a signal then (`PR_SET_PDEATHSIG`) would follow the thread that started us, not the process.
+//! The other end of a pipe is closed by the system whatever becomes of the process that held it.
+//! That needs no privilege and no `unsafe`, and holds where the parent is killed. A signal from the
+//! kernel (`PR_SET_PDEATHSIG`) would follow the thread that started this process, not the parent
+//! process.
 
 use std::io::Read;
 use std::time::Duration;

@@ -13,9 +13,10 @@ use crate::shared_place::SharedName;
 
 /// Check every checksum, reference and invariant of a database. Reads all of it and changes nothing.
 ///
-/// Prints one line for each finding: damage, with file and offset, or a leftover that the next opening removes.
-/// Exit code 3 if there is damage. Runs beside readers, not beside a writer. Of a database on shared storage the writer is told by the
-/// directory that has the log: name that one, on the machine that it belongs to.
+/// Prints one line for each finding: damage, with file and offset, or a leftover that the next
+/// opening removes. Exit code 3 if there is damage. Runs beside readers, not beside a writer. Of a
+/// database on shared storage the directory that has the log tells whether there is a writer: name
+/// that directory, on its machine.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The database's directory.

@@ -33,8 +33,9 @@ use crate::tls::{ClientFiles, warn_of_plain_token};
 /// and creates others beside them; it removes and changes nothing. SIGTERM or Ctrl-C: it takes no more jobs and ends with the last one it has; said
 /// twice, it ends at once. It may be killed at any time.
 ///
-/// With --socket it works for databases on this machine that were started with the socket (`firn serve --worker`), and do themselves what this
-/// process does not. It reads and writes their directories as they say; the socket is for the user who started it alone.
+/// With --socket it works for databases on this machine that were started with the socket
+/// (`firn serve --worker`), and do themselves what this process does not. It reads and writes their
+/// directories as they say; the socket is for the user that started it alone.
 ///
 /// Give it processors of its own (`taskset`) or a lower priority (`nice`) to keep that work away from a database's clients.
 #[derive(clap::Args)]
@@ -62,11 +63,11 @@ pub(crate) struct Arguments {
     /// Where it is: jobs on places of the same zone are near, and so are those whose databases say none. Default: near to all.
     #[arg(long, value_name = "ZONE", requires = "control_plane")]
     zone: Option<String>,
-    /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health: ready or draining); port 0 takes one that is free and
-    /// says which. Without it there is no HTTP.
+    /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health: ready or
+    /// draining); port 0 takes a free one and says which. Without it there is no HTTP.
     #[arg(long, value_name = "A:P", requires = "control_plane")]
     http: Option<SocketAddr>,
-    /// The socket to listen on; made if it is missing, taken over if nobody listens.
+    /// The socket to listen on; made if it is missing, taken over if no process listens.
     #[arg(long, value_name = "PATH", group = "for")]
     socket: Option<PathBuf>,
     /// Jobs at a time; with a socket, for each database.
@@ -173,7 +174,7 @@ fn listen_at(path: &Path, threads: u16) -> Result<Ending> {
     serve(&listener, &semantics, usize::from(threads), &spawn, &SystemClock::new(), &tell)
 }
 
-/// Listens at `path`, which nobody else does.
+/// Listens at `path`, where no other process listens.
 fn listen(path: &Path) -> Result<UnixListener> {
     let failed = |error: std::io::Error| Failure::file("listen on", path, &error);
     let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());

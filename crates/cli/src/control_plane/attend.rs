@@ -65,7 +65,7 @@ impl Renewal {
     ) -> Option<String> {
         let shown = match read {
             Ok(Some(tls)) if tls == self.shown => Ok(None),
-            // Nobody takes the options away.
+            // The options stay as they were at the start.
             Ok(None) => Ok(None),
             Ok(Some(tls)) => show(&tls).map(|()| Some(tls)),
             Err(failure) => Err(failure.to_string()),

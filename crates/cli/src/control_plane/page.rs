@@ -1,4 +1,4 @@
-//! The queue, the workers and their leases, for people who look by HTTP.
+//! The queue, the workers and their leases, for a look by HTTP.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ pub(crate) fn answer(watch: &ControlPlaneWatch, limits: &Limits, path: &str) -> 
     }
 }
 
-/// All of `rows`: those that run or wait in the order in which they came, of those that ended the newest first.
+/// All of `rows`: jobs that run or wait in the order in which they came, then jobs that ended, the
+/// newest first.
 fn shown(rows: &Rows, limits: &Limits) -> Value {
     let of = |state: JobState| rows.jobs.iter().filter(move |row| row.state == state);
     let ended = rows.jobs.iter().rev().filter(|row| matches!(row.state, JobState::Done | JobState::Failed));

@@ -1,4 +1,5 @@
-//! What is printed at the end: every job with who did it, and who used the processor for how long.
+//! What is printed at the end: every job with the process that did it, and the processor time of
+//! each process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +74,7 @@ impl Told<'_> {
         table_text(&rows, 3)
     }
 
-    /// Who did how many jobs of how many bytes.
+    /// How many jobs of how many bytes each process did.
     fn shares(&self) -> String {
         let mut by: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for row in &self.rows {
@@ -123,7 +124,7 @@ fn is_done(row: &JobRow) -> bool {
     row.state() == State::Done
 }
 
-/// Who did the job: a job that failed at the control plane is done by its database.
+/// What did the job: its worker, or, for a job that failed at the control plane, its database.
 fn who(row: &JobRow) -> &str {
     if is_done(row) { &row.worker } else { HERE }
 }

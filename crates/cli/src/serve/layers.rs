@@ -15,10 +15,11 @@ const PREFIX: &str = "FIRN_SERVE_";
 /// The table of a file that is the server's; the rest is the engine's.
 const TABLE: &str = "serve";
 
-/// The engine's `background_nice` where nobody says it: workers are as many as processors, and clients wait for them.
+/// The engine's `background_nice` where it is not set: workers are as many as processors, and
+/// clients wait for them.
 const BACKGROUND_NICE: i64 = 10;
 
-/// What holds, and who said so.
+/// What holds, and which source said so.
 #[derive(Debug)]
 pub(crate) struct Effective {
     pub(super) options: Options,
@@ -41,7 +42,8 @@ impl Effective {
     /// Lays `flags` over the `environment` over what `config` says.
     ///
     /// # Errors
-    /// Names that nobody knows, with those that there are; values that do not fit; a file that cannot be read.
+    /// Unknown names, with those that there are; values that do not fit; a file that cannot be
+    /// read.
     pub(crate) fn new(
         flags: Options,
         environment: impl Iterator<Item = (OsString, OsString)>,
@@ -94,7 +96,8 @@ impl Effective {
     }
 }
 
-/// The engine's settings: the file's, but for what options say. Sizes that nobody says follow from the memory.
+/// The engine's settings: the file's, but for what options say. Sizes that are not set follow from
+/// the memory.
 fn engine_settings(engine: &toml::Table, options: &Options, config: Option<&Path>) -> Result<Settings> {
     let mut engine = engine.clone();
     for (name, value) in options.values() {
@@ -144,7 +147,7 @@ fn from_environment(environment: impl Iterator<Item = (OsString, OsString)>) -> 
     parsed(pairs, &named).map_err(|what| Failure::new(Ending::Usage, what))
 }
 
-/// Names and values as options; `named` says how somebody has written a name.
+/// Names and values as options; `named` gives a name as its source writes it.
 fn parsed(
     pairs: impl Iterator<Item = (String, OsString)>,
     named: &dyn Fn(&str) -> String,

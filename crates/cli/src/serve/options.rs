@@ -10,7 +10,7 @@ use firn_server::{LogFormat, LogLevel, Network, ServeSettings};
 use crate::service::{WEIGHT, parse_tenant, parse_weight};
 use crate::store_rates::StoreRates;
 
-/// What a cache of shared storage may take if nobody says.
+/// What a cache of shared storage may take if no size is given.
 pub(super) const SHARED_CACHE_BYTES: u64 = 4 << 30;
 
 /// More the system does not take.
@@ -61,7 +61,7 @@ options! {
     /// once, and what is more waits. Default: no limits. For --shared in an object store only.
     #[arg(long, value_name = "RATES")]
     store_rates: StoreRates;
-    /// Port to listen on; 0 takes one that is free and says which. Default 6379.
+    /// Port to listen on; 0 takes a free one and says which. Default 6379.
     #[arg(long, value_name = "P")]
     port: u16;
     /// Address to listen on; other machines are let in only with a password, or without protected mode. Default 127.0.0.1.
@@ -71,20 +71,22 @@ options! {
     /// FIRN_PASSWORD; without that none, until a user of the database has one.
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf;
-    /// Port for HTTP: metrics for Prometheus (/metrics), health (/healthz, /readyz) and a page for people (/); 0 takes one
-    /// that is free and says which. Without it there is no HTTP.
+    /// Port for HTTP: metrics for Prometheus (/metrics), health (/healthz, /readyz) and a page for
+    /// people (/); 0 takes a free one and says which. Without it there is no HTTP.
     #[arg(long, value_name = "P")]
     http_port: u16;
-    /// Address to listen on for HTTP: who reaches it sees counters and names of commands, but no keys and no values.
-    /// Default 127.0.0.1.
+    /// Address to listen on for HTTP: what reaches it sees counters and names of commands, but no
+    /// keys and no values. Default 127.0.0.1.
     #[arg(long, value_name = "A")]
     http_bind: IpAddr;
-    /// The socket of a `firn worker` on this machine, which then compacts tables and collects value segments; what it does not do, or
-    /// while it is not there, is done here. Without it all is.
+    /// The socket of a `firn worker` on this machine, which then compacts tables and collects value
+    /// segments. What it does not do, or while it is not there, is done here. Without it all is.
     #[arg(long, value_name = "PATH")]
     worker: PathBuf;
-    /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`, of several with commas between them: its workers compact tables and collect value segments; what they
-    /// do not do is done here. They must reach the files: those of `--shared`, or else the directory. Without it all is done here.
+    /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`, of several with commas
+    /// between them: its workers compact tables and collect value segments. What they do not do is
+    /// done here. They must reach the files: those of `--shared`, or else the directory. Without it
+    /// all is done here.
     #[arg(long, value_name = "URLS")]
     control_plane: String;
     /// The file with the control planes' token.
@@ -121,8 +123,9 @@ options! {
     /// Connections at a time; more are told so and closed. Default 10000.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     clients_max: usize;
-    /// Bytes of one request, of what waits behind MULTI, and of the names a client watches, waits for and is subscribed to: a
-    /// connection with more is told so and closed. Of the replies of EXEC too, which is refused with more. Default 1 GiB.
+    /// Bytes of one request, of what waits behind MULTI, and of the names a client watches, waits
+    /// for and is subscribed to. A connection with more is told so and closed. Of the replies of
+    /// EXEC too, which is refused with more. Default 1 GiB.
     #[arg(long, value_name = "B", value_parser = parse_limit)]
     request_bytes_max: u64;
     /// Bytes of one argument; a connection that sends more is told so and closed. Default 512 MiB.

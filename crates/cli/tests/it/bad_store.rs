@@ -36,7 +36,8 @@ pub(crate) fn line(told: &str, name: &str) -> String {
         .collect()
 }
 
-/// Jobs that workers have done for a database since it was opened, and those that it has done itself, by what it says of itself in `told`.
+/// Jobs that workers have done for a database since it was opened, and jobs that it has done
+/// itself; by what `told` says.
 pub(crate) fn jobs_done(told: &str) -> (u64, u64) {
     let sum = |name: &str| {
         let counts = told.split([':', ',', '\n']).filter_map(|field| field.strip_prefix(name));
@@ -175,8 +176,9 @@ impl Busy {
         Ok(())
     }
 
-    /// Makes the store as `faults` say, under a database that acknowledges what its own log has: it goes on for as long as that has room,
-    /// what it refuses it refuses with the `advice`, and no job is done. `is_said`: why a job that runs then failed is told, with the advice.
+    /// Makes the store as `faults` say, under a database that acknowledges what its own log has. It
+    /// goes on for as long as that has room, what it refuses it refuses with the `advice`, and no
+    /// job is done. `is_said`: why a job that runs then failed is told, with the advice.
     fn goes_on_meanwhile(mut self, faults: Faults, advice: &str, is_said: bool) {
         self.wait_for_room();
         if is_said {

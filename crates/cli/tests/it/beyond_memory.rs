@@ -1,8 +1,8 @@
-//! Data of four times the memory that the server's control group may have: what is read is right, memory stays within the
-//! limit, and nothing slows down as time goes by.
+//! Data of four times the memory that the server's control group may have. What is read is right,
+//! memory stays within the limit, and nothing slows down as time goes by.
 //!
-//! Every key belongs to one connection, which therefore knows what each of its reads must find. Keys are drawn by a zipfian
-//! distribution, half of the requests are writes.
+//! Every key belongs to one connection, which therefore knows what each of its reads must find.
+//! Keys are drawn by a zipfian distribution, half of the requests are writes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

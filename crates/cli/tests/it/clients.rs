@@ -1,7 +1,7 @@
 //! Suites of the client libraries that people use, each in its own language: `tests/clients`.
 //!
-//! Each test installs a library into a folder of its own, which takes the network: they are ignored, and
-//! `cargo x test --full` runs them; that of gRPC `cargo x test` too.
+//! Each test installs a library into a folder of its own, which takes the network. They are
+//! ignored, and `cargo x test --full` runs them; that of gRPC `cargo x test` too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,7 +90,8 @@ fn the_suite_of_jedis_passes() {
     });
 }
 
-/// A control plane is asked by somebody who has none of its messages and learns them from it; in the gate, unlike the others here.
+/// A control plane is asked by a client that has none of its messages and learns them from it. In
+/// the gate, unlike the others here.
 #[test]
 #[ignore = "installs grpcio"]
 fn the_suite_of_grpcio_passes() {

@@ -1,5 +1,5 @@
-//! What one client, or very many, may not do to the others: thousands of connections, a client that never reads, the
-//! largest value, the longest request, and bytes that mean nothing.
+//! What one client, or very many, may not do to the others. There are thousands of connections, a
+//! client that never reads, the largest value, the longest request, and bytes that mean nothing.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -92,7 +92,7 @@ fn check_crowd(idle_count: usize, busy_count: usize) {
     const ROUNDS: u64 = 10;
     let descriptors = (idle_count + busy_count + 200) as u64;
     if raise_descriptor_limit(descriptors) < descriptors {
-        // Past the capture of what tests print: nobody should believe that this was tested.
+        // Past the capture of what tests print: a skipped test must not be taken for a passed one.
         let _ = writeln!(std::io::stderr(), "skipped: this process may not open {descriptors} files");
         return;
     }
@@ -178,7 +178,8 @@ fn clients_that_never_read_cost_others_nothing() {
     eprintln!("p99 {alone:?} alone, {beside:?} beside; {} MiB before, {} at most", before / MIB, peak / MIB);
     // Machines that run tests are busy with others too: this is what waiting for one of the greedy would break.
     assert!(beside < alone * 10 + Duration::from_millis(50), "{alone:?} became {beside:?}");
-    // Each has a megabyte of replies and one more beyond the limit, with room that doubles; who is deaf has 32.
+    // Each has a megabyte of replies and one more beyond the limit, with room that doubles; the
+    // deaf client has 32.
     let bound = before + GREEDY * 6 * MIB + 150 * MIB;
     assert!(peak < bound, "{} MiB for clients that never read", peak / MIB);
     let _ = deaf.stream.read(&mut [0]);

@@ -1,4 +1,5 @@
-//! `firn demo`: processes that come up, work, and are gone afterwards, whatever becomes of the one that started them.
+//! `firn demo`: processes that come up, work, and are gone afterwards, whatever becomes of the
+//! process that started them.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -126,7 +127,8 @@ impl Drop for Running {
 pub(crate) fn alive(processes: &BTreeSet<u32>) -> BTreeSet<u32> {
     let runs = |process: &&u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // A number may be another process's by now; one that nobody waits for any more is Z.
+        // A number may be another process's by now; a process that its parent has not waited for is
+        // Z.
         stat.contains("(firn)") && !stat.contains(") Z ")
     };
     processes.iter().filter(runs).copied().collect()

@@ -42,7 +42,7 @@ fn workers_and_control_planes_let_themselves_have_enough_files() {
     }
 }
 
-/// Whether a worker at `socket` answers who speaks in another version.
+/// Whether a worker at `socket` answers a client that speaks in another version.
 fn answers(socket: &Path) -> bool {
     let mut stream = UnixStream::connect(socket).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_millis(200))).expect("it is set");

@@ -47,10 +47,10 @@ impl Drop for Process {
 
 pub(crate) struct Scene {
     pub(crate) directory: TempDir,
-    /// Where the store and the control plane are, and nobody else.
+    /// Where the store and the control plane are, and nothing else.
     pub(crate) host: Ipv4Addr,
     store: Option<S3Server>,
-    /// What everybody is told of a store, by the environment.
+    /// What every process is told of a store, by the environment.
     pub(crate) settings: Vec<(&'static str, String)>,
     /// What workers are told of it instead, if that is something else.
     pub(crate) settings_of_workers: Option<Vec<(&'static str, String)>>,
@@ -59,7 +59,7 @@ pub(crate) struct Scene {
     pub(crate) url: String,
     /// What control planes are told beside that.
     pub(crate) of_planes: Vec<String>,
-    /// What whoever asks them is told beside that.
+    /// What their clients are told beside that.
     pub(crate) of_clients: Vec<String>,
     /// What workers are told beside all that.
     pub(crate) of_workers: Vec<String>,
@@ -259,7 +259,8 @@ impl Doers {
     }
 }
 
-/// The store goes amid a job, for a moment, and comes back as `faults` say; `doers` are those who work from then on.
+/// The store goes amid a job, for a moment, and comes back as `faults` say; `doers` are the workers
+/// that do jobs from then on.
 fn restart_store(scene: &mut Scene, faults: &Faults, doers: &mut Doers) {
     let port = scene.stop_store();
     std::thread::sleep(STORE_AWAY);
@@ -268,11 +269,12 @@ fn restart_store(scene: &mut Scene, faults: &Faults, doers: &mut Doers) {
     scene.store().set_faults(faults.clone());
 }
 
-/// For so long a store that is started again answers nobody.
+/// For so long a store that is started again answers no request.
 const STORE_AWAY: Duration = Duration::from_millis(500);
 
-/// Writes until both workers have done something, while they, the control plane and the database are killed. A store, which there is with `faults`, is
-/// started again in two of the rounds, after the last of which both have to have done something.
+/// Writes until both workers have done something, while they, the control plane and the database
+/// are killed. A store, which there is with `faults`, is started again in two of the rounds. After
+/// the last of them both have to have done something.
 fn storm(scene: &mut Scene, faults: Option<&Faults>) {
     let mut plane = scene.plane();
     let mut workers = [Some(scene.worker("one")), Some(scene.worker("two"))];

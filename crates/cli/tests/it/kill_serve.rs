@@ -1,8 +1,10 @@
-//! kill -9 under load, again and again: no acknowledged write is lost, and nothing is found that was never sent.
+//! kill -9 under load, again and again: no acknowledged write is lost, and nothing is found that
+//! was never sent.
 //!
-//! Writers send runs of requests without waiting for each reply. Each notes in a [`Log`] for each key what it sent and
-//! how much of that was acknowledged; nobody else writes its keys, or its elements in keys of all. A server that is
-//! started after the kill is asked for everything, and the logs judge it.
+//! Writers send runs of requests without waiting for each reply. Each notes in a [`Log`] for each
+//! key what it sent and how much of that was acknowledged. No other writer writes its keys, or its
+//! elements in keys of all. A server that is started after the kill is asked for everything, and
+//! the logs judge it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -245,7 +247,8 @@ fn settle_all(log: &mut Log, writer: usize, found: &Value) -> Result<(), String>
     Ok(())
 }
 
-/// Counters are everybody's: what all sent and what all know is compared, and goes into `totals`.
+/// All writers share the counters: what all sent and what all know is compared, and goes into
+/// `totals`.
 fn judge_counters(
     writers: &mut [Writer],
     totals: &mut BTreeMap<u64, u64>,

@@ -45,7 +45,7 @@ mod bad_store; // the store away, read-only or full
 mod missing_bucket; // and without its bucket
 #[path = "../../../firn/tests/it/small_disk.rs"]
 mod small_disk; // a file system that is soon full
-mod bad_directory; // a shared directory that is full, or that nobody may write in
+mod bad_directory; // a shared directory that is full, or that cannot be written in
 mod parts; // files of many parts
 mod tls; // the same, encrypted
 mod service_http; // what they say of themselves

@@ -18,7 +18,7 @@ pub(crate) const PLACE: &str = "s3://firn-test/some/db";
 /// A store with a bucket, and room for directories.
 pub(crate) struct Scene {
     directory: TempDir,
-    /// Where the store is, and nobody else.
+    /// Where the store is, and nothing else.
     host: Ipv4Addr,
     server: Option<S3Server>,
 }

@@ -1,10 +1,12 @@
-//! Programs of two builds at once: this one, the new, and an older one at `FIRN_OLD_BUILD`, which `cargo x skew` makes.
+//! Programs of two builds at once: this one, the new, and an older one at `FIRN_OLD_BUILD`, which
+//! `cargo x skew` makes.
 //!
 //! ```text
 //!   a database of one build, helped by a mix of both ─► the other build opens it ─► the first one again ─► the new one
 //! ```
 //!
-//! Whoever opens a database has all of it and writes more, or says that he is to be upgraded and leaves it as it is. [`upgraded`] exchanges one after another of a fleet
+//! A build that opens a database has all of it and writes more. Or it says that it is to be
+//! upgraded, and leaves it as it is. [`upgraded`] exchanges one process after another of a fleet
 //! that works on a store.
 
 mod upgraded;
@@ -21,7 +23,8 @@ use crate::serve::Serving;
 use crate::service_soak::clients::Clients;
 use crate::service_soak::content::Content;
 
-/// Under these a few MiB make many jobs, of codecs and of values beside the tree too; whatever others do is done again here and compared.
+/// Under these a few MiB make many jobs, of codecs and of values beside the tree too. What workers
+/// do is done again here and compared.
 const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
     space_amplification_max = 1.3\ncompression = \"zstd\"\nreexecuted_share = 1.0\n";
@@ -77,7 +80,7 @@ fn format_version(program: &str) -> u32 {
     version.unwrap_or_else(|| panic!("{program} is no firn: {said:?}"))
 }
 
-/// Who is of which build.
+/// Which process is of which build.
 #[derive(Clone, Copy)]
 struct Mix {
     database: Build,
@@ -94,7 +97,7 @@ impl fmt::Display for Mix {
 }
 
 impl Mix {
-    /// All with somebody of each build.
+    /// All that have processes of both builds.
     fn all() -> Vec<Self> {
         let mixes = Build::BOTH.into_iter().flat_map(|database| {
             let with = move |plane| Build::BOTH.map(|worker| Self { database, plane, worker });
@@ -104,7 +107,7 @@ impl Mix {
     }
 }
 
-/// A database, what it was told, and who has it.
+/// A database, its clients, and which builds may have it.
 struct Database<'b> {
     builds: &'b Builds,
     scene: Scene,
@@ -155,7 +158,7 @@ impl<'b> Database<'b> {
         serving.ok_or_else(|| std::fs::read_to_string(&complaint).expect("written"))
     }
 
-    /// Opened by `build`, who has all of it, or must not have it.
+    /// Opened by `build`, which has all of it, or must not have it.
     ///
     /// What builds of a newer format have written is for them alone.
     fn open_with_all(&mut self, build: Build) -> Option<Serving> {
@@ -189,8 +192,9 @@ impl<'b> Database<'b> {
         self.clients.check_nothing_else(serving.address.clone());
     }
 
-    /// Writes until `JOBS` are done: by the worker, and some of them here again, with the same outcome; or, with `advice`, all here, and whoever is to
-    /// be upgraded is named. What was done by whom.
+    /// Writes until `JOBS` are done: by the worker, and some of them here again, with the same
+    /// outcome. With `advice` all are done here, and the build to be upgraded is named. Says what
+    /// was done where.
     fn write_until_jobs_are_done(&mut self, serving: &Serving, advice: Option<&str>) -> String {
         let began = Instant::now();
         let mut client = rounds::connect(&serving.address);
@@ -219,7 +223,7 @@ impl<'b> Database<'b> {
         }
     }
 
-    /// Ends it; whoever had it finds it sound.
+    /// Ends it; its own build finds it sound.
     fn end(&self, serving: Serving) {
         serving.end();
         let mut verify = self.scene.command("verify");
@@ -231,7 +235,8 @@ impl<'b> Database<'b> {
         assert!(out.status.success() && said.contains("sound: "), "{out:?}");
     }
 
-    /// The other build opens it, then `build` again, and at last this one; each that has it writes more. Who did.
+    /// The other build opens it, then `build` again, and at last this one; each that has it writes
+    /// more. The builds that did.
     fn goes_around(&mut self, build: Build) -> Vec<Build> {
         let mut content = None;
         let mut had = Vec::new();
@@ -254,7 +259,7 @@ impl<'b> Database<'b> {
     }
 }
 
-/// Whom to upgrade where the worker must not do the database's jobs: specs change with the format.
+/// What to upgrade where the worker must not do the database's jobs: specs change with the format.
 fn advice(builds: &Builds, mix: Mix) -> Option<&'static str> {
     match builds.format(mix.database).cmp(&builds.format(mix.worker)) {
         std::cmp::Ordering::Less => Some("; upgrade the database"),

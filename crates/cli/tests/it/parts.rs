@@ -138,7 +138,7 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
     serving.end();
     drop(last);
     let before = scene.store().unfinished_uploads();
-    // Whoever opens it removes what attempts left, unless a sweep has.
+    // The next opening removes what attempts left, unless a sweep has.
     let again = scene.serve();
     let mut client = rounds::connect(&again.address);
     let aborted = aborted(&mut client);
@@ -154,7 +154,7 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
     left.retain(|upload| before.iter().any(|known| known.id == upload.id));
     println!("{counts:?}, before {before:#?}, left {left:#?}, {swept} aborted before and {aborted} after");
     assert!(counts.parts >= 2 * counts.completed_uploads, "{counts:?}");
-    // If there was none nobody was killed as he uploaded.
+    // If there was none, no process was killed as it uploaded.
     assert!(swept > 0 || before.iter().any(|upload| killed.contains(&upload.id)), "{killed:?} of {before:?}");
     // A request of the worker that was killed may still have ended one between the two looks.
     let gone = (before.len() - left.len()) as u64;

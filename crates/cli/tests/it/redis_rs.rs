@@ -87,7 +87,7 @@ fn transactions_are_done_whole_or_again() {
         let (r, other) = (&mut connect(serving, protocol), &mut connect(serving, protocol));
         let (a, b): (i64, i64) = redis::pipe().atomic().incr("a", 1).incr("a", 1).query(r).unwrap();
         assert_eq!((a, b), (1, 2));
-        // Somebody is quicker the first time.
+        // Another client is quicker the first time.
         let mut tries = 0;
         let (new,): (i64,) = transaction(r, &["a"], |r, pipe| {
             tries += 1;

@@ -148,7 +148,7 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let again = scene.serve();
     rounds::check(&mut rounds::connect(&again.address), &model, "after another opening");
     again.end();
-    // Nobody has asked for anything that he may not.
+    // No process has asked for anything that its user may not do.
     assert_eq!(scene.store().denied(), [""; 0]);
     assert!(!place.join(left).exists(), "{left} is still there");
     let uploads = || scene.store().unfinished_uploads().into_iter().map(|upload| upload.id);
@@ -156,7 +156,7 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let data = scene.path("data");
     let verified = call_as(&scene, &database, &["verify", "--shared", &scene.place, &data]).ended(0);
     assert!(!verified.contains("no manifest edit names it"), "{verified}");
-    // Who may not list uploads serves as well, and leaves them.
+    // A command whose user may not list uploads serves as well, and leaves them.
     let upload = leave_upload(&scene, &worker, left);
     let put = ["put", "--shared", &scene.place, "--dir", &data, "key", "value"];
     call_as(&scene, &older, &put).ended(0);
@@ -193,9 +193,9 @@ fn has_both_forms(scene: &Scene, place: &std::path::Path) -> bool {
         && made_by_attempts(place).iter().any(|name| name.ends_with(".values") && is_one(name))
 }
 
-/// A client of the store with the credentials of `user`, which is none of our programs.
+/// A client of the store with the credentials of `user` that is none of Firn's programs.
 fn client(scene: &Scene, user: &User) -> AmazonS3 {
-    // The process has one; whoever was first is as good.
+    // The process has one provider; the first one is as good.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     let [endpoint, region, key, secret] = scene.store().settings_of(user).map(|(_, value)| value);
     AmazonS3Builder::new()
@@ -216,7 +216,8 @@ fn leave_upload(scene: &Scene, user: &User, name: &str) -> String {
     runtime.block_on(store.create_multipart(&path)).expect("an upload begins")
 }
 
-/// What becomes of the object `name` that somebody replaces who has the credentials of `user` and none of our programs: in one request, and in parts.
+/// What becomes of the object `name` where a foreign program with the credentials of `user`
+/// replaces it: in one request, and in parts.
 fn replace(scene: &Scene, user: &User, name: &str) -> [object_store::Result<()>; 2] {
     let (store, path) = (client(scene, user), Path::from(format!("db/{name}")));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -260,7 +261,8 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
     written.check(&mut rounds::connect(&again.address), "after another opening");
     again.end();
     assert_eq!(scene.store().denied(), [""; 0]);
-    // What is there is replaced neither by our own programs, nor by whoever has the worker's credentials.
+    // What is there is replaced neither by Firn's programs, nor by others that have the worker's
+    // credentials.
     let name = made_by_attempts(&place).pop_first().expect("an output");
     let bytes = || std::fs::read(place.join(&name)).expect("it is there");
     let before = bytes();
@@ -284,7 +286,7 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
     assert!(bytes() == before, "{name} was replaced");
     let data = scene.path("data");
     call_as(&scene, &database, &["verify", "--shared", &scene.place, &data]).ended(0);
-    // Which the other policy does not keep from anybody.
+    // The other policy does not prevent that.
     for replaced in replace(&scene, &worker, &name) {
         replaced.expect("it is done");
         assert!(bytes() == b"forged");

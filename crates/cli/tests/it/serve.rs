@@ -257,7 +257,7 @@ fn without_descriptors_it_waits_for_some() {
     assert!(serving.process.wait().unwrap().success());
 }
 
-/// Nobody is let in by a server that lacks descriptors for its own workers.
+/// No client is let in by a server that lacks descriptors for its own workers.
 #[test]
 fn too_few_descriptors_for_the_workers_are_told_at_the_start() {
     let mut refused = 0;
@@ -307,7 +307,8 @@ fn the_network_is_chosen_and_told() {
             let mut said = String::new();
             process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
             assert!(said.contains("the kernel does not give io_uring"), "{said}");
-            // Past the capture of what tests print: nobody should believe that this was tested.
+            // Past the capture of what tests print: a skipped test must not be taken for a passed
+            // one.
             let _ = writeln!(std::io::stderr(), "skipped: {said}");
             continue;
         }

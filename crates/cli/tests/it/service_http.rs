@@ -21,7 +21,7 @@ fn get(process: &Process, path: &str) -> (u16, String) {
     get_at(http.and_then(|rest| rest.split(';').next()).expect("it says where"), path)
 }
 
-/// The answer of whoever is at `address`.
+/// The answer of the server at `address`.
 fn get_at(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it is sent");
@@ -36,7 +36,7 @@ pub(crate) fn samples(process: &Process) -> Samples {
     read(get(process, "/metrics"))
 }
 
-/// The samples of whoever is at `address`.
+/// The samples of the server at `address`.
 pub(crate) fn samples_at(address: &str) -> Samples {
     read(get_at(address, "/metrics"))
 }
@@ -159,7 +159,7 @@ fn compare_list(listed: &str, control: &Samples, tenant: &str) -> f64 {
 #[test]
 fn metrics_are_what_a_run_really_did() {
     let mut scene = scene();
-    // What the database takes back to do it itself nobody else would count as done.
+    // A job that the database takes back to do it itself would count nowhere else as done.
     std::fs::write(scene.path("settings.toml"), format!("{}idle_threads = 0\n", rounds::SETTINGS))
         .expect("written");
     let plane = scene.plane();
@@ -172,7 +172,8 @@ fn metrics_are_what_a_run_really_did() {
     let of_plane = |name: &str, labels: &[&str]| sum(&control, &format!("firn_control_plane_{name}"), labels);
     let done = of_plane("ended_jobs_total", &["outcome=\"done\""]);
     assert!(done > 20.0, "{control:?}");
-    // Relief that nobody began in time, with writers about to stop, its database does itself: that is no failure, on a machine that stands still.
+    // Relief that no worker began in time, with writers about to stop, its database does itself.
+    // That is no failure, on a machine that stands still.
     let given_up = engine("compaction_fallback_count");
     let why = told(&mut client, "compaction_fallback_reason");
     assert!(given_up == 0.0 || why.starts_with("nobody began it"), "{given_up}: {why}");

@@ -1,9 +1,13 @@
-//! A database whose compactions and collections others do, while everybody is killed, stopped, cut off, doubled and lied to: nothing is lost,
-//! doubled or brought back, no worker's answer is wrong, and no file is left over. What there is at the end is what a database has that is told the same and does all by itself.
+//! A database whose compactions and collections workers do, while processes are killed, stopped,
+//! cut off, doubled and lied to. Nothing is lost, doubled or brought back, no worker's answer is
+//! wrong, and no file is left over. At the end it has what a database has that is told the same and
+//! does all by itself.
 //!
-//! The store fails one request in twenty, half of them after they were done. There are two control planes. The clocks of a worker, of a control plane and
-//! of a machine with the database jump, where there is a library that fakes time. With networks of their own workers are cut off now and then. Two machines take the
-//! database from one another, asleep and at work. Each kind of trouble that is possible happens once at least.
+//! The store fails one request in twenty, half of them after they were done. There are two control
+//! planes. The clocks of a worker, of a control plane and of a machine with the database jump,
+//! where there is a library that fakes time. With networks of their own workers are cut off now and
+//! then. Two machines take the database from one another, asleep and at work. Each kind of trouble
+//! that is possible happens once at least.
 
 pub(crate) mod clients; // what is written, and what must be found
 mod clocks; // time as some processes see it
@@ -11,7 +15,7 @@ mod counted; // counters and lists, which show what was done twice
 mod history; // what was done, in its order, to be done again
 pub(crate) mod content; // what a database has, in one number
 pub(crate) mod answers; // whether a worker was wrong
-mod trouble; // what can befall whom
+mod trouble; // what can befall the fleet
 mod member; // a process, and how it stands still
 mod fleet; // processes, and what befalls them
 mod reader; // questions that a signal may interrupt
@@ -29,10 +33,12 @@ use self::local::Local;
 use self::network::Network;
 use self::trouble::{Tally, Trouble};
 
-/// What attempts left that came to nothing is removed after 60 s; it takes 30 s to learn that a worker is gone, and a while to do it.
+/// What attempts left that came to nothing is removed after 60 s. It takes 30 s to learn that a
+/// worker is gone, and a while to do it.
 const SWEPT: Duration = Duration::from_secs(150);
 
-/// How long clients wait after each batch so that writers are not about to stop: of jobs that end then every other one is done twice.
+/// How long clients wait after each batch so that writers are not about to stop. Of jobs that end
+/// then every other one is done twice.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs until workers have done `jobs` and everything has happened; what did. With `swept` it is waited for what an open database removes by itself.
@@ -95,7 +101,8 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
     tally
 }
 
-/// Expects that the database has what one has that was told the same and had nobody's help; says what that is.
+/// Expects that the database has what a database without workers has that was told the same; says
+/// what that is.
 fn content_of_local_run(fleet: &Fleet, clients: &Clients) -> String {
     let (content, local) = (Content::read(&fleet.address()), Local::replay(clients));
     let own = local.content();
@@ -124,7 +131,8 @@ fn two_hundred_jobs_of_a_troubled_fleet_lose_nothing() {
     assert!(Trouble::ANYWHERE.iter().all(|kind| tally.count(*kind) > 0), "{tally}");
 }
 
-/// `FIRN_JOBS` of them. Wants root, `ip` and `unshare`, for networks that nobody else sees, and libfaketime.
+/// `FIRN_JOBS` of them. Wants root, `ip` and `unshare`, for networks that no other process sees,
+/// and libfaketime.
 #[test]
 #[ignore = "an hour; cargo x soak runs it"]
 fn many_jobs_of_a_troubled_fleet_lose_nothing() {

@@ -114,7 +114,7 @@ fn verify(in_store: bool) {
         let file = shared.file(ending);
         let good = fs::read(&file).expect("read");
         let mut bad = good.clone();
-        // In the header of the one and in the first block of the other: what dead values are, nobody reads.
+        // In the header of the one and in the first block of the other: dead values are not read.
         bad[20] ^= 1;
         fs::write(&file, bad).expect("written");
         let answer = ask(dir);
@@ -158,7 +158,8 @@ fn files_in_a_bucket_are_inspected_by_name() {
     ask("ftp://x/y", "1-000000.table").complained(1, &["cannot use ftp://x/y"]);
 }
 
-/// Backups of a server that goes on, and of a database that nobody has open, need neither the shared place nor the directory.
+/// Backups of a server that goes on, and of a database that no process has open, need neither the
+/// shared place nor the directory.
 fn backup(in_store: bool) {
     let mut shared = Shared::new(in_store);
     let folder = shared.scene.path("backups");

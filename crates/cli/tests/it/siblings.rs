@@ -1,6 +1,8 @@
-//! Databases of several tenants beside one another in a bucket, all written to at once, whose jobs the same workers do: none gets anything of another.
+//! Databases of several tenants beside one another in a bucket, all written to at once, whose jobs
+//! the same workers do. None gets anything of another.
 //!
-//! Each has other values under the same keys, and their files have the same names but for what attempts put behind.
+//! Each has other values under the same keys, and their files have the same names but for what
+//! attempts put behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -136,7 +138,8 @@ fn write_all(scene: &Scene, siblings: &mut [Sibling]) {
     }
 }
 
-/// Expects that database `at`, which nobody has open, is sound, and that its place has its own files alone.
+/// Expects that database `at`, which no process has open, is sound, and that its place has its own
+/// files alone.
 fn verify(scene: &Scene, at: usize) {
     let mut verify = scene.command("verify");
     let place = format!("s3://{BUCKET}/{ABOVE}/{}", NAMES[at]);
@@ -170,7 +173,7 @@ fn databases_beside_one_another_whose_jobs_the_same_workers_do_keep_what_is_thei
         })
         .collect();
     drop((workers, plane));
-    // Whoever opens it next removes what attempts left that were given up as it ended.
+    // The next opening removes what attempts left that were given up as it ended.
     for (at, model) in models.into_iter().enumerate() {
         let sibling = Sibling::serve(&mut scene, at, model);
         sibling.check("after another opening");

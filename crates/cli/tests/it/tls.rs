@@ -34,7 +34,8 @@ fn sign(authority: &Authority, scene: &Scene, name: &str) {
     write_secret(scene.path(&format!("{name}.key")), &key.serialize_pem());
 }
 
-/// A scene with certificates of the CAs `ours`, which comes too, and `others`; nobody is told anything of them yet.
+/// A scene with certificates of the CAs `ours`, which comes too, and `others`; no process is told
+/// of them yet.
 fn scene() -> (Scene, Authority) {
     let scene = Scene::new(false);
     let directory = scene.directory.path();
@@ -57,7 +58,8 @@ const OF_CLIENTS: [(&str, &str); 3] = [
     ("--control-plane-key", "ours.key"),
 ];
 
-/// A scene where everybody shows a certificate; and the files of a client: the CA, a certificate, its key.
+/// A scene where every process shows a certificate; and the files of a client: the CA, a
+/// certificate, its key.
 pub(crate) fn encrypted() -> (Scene, Vec<String>) {
     let (mut scene, _) = scene();
     scene.of_planes = told(&scene, &OF_PLANES);
@@ -95,7 +97,7 @@ fn a_database_has_its_jobs_done_by_who_shows_a_certificate() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(scene.doers().contains("one"), "it was not started again");
-    // Who was connected takes the new ones when the connection is lost.
+    // Clients that were connected take the new ones when the connection is lost.
     drop(plane);
     let _plane = scene.plane();
     assert!(scene.doers().is_empty(), "it has forgotten");
@@ -213,7 +215,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_done() {
 fn a_token_that_others_can_read_is_warned_of() {
     let (scene, _) = scene();
     let token = scene.path("token");
-    // Nobody has this address, so that nobody is asked.
+    // No host has this address, so that none is asked.
     let far =
         firn(&["jobs", "--control-plane", "http://192.0.2.1:9", "--token-file", &token, "cancel", "seven"]);
     assert_eq!(far.code, 2);

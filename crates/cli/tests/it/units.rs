@@ -15,7 +15,7 @@ fn read(name: &str) -> String {
 /// What a unit says from its user on: how it is confined.
 fn confinement(unit: &str) -> BTreeSet<&str> {
     let lines = unit.lines().skip_while(|line| !line.starts_with("DynamicUser="));
-    // One has a directory, and one speaks to nobody on this machine.
+    // One has a directory, and one speaks to no process on this machine.
     let own =
         |line: &&str| line.starts_with("StateDirectory") || line.starts_with("RestrictAddressFamilies=");
     lines.filter(|line| line.contains('=') && !line.starts_with('#') && !own(line)).collect()

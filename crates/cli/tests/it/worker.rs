@@ -90,7 +90,8 @@ impl Watched {
         Arc::new(Self { worker, given: Mutex::default() })
     }
 
-    /// Stems of attempts without an answer that counts: of those that have failed, or of those that are under way.
+    /// Stems of attempts without an answer that counts: of attempts that have failed, or of
+    /// attempts that are under way.
     fn stems(&self, has_failed: bool, is_meant: impl Fn(&JobSpec) -> bool) -> Vec<String> {
         let mut given = self.given.lock().expect("nobody panics");
         given.retain(|(_, handle)| !matches!(handle.poll(), Some(Ok(_))));
@@ -199,7 +200,7 @@ fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time()
             }
             killing.join().expect("one is caught")
         });
-        // Nobody else is there.
+        // No other worker is there.
         until("a collection done here instead", || {
             model.write(&db, 20);
             let is_instead = db.stats().compaction_fallback_count > fallbacks;

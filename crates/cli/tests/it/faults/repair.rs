@@ -1,6 +1,6 @@
 //! P10, T13: `firn repair` by hand, on a directory.
 //!
-//! Neighbours: a dry run; a second run; a database that is open; one that nothing is wrong with.
+//! Neighbours: a dry run; a second run; a database that is open; a sound database.
 
 use std::fs;
 

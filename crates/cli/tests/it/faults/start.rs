@@ -63,7 +63,7 @@ impl Started {
         signal_process(self.0.id(), name);
     }
 
-    /// How it ends by itself; one that does not is killed with its test.
+    /// How it ends by itself; a process that does not is killed with its test.
     pub(super) fn ended(&mut self) -> ExitStatus {
         let begun = Instant::now();
         loop {

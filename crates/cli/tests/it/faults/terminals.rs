@@ -1,6 +1,6 @@
 //! S16, S17 and S22: a terminal that is closed, and output that nothing reads. Neighbours: a
 //! demonstration with its processes and its directory; a worker, a control plane and a server, each
-//! with a line to tell; a control plane that tells of too few descriptors.
+//! with a line to tell. Also a control plane that tells of too few descriptors.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Read};

@@ -69,7 +69,7 @@ impl Round {
         self.address.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// One of those that are busy, and now and then any other.
+    /// One of the busy objects, and now and then any other.
     fn object(&self, rng: &mut Rng) -> usize {
         match rng.u8(..4) {
             0 => rng.usize(..OBJECTS),

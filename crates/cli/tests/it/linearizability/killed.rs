@@ -1,5 +1,5 @@
-//! A server that is killed again and again, whose memory is too small for its data and whose files leave the system's
-//! memory all the time: objects are read from tables, and reads wait for files.
+//! A server that is killed again and again, with too little memory for its data, whose files leave
+//! the system's memory all the time. Objects are read from tables, and reads wait for files.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 //! ```text
 //!   all old ─► a worker ─► the control plane ─► the other worker ─► the database ─► all new ─► all old again, one after another ─► all new
 //! ```
-//! Workers and the control plane are exchanged while jobs are under way: one of the workers is told to end, the other and the control plane are killed. The
-//! database is closed.
+//! Workers and the control plane are exchanged while jobs are under way. One of the workers is told
+//! to end, the other and the control plane are killed. The database is closed.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::job_service::{Process, Scene};
 use crate::rounds;
 use crate::serve::Serving;
 
-/// Who is exchanged.
+/// Which process is exchanged.
 #[derive(Clone, Copy, Debug)]
 enum Who {
     Plane,
@@ -43,7 +43,7 @@ impl<'b> Fleet<'b> {
         Self { database, plane, workers, serving, ending: Vec::new() }
     }
 
-    /// Whether somebody of `build` may open the database.
+    /// Whether a process of `build` may open the database.
     fn may_have(&self, build: Build) -> bool {
         self.database.builds.format(build) >= self.database.format
     }

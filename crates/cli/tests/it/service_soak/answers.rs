@@ -1,6 +1,8 @@
-//! What databases tell of answers to their jobs, and control planes of attempts at them: whether a worker was wrong.
+//! What databases tell of answers to their jobs, and control planes of attempts at them: whether a
+//! worker was wrong.
 //!
-//! Whoever is wrong loses nothing: the database does the job again, and its content is right. What it tells alone shows it.
+//! A wrong worker loses nothing: the database does the job again, and its content is right. Only
+//! what the database tells shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,10 +11,12 @@ use std::ops::Add;
 use crate::bad_store::{jobs_done, line};
 use crate::service_http::{Samples, sum};
 
-/// Attempts that fail so, as control planes call it, met a mistake: a store that fails, workers that are killed or late and clocks that are wrong make none.
+/// Attempts that fail so, as control planes call it, met a mistake. A store that fails, workers
+/// that are killed or late and clocks that are wrong make none.
 ///
-/// The others are had here: `storage` and `unavailable` of a store that fails, `cancelled` of what a database or a control plane gives up.
-/// `rejected` says what a worker lacks, and no worker's answer.
+/// The others are had here: `storage` and `unavailable` of a store that fails, `cancelled` of what
+/// a database or a control plane gives up. `rejected` says what a worker lacks, and no worker's
+/// answer.
 const WRONG: [&str; 3] = ["invalid", "not_conserved", "corrupt"];
 
 /// What a database calls an answer that it does not take.
@@ -99,7 +103,7 @@ impl fmt::Display for Jobs {
 pub(super) struct Attempts {
     /// Leases of workers that were silent for too long.
     pub(super) expired: u64,
-    /// Those that workers have given up, by why.
+    /// Attempts that workers have given up, by why.
     failed: BTreeMap<String, u64>,
 }
 
@@ -114,7 +118,7 @@ impl Attempts {
         }
     }
 
-    /// Those that met a mistake.
+    /// Attempts that met a mistake.
     pub(super) fn wrong(&self) -> u64 {
         WRONG.iter().filter_map(|why| self.failed.get(*why)).sum()
     }

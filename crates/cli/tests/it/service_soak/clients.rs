@@ -25,7 +25,7 @@ struct Known {
     /// What was tried since, without an answer.
     tried: BTreeMap<u32, Vec<State>>,
     /// By key that was found to be what no answer had promised: what it may be once the database is
-    /// opened again, by which that may be lost.
+    /// opened again, which may lose that.
     unsure: BTreeMap<u32, Vec<State>>,
     /// Where the database was at the last check; it is elsewhere once it is opened again.
     checked_at: String,
@@ -81,7 +81,7 @@ impl Known {
         while Instant::now() < end {
             let Some(open) = connection.as_mut() else {
                 let at = address.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // Of one that sleeps nobody waits for an answer.
+                // A database that sleeps is not waited for.
                 connection = connect(&at, Duration::from_secs(3));
                 if connection.is_none() {
                     std::thread::sleep(Duration::from_millis(20));
@@ -120,9 +120,9 @@ impl Known {
         }
     }
 
-    /// Expects each key to be what it was acknowledged to be, or what was tried since; from then on
-    /// that, or, where nothing is there, what may have expired. What was found without an answer is
-    /// promised to last only until the database is opened again.
+    /// Expects each key to be what it was acknowledged to be, or what was tried since. From then on
+    /// it is to be that, or, where nothing is there, what may have expired. What was found without
+    /// an answer is promised to last only until the database is opened again.
     fn check(&mut self, number: u32, address: &str) {
         let mut connection = Reader::reach(address);
         self.counted.check(number, &mut connection);
@@ -177,8 +177,9 @@ struct Wrong {
 }
 
 impl Wrong {
-    /// Expects that there are none. Else it tells whether they are as they should be a moment later, and what the
-    /// database says of itself: a stale answer is another fault than a lost write.
+    /// Expects that there are none. Else it tells whether they are as they should be a moment
+    /// later, and what the database says of itself. A stale answer is another fault than a lost
+    /// write.
     fn expect_none(&self, by: &str, connection: &mut Reader) {
         if self.keys.is_empty() {
             return;
@@ -202,8 +203,8 @@ impl Clients {
         Self { known, seed, acknowledged: 0, pause: Duration::ZERO }
     }
 
-    /// All write for a while to wherever the database is, while `happens` is called again and again, with whether that is
-    /// over; it says where the database is then.
+    /// All write for a while to wherever the database is. Meanwhile `happens` is called again and
+    /// again, with whether that is over; it says where the database is then.
     pub(crate) fn write(
         &mut self,
         address: String,
@@ -284,7 +285,8 @@ impl Clients {
     }
 }
 
-/// Names of all keys, each of which a walk meets once: a cursor is a place in the order of the keys, and those that expire meanwhile change nothing of it.
+/// Names of all keys, each of which a walk meets once. A cursor is a place in the order of the
+/// keys, and keys that expire meanwhile change nothing of it.
 fn walk(connection: &mut Reader) -> BTreeSet<String> {
     let mut found = Vec::new();
     let mut cursor = 0_u64;

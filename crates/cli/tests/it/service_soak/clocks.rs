@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::program::text;
 
-/// The clocks of those that have one of their own, by who it is; without the library that fakes time nobody has.
+/// The clocks of processes and machines that have their own, by name; without the library that
+/// fakes time there are none.
 pub(super) struct Clocks {
     /// The library, and the directory of the files that say by how much each clock is wrong.
     faked: Option<(PathBuf, PathBuf)>,
@@ -17,7 +18,8 @@ pub(super) fn fake_time() -> Option<PathBuf> {
     machines.map(|machine| machine.path().join("faketime/libfaketime.so.1")).find(|path| path.exists())
 }
 
-/// How far a clock may be wrong, in minutes, for a store to answer: it denies whoever is wrong by more than 15.
+/// How far a clock may be wrong, in minutes, for a store to answer: it denies clients that are
+/// wrong by more than 15.
 const ANSWERED_MAX: i64 = 14;
 /// How far a clock may jump either way, in minutes.
 const MINUTES_MAX: i64 = 40 * 60;
@@ -64,7 +66,8 @@ impl Clocks {
         ]);
     }
 
-    /// Expects that process `id` sees a clock of its own just if it `has_one`: a library that cannot be had is passed over without a word.
+    /// Expects that process `id` sees a clock of its own just if it `has_one`. A library that
+    /// cannot be loaded is passed over without a word.
     pub(super) fn expect(&self, id: u32, has_one: bool) {
         let maps = std::fs::read_to_string(format!("/proc/{id}/maps")).expect("it runs");
         assert_eq!(

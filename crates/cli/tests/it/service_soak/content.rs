@@ -12,7 +12,8 @@ use super::reader::Reader;
 /// What a key that is not there is said to expire at.
 const GONE: i64 = -2;
 
-/// All keys of a database that runs, with what each has and when it expires, but those that expire soon.
+/// All keys of a database that runs, with what each has and when it expires, except keys that
+/// expire soon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(super) keys: u64,
@@ -27,9 +28,10 @@ impl fmt::Display for Content {
 }
 
 impl Content {
-    /// Of the database at `address`, to which nobody writes meanwhile.
+    /// Of the database at `address`, to which no client writes meanwhile.
     ///
-    /// Tables' own hashes would differ: they depend on the numbers that writes were given, of which those without an answer take some, too.
+    /// Tables' own hashes would differ: they depend on the numbers that writes were given, and
+    /// writes without an answer take some of those, too.
     pub(crate) fn read(address: &str) -> Self {
         let mut connection = Reader::reach(address);
         let (mut content, mut cursor) = (Self::default(), 0_u64);

@@ -8,7 +8,7 @@ use super::reader::Reader;
 #[derive(Default)]
 pub(super) struct Counted {
     acknowledged: BTreeSet<u64>,
-    /// Those that had no answer, and may have been done.
+    /// Elements that had no answer, and may have been added.
     unanswered: BTreeSet<u64>,
     last: u64,
     /// The counter's value and the list as they were checked last.
@@ -31,7 +31,8 @@ impl Counted {
         pipe.cmd("INCR").arg(counter(number)).cmd("RPUSH").arg(list(number)).arg(self.last);
     }
 
-    /// The element that was added last was acknowledged, with the counter's value and the list's length; which one that is.
+    /// The element that was added last was acknowledged, with the counter's value and the list's
+    /// length. Returns that element.
     pub(super) fn acknowledge(&mut self, number: u32, (value, length): (u64, u64)) -> u64 {
         self.unanswered.remove(&self.last);
         self.acknowledged.insert(self.last);
@@ -88,7 +89,8 @@ impl Counted {
         self.checked.0 - self.acknowledged.len() as u64
     }
 
-    /// Those without an answer that were in the list as it was checked last, by the acknowledged one that they lay behind, or [`NONE`](Self::NONE).
+    /// Elements without an answer that were in the list as it was checked last, by the acknowledged
+    /// element before them, or [`NONE`](Self::NONE).
     pub(super) fn unanswered_behind(&self) -> BTreeMap<u64, Vec<u64>> {
         let mut behind = BTreeMap::<u64, Vec<u64>>::new();
         let mut last = Self::NONE;

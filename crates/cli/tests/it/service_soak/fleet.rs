@@ -64,7 +64,8 @@ struct Sleeper {
 
 /// Expects that the machine at `address`, which has lost the database, acknowledges nothing and says why.
 fn assert_refuses(address: &str) {
-    // Clients begin with several requests, of which a machine that may tell nobody anything answers the first.
+    // Clients begin with several requests; a machine that may acknowledge nothing answers the
+    // first.
     let mut stream = TcpStream::connect(address).expect("it runs");
     // A store that fails is asked for a while whose the last group is.
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
@@ -215,9 +216,9 @@ impl Fleet {
         self.serving.as_ref().expect("it serves").address.clone()
     }
 
-    /// Something befalls somebody, or ends; where the database is then.
+    /// Trouble befalls a process, or ends; where the database is then.
     ///
-    /// Once it `is_over` nothing more does, and what was to last goes on until it ends.
+    /// Once it `is_over` no more begins, and what was to last goes on until it ends.
     pub(super) fn something_happens(&mut self, random: &mut fastrand::Rng, is_over: bool) -> String {
         self.let_pass(Instant::now());
         if is_over {
@@ -250,7 +251,7 @@ impl Fleet {
                 | Trouble::StoreFull
                 | Trouble::StoreReadOnly
         );
-        // Nobody opens a database where nothing can be written.
+        // No database is opened where nothing can be written.
         if wants_store && self.refuses_until.is_some() {
             return false;
         }
@@ -370,7 +371,8 @@ impl Fleet {
         self.serve();
     }
 
-    /// Another machine takes the database from one that is at work, which acknowledges nothing from then on.
+    /// Another machine takes the database from a machine at work, which acknowledges nothing from
+    /// then on.
     fn fight(&mut self) {
         self.wake();
         self.count_jobs();
@@ -402,14 +404,15 @@ impl Fleet {
         self.tally.attempts.add(&samples_at(member.http.as_deref().expect("it says where")));
     }
 
-    /// Nothing befalls anybody any more.
+    /// Ends all trouble.
     pub(super) fn heal(&mut self) {
         self.let_pass(Instant::now() + Duration::from_secs(3600));
         self.set_faults(GOOD);
         (0..MACHINES).for_each(|machine| self.clocks.set_right(&machine_name(machine)));
     }
 
-    /// The database starts again, with what it finds; whoever worked for it before does not any more.
+    /// The database starts again, with what it finds; the workers of before do nothing for it any
+    /// more.
     pub(super) fn start_again(&mut self) {
         self.heal();
         self.lose_database();
@@ -419,10 +422,12 @@ impl Fleet {
         self.serve();
     }
 
-    /// Says what is left while nobody has the database and nobody works for it, so that nothing of it is committed any more.
+    /// Says what is left while no machine has the database and no worker works for it, so that
+    /// nothing of it is committed any more.
     ///
-    /// There may be some, which the next opening removes: what an attempt left that came to nothing is removed after a minute, what is of an opening
-    /// before within an hour, and what was under way just now is not waited for.
+    /// There may be some, which the next opening removes. What an attempt left that came to nothing
+    /// is removed after a minute, and what is of an opening before within an hour. What was under
+    /// way just now is not waited for.
     fn tell_leftovers(&self) {
         println!("left before the next opening: {}", self.leftovers(Duration::from_secs(10), |_| true));
     }
@@ -454,7 +459,7 @@ impl Fleet {
         self.directory.path().join(machine_name(self.machine))
     }
 
-    /// Everybody ends, and what is left is a sound database and nothing else.
+    /// All processes end, and what is left is a sound database and nothing else.
     pub(super) fn end(mut self) -> Tally {
         self.count_jobs();
         (0..self.planes.len()).for_each(|at| self.note_attempts(at));
@@ -462,8 +467,9 @@ impl Fleet {
         self.planes.clear();
         self.serving.take().expect("it serves").end();
         self.tell_leftovers();
-        // Whoever opens it next removes what attempts left that were given up since the last look. It may write too, and then needs the groups of the opening
-        // before no more: those that it has not removed when it ends it leaves to the next one.
+        // The next opening removes what attempts left that were given up since the last look. It
+        // may write too, and then no longer needs the groups of the opening before. Groups that it
+        // has not removed when it ends it leaves to the next one.
         for others in [2, 1, 0] {
             self.serve();
             self.serving.take().expect("it serves").end();

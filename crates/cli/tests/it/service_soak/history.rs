@@ -3,7 +3,7 @@
 use super::counted::{Counted, counter, list};
 use super::keys::{self, State};
 
-/// What was done to one client's keys, which nobody else writes.
+/// What was done to one client's keys, which no other client writes.
 pub(super) enum Operation {
     /// A key became the value of a round, or nothing.
     Put(u32, State),
@@ -11,9 +11,11 @@ pub(super) enum Operation {
     Add(u64),
 }
 
-/// Operations of one client that were acknowledged, each at its place, and those without an answer that were found done, where they were found.
+/// Operations of one client that were acknowledged, each at its place. Operations without an answer
+/// that were found done stand where they were found.
 ///
-/// An operation without an answer on a key that was written later is left out: nothing can tell whether it was done, and nothing depends on it.
+/// An operation without an answer on a key that was written later is left out. Nothing can tell
+/// whether it was done, and nothing depends on it.
 #[derive(Default)]
 pub(super) struct History(Vec<Operation>);
 

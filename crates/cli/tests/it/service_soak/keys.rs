@@ -1,8 +1,9 @@
 //! What a key becomes: a hash, or text, of which some expires late, and some soon.
 //!
-//! What expires late is there for as long as any of this runs, though clocks of workers jump farther than that: whoever goes by his own clock drops it.
-//! What expires soon is there, or is nothing, since the clock of a database may be wrong; but what it replaced never comes back, and neither does it itself
-//! once somebody has deleted it, though it had expired by then.
+//! What expires late is there for as long as any of this runs, though clocks of workers jump
+//! farther than that. A worker that goes by its own clock drops it. What expires soon is there, or
+//! is nothing, since the clock of a database may be wrong. But what it replaced never comes back.
+//! Nor does the value itself once a client has deleted it, though it had expired by then.
 
 use std::time::{Duration, SystemTime};
 

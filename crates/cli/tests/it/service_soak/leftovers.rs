@@ -16,11 +16,12 @@ use tempfile::TempDir;
 /// Files of a bucket that belong to nothing.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    /// Outputs of attempts at jobs that nobody waits for, which the database looks for some time after they were given up.
+    /// Outputs of attempts at jobs that were given up, which the database looks for some time
+    /// later.
     pub(super) outputs: Vec<String>,
     /// Of all outputs.
     pub(super) output_bytes: u64,
-    /// Anything else, which nobody would ever remove.
+    /// Anything else, which would never be removed.
     pub(super) others: Vec<String>,
 }
 
@@ -38,14 +39,16 @@ impl fmt::Display for Leftovers {
     }
 }
 
-/// What is left over in `bucket` of the store `store`, whose log and manifest say that the database in `bucket`/db, with the local part
-/// `local`, is sound.
+/// What is left over in `bucket` of the store `store`, whose log and manifest say that the database
+/// in `bucket`/db, with the local part `local`, is sound.
 ///
-/// What belongs to a database: the first edit, which says that there has been one, those from the last whole one on, what they name, the groups that the log may need, in a row, and one
-/// group of each earlier opening, its end.
+/// A database owns the first edit, which says that there has been one, the edits from the last
+/// whole one on, and what they name. It also owns the groups that the log may need, in a row, and
+/// one group of each earlier opening, its end.
 ///
 /// # Errors
-/// Damage: the database that is open has written or removed something while it was looked at, or there is some.
+/// Damage: the database that is open has written or removed something while it was looked at, or
+/// there is some.
 pub(super) fn look(store: &Path, bucket: &str, local: &Path) -> Result<Leftovers, String> {
     let shared = store.join(bucket).join("db");
     let copy = TempDir::new_in(local.parent().expect("beside others")).expect("a directory");
@@ -104,7 +107,8 @@ fn files(directory: &Path) -> Vec<(String, std::path::PathBuf)> {
 /// How a group begins in a list that no opening can need.
 const NEEDLESS: &str = "needless: ";
 
-/// Of which generation groups are needed besides those of the last opening, and from which number on, as the last edit says that speaks of them.
+/// Groups of which generation are needed besides those of the last opening, and from which number
+/// on, as the last edit about them says.
 fn named_groups(shared: &Path) -> Option<(u64, u64)> {
     let edits = files(shared).into_iter().filter_map(|(name, path)| match parse(&name) {
         Some(FileName::ManifestEdit(number)) => Some((number, path)),

@@ -47,7 +47,7 @@ impl Local {
     pub(super) fn replay(clients: &Clients) -> Self {
         let directory = TempDir::new().expect("a directory");
         let settings = directory.path().join("settings.toml");
-        // Nobody else is to see it at once.
+        // No other machine has to see it at once.
         let own = SETTINGS.replace("\"shared\"", "\"process\"");
         assert!(own != SETTINGS, "{SETTINGS}");
         std::fs::write(&settings, own).expect("written");

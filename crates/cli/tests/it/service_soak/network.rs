@@ -1,4 +1,4 @@
-//! A network that nobody else sees, with machines behind wires that can be cut.
+//! A network that no other process sees, with machines behind wires that can be cut.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -44,7 +44,7 @@ fn ip(words: &str) {
 }
 
 impl Network {
-    /// Everybody is on this machine.
+    /// All processes are on this machine.
     pub(super) fn none() -> Self {
         Self { namespaces: Vec::new(), here: own_host() }
     }

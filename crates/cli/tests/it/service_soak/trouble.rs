@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::answers::{Attempts, Jobs};
 
-/// What befalls somebody.
+/// What befalls a process, a machine or the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trouble {
     WorkerKilled,
@@ -16,15 +16,16 @@ pub(super) enum Trouble {
     WorkerClockJumped,
     /// By up to 40 hours.
     PlaneClockJumped,
-    /// By as much as a store's rules let it: whoever is further off is denied everything.
+    /// By as much as a store's rules let it: a store denies everything to a clock that is further
+    /// off.
     DatabaseClockJumped,
     PlaneKilled,
     /// For longer than a lease lasts; counted when it goes on.
     PlaneStopped,
     DatabaseKilled,
-    /// While whoever has it stands still.
+    /// While the machine that has it stands still.
     TakenOver,
-    /// While whoever has it is at work.
+    /// While the machine that has it is at work.
     FoughtFor,
     StoreRestarted,
     /// For a while, and read all the same.
@@ -52,7 +53,7 @@ impl Trouble {
         (Self::StoreReadOnly, 1),
     ];
 
-    /// Those that any machine can make.
+    /// Trouble that any machine can make.
     pub(super) const ANYWHERE: [Self; 10] = [
         Self::WorkerKilled,
         Self::WorkerStopped,
@@ -65,7 +66,7 @@ impl Trouble {
         Self::StoreFull,
         Self::StoreReadOnly,
     ];
-    /// Those that want the library that fakes time.
+    /// Trouble that wants the library that fakes time.
     pub(super) const CLOCKS: [Self; 3] =
         [Self::WorkerClockJumped, Self::PlaneClockJumped, Self::DatabaseClockJumped];
 
@@ -92,7 +93,7 @@ impl Trouble {
 /// What comes next: each kind that is possible once, in any order, and from then on by their weights.
 pub(super) struct Deck {
     possible: Vec<Trouble>,
-    /// Those that did not come yet.
+    /// Trouble that did not come yet.
     owed: Vec<Trouble>,
 }
 
