@@ -26,9 +26,9 @@ pub struct RunArgs {
     /// Bytes of a value [default: 1024]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub value_bytes: Option<u64>,
-    /// Begin this many operations per second, all threads together, and count latency from the intended
-    /// start (open loop), those of one thread that are due in the same 0.1 ms together; without it each thread
-    /// begins when its last operation is over
+    /// Begin this many operations per second, all threads together, and count latency from the
+    /// intended start (open loop). Those of one thread that are due in the same 0.1 ms begin
+    /// together. Without it each thread begins when its last operation is over
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// End each phase after this many seconds instead of a number of operations (load and fills excepted)
@@ -129,8 +129,8 @@ pub struct ServerArgs {
     /// that scan (e) are left out. Without `load` among the workloads its records are taken to be there
     #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "memory_bytes", "compression", "durability"])]
     pub target: Option<ServerAddress>,
-    /// Connections of all threads together, a multiple of the threads; a thread uses its own in turn, and waits for each
-    /// answer [default: one a thread]
+    /// Connections of all threads together, a multiple of the threads. A thread uses its own in
+    /// turn, and waits for each answer [default: one a thread]
     #[arg(long, value_name = "N", requires = "target")]
     pub connections: Option<usize>,
     /// Records that a load sends before it reads an answer. The workloads themselves wait for each answer, as YCSB does:

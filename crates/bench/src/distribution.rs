@@ -1,9 +1,9 @@
 //! Which record an operation touches: the request distributions of YCSB, by its published algorithms.
 //!
-//! Source: Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC '10, and the generators of its
-//! reference implementation; the Zipfian sampler is Gray et al., "Quickly Generating Billion-Record Synthetic
-//! Databases", SIGMOD '94, with theta 0.99. Other samplers of the same distributions would draw different
-//! numbers and could not be compared.
+//! Source: Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC '10, and the
+//! generators of its reference implementation. The Zipfian sampler is Gray et al., "Quickly
+//! Generating Billion-Record Synthetic Databases", SIGMOD '94, with theta 0.99. Other samplers of
+//! the same distributions would draw different numbers and could not be compared.
 
 use std::sync::Arc;
 

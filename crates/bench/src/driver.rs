@@ -7,9 +7,10 @@
 //!   then Target::drain ─► Measured
 //! ```
 //!
-//! Closed loop: a thread's next operation begins when its last one is over. Open loop (`rate`): operations
-//! begin on a schedule, those of one thread that are due in the same tenth of a millisecond together, and latency
-//! counts from the *intended* start, so that a stall shows in every operation it delayed (no coordinated omission).
+//! Closed loop: a thread's next operation begins when its last one is over. Open loop (`rate`):
+//! operations begin on a schedule, those of one thread that are due in the same tenth of a
+//! millisecond together. Latency counts from the *intended* start, so that a stall shows in every
+//! operation it delayed (no coordinated omission).
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Barrier, Condvar, Mutex, PoisonError};

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`] and [`run_keyspaces`] stand by themselves,
-//! and so do the [`experiment`]s and [`run_resp`] and [`run_queues`], which load servers); a store
+//! and so do the [`experiment`]s and [`run_resp`] and [`run_queues`], which load servers). A store
 //! joins by implementing [`target::Target`], [`target::Client`] and [`target::TargetFactory`].
 //! Every program that compares stores uses this crate, so that all are driven by the same code.
 //!
@@ -19,8 +19,8 @@
 //! # Invariants
 //! 1. Key numbers, keys and mixes are those of YCSB and db_bench; tests hold them to published values.
 //! 2. What a phase draws is a function of its seed and the number of threads.
-//! 3. A phase that writes ends drained, and its bytes, processor time and stalls include the drain; not so on a server, of
-//!    which nobody here can know that, and reports say so.
+//! 3. A phase that writes ends drained, and its bytes, processor time and stalls include the drain.
+//!    Not so on a server, which does not tell that here; reports say so.
 //! 4. With a rate, latency counts from the intended start of each operation.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! Other processes of this program: brought up, looked at, and gone when whoever started them is.
+//! Other processes of this program: brought up, looked at, and gone when the process that started
+//! them is.
 
 use std::fs::File;
 use std::io::Read;
@@ -164,7 +165,7 @@ impl Process {
         Err(Error::new(ErrorKind::Retry, format!("{} has not ended after {} s", self.name, limit.as_secs())))
     }
 
-    /// Asks it to end, and waits for that; one that takes 20 s is killed.
+    /// Asks it to end, and waits for that; after 20 s it is killed.
     ///
     /// # Errors
     /// It had to be killed, or said that it failed.
@@ -176,13 +177,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Whoever has ended already cannot be killed, and was waited for.
+        // A process that has ended already cannot be killed, and was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What is in a file that a process writes; nothing if nobody can read it.
+/// What is in a file that a process writes; nothing if it cannot be read.
 fn text_of(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));

@@ -1,5 +1,5 @@
-//! Data that is removed as fast as it comes, on servers: whether a round costs the same after many
-//! others, and how long it takes beside another server.
+//! Data that is removed as fast as it comes, on servers. Does a round cost the same after many
+//! others, and how long does it take beside another server?
 //!
 //! One connection sends `depth` rounds together and reads their answers. A store that keeps removed
 //! records for a while passes them again with each look at the front, unless it remembers that they

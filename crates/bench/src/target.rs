@@ -37,7 +37,8 @@ pub struct OpenOptions {
     pub memory_bytes: Option<u64>,
     /// Bytes from which on values lie beside the tree; `None` = the store's own default. Only Firn follows it.
     pub separate_bytes: Option<u32>,
-    /// Bytes of values' files for each one that lives; `None` = the store's own default. Only Firn follows it.
+    /// Bytes of values' files for each live byte; `None` = the store's own default. Only Firn
+    /// follows it.
     pub space_amplification_max: Option<f64>,
     /// What rewriting for reads costs; `None` = the store's own default. Only Firn follows it.
     pub read_compaction_price: Option<f64>,
@@ -102,8 +103,9 @@ pub trait Target: Send + Sync {
     /// How the store was set up, in its own words.
     fn settings(&self) -> Settings;
 
-    /// Whether the store is a process of its own: it has no directory here, holds what it held before, cannot be told to
-    /// drain, has no scans, and what this process uses of memory and processor time is its client's.
+    /// Whether the store is a process of its own. Such a store has no directory here, holds what it
+    /// held before, cannot be told to drain, and has no scans. What this process uses of memory and
+    /// processor time is its client's.
     fn is_server(&self) -> bool {
         false
     }

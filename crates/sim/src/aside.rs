@@ -115,7 +115,7 @@ impl Aside {
 
     /// Ends the unit that has stopped, and the thread.
     pub(crate) fn end(&self) {
-        // Whoever is interested in what came of it has finished it before.
+        // A caller that wants to know what came of it has finished it before.
         let _ended = self.finish();
         self.lock().turn = Turn::Nobody;
         self.changed.notify_all();

@@ -10,13 +10,13 @@ use crate::elsewhere::Elsewhere;
 /// Collections of value segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collections {
-    /// Those that were committed.
+    /// Collections that were committed.
     pub count: u64,
-    /// Those that workers elsewhere did, and that were believed.
+    /// Collections that workers elsewhere did, and that were believed.
     pub elsewhere_count: u64,
-    /// Those that were to be done elsewhere and were done here.
+    /// Collections that were to be done elsewhere and were done here.
     pub fallback_count: u64,
-    /// Those that workers elsewhere did or answered wrongly.
+    /// Collections that workers elsewhere did or answered wrongly.
     pub spoiled_count: u64,
 }
 

@@ -1,8 +1,9 @@
 //! The machine stops at every operation of its storage, and what is left is opened again.
 //!
-//! A script runs once to count its operations (writes, syncs, renames, …, those of background work included). Then
-//! it runs again for every one of them, or for some that are spread over all, and is cut there: the process dies, the last write perhaps torn, or power
-//! is lost. What is left must be the promised prefix; some more steps are run on it; and it is crashed once more.
+//! A script runs once to count its operations (writes, syncs, renames, …, those of background work
+//! included). Then it runs again for every one of them, or for some that are spread over all, and
+//! is cut there. The process dies, the last write perhaps torn, or power is lost. What is left must
+//! be the promised prefix. Some more steps are run on it, and it is crashed once more.
 
 use std::collections::BTreeSet;
 
@@ -63,11 +64,11 @@ impl Totals {
     }
 }
 
-/// Cuts the script of `seed` at every operation, or, so that there are about `cuts_max` cuts, at some that are evenly spread and at
-/// one on values that a job puts together, if there is one.
+/// Cuts the script of `seed` at every operation. Or, so that there are about `cuts_max` cuts, at
+/// some that are evenly spread and at one on values that a job puts together, if there is one.
 ///
-/// At each operation: a kill (the last write whole, torn or not begun, in turn), and a power loss with a seed of its own.
-/// Steps whose first word is in `skip` are left out.
+/// At each operation: a kill (the last write whole, torn or not begun, in turn), and a power loss
+/// with a seed of its own. Steps whose first word is in `skip` are left out.
 pub fn check_seed(
     world: &dyn World,
     seed: u64,

@@ -41,7 +41,8 @@ impl Interleaved {
         }
         let steps = self.rng.lock().unwrap_or_else(PoisonError::into_inner).usize(..=STEPS_MAX);
         for _ in 0..steps {
-            // What fails is tried again, or has ended the tree, which whoever runs the script is told.
+            // What fails is tried again, or has ended the tree, of which the runner of the script
+            // learns.
             if !tree.step().unwrap_or(false) {
                 return;
             }

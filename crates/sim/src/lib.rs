@@ -1,17 +1,17 @@
 //! Models, scripts and crashes: how Firn is proved.
 //!
-//! A script (text, drawn from a seed) runs on an engine and on a model of it side by side; the first answer that
-//! differs is a violation. The machine under the engine is a directory in memory that can be stopped at any
-//! operation; what is left after a kill or a loss of power must be a prefix of what was written, whole batches,
-//! nothing acknowledged missing.
+//! A script (text, drawn from a seed) runs on an engine and on a model of it side by side. The
+//! first answer that differs is a violation. The machine under the engine is a directory in memory
+//! that can be stopped at any operation. What is left after a kill or a loss of power must be a
+//! prefix of what was written: whole batches, nothing acknowledged missing.
 //!
 //! ```text
 //!   seed ─► generate ─► ops ──┬─► runner ─► engine (world) ─► storage that stops ─► recover ─► promise kept?
 //!                             └───────────► model ──────────────────────────────────────────────▲
 //!   metamorphic: one script, many settings      crash: many scripts, cut at some or all of their operations
-//!   elsewhere: workers in another process, who fail in every way
+//!   elsewhere: workers in another process, which fail in every way
 //!   batches: all or nothing, prefix always      kill: real processes, kill -9
-//!   fleet: many databases on a few workers, by who decides
+//!   fleet: many databases on a few workers, by what decides
 //!   linear: what clients of a server saw at the same time, put into an order
 //! ```
 //!

@@ -1,15 +1,16 @@
 //! Whether what clients saw at the same time could have happened one after the other.
 //!
-//! A *history* is a list of operations on one object, each with the moments it began and ended at. It is linearizable if
-//! the operations can be put into an order that a [`Model`] of the object allows and in which each takes effect between its
-//! two moments. An operation whose client never heard an answer may have taken effect at any moment after it began, or
-//! never.
+//! A *history* is a list of operations on one object, each with the moments it began and ended at.
+//! It is linearizable if a [`Model`] of the object allows some order of the operations in which
+//! each takes effect between its two moments. An operation whose client got no answer may have
+//! taken effect at any moment after it began, or never.
 //!
-//! [`check`] tries orders and remembers which sets of operations led to which states: the search of Wing and Gong with the
-//! cache of Lowe (2017). Its cost grows with how many operations run at once, not with how many
-//! there are. Operations without an answer run at once with all that come later, so they are tried last: most
-//! never took effect, and to find that out for one that was tried takes until somebody should have seen it. Objects do
-//! not influence each other: histories are checked one by one.
+//! [`check`] tries orders and remembers which sets of operations led to which states: the search of
+//! Wing and Gong with the cache of Lowe (2017). Its cost grows with how many operations run at
+//! once, not with how many there are. Operations without an answer run at once with all that come
+//! later, so they are tried last. Most never took effect; where such an operation is tried, only a
+//! later one that should have seen it shows that. Objects do not influence each other: histories
+//! are checked one by one.
 
 mod objects;
 
@@ -34,8 +35,9 @@ pub trait Model {
     /// What it answers to `input`, and what it holds then.
     fn step(state: &Self::State, input: &Self::Input) -> (Self::Output, Self::State);
 
-    /// Whether `input`, which nobody heard an answer to, need not be tried in `state`, in a history of these `answers`: it
-    /// contradicts them, or whatever order explains them with it explains them without it.
+    /// Whether `input`, whose client got no answer, need not be tried in `state`, in a history of
+    /// these `answers`. It contradicts them, or whatever order explains them with it explains them
+    /// without it.
     fn is_idle(_state: &Self::State, _input: &Self::Input, _answers: &HashSet<&Self::Output>) -> bool {
         false
     }
@@ -44,7 +46,7 @@ pub trait Model {
 /// One operation of a history. Moments are of one clock, of any unit.
 #[derive(Clone, Debug)]
 pub struct Operation<M: Model> {
-    /// Who asked; for reports.
+    /// The client that asked; for reports.
     pub client: usize,
     /// When it was asked.
     pub begin: u64,

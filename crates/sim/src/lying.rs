@@ -134,7 +134,7 @@ struct LyingFile {
 }
 
 impl LyingFile {
-    /// Whether the write that comes is the one that is only said to be done.
+    /// Whether the next write is the one that is only reported as done.
     fn lies(&self) -> bool {
         let number = self.write_count.fetch_add(1, Ordering::SeqCst) + 1;
         self.lie == Lie::Write(number)

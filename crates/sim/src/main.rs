@@ -57,7 +57,8 @@ enum Mode {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// Many databases on a few workers: how long writers stand still, by who decides which job goes where.
+    /// Many databases on a few workers: how long writers stand still, by what decides which job
+    /// goes where.
     Fleet(Fleet),
     /// Runs files of the corpus again.
     Replay {

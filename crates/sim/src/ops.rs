@@ -262,14 +262,14 @@ pub fn value(space: u8, bytes: u32, seed: u64) -> Vec<u8> {
     out
 }
 
-/// Whether compactions of keyspace `space` drop values; it has no merge operator, so that what is dropped is what
-/// somebody wrote.
+/// Whether compactions of keyspace `space` drop values; it has no merge operator, so that what is
+/// dropped is what a batch wrote.
 fn has_filter(space: u8) -> bool {
     space % SPACE_COUNT == 4
 }
 
-/// Whether a record of keyspace `space` with this value may be gone although nobody deleted it: from a compaction on,
-/// or never.
+/// Whether a record of keyspace `space` with this value may be gone although no batch deleted it:
+/// from a compaction on, or never.
 pub fn may_be_gone(space: u8, value: &[u8]) -> bool {
     has_filter(space) && value.starts_with(b"drop")
 }

@@ -59,7 +59,7 @@ pub struct Runner<'w> {
     collections: Collections,
     /// What was believed that is wrong, if something was.
     believed: Option<String>,
-    /// Workers of engines that were let go, who may not know that.
+    /// Workers of engines that were let go; these workers may not know that.
     left: Vec<Arc<Elsewhere>>,
     /// The last checkpoint nothing was written to, and what it must hold.
     checkpoint: Option<(PathBuf, Model)>,
@@ -96,7 +96,8 @@ const START_MS: u64 = 1_700_000_000_000;
 const DELAY_MAX: Duration = Duration::from_millis(256);
 /// How long a pending operation may take, in wall time, before it counts as forgotten.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often nothing must have happened by then: on a machine that is starved, time passes without anybody's chance.
+/// How often nothing must have happened by then: on a machine that is starved, time passes and no
+/// thread gets a chance.
 const ROUNDS_MIN: u32 = 1000;
 
 impl<'w> Runner<'w> {

@@ -36,7 +36,7 @@ pub struct Knobs {
     pub separate_bytes: u32,
     /// Size of a value segment.
     pub value_segment_bytes: u64,
-    /// Bytes of value segments for each one that lives.
+    /// Bytes of value segments for each live byte.
     pub space_amplification_max: f64,
     /// Bytes of tables above which they are read as where data is larger than memory.
     pub page_cache_bytes: u64,
@@ -58,7 +58,8 @@ pub struct Knobs {
     pub steps_max: u32,
     /// Whether other background work goes on in the middle of a job, which an executor does that the owner gave.
     pub interleaves: bool,
-    /// Whether jobs are given to workers in another process, on whom no reliance is; see [`Elsewhere`].
+    /// Whether jobs are given to workers in another process, which may fail in every way; see
+    /// [`Elsewhere`].
     pub elsewhere: bool,
     /// Share of what they did that is done again here.
     pub reexecuted_share: f64,
@@ -143,7 +144,7 @@ pub struct Opened {
     pub engine: Arc<dyn Engine>,
     /// Runs one unit of background work; `false` if there was none (or it runs on threads).
     pub step: Box<dyn FnMut() -> Result<bool> + Send>,
-    /// Who runs its jobs in another process, if somebody does.
+    /// The workers that run its jobs in another process, if there are any.
     pub workers: Option<Arc<Elsewhere>>,
     /// What is in the middle of a job while others go on.
     pub(crate) aside: Option<Ending>,
@@ -176,8 +177,8 @@ pub trait World: Send + Sync + fmt::Debug {
     /// Opens the database in `storage`, or begins one.
     fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened>;
 
-    /// Reads all of the database in `storage`, which nobody has open, by another reader than the engine; an engine that has
-    /// none says nothing.
+    /// Reads all of the database in `storage`, which must not be open, by another reader than the
+    /// engine. An engine that has none says nothing.
     ///
     /// # Errors
     /// The first damage, in words.
@@ -299,7 +300,7 @@ impl TreeWorld {
     }
 }
 
-/// Who runs a tree's jobs, if not the tree itself alone.
+/// What runs a tree's jobs, if not the tree itself alone.
 #[derive(Default)]
 struct Executors {
     executor: Option<Arc<dyn Executor>>,

@@ -21,8 +21,8 @@ pub struct RespArgs {
     /// The server as an address, resp://host:port or resp://host:port/db
     #[arg(long, value_name = "URL", conflicts_with_all = ["host", "port"])]
     pub target: Option<ServerAddress>,
-    /// Process of the server, if it is on this machine: its processor time by request is told, user and system, all its
-    /// threads, and what it does until it is at rest again (at most 30 s)
+    /// Process of the server, if it is on this machine. Its processor time by request is told, user
+    /// and system, all its threads, and what it does until it rests (at most 30 s)
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// Compare servers instead: NAME=resp://host:port or NAME=resp://host:port,pid; the first is what the others are held
@@ -41,7 +41,7 @@ pub struct RespArgs {
     /// Requests outstanding on a connection. Without --rate they are sent at once, and the next when all are answered
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     pub pipeline: u64,
-    /// Threads of this client, who share the connections
+    /// Threads of this client, which share the connections
     #[arg(long, value_name = "T", value_parser = parse_positive, default_value = "1")]
     pub threads: u64,
     /// How many keys there are; of hashes and sorted sets, how many elements, 100 in each
@@ -62,8 +62,9 @@ pub struct RespArgs {
     /// How many requests of each command instead
     #[arg(long, value_name = "N", value_parser = parse_positive)]
     pub requests: Option<u64>,
-    /// Requests a second, all threads together (open loop): each is due at its time whatever became of those before, and its
-    /// latency counts from then, so that queueing shows. Without it a connection asks when it has its answers (closed loop)
+    /// Requests a second, all threads together (open loop): each is due at its time whatever became
+    /// of those before. Its latency counts from then, so that queueing shows. Without it a
+    /// connection asks when it has its answers (closed loop)
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// Go on when the server answers errors; they are counted either way

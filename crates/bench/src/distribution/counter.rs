@@ -26,8 +26,8 @@ impl Sequential {
     }
 }
 
-/// A counter for inserts: numbers are handed out at once, but readers see only those below the first one
-/// whose insert has not been acknowledged yet.
+/// A counter for inserts: numbers are handed out at once, but readers see only those below the
+/// first whose insert has not been acknowledged yet.
 #[derive(Debug)]
 pub struct AcknowledgedCounter {
     next: AtomicU64,
@@ -63,7 +63,8 @@ impl AcknowledgedCounter {
     /// At most `WINDOW` numbers may be open at once, far more than threads.
     pub fn acknowledge(&self, number: u64) {
         self.slot(number).store(true, Ordering::Release);
-        // Whoever holds the lock advances for the others; one that comes just too late is seen by the next.
+        // The thread that holds the lock advances for the others; a number that comes just too late
+        // is seen by the next.
         let Ok(_advancing) = self.advancing.try_lock() else { return };
         let mut end = self.acknowledged.load(Ordering::Relaxed);
         while self.slot(end).swap(false, Ordering::Acquire) {

@@ -48,10 +48,11 @@ pub(super) struct Worker {
     recorder: Recorder,
 }
 
-/// The schedule of an open loop: operation `n` is due `share * interval + n * interval` after the start.
+/// The schedule of an open loop: operation `n` is due `share * interval + n * interval` after the
+/// start.
 ///
-/// To sleep takes more processor time than most operations. So those of one thread that are due within [`TOGETHER`] of each other begin
-/// together, at the end of it, and the threads' turns are apart.
+/// To sleep takes more processor time than most operations. So operations of one thread that are
+/// due within [`TOGETHER`] of each other begin together, at its end. The threads' turns are apart.
 struct Pace {
     interval: Duration,
     /// Of the interval and of [`TOGETHER`], by which this thread comes later than the first one.

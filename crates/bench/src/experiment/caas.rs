@@ -46,7 +46,8 @@ pub struct CaasReport {
     pub findings: Vec<Finding>,
     /// Processor time of each run, of both sides.
     pub costs: Vec<RunCost>,
-    /// What databases measured: `engine` is who compacted, `workload` has the part's name before it.
+    /// What databases measured: `engine` is what compacted, `workload` has the part's name before
+    /// it.
     pub results: Vec<PhaseResult>,
 }
 
@@ -94,7 +95,7 @@ pub fn run_caas(args: &CaasArgs) -> Result<CaasReport> {
         report.results.append(&mut found.results);
         report.costs.append(&mut found.costs);
         report.findings.append(&mut found.findings);
-        // Who ends the next part, after hours perhaps, keeps those before it.
+        // If the next part is ended, after hours perhaps, the parts before it are kept.
         write(args, &report)?;
     }
     print!(

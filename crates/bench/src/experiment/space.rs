@@ -60,8 +60,9 @@ pub struct SpacePoint {
     pub value_bytes: u64,
     /// `space_amplification_max`.
     pub limit: f64,
-    /// Bytes on disk by bytes of live keys and values, on average over the second half of the overwrites: logs and tables too. At
-    /// their end where they took no second, so that nobody looked.
+    /// Bytes on disk by bytes of live keys and values, on average over the second half of the
+    /// overwrites: logs and tables too. At their end where they took no second and were not
+    /// sampled.
     pub space: f64,
     /// The most of that at any moment.
     pub space_peak: f64,

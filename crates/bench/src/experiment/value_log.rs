@@ -1,8 +1,9 @@
 //! The least that any log of values writes at a given space: a model of segments, nothing else.
 //!
-//! Values of one length are overwritten, each new one is appended, and once the segments hold more than `space_max` bytes for
-//! each one that lives, those that cost least are copied. Everything that is dead is known at once, there is no tree, and
-//! survivors are kept apart from what is new: what a store does beyond that is its own cost.
+//! Values of one length are overwritten, and each new one is appended. Once the segments hold more
+//! than `space_max` bytes for each live byte, the segments that cost least are copied. Everything
+//! that is dead is known at once, there is no tree, and survivors are kept apart from what is new.
+//! What a store does beyond that is its own cost.
 
 use std::collections::VecDeque;
 

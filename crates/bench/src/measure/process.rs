@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct CpuUse {
     /// User and system time of all threads of this process.
     pub process: Duration,
-    /// Time all processors spent working, for anybody; zero where the kernel does not say.
+    /// Time all processors spent working, for any process; zero where the kernel does not say.
     pub machine_busy: Duration,
 }
 
@@ -32,8 +32,8 @@ impl CpuUse {
     }
 }
 
-/// Processor time of another process at one moment, all its threads together, those that have ended included; in steps of
-/// the kernel's clock tick, 10 ms mostly.
+/// Processor time of another process at one moment, all its threads together, including ended ones;
+/// in steps of the kernel's clock tick, 10 ms mostly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessCpu {
     /// In its own code.
@@ -122,7 +122,8 @@ pub fn descriptor_count() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64)
 }
 
-/// Makes the present resident memory the new peak, where the kernel lets us; tells whether it did.
+/// Makes the present resident memory the new peak, where the kernel allows that; tells whether it
+/// did.
 pub fn reset_peak_memory() -> bool {
     std::fs::write("/proc/self/clear_refs", "5").is_ok()
 }

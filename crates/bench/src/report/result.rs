@@ -103,11 +103,12 @@ pub struct PhaseResult {
     pub cpu_us_per_op: f64,
     /// Processor time of the process.
     pub cpu_s: f64,
-    /// Processor time of everybody else on the machine, by the time all processors had; 0 to 1.
+    /// Processor time of all other processes on the machine, by the time all processors had; 0 to
+    /// 1.
     pub other_cpu_share: f64,
     /// Highest resident memory, mapped files included.
     pub rss_peak_bytes: u64,
-    /// Whether the peak is the phase's own (the kernel let us reset it).
+    /// Whether the peak is the phase's own (the kernel let it be reset).
     pub rss_peak_is_of_phase: bool,
     /// The engine's own account of its memory after the phase.
     pub memory: MemoryReport,
@@ -116,7 +117,7 @@ pub struct PhaseResult {
     /// Bytes of disk over time; empty of a server.
     #[serde(default)]
     pub disk_series: Vec<DiskPoint>,
-    /// The most bytes of disk that it occupied while operations ran; 0 where nobody looked.
+    /// The most bytes of disk that it occupied while operations ran; 0 where that was not sampled.
     #[serde(default)]
     pub disk_peak_bytes: u64,
     /// Latency distribution as (quantile, microseconds).
@@ -190,7 +191,8 @@ impl PhaseResult {
         }
     }
 
-    /// Takes out what is said of a store that is a process of its own, where nobody here can know it.
+    /// Takes out what is said of a store that is a process of its own, where it cannot be known
+    /// here.
     pub(crate) fn forget_store(&mut self) {
         self.write_amplification = None;
         self.kernel_write_amplification = None;

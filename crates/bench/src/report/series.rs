@@ -29,7 +29,7 @@ pub struct DiskPoint {
     pub bytes: u64,
 }
 
-/// As many of `looks` as a plot needs, each the most of those that it stands for.
+/// As many of `looks` as a plot needs, each the greatest of the looks that it stands for.
 pub(super) fn disk_points(looks: &[(Duration, u64)]) -> Vec<DiskPoint> {
     let group = looks.len().div_ceil(POINTS_MAX).max(1);
     let most = |looks: &[(Duration, u64)]| looks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);

@@ -98,7 +98,7 @@ impl RespCommand {
         }
     }
 
-    /// What it is to those who watch.
+    /// What kind of operation progress and measures take it for.
     pub(super) fn kind(self) -> Kind {
         match self {
             RespCommand::Get | RespCommand::Ping => Kind::Read,

@@ -39,8 +39,9 @@ pub struct Versus {
     pub ratio: Option<f64>,
 }
 
-/// In what order `targets` servers have their turns in repetition `repetition`, counted from 0: each time another begins, so
-/// that none always runs after the same one or on a machine that is always as warm. Two take turns as A B B A.
+/// In what order `targets` servers have their turns in repetition `repetition`, counted from 0.
+/// Each time another begins, so that none always runs after the same one or on a machine that is
+/// always as warm. Two take turns as A B B A.
 pub(crate) fn order(targets: usize, repetition: usize) -> Vec<usize> {
     (0..targets).map(|turn| (turn + repetition) % targets).collect()
 }

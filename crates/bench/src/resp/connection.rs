@@ -12,9 +12,9 @@ use super::schedule::Outstanding;
 pub(super) struct Answers {
     /// How many.
     pub(super) count: u64,
-    /// Those that were null.
+    /// Answers that were null.
     pub(super) nulls: u64,
-    /// Those that were errors.
+    /// Answers that were errors.
     pub(super) errors: u64,
     /// The text of the first error.
     pub(super) first_error: Option<String>,

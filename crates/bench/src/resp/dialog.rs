@@ -32,7 +32,7 @@ impl Dialog {
     /// A connection to `address`, in its database.
     ///
     /// # Errors
-    /// `Retry` if nobody answers there; `Invalid` if the server does not have the database.
+    /// `Retry` if no server answers there; `Invalid` if the server does not have the database.
     pub(crate) fn open(address: &ServerAddress) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorKind::Retry, format!("cannot connect to {address}")).because(error)

@@ -18,8 +18,8 @@ use crate::driver::{Gauge, Phase, SAMPLE_EVERY, Sample, Watcher, stream_seed};
 use crate::measure::{CpuUse, Latencies, ProcessCpu, now, sleep};
 use crate::workload::ValuePool;
 
-/// A server is at rest that uses one part in [`REST_SHARE`] of a processor, or less, for so long: the system counts in
-/// hundredths of a second.
+/// A server is at rest that uses one part in [`REST_SHARE`] of a processor, or less, for so long.
+/// The system counts in hundredths of a second.
 const REST_WINDOW: Duration = Duration::from_millis(400);
 /// See [`REST_WINDOW`].
 const REST_SHARE: u32 = 20;
@@ -35,7 +35,7 @@ pub(super) enum Limit {
     Requests(u64),
 }
 
-/// What is asked of whom.
+/// What is asked of which server.
 #[derive(Clone, Debug)]
 pub(super) struct Load<'a> {
     /// Name for progress.
@@ -93,7 +93,7 @@ impl Load<'_> {
         Ok(loaded)
     }
 
-    /// The phase as those who watch know it.
+    /// The phase as its watchers know it.
     fn announced(&self) -> Phase {
         let (time, operations) = match (self.limit, self.rate) {
             (Limit::Time(time), _) => (Some(time), 0),
@@ -147,8 +147,9 @@ impl Load<'_> {
         }
     }
 
-    /// Waits until the server's process has done what the requests left behind, if it is known: that belongs to them, and is
-    /// not to hold up what is measured next. No longer than [`REST_MAX`].
+    /// Waits until the server's process has done what the requests left behind, if it is known.
+    /// That belongs to them, and is not to hold up what is measured next. No longer than
+    /// [`REST_MAX`].
     fn await_rest(&self) -> Result<()> {
         let Some(mut before) = self.server_cpu()? else { return Ok(()) };
         for _ in 0..REST_MAX.as_millis() / REST_WINDOW.as_millis() {
@@ -194,8 +195,8 @@ fn share(whole: u64, threads: usize, index: usize) -> u64 {
     whole / threads + u64::from(index < whole % threads)
 }
 
-/// Lets the workers go, all at once, and watches them until the last is over; what each came to, and the processor time of
-/// this process meanwhile.
+/// Lets the workers go, all at once, and watches them until the last is over. Returns what each
+/// came to, and the processor time of this process meanwhile.
 fn drive(
     workers: Vec<Worker<'_>>,
     gauges: &[Gauge],

@@ -16,7 +16,7 @@ use crate::workload::ValuePool;
 /// How long a command runs unless something else is said.
 const SECONDS_DEFAULT: f64 = 10.0;
 
-/// Requests outstanding on a connection while keys are written that nobody measures.
+/// Requests outstanding on a connection while keys are written, which is not measured.
 const FILL_PIPELINE: usize = 16;
 
 /// Keys have so many digits.

@@ -13,7 +13,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Thread `index` of `threads`, who have `rate` requests a second together.
+    /// Thread `index` of `threads`, which have `rate` requests a second together.
     pub(super) fn new(rate: f64, threads: usize, index: usize) -> Self {
         let interval_ns = threads as f64 * 1e9 / rate;
         Self { interval_ns, offset_ns: interval_ns * index as f64 / threads as f64, next: 0 }
@@ -57,8 +57,8 @@ impl Outstanding {
         }
     }
 
-    /// Takes out the `count` oldest, answered at `now_ns`, and tells `sink` latencies and how many had each. Answers that
-    /// nobody asked for: `false`.
+    /// Takes out the `count` oldest, answered at `now_ns`, and tells `sink` latencies and how many
+    /// had each. Answers without a request: `false`.
     pub(super) fn answered(&mut self, count: u64, now_ns: u64, mut sink: impl FnMut(u64, u64)) -> bool {
         if count > self.count {
             return false;
@@ -99,8 +99,8 @@ mod tests {
         assert_eq!(all, (0..1_000).map(|index| index * MS).collect::<Vec<_>>());
     }
 
-    /// A server that stands still from 100 ms to 400 ms, asked every millisecond: nobody sends less, and everybody who was
-    /// due meanwhile waits.
+    /// A server that stands still from 100 ms to 400 ms, asked every millisecond. No fewer requests
+    /// are sent, and every one that was due meanwhile waits.
     #[test]
     fn a_stall_is_charged_to_every_request_it_delayed() {
         let (mut schedule, mut outstanding) = (Schedule::new(1_000.0, 1, 0), Outstanding::default());

@@ -123,10 +123,12 @@ impl<'p> Worker<'p> {
         })
     }
 
-    /// Asks and counts answers until the task is done, everything asked is answered, or somebody stops it.
+    /// Asks and counts answers until the task is done, everything asked is answered, or `stop` is
+    /// set.
     ///
     /// # Errors
-    /// If a connection breaks, the server is silent for [`SILENCE_MAX`], or later than [`LATE_MAX`].
+    /// If a connection breaks, the server is silent for [`SILENCE_MAX`], or later than
+    /// [`LATE_MAX`].
     pub(super) fn run(mut self, begun: Instant) -> Result<Recorder> {
         self.begun = begun;
         if self.task.schedule.is_none() {

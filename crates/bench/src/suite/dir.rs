@@ -11,8 +11,8 @@ static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Times that one is removed in which something is still being made.
 const REMOVALS_MAX: usize = 20;
 
-/// Removes all temporary directories of this process, for one that ends without dropping them. What
-/// still works in them fails.
+/// Removes all temporary directories of this process, for a process that ends without dropping
+/// them. What still works in them fails.
 pub fn remove_temporary_directories() {
     let paths = std::mem::take(&mut *TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner));
     for path in paths {
@@ -68,7 +68,7 @@ impl BenchDir {
 impl Drop for BenchDir {
     fn drop(&mut self) {
         if self.temporary {
-            // What cannot be removed is left to whoever cleans the temporary directory.
+            // What cannot be removed is left to the cleanup of the temporary directory.
             let _ = std::fs::remove_dir_all(&self.path);
             TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.path);
         }

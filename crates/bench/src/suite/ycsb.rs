@@ -93,7 +93,7 @@ impl YcsbSuite {
 
     fn phase(&self, name: &str, workload: &Workload, seed: u64) -> Phase {
         let (loads, time) = (name == LOAD, self.seconds(name));
-        // With a time limit nobody knows how many operations there will be; this bounds what d and e may add.
+        // With a time limit the number of operations is unknown; this bounds what d and e may add.
         let operations = if loads {
             self.records
         } else {

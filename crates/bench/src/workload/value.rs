@@ -17,13 +17,13 @@ pub struct ValuePool {
 }
 
 impl ValuePool {
-    /// A pool for values of up to `value_bytes` that nobody can compress, a function of `seed`.
+    /// A pool for incompressible values of up to `value_bytes`, a function of `seed`.
     pub fn new(value_bytes: usize, seed: u64) -> Self {
         Self::compressible(value_bytes, 1.0, seed)
     }
 
-    /// The same, of values that compress to about `ratio` of their bytes, 0 to 1: of each 100 bytes the first so many are random, and the
-    /// others repeat them, as db_bench has it.
+    /// The same, of values that compress to about `ratio` of their bytes, 0 to 1. Of each 100 bytes
+    /// the first so many are random, and the others repeat them, as db_bench has it.
     pub fn compressible(value_bytes: usize, ratio: f64, seed: u64) -> Self {
         let mut bytes = vec![0; POOL_BYTES + value_bytes];
         Rng::with_seed(seed ^ 0x76_61_6c_75_65).fill(&mut bytes);

@@ -6,7 +6,7 @@ use crate::generate::{Profile, script};
 use crate::runner::Runner;
 use crate::world::{Knobs, Opened, TreeWorld, World};
 
-/// The ordered engine; whoever does its units aside is remembered.
+/// The ordered engine; what does its units aside is remembered.
 #[derive(Debug, Default)]
 struct Watched(Mutex<Vec<Arc<Aside>>>);
 

@@ -14,13 +14,13 @@ pub(super) enum Fate {
     Refuse(ErrorKind),
     /// It is taken, and comes to nothing.
     Fail(ErrorKind),
-    /// It is done, or half done, and nobody is there to tell.
+    /// It is done, or half done, and the worker is not there to tell.
     GoAway,
     /// It arrives with a flipped bit.
     GarbleSpec,
     /// It is done, and the answer arrives with a flipped bit.
     GarbleResult,
-    /// Nobody does or answers it.
+    /// It is neither done nor answered.
     Silent,
     /// It is done and answered long after it was given up.
     Late,

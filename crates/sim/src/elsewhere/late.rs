@@ -30,7 +30,7 @@ impl Late {
         Self { sent, finisher, begun }
     }
 
-    /// He goes on, unless he hears (`is_told`) that nobody waits any more.
+    /// The worker goes on, unless it hears (`is_told`) that its answer is not waited for any more.
     pub(super) fn go_on(self, storage: &dyn Storage, is_told: bool) {
         let Self { sent, finisher, begun } = self;
         let control = if is_told { finisher.control().clone() } else { Control::new() };

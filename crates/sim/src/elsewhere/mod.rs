@@ -12,7 +12,7 @@
 
 mod fate; // what becomes of one job
 mod late; // what becomes of those that stand still
-mod passing; // time that passes while nobody answers
+mod passing; // time that passes while no worker answers
 mod spoil; // ways of answering wrongly
 #[cfg(test)]
 mod tests;
@@ -45,10 +45,11 @@ struct State {
     rng: Rng,
     /// What becomes of every job, where nothing is drawn.
     fate: Option<Fate>,
-    /// Never answered as long as anybody waits.
+    /// Never answered as long as they are waited for.
     silent: Vec<Finisher>,
     late: Vec<Late>,
-    /// Wrong answers that were given, and whether whoever got them told us to stop: he has no further use for us then.
+    /// Wrong answers that were given, each with its control: a database that did not believe it has
+    /// cancelled the job.
     spoiled: Vec<(Spoil, Control)>,
 }
 
@@ -96,12 +97,13 @@ impl Elsewhere {
         late.go_on(&*storage, is_told);
     }
 
-    /// Whoever stands still goes on in `storage`: the same directory, which another process has opened since.
+    /// Workers that stand still go on in `storage`: the same directory, which another process has
+    /// opened since.
     pub(crate) fn move_to(&self, storage: Arc<dyn Storage>) {
         self.lock().storage = storage;
     }
 
-    /// Whether nobody stands still.
+    /// Whether no worker stands still.
     pub(crate) fn is_done(&self) -> bool {
         self.lock().late.is_empty()
     }
@@ -186,7 +188,7 @@ impl Executor for Elsewhere {
         Ok(handle)
     }
 
-    /// Nobody is ended by what he reads in memory.
+    /// No file in memory can end a worker that has it mapped.
     fn may_map_after_end(&self) -> bool {
         false
     }

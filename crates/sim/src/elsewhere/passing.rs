@@ -1,11 +1,12 @@
-//! Time that passes while nobody answers.
+//! Time that passes while no worker answers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use firn_storage::Clock;
 
-/// A clock ahead of another one by what has passed for those who wait; the calendar is the other's, so that nothing expires sooner.
+/// A clock ahead of another one by what has passed for waiting databases; the calendar is the
+/// other's, so that nothing expires sooner.
 #[derive(Debug)]
 pub(super) struct Passing {
     inner: Arc<dyn Clock>,

@@ -11,11 +11,12 @@ use firn_storage::Storage;
 /// One fault of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spoil {
-    /// The output has a flipped bit, perhaps in the few bytes between two records, which nobody reads.
+    /// The output has a flipped bit, perhaps in the few bytes between two records, which are not
+    /// read.
     Bit,
     /// The output lacks its last byte.
     Short,
-    /// A value that is dead was taken for one that lives, and one that lives was left out.
+    /// A dead value was taken for a live one, and a live value was left out.
     OtherDead,
     /// One more value was left out.
     MoreDead,
@@ -25,7 +26,7 @@ pub(super) enum Spoil {
     Database,
     /// The output has another number.
     Number,
-    /// Somebody else's file is named as the output.
+    /// Another attempt's file is named as the output.
     Name,
     /// One value more is told of than there is.
     Count,
@@ -71,7 +72,7 @@ impl Spoil {
         Self::Kind,
     ];
 
-    /// Whether nobody may ever believe it.
+    /// Whether no database may ever believe it.
     pub(super) fn must_show(self) -> bool {
         self != Self::Bit
     }

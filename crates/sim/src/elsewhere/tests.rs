@@ -62,7 +62,7 @@ fn what_comes_to_nothing_elsewhere_is_done_here() {
     let refusals = fate::REFUSALS.map(Fate::Refuse);
     for fate in fates.into_iter().chain(refusals).chain(fate::FAILURES.map(Fate::Fail)) {
         let all = collections(fate);
-        // Who stands still while the script goes on may answer before he is given up.
+        // A worker that stands still while the script goes on may answer before it is given up.
         assert!(all.elsewhere_count == 0 || fate == Fate::Late, "{fate:?}: {all}");
         assert!(all.fallback_count > 0, "{fate:?}: {all}");
     }
@@ -78,7 +78,8 @@ fn no_fault_of_a_collection_is_believed() {
     }
 }
 
-/// Whoever stood still writes to a directory that another process has opened since, which removes it when it is opened again.
+/// A worker that stood still writes to a directory that another process has opened since, which
+/// removes that when it is opened again.
 #[test]
 fn workers_outlive_their_database() {
     let text = "

@@ -1,6 +1,7 @@
 //! Workers that are killed amid their jobs, and come back.
 //!
-//! Nobody is told: jobs go to a killed worker for as long as its leases last, and then those that it has go to others, where they begin anew.
+//! The scheduler is not told. Jobs go to a killed worker for as long as its leases last; then those
+//! that it has go to others, where they begin anew.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,12 @@ use firn_job_service::control::{Running, TenantId, WorkerId};
 
 use super::run::{Fleet, STEP};
 
-/// How long what a killed worker had is nobody else's: a lease of the control plane.
+/// How long the jobs of a killed worker go to no other: a lease of the control plane.
 const LEASE_SECONDS: f64 = 10.0;
 /// How long a killed worker is away.
 const AWAY_SECONDS: f64 = 60.0;
 
-/// Workers that are away, and what decides who is next.
+/// Workers that are away, and what decides which is next.
 #[derive(Clone)]
 pub(super) struct Crashes {
     /// Of one worker in a step.
@@ -34,7 +35,7 @@ impl Crashes {
         self.killed_at.get(&worker).copied()
     }
 
-    /// Whether whoever decides knows at the moment `now` that `worker` is away.
+    /// Whether the decider knows at the moment `now` that `worker` is away.
     pub(super) fn is_missed(&self, worker: WorkerId, now: f64) -> bool {
         self.killed_at(worker).is_some_and(|at| now - at >= LEASE_SECONDS)
     }

@@ -13,7 +13,7 @@ const RUNS_WANTED: u32 = 4;
 const RUNS_MAX: u32 = 12;
 /// What lies below level 0 under any job, in the least.
 const OVERLAP_BYTES: f64 = 256.0 * MIB;
-/// Bytes of each job of who wants jobs done in any case.
+/// Bytes of each job of a flooding database.
 const FLOOD_BYTES: f64 = 1024.0 * MIB;
 /// Bytes of deeper levels that one job takes at most.
 const BULK_BYTES_MAX: f64 = 1024.0 * MIB;
@@ -27,14 +27,15 @@ pub(super) struct Database {
     rate: f64,
     rate_left: f64,
     is_bursting: bool,
-    /// Bytes of level 0, in runs that are whole and one that is not.
+    /// Bytes of level 0, in whole runs and one that is not.
     level0: f64,
     /// Bytes that deeper levels have to rewrite.
     debt: f64,
     /// Whether a job of each lane is under way or waits.
     has_relief: bool,
     has_bulk: bool,
-    /// Jobs that it wants in any case, and how many of them are under way or wait; 0 for who wants what its users write.
+    /// Jobs that it wants in any case, and how many of them are under way or wait; 0 for a database
+    /// that wants what its users write.
     flood: u32,
     flooded: u32,
     pub(super) stalled_seconds: f64,
@@ -73,7 +74,8 @@ impl Database {
         }
     }
 
-    /// One that wants `jobs` done at every moment, and says that its writers stand still until then. Nobody writes to it.
+    /// A database that wants `jobs` done at every moment, and says that its writers stand still
+    /// until then. It gets no writes.
     pub(super) fn flooding(jobs: u32, zone: Zone) -> Self {
         Self { flood: jobs, level0: 0.0, ..Self::new(0, zone) }
     }

@@ -22,8 +22,9 @@ pub(super) fn patience_for(bytes: f64) -> f64 {
 }
 
 impl Fleet {
-    /// Has databases that have a processor of their own take back what they have waited for too long, and work on that. What is
-    /// doubted after a worker that is late is not simulated: here all of them answer. Whoever wants jobs done in any case waits.
+    /// Has databases that have a processor of their own take back what they have waited for too
+    /// long, and work on that. Flooding databases wait. Doubts about a worker after a late job are
+    /// not simulated: here all of them answer.
     pub(super) fn work_at_home(&mut self) {
         if self.plan.own <= 0.0 {
             return;

@@ -7,7 +7,7 @@ use super::run::{Decider, Outcome, Plan, run};
 /// One decider's outcome.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Who decided.
+    /// What decided.
     pub decider: Decider,
     /// What came of it.
     pub outcome: Outcome,

@@ -1,4 +1,4 @@
-//! One run: databases fill up, somebody decides, workers work.
+//! One run: databases fill up, a decider gives out their jobs, workers work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,12 +14,13 @@ use super::home::{Own, patience_for};
 use super::oracle::Oracle;
 use super::workers::{workers, zone_of};
 
-/// Who decides.
+/// What decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decider {
     /// Every step anew, with nothing lost by moving; a bound.
     Ideal,
-    /// The best of several ways, tried with what users will write and which workers will be killed: a scheduler under the same rules that knows what none can.
+    /// The best of several ways, tried with what users will write and which workers will be killed.
+    /// A scheduler under the same rules that knows what none can.
     Oracle,
     /// The control plane.
     Schedule,
@@ -52,8 +53,8 @@ pub struct Plan {
     pub heavy: f64,
     /// How many times in an hour that it works each worker is killed, and away for a minute.
     pub crashes: f64,
-    /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = databases wait for
-    /// ever, as they do of who decides ideally.
+    /// MiB of inputs in a second that a database reads which does a job itself, since it has waited
+    /// for too long. 0 = databases wait for ever, as they do of the ideal decider.
     pub own: f64,
     /// Decides everything else.
     pub seed: u64,
@@ -72,7 +73,8 @@ pub struct Outcome {
     pub own_jobs: u64,
     /// Bytes of inputs that were read for those.
     pub own_bytes: f64,
-    /// Longest time that a job waited for a worker, over all its attempts, those that never got one included.
+    /// Longest time that a job waited for a worker, over all its attempts, including jobs that
+    /// never got one.
     pub waited_seconds_max: f64,
     /// Bytes of inputs that were read in vain.
     pub wasted_bytes: f64,
@@ -95,7 +97,7 @@ pub(super) struct Job {
     pub(super) submitted: f64,
     /// When its database waits no longer.
     pub(super) late_at: f64,
-    /// Since when nobody has it; what it waited before.
+    /// Since when no worker has it; what it waited before.
     pub(super) waits_since: Option<f64>,
     pub(super) waited: f64,
     /// Bytes that are read, and the worker that has it, with the time until its first byte.
@@ -105,13 +107,13 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Since when nobody works on it: whoever has it may have been killed.
+    /// Since when no worker works on it: the worker that has it may have been killed.
     pub(super) fn idle_since(&self, crashes: &Crashes) -> Option<f64> {
         let killed_at = || crashes.killed_at(self.on?.0).map(|at| at.max(self.leased));
         self.waits_since.or_else(killed_at)
     }
 
-    /// How long nobody has worked on it until `now`, in all.
+    /// How long no worker has worked on it until `now`, in all.
     pub(super) fn waited(&self, crashes: &Crashes, now: f64) -> f64 {
         self.waited + self.idle_since(crashes).map_or(0.0, |since| now - since)
     }
@@ -243,7 +245,7 @@ impl Fleet {
         View { waiting: waiting.collect(), workers, owed: self.ledger.owed() }
     }
 
-    /// Workers that are there, as far as whoever decides knows.
+    /// Workers that are there, as far as the decider knows.
     fn workers_there(&self) -> impl Iterator<Item = &Worker> {
         self.workers.iter().filter(|worker| !self.crashes.is_missed(worker.id, self.now))
     }

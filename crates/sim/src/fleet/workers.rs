@@ -8,7 +8,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// Files of another zone are read so much slower.
 const FAR: f64 = 3.0;
 
-/// The zone of whatever has this number, of `zones`; nobody is everywhere.
+/// The zone of whatever has this number, of `zones`; nothing is in all of them.
 pub(super) fn zone_of(index: u32, zones: u32) -> Zone {
     Zone(1 + index % zones)
 }

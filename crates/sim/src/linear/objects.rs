@@ -110,7 +110,8 @@ pub struct List;
 /// What is asked of a list.
 #[derive(Clone, Debug)]
 pub enum ListInput {
-    /// `RPUSH`, whose answer is not looked at: who waits takes the element before anybody counts.
+    /// `RPUSH`, whose answer is not looked at: a client that waits takes the element before it is
+    /// counted.
     Push(String),
     /// `BLPOP` or `LPOP`: the first element.
     Pop,
@@ -137,8 +138,9 @@ impl Model for List {
         (answer, state)
     }
 
-    /// A push of what nobody was given: it is in the list still, behind all that was, or went to one who was not told, and
-    /// nobody notices where it is missing. And a pop of nothing, or of what somebody else was given.
+    /// A push of an element that no answer gave. It is in the list still, behind all that was, or
+    /// went to a client that got no answer, where its absence shows nowhere. And a pop of nothing,
+    /// or of what another answer gave.
     fn is_idle(state: &Self::State, input: &ListInput, answers: &HashSet<&Answer>) -> bool {
         let is_given = |element: &String| answers.contains(&Answer::Text(element.clone()));
         match input {

@@ -83,7 +83,7 @@ fn an_element_is_popped_once_and_in_order() {
     assert!(check(&[push(0, 1, "a"), pop(2, 3, "a"), pop(2, 3, "a")]).is_err());
 }
 
-/// Kills leave operations of which nobody heard: each may come anywhere, and most never came.
+/// Kills leave operations without an answer: each may come anywhere, and most never came.
 #[test]
 fn what_never_happened_costs_no_search() {
     const BACKLOG: u64 = 20;

@@ -13,7 +13,7 @@ pub enum Fault {
     FirstOperationWins,
     /// An update reads and writes in two steps.
     UnlockedUpdate,
-    /// Locks keep nobody out.
+    /// Locks exclude no other caller.
     OpenLocks,
     /// Snapshots see the present.
     LeakySnapshot,

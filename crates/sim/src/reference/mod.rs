@@ -1,7 +1,9 @@
-//! An engine simple enough to be believed: a [`Model`] behind a lock, and a journal of every change.
+//! An engine simple enough to be believed: a [`Model`] behind a lock, and a journal of every
+//! change.
 //!
-//! It runs the conformance suite, so that the suite is tested, and the scripts and crashes of this crate, so that
-//! they are. It can be told to break one promise at a time ([`Fault`]), so that we see them fail.
+//! It runs the conformance suite, so that the suite is tested, and the scripts and crashes of this
+//! crate, so that they are. It can be told to break one promise at a time ([`Fault`]), so that they
+//! are seen to fail.
 
 mod fault;
 mod journal;
@@ -319,7 +321,7 @@ impl Ordered for Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // Whoever wants to know whether the last sync worked calls `close`.
+        // A caller that wants to know whether the last sync worked calls `close`.
         let _ = self.close();
     }
 }

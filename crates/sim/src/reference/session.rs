@@ -39,7 +39,7 @@ impl Tickets {
         Ticket(self.given.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1)
     }
 
-    /// A ticket for this operation, if it is one that answers `Pending`.
+    /// A ticket for this operation, if the operation is to answer `Pending`.
     fn ticket(&self, inline: bool) -> Option<Ticket> {
         let ticket = self.next();
         (!inline && self.every > 0 && ticket.0.is_multiple_of(self.every)).then_some(ticket)

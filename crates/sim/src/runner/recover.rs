@@ -33,8 +33,9 @@ impl Runner<'_> {
 
     /// Crashes, opens what is left, and holds it to the promise; the run may go on from there.
     ///
-    /// What is found must equal the model after some whole batch, none acknowledged before the crash being left
-    /// out (after power loss: none acknowledged at `Disk` or synced). The model forgets the rest.
+    /// What is found must equal the model after some whole batch. No batch acknowledged before the
+    /// crash may be left out (after power loss: none acknowledged at `Disk` or synced). The model
+    /// forgets the rest.
     pub fn recover(&mut self, crash: Crash, knobs: Knobs) -> Result<(), Stop> {
         self.crash(crash);
         self.knobs = knobs;
@@ -103,7 +104,7 @@ impl Runner<'_> {
     /// Drops the engine.
     pub(super) fn let_go(&mut self) {
         let Some(open) = self.open.take() else { return };
-        // Nobody hears what came of it.
+        // What came of it is not told.
         let _finished = open.opened.finish();
         let workers = open.opened.workers.clone();
         self.collections += Collections::of(&open.opened.engine.stats(), workers.as_deref());
@@ -116,7 +117,7 @@ impl Runner<'_> {
         self.left.extend(workers);
     }
 
-    /// The files, which nobody has open, are sound to another reader than the engine.
+    /// The files, which are not open, are sound to another reader than the engine.
     fn check_files(&self, which: &str) -> Result<(), Stop> {
         if let Some(what) = &self.believed {
             return Err(Stop::Violation(what.clone()));

@@ -54,7 +54,7 @@ fn a_short_script_can_be_written_by_hand() {
     assert_eq!(runner.run(&script), Ok(()));
 }
 
-/// Values of keyspace 4 whose seed is a multiple of 3 are those that its filter drops.
+/// The filter of keyspace 4 drops values whose seed is a multiple of 3.
 #[test]
 fn what_a_compaction_filter_drops_may_be_gone_and_nothing_else() {
     let text = "

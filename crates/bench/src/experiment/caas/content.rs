@@ -1,4 +1,4 @@
-//! What a database holds in the end: whoever compacted, it is the same.
+//! What a database holds in the end: whatever compacted, it is the same.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -17,7 +17,7 @@ pub(super) struct Content {
     hash: u64,
 }
 
-/// What was there after some work, and who compacted, as results are named.
+/// What was there after some work, and what compacted, as results are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) workload: String,
@@ -25,7 +25,7 @@ pub(super) struct Held {
     pub(super) content: Content,
 }
 
-/// Reads all of the database in `directory`, which nobody has open for writing.
+/// Reads all of the database in `directory`, which no process has open for writing.
 ///
 /// # Errors
 /// It cannot be read.
@@ -45,10 +45,10 @@ pub(super) fn of(directory: &Path) -> Result<Content> {
     Ok(content)
 }
 
-/// That all who did the same have the same, as a finding; none where nothing was read.
+/// That all databases with the same work hold the same, as a finding; none where nothing was read.
 ///
 /// # Errors
-/// They do not: who has what.
+/// They do not: which has what.
 pub(super) fn finding(part: &str, held: &[Held]) -> Result<Option<Finding>> {
     let mut by_work: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
     for one in held {

@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub(super) held: Vec<Held>,
 }
 
-/// Who compacts, as results are named.
+/// What compacts, as results are named.
 const LOCAL: &str = "local";
 const FIXED: &str = "fixed worker";
 const SERVICE: &str = "service";
@@ -108,7 +108,7 @@ fn check_jobs(costs: &[RunCost]) -> Result<()> {
     }
 }
 
-/// One way to run one database: who works for it, and on which processors.
+/// One way to run one database: which workers it has, and on which processors.
 struct Way<'w> {
     variant: &'w str,
     /// 0: it does everything itself.
@@ -123,7 +123,8 @@ impl<'w> Way<'w> {
     }
 }
 
-/// `processors` as they are named for the first repetition, the other of the first two in every second one: each has a speed of its own, which changes.
+/// `processors` as they are named for the first repetition, with the first two exchanged in every
+/// second one. Each has a speed of its own, which changes.
 fn in_turn(processors: Option<&str>, repetition: u32) -> Option<&str> {
     match (processors, repetition.is_multiple_of(2)) {
         (Some("0"), true) => Some("1"),
@@ -344,8 +345,9 @@ fn far_link(store: SocketAddr, is_far: bool) -> Result<Option<Proxy>> {
 /// A database alone on one processor.
 const ONE_CORE: &str = "local, one core";
 
-/// Loads where latencies are compared, of what the slower way does when it is asked for all it can: a database that is behind has a queue,
-/// which a client that waits for each operation never sees. Which of both is the slower one changes from run to run.
+/// Loads where latencies are compared, of what the slower way does when it is asked for all it can.
+/// A database that is behind has a queue, which a client that waits for each operation never sees.
+/// Which of both is the slower one changes from run to run.
 const PACES: [(&str, f64); 2] = [("paced", 0.75), ("nearly full", 0.95)];
 
 /// Operations of `workload` that `variant` does in a second, what is left to do counted: the median; 0 if it did none.

@@ -1,11 +1,13 @@
-//! A link to another zone: a port of this machine behind which another one is, and everything takes a while each way.
+//! A link to another zone: a port of this machine that leads to another one, and everything takes a
+//! while each way.
 //!
 //! ```text
 //!   client ─► accept ─► read ─► line (bytes, when they are due) ─► write ─► target
 //!                       write ◄─ line ◄─ read ◄───────────────────────────────┘
 //! ```
-//! Bytes that follow one another keep their distance, so that latency grows and bandwidth does not suffer. A line holds 256 pieces of at most
-//! 64 KiB; who sends faster than they leave waits.
+//! Bytes that follow one another keep their distance, so that latency grows and bandwidth does not
+//! suffer. A line holds 256 pieces of at most 64 KiB; a side that sends faster than they leave
+//! waits.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -34,10 +36,11 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a port that is free, on loopback; whoever connects reaches `target`, each byte `delay` later.
+    /// Listens on a free port, on loopback; connections to it reach `target`, each byte `delay`
+    /// later.
     ///
     /// # Errors
-    /// Nobody can listen, or there is no thread.
+    /// The port cannot be listened at, or there is no thread.
     pub(super) fn to(target: SocketAddr, delay: Duration) -> Result<Self> {
         let failed = |error: std::io::Error| Error::invalid("cannot listen on 127.0.0.1").because(error);
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
@@ -91,7 +94,7 @@ fn accept(listener: &TcpListener, link: &Link, ended: &AtomicBool) {
     }
 }
 
-/// Both directions of a connection; one that gets no thread is closed.
+/// Both directions of a connection; a connection that gets no thread is closed.
 fn join(spawn: &ThreadSpawn, near: TcpStream, far: TcpStream, link: &Link) {
     let both = || {
         for stream in [&near, &far] {

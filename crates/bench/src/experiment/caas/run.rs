@@ -59,7 +59,7 @@ pub(super) struct Label<'l> {
 pub struct RunCost {
     /// The part of the experiment.
     pub part: String,
-    /// Who compacted.
+    /// What compacted.
     pub variant: String,
     /// Counts from 1.
     pub repetition: u32,
@@ -97,8 +97,8 @@ impl Work {
         work
     }
 
-    /// This work with so many operations begun in a second, whether or not the last ones are over; latency counts from when each was to
-    /// begin. Results call it `how`.
+    /// This work with so many operations begun in a second, whether or not the last ones are over.
+    /// Latency counts from when each was to begin. Results call it `how`.
     pub(super) fn at_rate(mut self, operations_per_s: u64, how: &str) -> Self {
         self.words.extend(["--rate".to_owned(), operations_per_s.to_string()]);
         self.how = format!("{}, {how}", self.how);
@@ -144,7 +144,7 @@ pub(super) enum Amount {
 }
 
 impl Bench<'_> {
-    /// An empty directory called `name`; one that is there is emptied.
+    /// An empty directory called `name`; if there is one, it is emptied.
     pub(super) fn fresh(&self, name: &str) -> Result<PathBuf> {
         let path = self.dir.join(name);
         let failed = |error| Error::invalid(format!("cannot make {}", path.display())).because(error);

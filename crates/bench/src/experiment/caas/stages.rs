@@ -45,7 +45,7 @@ type Stage = fn(&JobTimes) -> u64;
 /// Done by the database itself.
 const HERE: &str = "here";
 
-/// From the claim of a job until the first byte of its inputs, as we want it.
+/// The goal for the time from the claim of a job until the first byte of its inputs.
 const FIRST_BYTE_MAX_MS: f64 = 50.0;
 
 /// Nothing has been going on once nothing has changed for so long.
@@ -174,7 +174,8 @@ pub(super) fn first_byte(part: &str, variant: &str, jobs: &[JobTimes]) -> Findin
     Finding { part: part.to_owned(), claim, figure, verdict }
 }
 
-/// What was sent in `time` while nothing was to do, by whom `claim` says; at most `most` an hour are claimed.
+/// What was sent in `time` while nothing was to do; `claim` says by what. At most `most` an hour
+/// are claimed.
 pub(super) fn idle(part: &str, claim: &str, sent: u64, time: Duration, most: f64) -> Finding {
     let an_hour = sent as f64 * 3600.0 / time.as_secs_f64();
     let verdict = if an_hour <= most { Verdict::AsClaimed } else { Verdict::NotSeen };

@@ -12,9 +12,9 @@ use crate::report::{Cells, PhaseResult, Spread, figure};
 pub enum Verdict {
     /// As much as is claimed, or more.
     AsClaimed,
-    /// Less than that, and as much as is the least that we want.
+    /// Less than that, and at least the floor.
     FloorReached,
-    /// Less than the least that we want.
+    /// Less than the floor.
     FloorMissed,
     /// Less than what is claimed, but better than what it is compared with.
     SameDirection,
@@ -38,12 +38,12 @@ impl Verdict {
     }
 }
 
-/// One claim, with who makes it, and what was found.
+/// One claim, with its source, and what was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The part of the experiment.
     pub part: String,
-    /// What is claimed, and by whom.
+    /// What is claimed, and where.
     pub claim: String,
     /// What was found: how many times it is, by the median of all repetitions, and both with medians and extremes; why nothing was, if so.
     pub figure: String,
@@ -103,7 +103,7 @@ pub(super) struct Ratio<'c> {
     pub(super) than: &'c str,
     pub(super) measure: Measure,
     pub(super) claimed: f64,
-    /// The least that we want, of a claim that is our own goal.
+    /// The least that is wanted, of a claim that is Firn's own goal.
     pub(super) floor: Option<f64>,
 }
 

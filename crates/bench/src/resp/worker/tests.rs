@@ -40,7 +40,7 @@ fn patience_ends_with_silence_and_with_lateness() {
     assert_eq!(check(ago(20), 3, 19, schedule()), Ok(()), "there is time left");
 }
 
-/// Nobody reads what is asked: no more than the pipeline is outstanding, and the rest stays due.
+/// No server reads what is asked: no more than the pipeline is outstanding, and the rest stays due.
 #[test]
 fn an_open_loop_asks_no_more_than_the_pipelines_hold() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -5,7 +5,7 @@ use crate::report::Context;
 
 fn result(engine: &str, ops_per_s_drained: f64, stall_s: f64) -> PhaseResult {
     let context = Context { engine: engine.into(), workload: "p: w".into(), ..Context::default() };
-    // Whoever leaves more to do is faster until then.
+    // A way that leaves more to do is faster until then.
     let ops_per_s = 1e6 / ops_per_s_drained;
     PhaseResult { context, ops_per_s, ops_per_s_drained, stall_s, ..PhaseResult::default() }
 }
