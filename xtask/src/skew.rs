@@ -1,7 +1,8 @@
 //! `cargo x skew REVISION`: builds the program of an older revision, and runs the tests that have both builds work together.
 //!
-//! Not part of the gate: before the first release formats are changed in place, so that no revision is sure to have the
-//! formats of today. It is for a fleet of builds with the same formats, and for releases.
+//! Not part of the gate. Before the first release formats are changed in place, so that no revision
+//! is sure to have the formats of today. It is for a fleet of builds with the same formats, and for
+//! releases.
 //!
 //! ```text
 //!   REVISION ─► target/skew/checkout ─► its `firn`, kept as target/skew/firn-HASH ─► tests of `old_builds`

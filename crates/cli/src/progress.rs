@@ -12,7 +12,7 @@ const QUIET: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(120);
 
 /// Runs `work`. If it takes longer than two seconds, `what` and what `work` tells the bar are shown
-/// until it is over, on standard error and on terminals only.
+/// until its end, on terminals only (standard error).
 pub(crate) fn during<T: Send>(what: &str, work: impl FnOnce(&ProgressBar) -> Result<T> + Send) -> Result<T> {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     let style = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})");

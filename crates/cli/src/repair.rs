@@ -10,8 +10,8 @@ use crate::database::{Access, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 
-/// Make a damaged database open again where the rest of it is whole: one whose newest manifest edit is torn, or whose log is damaged amid what
-/// was never synced.
+/// Make a damaged database open again where the rest of it is whole. That is a database whose
+/// newest manifest edit is torn, or whose log is damaged amid what was never synced.
 ///
 /// Prints one line for each file that it takes away or cuts, and why. Deletes nothing: such files
 /// are kept beside the others, under names that end in `.aside`; remove them when you need them no

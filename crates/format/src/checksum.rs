@@ -25,8 +25,8 @@ pub fn xxh3_of_two(head: &[u8], bytes: &[u8]) -> u64 {
 
 /// The checksum of a frame of `frame_bytes` bytes at `position` in a log of `generation`.
 ///
-/// `body` is the frame without its first 8 bytes. crc32c of the body, exclusive-or a mix of the three numbers,
-/// so the length, which lies outside the body, is covered too.
+/// `body` is the frame without its first 8 bytes. crc32c of the body, exclusive-or a mix of the
+/// three numbers. So the length, which lies outside the body, is covered too.
 #[inline]
 pub fn frame_checksum(body: &[u8], frame_bytes: u32, position: Position, generation: u64) -> u32 {
     crc32c(body) ^ frame_salt(frame_bytes, position, generation)

@@ -65,7 +65,7 @@ impl Totals {
 }
 
 /// Cuts the script of `seed` at every operation. Or, so that there are about `cuts_max` cuts, at
-/// some that are evenly spread and at one on values that a job puts together, if there is one.
+/// some that are evenly spread, and at one on values that a job puts together.
 ///
 /// At each operation: a kill (the last write whole, torn or not begun, in turn), and a power loss
 /// with a seed of its own. Steps whose first word is in `skip` are left out.

@@ -17,7 +17,9 @@ use tally::Tally;
 /// What `cargo x test` takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Also run what takes longer: more seeds and cuts, client libraries, object stores of others, older builds, the page in a browser, fuzzing, sanitizers, licences, advisories and spelling (up to 90 minutes).
+    /// Also run what takes longer, up to 90 minutes: more seeds and cuts, client libraries, object
+    /// stores of others, older builds, the page in a browser. Also fuzzing, sanitizers, licences,
+    /// advisories and spelling.
     #[arg(long)]
     full: bool,
     /// Say what would be done and do nothing.

@@ -165,8 +165,9 @@ pub(super) fn documentation() -> Step {
     Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).with("RUSTDOCFLAGS", "-Dwarnings")
 }
 
-/// The seeded tests, by the program that the tests have built, in their profile so that assertions are on: to ask for its package alone would
-/// build most crates again, with the features that it alone asks for.
+/// The seeded tests, by the program that the tests have built, in their profile so that assertions
+/// are on. To ask for its package alone would build most crates again, with the features that only
+/// it asks for.
 pub(super) fn simulations(root: &Path, full: bool) -> Vec<Step> {
     let [seeds, cuts, batches, kills] =
         if full { ["2000", "10000", "20000", "20"] } else { ["200", "1000", "2000", "3"] };

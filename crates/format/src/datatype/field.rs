@@ -20,8 +20,8 @@
 //! one hash in the order of their bytes. A hash is a place to go on from, and a random hash is near
 //! a random member.
 //!
-//! A member of a sorted set is two records: one of kind 4 to find its score, one of kind 5 to find
-//! it by score. They are written and deleted together.
+//! A member of a sorted set is two records: of kind 4 to find its score, and of kind 5 to find it
+//! by score. They are written and deleted together.
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::Reader;

@@ -33,9 +33,9 @@ pub fn slot(database: DatabaseId, slot: Slot, start: &mut Vec<u8>, end: &mut Vec
     prefix(start, end, |out| encode_slot(database, slot, out));
 }
 
-/// Keys of a database in `keys` from a place in a slot on: those of the slot with this hash or a
-/// greater one, and all of the slots after it. (An iteration that has seen all of a hash goes on at
-/// the next hash.)
+/// Keys of a database in `keys` from a place in a slot on. They are keys of the slot with this hash
+/// or a greater one, and all keys of the slots after it. (An iteration that has seen all of a hash
+/// goes on at the next hash.)
 pub fn keys_from(database: DatabaseId, slot: Slot, hash: u32, start: &mut Vec<u8>, end: &mut Vec<u8>) {
     encode_place(database, slot, hash, start);
     end.extend_from_slice(&(database.number() + 1).to_be_bytes());
@@ -81,8 +81,8 @@ impl CollectionId {
         }
     }
 
-    /// Fields of a hash, members of a set or sorted set, from a hash on to the end of their kind, which is one of
-    /// [`FieldKind::is_by_hash`].
+    /// Fields of a hash, members of a set or sorted set, from a hash on to the end of their kind.
+    /// The kind is one of [`FieldKind::is_by_hash`].
     pub fn hash_range(&self, kind: FieldKind, from_hash: u32, start: &mut Vec<u8>, end: &mut Vec<u8>) {
         debug_assert!(kind.is_by_hash(), "{kind:?} is in another order");
         self.kind_range(kind, start, end);
@@ -147,8 +147,8 @@ impl CollectionId {
 }
 
 impl Purge {
-    /// What has to be deleted from `fields`; for a whole database also from `keys`, and from `purges`, where the
-    /// record of the purge itself is the first of the range.
+    /// What has to be deleted from `fields`; for a whole database also from `keys` and `purges`. In
+    /// `purges` the record of the purge itself is the first of the range.
     pub fn range(&self, start: &mut Vec<u8>, end: &mut Vec<u8>) {
         match self {
             Purge::Collection { collection, .. } => collection.range(start, end),
@@ -165,9 +165,9 @@ fn shortened(member: &[u8]) -> &[u8] {
 
 /// Everything that begins with what `encode` appends.
 ///
-/// The end is the least key that is greater than all of it: the same without the 255s at its end,
-/// and one more in the last byte that is left. A byte is left: see [`key`](super::key), and no kind
-/// is 255.
+/// The end is the least key that is greater than all of it. It is the same without the 255s at its
+/// end, and one more in the last byte that is left. A byte is left: see [`key`](super::key), and no
+/// kind is 255.
 fn prefix(start: &mut Vec<u8>, end: &mut Vec<u8>, encode: impl Fn(&mut Vec<u8>)) {
     encode(start);
     let at = end.len();

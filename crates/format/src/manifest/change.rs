@@ -177,8 +177,8 @@ pub enum Change {
         id: u128,
     },
     /// The run of the machine, from its start to its end, in which the log of this generation is
-    /// written. As long as it lasts, what a process has written is there in the order in which it
-    /// was written, even after the process was killed.
+    /// written. As long as it lasts, what a process has written is there in the order of its
+    /// writes, even after the process was killed.
     Boot {
         /// The system's name of it.
         id: u128,
@@ -218,7 +218,7 @@ pub enum Change {
         /// The segment that was collected.
         victim: SegmentNumber,
     },
-    /// References of live tables that no reader follows any more: a newer record of the same key is
+    /// References of live tables that no reader follows any more. A newer record of the same key is
     /// in a table, and no snapshot sees what was before it. Their values are dead.
     Stale {
         /// The tables' keyspace.

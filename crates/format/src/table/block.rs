@@ -7,8 +7,9 @@
 //!  end-9       1  codec       0 = none, 1 = LZ4 block, 2 = Zstd frame; frozen
 //!  end-8       8  checksum    xxh3-64 LE over everything before it
 //! ```
-//! A payload that compression shrinks by less than an eighth, or more than [`RATIO_MAX`] times, is stored raw:
-//! so a reader never allocates more than `RATIO_MAX` times what it was given. Since: FormatVersion::V1.
+//! A payload that compression shrinks by less than an eighth, or more than [`RATIO_MAX`] times, is
+//! stored raw. So a reader never allocates more than `RATIO_MAX` times what it was given. Since:
+//! FormatVersion::V1.
 
 use std::cell::RefCell;
 use std::{fmt, io};

@@ -35,7 +35,7 @@
 //!     chunks   one after another
 //!     zero padding to a multiple of 8
 //! ```
-//! A value of `value_bytes` has a chunk for each 1 MiB begun, and one if it is empty: a part of a
+//! A value of `value_bytes` has a chunk for each 1 MiB begun, and one if it is empty. A part of a
 //! value is read and checked without the rest. The head is everything before the key. A chunk may
 //! be stored as it is by any codec, with as many stored bytes as it has. A Zstd frame may have a
 //! skippable one behind it. Since: FormatVersion::V1. Golden: golden/value-segment-v1-*.{bin,txt}.

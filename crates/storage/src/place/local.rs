@@ -275,11 +275,11 @@ impl Storage for Local {
 
     /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
     ///
-    /// A failed sync is `Unsynced`; of every other failure of the device, one of the renaming is `Undecided`, an earlier one
-    /// `Refused`, and so is a directory that takes no new names (`EPERM`, `EACCES`, `EROFS`). If
-    /// only the last step fails (`Unsynced`), the file has its name but may lose it at power loss.
-    /// `NotFound` if the directory was removed. A temporary that cannot be removed after a failure
-    /// stays for the next exclusive [`lock`](Storage::lock).
+    /// A failed sync is `Unsynced`. Of other failures of the device, one of the renaming is
+    /// `Undecided`, an earlier one `Refused`. So is a directory that takes no new names (`EPERM`,
+    /// `EACCES`, `EROFS`). If only the last step fails (`Unsynced`), the file has its name but may
+    /// lose it at power loss. `NotFound` if the directory was removed. A temporary that cannot be
+    /// removed after a failure stays for the next exclusive [`lock`](Storage::lock).
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.publish_by(name, bytes, Self::give_name)
     }

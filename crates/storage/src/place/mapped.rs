@@ -21,8 +21,8 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// Maps the first `bytes` bytes of `file`.
     ///
-    /// The caller MUST hold to the safety model of this crate: the file is finished (not written or cut while a
-    /// mapping of it is there), and its directory is locked by this process.
+    /// The caller MUST hold to the safety model of this crate. The file is finished (not written or
+    /// cut while a mapping of it is there), and its directory is locked by this process.
     pub(crate) fn of(file: &File, bytes: usize) -> io::Result<Self> {
         // SAFETY: invariant 1 of the safety model: a file that is mapped is not changed or cut while its directory
         // is locked, so the slice made of these pages never changes and never loses its backing.
@@ -95,8 +95,8 @@ pub(crate) struct MappedPart {
 impl MappedPart {
     /// Maps `bytes` bytes of `file` from `offset` on, a multiple of the page size.
     ///
-    /// The caller MUST hold to the safety model of this crate: the directory is locked for writing by this process, the
-    /// bytes are there, and nothing else in it has them mapped or writes them.
+    /// The caller MUST hold to the safety model of this crate. The directory is locked for writing
+    /// by this process, the bytes are there, and nothing else in it has them mapped or writes them.
     pub(crate) fn of(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         // SAFETY: invariant 5 of the safety model: these bytes have one owner, which holds the
         // directory's lock, and the file is never cut. So the slice made of these pages is this

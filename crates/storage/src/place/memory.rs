@@ -22,8 +22,8 @@ pub use self::crash::Crash;
 /// A directory in memory that knows what a crash would leave of it.
 ///
 /// A clone is another handle of the same directory. Operations that change something are numbered
-/// from 0 across all directories of the machine: create, write, sync, `set_len`, rename, remove,
-/// `sync_dir` count one each; a publication counts two (the file gets its name; the directory is
+/// from 0 across all directories of the machine. Create, write, sync, `set_len`, rename, remove,
+/// `sync_dir` count one each. A publication counts two (the file gets its name; the directory is
 /// synced), and so does `link_into`. Operations that fail because of their arguments count none.
 /// Nor do opening, reading, listing, locking, `write_back`, `allocate` and what is done with
 /// uploads. [`cut_at`](Self::cut_at) stops the machine before a numbered operation, and
@@ -31,14 +31,14 @@ pub use self::crash::Crash;
 ///
 /// # The crash model
 /// *Kill*: everything begun is there. *Power loss*, for each thing independently:
-/// 1. a 4 KiB page of a file is as of any moment since the last completed sync of that file, where the last
-///    write to it may have reached any subset of its 512-byte sectors;
-/// 2. a file's length is as of any moment since that sync, so never shorter than synced unless it was cut since;
-///    bytes inside that length that no page brings are zeros;
-/// 3. the names of a directory are as of some moment since its last sync, operations in the order
-///    they were begun, as journalling file systems keep them. So a name may appear before it was
-///    promised, and a removal may have happened before it was. Only `sync_dir` and `publish` (which
-///    syncs the directory, and with it all that was done to it before) rule that out.
+/// 1. a 4 KiB page of a file is as of any moment since the last completed sync of that file. There
+///    the last write to it may have reached any subset of its 512-byte sectors;
+/// 2. a file's length is as of any moment since that sync, so never shorter than synced unless it
+///    was cut since. Bytes inside that length that no page brings are zeros;
+/// 3. the names of a directory are as of some moment since its last sync. Operations are there in
+///    the order they were begun, as journalling file systems keep them. So a name may appear before
+///    it was promised, and a removal may have happened before it was. Only `sync_dir` and `publish`
+///    (which syncs the directory, and with it all that was done to it before) rule that out.
 ///
 /// What is chosen depends on the seed and the operations alone. After power loss everything that is left counts
 /// as synced; after a kill the history stays, since power may be lost next.

@@ -197,9 +197,8 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     /// As [`write_at`](Self::write_at), for small pieces, most of which follow one another: they
     /// survive the process when this returns. The system may get them later, many at a time. It
     /// gets them before what other calls write, before a sync, and before the file is linked,
-    /// renamed or opened once more. Readers of the file find them. Where bytes of an earlier life
-    /// of the file lie behind all that was written, those up to the end of the page may become
-    /// zeros.
+    /// renamed or opened once more. Readers of the file find them. Bytes of an earlier life of the
+    /// file that lie behind all that was written may become zeros, up to the end of the page.
     ///
     /// On `Err` the pieces of earlier calls are kept, and the next call tries again.
     fn write_staged(&self, offset: u64, bytes: &[u8]) -> Result<()> {

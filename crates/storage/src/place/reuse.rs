@@ -174,7 +174,7 @@ impl Reusing {
     }
 
     /// From now on new files leave `bytes` of the disk free, those that are being written too. A
-    /// place that does not tell what is free is written to as long as it takes bytes, and so is the
+    /// place that does not tell what is free is written to as long as it takes bytes. So is the
     /// shared part of a place.
     pub fn leave(&self, bytes: u64) {
         self.left_bytes.store(bytes, Ordering::Relaxed);

@@ -4,8 +4,8 @@
 //!   get, insert ─► shard (a lock each) ─► index: where it lies ─► chunk: its bytes
 //!                    small ─► main: queues of chunks        ghosts: what went lately
 //! ```
-//! Entries of all sizes lie one behind the other in chunks, which are mapped one by one: memory that is given up is
-//! the system's again at once, and all of it (decision 0006).
+//! Entries of all sizes lie one behind the other in chunks, which are mapped one by one. Memory
+//! that is given up is the system's again at once, and all of it (decision 0006).
 
 mod chunk;
 mod ghost;

@@ -36,9 +36,9 @@ struct Sums {
 }
 
 impl TableReader {
-    /// Reads everything and checks it: the file's checksum (against `meta`), each block's, the order of entries,
-    /// counts, bounds of entries and of range tombstones, content hash, and that the filter and the index find every
-    /// key. Blocks on the device.
+    /// Reads everything and checks it: the file's checksum (against `meta`), each block's, the
+    /// order of entries, counts, bounds of entries and of range tombstones, content hash. The
+    /// filter and the index must find every key. Blocks on the device.
     ///
     /// `prefix_bytes` is the function of the extractor that the table was written with; then the filter of prefixes
     /// must know every key's.

@@ -35,8 +35,9 @@ impl<'s> RecordReader<'s> {
         Self { segment, window: Vec::new(), start: 0, asked_until: 0 }
     }
 
-    /// Gives the record of `ordinal` to `put`, in one piece or, if it is long, in several: head and key, then each chunk; the
-    /// zeros behind it are left out. Before that `look` sees its head and key. Blocks on the device.
+    /// Gives the record of `ordinal` to `put`, in one piece or, if it is long, in several: head and
+    /// key, then each chunk. The zeros behind it are left out. Before that `look` sees its head and
+    /// key. Blocks on the device.
     ///
     /// # Errors
     /// `Corrupt` with file and offset if there is no whole record; what `look` and `put` say.

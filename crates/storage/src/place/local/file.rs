@@ -55,8 +55,9 @@ impl WriteFile for LocalWriteFile {
         self.shared.read(offset, out)
     }
 
-    /// `fdatasync`. A failure is final: after one the system may drop the unwritten pages and say yes to the
-    /// next call, so every later call on this handle fails with the first cause and asks the system no more.
+    /// `fdatasync`. A failure is final: after it the system may drop the unwritten pages and say
+    /// yes to the next call. So every later call on this handle fails with the first cause and asks
+    /// the system no more.
     fn sync(&self) -> Result<()> {
         let file = &*self.shared;
         if let Some(failure) = self.sync_failure.get() {

@@ -18,7 +18,7 @@ pub(super) struct Leaving {
 }
 
 /// The place is asked again when a file has taken this share of what may be taken, so that several
-/// that are written at once leave enough.
+/// files written at once leave enough.
 const SHARE: u64 = 16;
 
 /// Bytes after which it is asked again at the latest, and at the earliest.
