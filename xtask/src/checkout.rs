@@ -26,7 +26,8 @@ pub(crate) fn resolve(root: &Path, revision: &str) -> Result<String> {
 pub(crate) fn of(root: &Path, folder: &str, hash: &str) -> Result<PathBuf> {
     let checkout = root.join("target").join(folder).join("checkout");
     if switch(root, &checkout, hash).is_err() {
-        // There is none, or one that was interrupted, or another clone's that came with a copy of target.
+        // There is none, or one that was interrupted, or another clone's that came with a copy of
+        // target.
         if checkout.exists() {
             std::fs::remove_dir_all(&checkout)
                 .with_context(|| format!("cannot remove {}", checkout.display()))?;

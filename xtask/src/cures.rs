@@ -1,4 +1,5 @@
-//! `cargo x cures`: takes out, one after the other, what keeps known mistakes away, and sees the tests fail that are about it.
+//! `cargo x cures`: takes out, one after the other, what keeps known mistakes away, and sees the
+//! tests fail that are about it.
 //!
 //! ```text
 //!   crates/*/tests/cures/*.patch ─► a checkout of HEAD, patched ─► builds? ─► its test fails? ─► patched back
@@ -19,7 +20,8 @@ pub(crate) struct Options {
     name: Option<String>,
 }
 
-/// A patch that takes something out. Its text says what, and which tests are to fail, before the first line of the patch itself:
+/// A patch that takes something out. Its text says what, and which tests are to fail, before the
+/// first line of the patch itself:
 ///
 /// ```text
 /// Cure: redirects of a collection of collections lead to the end
@@ -82,7 +84,8 @@ impl Cure {
     }
 }
 
-/// Runs every cure against a checkout of `HEAD` under `target/cures`; `Ok(true)` if every test failed that should.
+/// Runs every cure against a checkout of `HEAD` under `target/cures`; `Ok(true)` if every test
+/// failed that should.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let root = root();
     let patches = patches(&root, options.name.as_deref())?;

@@ -25,19 +25,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The gate: format, lints, tidy, tests, models, documentation, seeded tests. Installs what they need.
+    /// The gate: format, lints, tidy, tests, models, documentation, seeded tests. Installs what
+    /// they need.
     Test(gate::Options),
     /// Check the house rules that a compiler does not make.
     Tidy,
     /// Hours of seeded tests; writes a report to docs/soak/.
     Soak(soak::Options),
-    /// Run the tests of what real use broke (docs/internals/faults.md), long forms included; minutes.
+    /// Run the tests of what real use broke (docs/internals/faults.md), long forms included;
+    /// minutes.
     Faults(faults::Options),
-    /// Take out what keeps known mistakes away, and see the tests fail that are about it; tens of minutes.
+    /// Take out what keeps known mistakes away, and see the tests fail that are about it; tens of
+    /// minutes.
     Cures(cures::Options),
     /// Build an older revision's program, and have it work together with this one's; minutes.
     Skew(skew::Options),
-    /// Run the simulator (release build) with these arguments: `cargo x sim metamorphic --seeds 10`.
+    /// Run the simulator (release build) with these arguments:
+    /// `cargo x sim metamorphic --seeds 10`.
     Sim {
         /// Handed on as they are.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -14,7 +14,8 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Every file that git tracks or would track, by its path from the root, with `/` between components.
+/// Every file that git tracks or would track, by its path from the root, with `/` between
+/// components.
 #[derive(Debug, Default)]
 pub(crate) struct Repository {
     files: BTreeMap<String, File>,

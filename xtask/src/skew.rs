@@ -1,4 +1,5 @@
-//! `cargo x skew REVISION`: builds the program of an older revision, and runs the tests that have both builds work together.
+//! `cargo x skew REVISION`: builds the program of an older revision, and runs the tests that have
+//! both builds work together.
 //!
 //! Not part of the gate. Before the first release formats are changed in place, so that no revision
 //! is sure to have the formats of today. It is for a fleet of builds with the same formats, and for
@@ -36,7 +37,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     test(&root, &program)
 }
 
-/// The program of revision `hash`; what was built before is taken as it is, since a revision never changes.
+/// The program of revision `hash`; what was built before is taken as it is, since a revision never
+/// changes.
 fn build(root: &Path, hash: &str) -> Result<PathBuf> {
     let program = root.join(format!("target/skew/firn-{hash}"));
     // Two of these at once would build each other's revision.
@@ -69,7 +71,8 @@ fn build(root: &Path, hash: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Runs the tests, by what the gate has built: for one package alone most crates would be built again.
+/// Runs the tests, by what the gate has built: for one package alone most crates would be built
+/// again.
 fn test(root: &Path, program: &Path) -> Result<bool> {
     let status = Command::new("cargo")
         .args(["test", "--quiet", "--workspace", "--test", "it", "--", "--ignored", "--nocapture"])

@@ -56,7 +56,8 @@ struct Run {
 /// Lines of output kept for the report.
 const SAID_LINES_MAX: usize = 30;
 
-/// Runs everything at least once and writes `docs/soak/<date>.md`; `Ok(true)` if nothing was violated.
+/// Runs everything at least once and writes `docs/soak/<date>.md`; `Ok(true)` if nothing was
+/// violated.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let root = root();
     let build = ["build", "--release", "-p", "firn-sim", "-p", "firn-cli"];

@@ -1,7 +1,8 @@
-//! Rust source as far as the checks must understand it: comments and literals out of the way, braces matched.
+//! Rust source as far as the checks must understand it: comments and literals out of the way,
+//! braces matched.
 //!
-//! Not a parser. It knows where comments, strings, functions and test modules begin and end; everything that
-//! needs more belongs to the compiler.
+//! Not a parser. It knows where comments, strings, functions and test modules begin and end;
+//! everything that needs more belongs to the compiler.
 
 use std::ops::Range;
 
@@ -9,7 +10,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Source<'t> {
     text: &'t str,
-    /// As long as `text`, with comments and the insides of literals replaced by spaces; newlines stay.
+    /// As long as `text`, with comments and the insides of literals replaced by spaces; newlines
+    /// stay.
     masked: Vec<u8>,
 }
 
@@ -144,7 +146,8 @@ impl<'t> Source<'t> {
         rest.skip_while(|c| c.is_whitespace()).take_while(|c| *c == '_' || c.is_alphanumeric()).collect()
     }
 
-    /// The end (exclusive) of the statement or item at `at`: its first `;` or matched `{}` outside parentheses.
+    /// The end (exclusive) of the statement or item at `at`: its first `;` or matched `{}` outside
+    /// parentheses.
     pub(crate) fn item_end(&self, at: usize) -> usize {
         let mut depth = 0usize;
         for (offset, byte) in self.masked.iter().enumerate().skip(at) {

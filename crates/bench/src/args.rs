@@ -31,7 +31,8 @@ pub struct RunArgs {
     /// together. Without it each thread begins when its last operation is over
     #[arg(long, value_name = "OPS", value_parser = parse_rate)]
     pub rate: Option<f64>,
-    /// End each phase after this many seconds instead of a number of operations (load and fills excepted)
+    /// End each phase after this many seconds instead of a number of operations (load and fills
+    /// excepted)
     #[arg(long, value_name = "S", value_parser = parse_seconds)]
     pub seconds: Option<f64>,
     /// Perform operations for this long before each phase other than load and fills, unmeasured
@@ -46,20 +47,24 @@ pub struct RunArgs {
     /// Bytes from which on Firn puts values beside the tree; 0 = none [default: the store's own]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub separate_bytes: Option<u64>,
-    /// Bytes of files that Firn may take for each byte of values beside the tree that lives [default: the store's own]
+    /// Bytes of files that Firn may take for each byte of values beside the tree that lives
+    /// [default: the store's own]
     #[arg(long, value_name = "X")]
     pub space_amplification_max: Option<f64>,
     /// Bytes that reads must have lost to sorted runs for each byte that Firn rewrites for them
     /// [default: the store's own]
     #[arg(long, value_name = "X")]
     pub read_compaction_price: Option<f64>,
-    /// How Firn compresses its last level and its values beside the tree: none, lz4 or zstd [default: the store's own]
+    /// How Firn compresses its last level and its values beside the tree: none, lz4 or zstd
+    /// [default: the store's own]
     #[arg(long, value_name = "WORD", value_parser = parse_compression)]
     pub compression: Option<Compression>,
-    /// Make values that compress to about this share of their bytes, above 0 up to 1; db_bench's own is 0.5
+    /// Make values that compress to about this share of their bytes, above 0 up to 1; db_bench's
+    /// own is 0.5
     #[arg(long, value_name = "X", value_parser = parse_ratio, default_value = "1")]
     pub compression_ratio: f64,
-    /// Socket of a `firn worker` on this machine, which then does Firn's compactions and collections
+    /// Socket of a `firn worker` on this machine, which then does Firn's compactions and
+    /// collections
     #[arg(long, value_name = "PATH")]
     pub worker: Option<PathBuf>,
     /// What an acknowledged write survives: process (kill -9) or disk (power loss)
@@ -91,8 +96,8 @@ impl OutputArgs {
 /// `bench ycsb`: YCSB's load and mixed workloads.
 #[derive(Clone, Debug, Args)]
 pub struct YcsbArgs {
-    /// Phases, run one after another on one database: load, a, b, c, d, e, f, and run (only what -P and -p
-    /// say) [default: load,a,b,c,d,e,f; with -P load,run]
+    /// Phases, run one after another on one database: load, a, b, c, d, e, f, and run (only what -P
+    /// and -p say) [default: load,a,b,c,d,e,f; with -P load,run]
     #[arg(long, value_name = "W,…", value_delimiter = ',')]
     pub workload: Vec<String>,
     /// Records loaded [default: 300k]
@@ -113,7 +118,8 @@ pub struct YcsbArgs {
     /// Print status lines and final blocks as YCSB-cpp does
     #[arg(long)]
     pub ycsb_output: bool,
-    /// Read a YCSB properties file; may be repeated, later ones win over earlier ones and over the letters' own
+    /// Read a YCSB properties file; may be repeated, later ones win over earlier ones and over the
+    /// letters' own
     #[arg(short = 'P', value_name = "FILE")]
     pub property_files: Vec<PathBuf>,
     /// Set one YCSB property; wins over files
@@ -124,17 +130,18 @@ pub struct YcsbArgs {
 /// A server instead of a database of one's own.
 #[derive(Clone, Debug, Args)]
 pub struct ServerArgs {
-    /// Measure a server that speaks RESP (firn serve, Redis, Valkey, Kvrocks): resp://host:port or resp://host:port/db.
-    /// A record is a string under its key, written with SET and read with GET. A server has no scans over strings: workloads
-    /// that scan (e) are left out. Without `load` among the workloads its records are taken to be there
+    /// Measure a server that speaks RESP (firn serve, Redis, Valkey, Kvrocks): resp://host:port or
+    /// resp://host:port/db. A record is a string under its key, written with SET and read with GET.
+    /// A server has no scans over strings: workloads that scan (e) are left out. Without `load`
+    /// among the workloads its records are taken to be there
     #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "memory_bytes", "compression", "durability"])]
     pub target: Option<ServerAddress>,
     /// Connections of all threads together, a multiple of the threads. A thread uses its own in
     /// turn, and waits for each answer [default: one a thread]
     #[arg(long, value_name = "N", requires = "target")]
     pub connections: Option<usize>,
-    /// Records that a load sends before it reads an answer. The workloads themselves wait for each answer, as YCSB does:
-    /// pipelines of everything are `bench resp`
+    /// Records that a load sends before it reads an answer. The workloads themselves wait for each
+    /// answer, as YCSB does: pipelines of everything are `bench resp`
     #[arg(long, value_name = "N", requires = "target", default_value_t = 1)]
     pub pipeline: usize,
 }
@@ -142,8 +149,8 @@ pub struct ServerArgs {
 /// `bench db`: the db_bench family.
 #[derive(Clone, Debug, Args)]
 pub struct DbArgs {
-    /// Benchmarks, run one after another: fillseq, fillrandom, overwrite, readrandom, readseq, seekrandom,
-    /// readwhilewriting, deleterandom; fills begin with an empty store
+    /// Benchmarks, run one after another: fillseq, fillrandom, overwrite, readrandom, readseq,
+    /// seekrandom, readwhilewriting, deleterandom; fills begin with an empty store
     #[arg(
         long,
         value_name = "B,…",
@@ -186,7 +193,8 @@ pub struct ReopenArgs {
     /// Threads that load
     #[arg(long, value_name = "T", default_value_t = 2)]
     pub threads: usize,
-    /// Directory of the database, empty or missing, kept afterwards [default: a temporary one, removed]
+    /// Directory of the database, empty or missing, kept afterwards [default: a temporary one,
+    /// removed]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Seed of values and of the records that are read back

@@ -1,4 +1,5 @@
-//! Which record an operation touches: the request distributions of YCSB, by its published algorithms.
+//! Which record an operation touches: the request distributions of YCSB, by its published
+//! algorithms.
 //!
 //! Source: Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC '10, and the
 //! generators of its reference implementation. The Zipfian sampler is Gray et al., "Quickly
@@ -48,7 +49,8 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// The next key number; for [`Distribution::Exponential`], how far it lies behind the newest record.
+    /// The next key number; for [`Distribution::Exponential`], how far it lies behind the newest
+    /// record.
     #[inline]
     pub fn draw(&mut self, random: &mut Rng) -> u64 {
         match self {

@@ -40,7 +40,8 @@ pub struct Stream {
     pub operations: Box<dyn Operations>,
     /// Operations after which it stops; `None` = at the stream's end or the phase's.
     pub quota: Option<u64>,
-    /// Whether its operations are the phase's; if not it runs beside the others until they are over.
+    /// Whether its operations are the phase's; if not it runs beside the others until they are
+    /// over.
     pub counted: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What many keyspaces cost: records written to keyspaces in random order, beside as many in one keyspace.
+//! What many keyspaces cost: records written to keyspaces in random order, beside as many in one
+//! keyspace.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +43,8 @@ pub struct KeyspacesResult {
     pub reopen_s: f64,
 }
 
-/// Writes to many keyspaces and to one, as often as `args` say, in turn; prints each result and the ratio of medians.
+/// Writes to many keyspaces and to one, as often as `args` say, in turn; prints each result and the
+/// ratio of medians.
 ///
 /// # Errors
 /// `Invalid` for a directory that is not empty; otherwise whatever the store failed with.

@@ -17,7 +17,8 @@
 //! - Running several stores side by side: `peers` does that too.
 //!
 //! # Invariants
-//! 1. Key numbers, keys and mixes are those of YCSB and db_bench; tests hold them to published values.
+//! 1. Key numbers, keys and mixes are those of YCSB and db_bench; tests hold them to published
+//!    values.
 //! 2. What a phase draws is a function of its seed and the number of threads.
 //! 3. A phase that writes ends drained, and its bytes, processor time and stalls include the drain.
 //!    Not so on a server, which does not tell that here; reports say so.

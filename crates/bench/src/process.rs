@@ -13,7 +13,8 @@ use firn_engine::{Error, ErrorKind, Result};
 
 use crate::measure::ProcessCpu;
 
-/// The option by which a process ends when its standard input does; its other end is this process's alone.
+/// The option by which a process ends when its standard input does; its other end is this process's
+/// alone.
 const ENDS_WITH_US: &str = "--until-stdin-closes";
 
 /// How long a process may take until it says its first line.
@@ -25,7 +26,8 @@ const END_MAX: Duration = Duration::from_secs(20);
 /// How often a process is looked at that something is waited for of.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The program that runs, as a command with `words`, on `processors` (as `taskset -c` names them: `0` or `0,1`) alone if any are said.
+/// The program that runs, as a command with `words`, on `processors` (as `taskset -c` names them:
+/// `0` or `0,1`) alone if any are said.
 ///
 /// # Errors
 /// The system does not say where the program is.
@@ -44,10 +46,12 @@ pub fn this_program(words: &[&str], processors: Option<&str>) -> Result<Command>
     Ok(command)
 }
 
-/// A process that was started here, which is the only one to hold the other end of its standard input.
+/// A process that was started here, which is the only one to hold the other end of its standard
+/// input.
 ///
 /// 1. It is killed when this is dropped.
-/// 2. If the process that started it ends in whatever way, it ends: its standard input is closed then, which [`this_program`] has it wait for.
+/// 2. If the process that started it ends in whatever way, it ends: its standard input is closed
+///    then, which [`this_program`] has it wait for.
 /// 3. Signals of the terminal do not reach it.
 #[derive(Debug)]
 pub struct Process {

@@ -1,4 +1,5 @@
-//! Live progress: a bar on a terminal, a line every two seconds elsewhere, YCSB-cpp's status lines on request.
+//! Live progress: a bar on a terminal, a line every two seconds elsewhere, YCSB-cpp's status lines
+//! on request.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -15,7 +16,8 @@ const LINE_EVERY: Duration = Duration::from_secs(2);
 /// How often YCSB-cpp prints its status.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 
-/// The watcher that fits where standard error goes; `ycsb_output` asks for YCSB-cpp's lines on standard output.
+/// The watcher that fits where standard error goes; `ycsb_output` asks for YCSB-cpp's lines on
+/// standard output.
 pub fn watcher(ycsb_output: bool) -> Box<dyn Watcher> {
     if ycsb_output {
         Box::new(StatusLines { next: STATUS_EVERY })

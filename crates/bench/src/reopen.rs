@@ -1,7 +1,8 @@
 //! How long a database takes to open after a crash, with everything still in its log.
 //!
-//! A child process of the same program loads records and is killed, as `kill -9` does; this process then opens what it
-//! left. Files are in the page cache, so that what is measured is the replay, not the device.
+//! A child process of the same program loads records and is killed, as `kill -9` does; this process
+//! then opens what it left. Files are in the page cache, so that what is measured is the replay,
+//! not the device.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -45,13 +46,14 @@ const LOADED: &str = "loaded";
 /// Records read back.
 const SAMPLE_MAX: u64 = 10_000;
 
-/// Loads, kills, reopens and checks as `args` say; prints the figures and writes the JSON asked for.
+/// Loads, kills, reopens and checks as `args` say; prints the figures and writes the JSON asked
+/// for.
 ///
 /// This program must understand `bench reopen`: the loading is done by a child process of it.
 ///
 /// # Errors
-/// `Invalid` for arguments that make no benchmark; `Bug` if a record is missing or wrong, or if something was
-/// drained; otherwise whatever the store failed with.
+/// `Invalid` for arguments that make no benchmark; `Bug` if a record is missing or wrong, or if
+/// something was drained; otherwise whatever the store failed with.
 pub fn run_reopen(args: &ReopenArgs) -> Result<()> {
     if args.key_bytes < DB_BENCH_KEY_BYTES_MIN {
         return Err(Error::invalid(format!("--key-bytes is at least {DB_BENCH_KEY_BYTES_MIN}")));
@@ -123,7 +125,8 @@ fn check_sample(args: &ReopenArgs, db: &Db) -> Result<u64> {
     Ok(sample)
 }
 
-/// The child: loads, says so, and waits to be killed; it ends without closing also if its parent is gone.
+/// The child: loads, says so, and waits to be killed; it ends without closing also if its parent is
+/// gone.
 fn load_and_wait(args: &ReopenArgs, dir: &Path) -> Result<()> {
     let db = Db::builder(dir).settings(settings(args)).open()?;
     let pool = ValuePool::new(value_bytes(args), args.seed);
@@ -200,7 +203,8 @@ impl Drop for Loader {
 
 /// Settings under which nothing is drained.
 fn settings(args: &ReopenArgs) -> Settings {
-    /// Most that a record takes beside its key and value: headers of frame and record, padding, index.
+    /// Most that a record takes beside its key and value: headers of frame and record, padding,
+    /// index.
     const RECORD_MORE_BYTES: u64 = 128;
     let record = args.key_bytes as u64 + args.value_bytes + RECORD_MORE_BYTES;
     // A quarter of the memory is what the buffer may hold before it drains.

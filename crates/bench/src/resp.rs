@@ -9,8 +9,9 @@
 //!                 └─► compare: medians, spreads, ratios
 //! ```
 //!
-//! Closed loop: a connection sends as many requests as the pipeline is long, and the next ones when all are answered. Open
-//! loop (`rate`): requests are due at fixed times and latency counts from then, so that waiting for a slow server shows.
+//! Closed loop: a connection sends as many requests as the pipeline is long, and the next ones when
+//! all are answered. Open loop (`rate`): requests are due at fixed times and latency counts from
+//! then, so that waiting for a slow server shows.
 
 mod address;
 mod dialog;

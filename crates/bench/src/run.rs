@@ -9,8 +9,8 @@ use crate::report::{PhaseResult, Report, final_block, summary_table, write_html,
 use crate::suite::{BenchDir, DbSuite, Store, Suite, YcsbSuite};
 use crate::target::TargetFactory;
 
-/// Runs YCSB as `args` say, with progress on standard error, a summary on standard output and the reports asked
-/// for; returns the results.
+/// Runs YCSB as `args` say, with progress on standard error, a summary on standard output and the
+/// reports asked for; returns the results.
 ///
 /// # Errors
 /// `Invalid` for arguments that make no benchmark; otherwise whatever the store failed with.
@@ -29,7 +29,8 @@ const SERVER_NOTES: [&str; 2] = [
     "The server was not told to drain: work that it left for later is not in these figures.",
 ];
 
-/// A server's records are its own business: they are loaded if `load` is asked for, and otherwise taken to be there.
+/// A server's records are its own business: they are loaded if `load` is asked for, and otherwise
+/// taken to be there.
 fn run_ycsb_on_server(args: &YcsbArgs, factory: &dyn TargetFactory) -> Result<Vec<PhaseResult>> {
     let loads =
         args.workload.is_empty() || args.workload.iter().any(|name| name.eq_ignore_ascii_case("load"));

@@ -1,8 +1,8 @@
 //! What is measured: any store that can be driven through the same few calls.
 //!
-//! A [`TargetFactory`] opens a [`Target`] in a directory under given limits; each driver thread takes a
-//! [`Client`] of its own. Equal settings across stores are the factory's duty, and what it chose is written
-//! into every result through [`Target::settings`].
+//! A [`TargetFactory`] opens a [`Target`] in a directory under given limits; each driver thread
+//! takes a [`Client`] of its own. Equal settings across stores are the factory's duty, and what it
+//! chose is written into every result through [`Target::settings`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,20 +31,24 @@ pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) + 'v;
 /// Under what conditions a store is opened. Equal for every store of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
-    /// Where the store keeps its files; exists, and is empty unless an earlier run left a database in it.
+    /// Where the store keeps its files; exists, and is empty unless an earlier run left a database
+    /// in it.
     pub dir: PathBuf,
     /// Bytes of memory for buffers and caches together; `None` = the store's own default.
     pub memory_bytes: Option<u64>,
-    /// Bytes from which on values lie beside the tree; `None` = the store's own default. Only Firn follows it.
+    /// Bytes from which on values lie beside the tree; `None` = the store's own default. Only Firn
+    /// follows it.
     pub separate_bytes: Option<u32>,
     /// Bytes of values' files for each live byte; `None` = the store's own default. Only Firn
     /// follows it.
     pub space_amplification_max: Option<f64>,
     /// What rewriting for reads costs; `None` = the store's own default. Only Firn follows it.
     pub read_compaction_price: Option<f64>,
-    /// How tables and values are compressed; `None` = the store's own default. Peers refuse what they do not follow.
+    /// How tables and values are compressed; `None` = the store's own default. Peers refuse what
+    /// they do not follow.
     pub compression: Option<Compression>,
-    /// Socket of the process that does background jobs; `None` = the store's own threads. Only Firn follows it.
+    /// Socket of the process that does background jobs; `None` = the store's own threads. Only Firn
+    /// follows it.
     pub worker: Option<PathBuf>,
     /// What an acknowledged write survives.
     pub durability: Durability,

@@ -1,6 +1,7 @@
 //! What operations a phase is made of.
 //!
-//! [`ycsb`] and [`db`] build [`Operations`], one stream per driver thread; the driver times what they do.
+//! [`ycsb`] and [`db`] build [`Operations`], one stream per driver thread; the driver times what
+//! they do.
 
 use firn_engine::Result;
 

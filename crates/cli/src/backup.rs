@@ -27,20 +27,23 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// that lies there (tables, value segments) is copied. The backup is whole where it is written and
 /// needs that place no more. It takes as much space and time as reading all of it.
 ///
-/// It appears under its name once it is whole. Copy it elsewhere to survive the loss of the disk; `firn restore` checks it and
-/// makes a database of it.
+/// It appears under its name once it is whole. Copy it elsewhere to survive the loss of the disk;
+/// `firn restore` checks it and makes a database of it.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The directory of a database that no process has open.
     #[arg(long, value_name = "D", required_unless_present = "http", conflicts_with = "http")]
     dir: Option<PathBuf>,
-    /// The HTTP address of a `firn serve` on this machine that has the database open; it needs --backup-dir.
+    /// The HTTP address of a `firn serve` on this machine that has the database open; it needs
+    /// --backup-dir.
     #[arg(long, value_name = "HOST:PORT")]
     http: Option<String>,
-    /// What the backup is called: a path that does not exist. With --http, a name in the server's --backup-dir.
+    /// What the backup is called: a path that does not exist. With --http, a name in the server's
+    /// --backup-dir.
     #[arg(long, value_name = "B")]
     to: PathBuf,
-    /// The settings file of the database in --dir (see `firn config`); without one the defaults hold.
+    /// The settings file of the database in --dir (see `firn config`); without one the defaults
+    /// hold.
     #[arg(long, value_name = "FILE", conflicts_with = "http")]
     settings: Option<PathBuf>,
     #[command(flatten)]

@@ -23,7 +23,8 @@ use crate::tls::ClientFiles;
 
 /// Measure Firn on this machine, with progress, a summary and an HTML report.
 ///
-/// Workloads are those of YCSB and of db_bench. Write phases end drained, and the time that takes is reported.
+/// Workloads are those of YCSB and of db_bench. Write phases end drained, and the time that takes
+/// is reported.
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -49,9 +50,11 @@ Examples:
 enum Suite {
     /// YCSB: load, then workloads A to F; on a database of its own, or on a server (--target)
     Ycsb(Ycsb),
-    /// The db_bench family: fillseq, fillrandom, overwrite, readrandom, seekrandom, readwhilewriting…
+    /// The db_bench family: fillseq, fillrandom, overwrite, readrandom, seekrandom,
+    /// readwhilewriting…
     Db(Db),
-    /// A server that speaks RESP under load: throughput, latency, processor time of both sides; comparisons
+    /// A server that speaks RESP under load: throughput, latency, processor time of both sides;
+    /// comparisons
     #[command(after_help = RESP_EXAMPLES)]
     Resp(RespArgs),
     /// Queues on servers, whose elements are removed as fast as they come: whether the last rounds
@@ -60,7 +63,8 @@ enum Suite {
     Queues(QueuesArgs),
     /// Opening after kill -9 with everything in the log: seconds, GiB/s, records/s
     Reopen(ReopenArgs),
-    /// Records spread over many keyspaces beside as many in one: rate, memory, descriptors, opening again
+    /// Records spread over many keyspaces beside as many in one: rate, memory, descriptors, opening
+    /// again
     Keyspaces(KeyspacesArgs),
     /// One question each, answered by several runs and beside what theory says
     #[command(subcommand)]
@@ -69,9 +73,11 @@ enum Suite {
 
 #[derive(Subcommand)]
 enum Experiment {
-    /// How much is written for how little space, values beside the tree: the curve from 1.15 to 2.0, and a model's
+    /// How much is written for how little space, values beside the tree: the curve from 1.15 to
+    /// 2.0, and a model's
     Space(SpaceArgs),
-    /// Compactions by the database, by one worker, by a service: throughput, latency, processor time; schedulers, zones, equal processors
+    /// Compactions by the database, by one worker, by a service: throughput, latency, processor
+    /// time; schedulers, zones, equal processors
     Caas(CaasArgs),
 }
 
@@ -96,19 +102,23 @@ struct Db {
 /// Where the tables of a database that is measured lie, and which workers compact them.
 #[derive(clap::Args, Clone)]
 struct ServiceArgs {
-    /// http://HOST:PORT of a `firn control-plane`, whose workers then do Firn's compactions and collections
+    /// http://HOST:PORT of a `firn control-plane`, whose workers then do Firn's compactions and
+    /// collections
     #[arg(long, value_name = "URLS", conflicts_with = "worker")]
     control_plane: Option<String>,
-    /// Where Firn's tables, sealed value segments and manifest lie, if that is not the directory: another one, s3://BUCKET/PREFIX, ...
+    /// Where Firn's tables, sealed value segments and manifest lie, if that is not the directory:
+    /// another one, s3://BUCKET/PREFIX, ...
     #[arg(long, value_name = "PLACE")]
     shared: Option<String>,
-    /// How much an object store is asked in a second, at most, as `firn serve --store-rates` has it: reads=500,write-bytes=20M
+    /// How much an object store is asked in a second, at most, as `firn serve --store-rates` has
+    /// it: reads=500,write-bytes=20M
     #[arg(long, value_name = "RATES", requires = "shared")]
     store_rates: Option<StoreRates>,
     /// Whose share of the workers the jobs count to [default: the place's own]
     #[arg(long, value_name = "NAME", requires = "control_plane", value_parser = parse_tenant)]
     tenant: Option<String>,
-    /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the share
+    /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the
+    /// share
     #[arg(long, value_name = "W", requires = "control_plane", value_parser = parse_weight)]
     weight: Option<f64>,
 }

@@ -11,15 +11,16 @@ use crate::serve::{Effective, Options};
 
 /// Print every setting with its meaning, default and range, as TOML; or check a settings file.
 ///
-/// Without a file the defaults are printed. With one, the settings it amounts to: what it names, and for the rest
-/// the defaults that follow. A file that is wrong is refused with the setting, its value and what to write.
+/// Without a file the defaults are printed. With one, the settings it amounts to: what it names,
+/// and for the rest the defaults that follow. A file that is wrong is refused with the setting, its
+/// value and what to write.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The settings file to check.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Print what `firn serve` would run with, and of each setting whether it comes from the file, from the environment
-    /// (FIRN_SERVE_…) or is the default.
+    /// Print what `firn serve` would run with, and of each setting whether it comes from the file,
+    /// from the environment (FIRN_SERVE_…) or is the default.
     #[arg(long)]
     serve: bool,
 }

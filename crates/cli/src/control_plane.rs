@@ -27,8 +27,9 @@ use crate::tls::ServerFiles;
 
 /// Hand the jobs of databases to workers. Runs until it is ended.
 ///
-/// Databases (`firn serve --control-plane`) hand in compactions and collections, workers (`firn worker --control-plane`) take them. It keeps
-/// nothing on disk: killed and started again, it is told everything by both sides. Several may run, each of which is named to all databases
+/// Databases (`firn serve --control-plane`) hand in compactions and collections, workers
+/// (`firn worker --control-plane`) take them. It keeps nothing on disk: killed and started again,
+/// it is told everything by both sides. Several may run, each of which is named to all databases
 /// and workers. `firn jobs` shows what it knows.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -41,8 +42,9 @@ pub(crate) struct Arguments {
     token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ServerFiles,
-    /// Connections at a time; those beyond are closed as they come. Each database, worker and `firn jobs` has one. The system must let it have as many
-    /// descriptors (`ulimit -Hn`) and some more.
+    /// Connections at a time; those beyond are closed as they come. Each database, worker and
+    /// `firn jobs` has one. The system must let it have as many descriptors (`ulimit -Hn`) and some
+    /// more.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections_max: u32,
     /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON

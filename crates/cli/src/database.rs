@@ -28,7 +28,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The default keyspace of the database in `dir` and where it is `shared`, with default settings.
+    /// The default keyspace of the database in `dir` and where it is `shared`, with default
+    /// settings.
     pub(crate) fn of(dir: &Path, shared: &SharedName) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -63,8 +64,8 @@ impl Database {
     /// Opens the database; shows a sign of life if recovery takes long.
     ///
     /// # Errors
-    /// If the directory holds no database (nothing is created then, not even a lock file), or as [`firn::Builder`]
-    /// says.
+    /// If the directory holds no database (nothing is created then, not even a lock file), or as
+    /// [`firn::Builder`] says.
     pub(crate) fn open(place: &Place, access: Access) -> Result<Self> {
         let dir = place.dir.clone();
         let settings = place.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;

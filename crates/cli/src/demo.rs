@@ -30,7 +30,8 @@ use fleet::Fleet;
 use load::{Client, Load};
 use watch::Watch;
 
-/// Bring up a database, a control plane and workers here, load, and show where every compaction ran.
+/// Bring up a database, a control plane and workers here, load, and show where every compaction
+/// ran.
 ///
 /// Each of them is a process of its own, on loopback, on a free port. They do what
 /// `firn serve --shared`, `firn control-plane` and `firn worker` do on machines of their own. Keys
@@ -41,7 +42,8 @@ use watch::Watch;
 /// Ends with 1 if no job ran on a worker, or if anything read is not what was written.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Directory for everything, empty or missing, kept afterwards [default: a temporary one, removed]
+    /// Directory for everything, empty or missing, kept afterwards [default: a temporary one,
+    /// removed]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Bytes to write, of keys and values, every key four times: 64M, 1G

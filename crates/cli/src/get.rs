@@ -20,10 +20,12 @@ pub(crate) struct Arguments {
     place: Place,
     #[command(flatten)]
     notation: Notation,
-    /// Print the value's bytes as they are, without escapes and without a newline, a few MiB at a time.
+    /// Print the value's bytes as they are, without escapes and without a newline, a few MiB at a
+    /// time.
     #[arg(long)]
     raw: bool,
-    /// Write the value's bytes as they are to this file, a few MiB at a time. It is replaced once all of them are there.
+    /// Write the value's bytes as they are to this file, a few MiB at a time. It is replaced once
+    /// all of them are there.
     #[arg(long, value_name = "FILE", conflicts_with = "raw")]
     file: Option<PathBuf>,
     /// The key: UTF-8 with the escapes \\xNN, \\n, \\r, \\t, \\0 and \\\\.

@@ -8,16 +8,20 @@ use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::shared_place::use_place;
 
-/// Show what a database file holds, with offsets and meaning. Opens no database and changes nothing.
+/// Show what a database file holds, with offsets and meaning. Opens no database and changes
+/// nothing.
 ///
-/// Each line has the offset in the file, a count of bytes, a field and its meaning. The dump goes on past a
-/// checksum that does not match as far as the bytes make sense, and ends with the first error. The end of a log
-/// after a crash is such an error, although recovery takes it for what it is.
+/// Each line has the offset in the file, a count of bytes, a field and its meaning. The dump goes
+/// on past a checksum that does not match as far as the bytes make sense, and ends with the first
+/// error. The end of a log after a crash is such an error, although recovery takes it for what it
+/// is.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A log segment, manifest edit, table, value segment or group; the kind is told by its name, else by its first bytes.
+    /// A log segment, manifest edit, table, value segment or group; the kind is told by its name,
+    /// else by its first bytes.
     file: PathBuf,
-    /// Where the file lies, if that is no path of this machine: as `firn serve --shared` has it (s3://BUCKET/PREFIX, ...). FILE is its name there.
+    /// Where the file lies, if that is no path of this machine: as `firn serve --shared` has it
+    /// (s3://BUCKET/PREFIX, ...). FILE is its name there.
     #[arg(long, value_name = "PLACE")]
     shared: Option<String>,
 }

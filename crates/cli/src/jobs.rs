@@ -29,12 +29,14 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Workers, and jobs that wait, run or ended lately. This is what is done where nothing is said.
+    /// Workers, and jobs that wait, run or ended lately. This is what is done where nothing is
+    /// said.
     List {
         #[command(flatten)]
         shows: Shows,
     },
-    /// The same again and again, until it is ended. A control plane that does not answer any more is asked again.
+    /// The same again and again, until it is ended. A control plane that does not answer any more
+    /// is asked again.
     Watch {
         /// Seconds between two looks.
         #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]

@@ -1,7 +1,8 @@
 //! The program `firn`: a person's way to a database, its files and its measurements.
 //!
-//! Each command is a module with its arguments and a function `run`. A command answers how the process ends
-//! ([`Ending`]); what went wrong is one line on standard error that says what, where and what to do.
+//! Each command is a module with its arguments and a function `run`. A command answers how the
+//! process ends ([`Ending`]); what went wrong is one line on standard error that says what, where
+//! and what to do.
 
 #![forbid(unsafe_code)]
 // They panic where standard output or standard error is gone: `output` has what does not.
@@ -55,7 +56,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(name = "firn", version = VERSION.as_str(), after_help = ending::EXIT_CODES, arg_required_else_help = true)]
 struct Arguments {
-    /// End when standard input does, as SIGTERM would have it: for a process that starts this one and may be killed. Said before the command
+    /// End when standard input does, as SIGTERM would have it: for a process that starts this one
+    /// and may be killed. Said before the command
     #[arg(long)]
     until_stdin_closes: bool,
     #[command(subcommand)]

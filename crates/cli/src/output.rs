@@ -30,7 +30,8 @@ impl Output {
         Self { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()), error: None }
     }
 
-    /// Writes `bytes` as they are; `false` once output is refused, so that the caller may stop early.
+    /// Writes `bytes` as they are; `false` once output is refused, so that the caller may stop
+    /// early.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> bool {
         if self.error.is_none() {
             self.error = self.out.write_all(bytes).err();

@@ -22,7 +22,8 @@ pub(crate) struct Arguments {
     /// Create the database and the keyspace if they do not exist.
     #[arg(long)]
     create: bool,
-    /// Take the value from this file as it is, with a few MiB of it in memory. From 4 MiB on that needs `separate_bytes` in the settings.
+    /// Take the value from this file as it is, with a few MiB of it in memory. From 4 MiB on that
+    /// needs `separate_bytes` in the settings.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     file: Option<PathBuf>,
     /// The key: UTF-8 with the escapes \\xNN, \\n, \\r, \\t, \\0 and \\\\.

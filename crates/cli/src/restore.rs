@@ -79,7 +79,8 @@ fn partial_of(dir: &Path) -> Result<PathBuf> {
     Ok(dir.with_file_name(partial))
 }
 
-/// Copies all files of `from` into `to`, which is made anew, and makes them durable; how many bytes they had.
+/// Copies all files of `from` into `to`, which is made anew, and makes them durable; how many bytes
+/// they had.
 fn copy(from: &Path, to: &Path, bar: &ProgressBar) -> Result<u64> {
     if to.exists() {
         fs::remove_dir_all(to).map_err(|error| Failure::file("clean up", to, &error))?;

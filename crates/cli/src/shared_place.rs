@@ -18,14 +18,17 @@ use crate::store_rates::StoreRates;
 /// The name of a shared place, if there is one.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct SharedName {
-    /// Where tables, sealed value segments and the manifest lie, if that is not the directory too: a directory that several machines
-    /// mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and
-    /// credentials are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
+    /// Where tables, sealed value segments and the manifest lie, if that is not the directory too:
+    /// a directory that several machines mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+    /// az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials are the
+    /// environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION,
+    /// AWS_ACCESS_KEY_ID, ...).
     #[arg(long, value_name = "PLACE")]
     pub(crate) shared: Option<String>,
-    /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N, removals=N (requests), read-bytes=B and
-    /// write-bytes=B, with commas between them: reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a second's worth goes at
-    /// once, and what is more waits. Default: no limits.
+    /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N,
+    /// removals=N (requests), read-bytes=B and write-bytes=B, with commas between them:
+    /// reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a second's
+    /// worth goes at once, and what is more waits. Default: no limits.
     #[arg(long, value_name = "RATES", requires = "shared")]
     pub(crate) store_rates: Option<StoreRates>,
 }
@@ -102,7 +105,8 @@ impl SharedName {
 }
 
 impl RangeCache {
-    /// `place`, whose ranges are kept here; without that, and people are told, if the directory cannot be used.
+    /// `place`, whose ranges are kept here; without that, and people are told, if the directory
+    /// cannot be used.
     fn before(&self, place: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let cached = Cached::in_directory(place, &self.dir, self.bytes);
         if let Some(error) = cached.failure() {

@@ -11,7 +11,8 @@ use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
 
-/// What becomes true with the first of them; with the second one the process ends where it stands, whatever it waits for.
+/// What becomes true with the first of them; with the second one the process ends where it stands,
+/// whatever it waits for.
 ///
 /// # Errors
 /// What the system says.

@@ -14,12 +14,13 @@ use crate::service::urls;
 /// What a client of control planes at https:// believes and shows.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientFiles {
-    /// For https://: the certificate, in PEM, of the CA that has signed the control planes'; of several, one behind the other in the file. The
-    /// system's are not believed then. Without it they are. This file, and those below, are read again when a control plane cannot be reached.
+    /// For https://: the certificate, in PEM, of the CA that has signed the control planes'; of
+    /// several, one behind the other in the file. The system's are not believed then. Without it
+    /// they are. This file, and those below, are read again when a control plane cannot be reached.
     #[arg(long = "control-plane-ca", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// The certificate, in PEM, to show to control planes that ask for one; then those that lead from it to its CA. Goes with
-    /// --control-plane-key.
+    /// The certificate, in PEM, to show to control planes that ask for one; then those that lead
+    /// from it to its CA. Goes with --control-plane-key.
     #[arg(long = "control-plane-cert", value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
     /// Its key, in PEM.

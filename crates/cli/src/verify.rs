@@ -11,7 +11,8 @@ use crate::output::Output;
 use crate::progress;
 use crate::shared_place::SharedName;
 
-/// Check every checksum, reference and invariant of a database. Reads all of it and changes nothing.
+/// Check every checksum, reference and invariant of a database. Reads all of it and changes
+/// nothing.
 ///
 /// Prints one line for each finding: damage, with file and offset, or a leftover that the next
 /// opening removes. Exit code 3 if there is damage. Runs beside readers, not beside a writer. Of a

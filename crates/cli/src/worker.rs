@@ -27,29 +27,35 @@ use crate::signals;
 use crate::store_rates::StoreRates;
 use crate::tls::{ClientFiles, warn_of_plain_token};
 
-/// Work for databases: compact their tables and collect their value segments in this process. Runs until it is ended.
+/// Work for databases: compact their tables and collect their value segments in this process. Runs
+/// until it is ended.
 ///
-/// With --control-plane it takes the jobs of any number of databases whose files it reaches, on any machine. It reads the files that a job names
-/// and creates others beside them; it removes and changes nothing. SIGTERM or Ctrl-C: it takes no more jobs and ends with the last one it has; said
-/// twice, it ends at once. It may be killed at any time.
+/// With --control-plane it takes the jobs of any number of databases whose files it reaches, on any
+/// machine. It reads the files that a job names and creates others beside them; it removes and
+/// changes nothing. SIGTERM or Ctrl-C: it takes no more jobs and ends with the last one it has;
+/// said twice, it ends at once. It may be killed at any time.
 ///
 /// With --socket it works for databases on this machine that were started with the socket
 /// (`firn serve --worker`), and do themselves what this process does not. It reads and writes their
 /// directories as they say; the socket is for the user that started it alone.
 ///
-/// Give it processors of its own (`taskset`) or a lower priority (`nice`) to keep that work away from a database's clients.
+/// Give it processors of its own (`taskset`) or a lower priority (`nice`) to keep that work away
+/// from a database's clients.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("for").required(true))]
 pub(crate) struct Arguments {
-    /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`; of several, with commas between them.
+    /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`; of several, with commas
+    /// between them.
     #[arg(long, value_name = "URLS", group = "for", requires = "within")]
     control_plane: Option<String>,
-    /// A place that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May be said several times.
+    /// A place that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May be
+    /// said several times.
     #[arg(long, value_name = "PLACE")]
     within: Vec<String>,
-    /// How much the object stores among them are asked in a second, at most, all jobs together: any of reads=N, writes=N, lists=N, removals=N (requests),
-    /// read-bytes=B and write-bytes=B, with commas between them: reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a
-    /// second's worth goes at once, and what is more waits. Default: no limits.
+    /// How much the object stores among them are asked in a second, at most, all jobs together: any
+    /// of reads=N, writes=N, lists=N, removals=N (requests), read-bytes=B and write-bytes=B, with
+    /// commas between them: reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T;
+    /// after a rest a second's worth goes at once, and what is more waits. Default: no limits.
     #[arg(long, value_name = "RATES", requires = "control_plane")]
     store_rates: Option<StoreRates>,
     /// The file with the control planes' token.
@@ -60,7 +66,8 @@ pub(crate) struct Arguments {
     /// What people call it. Default: the process's number.
     #[arg(long, value_name = "NAME", requires = "control_plane")]
     name: Option<String>,
-    /// Where it is: jobs on places of the same zone are near, and so are those whose databases say none. Default: near to all.
+    /// Where it is: jobs on places of the same zone are near, and so are those whose databases say
+    /// none. Default: near to all.
     #[arg(long, value_name = "ZONE", requires = "control_plane")]
     zone: Option<String>,
     /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health: ready or
@@ -75,7 +82,8 @@ pub(crate) struct Arguments {
     threads: u16,
 }
 
-/// Files and connections that a worker may have open, if the system lets it: each job has all of its inputs open.
+/// Files and connections that a worker may have open, if the system lets it: each job has all of
+/// its inputs open.
 const DESCRIPTORS: u64 = 65_536;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -115,7 +123,8 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     rates.check_jobs(arguments.threads).map_err(|why| Failure::new(Ending::Usage, why))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let places = Arc::new(Allowed::new(&arguments.within, arguments.store_rates)?);
-    // Operators, filters and extractors are code of programs that own databases: what needs them goes to others.
+    // Operators, filters and extractors are code of programs that own databases: what needs them
+    // goes to others.
     let semantics = Arc::new(Semantics::new());
     let worker = Worker::start(options, places, semantics, Arc::clone(&clock), &ThreadSpawn::new())
         .map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
@@ -168,7 +177,8 @@ fn listen_at(path: &Path, threads: u16) -> Result<Ending> {
     let listener = listen(path)?;
     announce(format_args!("working for whoever connects to {}; SIGTERM or Ctrl-C ends it", path.display()));
     let spawn: Arc<dyn Spawn> = Arc::new(ThreadSpawn::new());
-    // Operators, filters and extractors are code of programs that own databases: what needs them is refused.
+    // Operators, filters and extractors are code of programs that own databases: what needs them is
+    // refused.
     let semantics = Arc::new(Semantics::new());
     let tell: Tell = Arc::new(|what: &str| tell(format_args!("firn: {what}")));
     serve(&listener, &semantics, usize::from(threads), &spawn, &SystemClock::new(), &tell)

@@ -1,8 +1,9 @@
 //! What must hold for any bytes, one function for each decoder.
 //!
-//! The fuzz targets call these with bytes that libFuzzer makes up, the tests in `tests/it/damage.rs` with bytes from
-//! a seed. Each function panics if the decoder is at fault. What a decoder accepts, encoding gives back byte for byte; where
-//! there is a form of an older version, bytes that decode to the same.
+//! The fuzz targets call these with bytes that libFuzzer makes up, the tests in
+//! `tests/it/damage.rs` with bytes from a seed. Each function panics if the decoder is at fault.
+//! What a decoder accepts, encoding gives back byte for byte; where there is a form of an older
+//! version, bytes that decode to the same.
 
 use std::ops::Bound;
 
@@ -238,7 +239,8 @@ fn text(bytes: &[u8]) {
     }
 }
 
-/// A block of a table, as it stands and with its checksum made right: decompression ends and is in proportion.
+/// A block of a table, as it stands and with its checksum made right: decompression ends and is in
+/// proportion.
 fn block(bytes: &[u8]) {
     let check_block = |bytes: &[u8]| {
         if let Ok(Checked::Compressed { codec, stored, raw_bytes }) = check(bytes) {
@@ -257,7 +259,8 @@ fn block(bytes: &[u8]) {
     }
 }
 
-/// The payload of a data block: searches and walks end and agree with one another as far as they go.
+/// The payload of a data block: searches and walks end and agree with one another as far as they
+/// go.
 fn data_block(bytes: &[u8]) {
     let Ok(block) = DataBlock::new(bytes) else { return };
     let key = &bytes[..bytes.len().min(3)];
@@ -280,7 +283,8 @@ fn data_block(bytes: &[u8]) {
     let _ = walker.seek_before(&block, key);
 }
 
-/// Both levels of an index: the first byte says where the top level ends; the rest is one index block.
+/// Both levels of an index: the first byte says where the top level ends; the rest is one index
+/// block.
 fn index(bytes: &[u8]) {
     let Some((at, rest)) = bytes.split_first() else { return };
     let (top, region) = rest.split_at(usize::from(*at).min(rest.len()));
@@ -329,7 +333,8 @@ fn reference(bytes: &[u8]) {
     if let Ok(reference) = Reference::decode(bytes) {
         let again = reference.encode();
         assert_eq!(Reference::decode(&again), Ok(reference));
-        // One of before is given a shorter form where it can have one: of 24 bytes, or with all 8 bytes of the checksum.
+        // One of before is given a shorter form where it can have one: of 24 bytes, or with all 8
+        // bytes of the checksum.
         let has_all = again.len() < REFERENCE_BYTES_MAX && bytes.len() == again.len() + 4;
         assert!(bytes.len() == REFERENCE_BYTES_MAX || has_all || bytes == &*again);
     }
@@ -357,7 +362,8 @@ fn value_record(bytes: &[u8]) {
     }
 }
 
-/// Header and footer of a value segment, as they stand and with their checksums made right; and its dump.
+/// Header and footer of a value segment, as they stand and with their checksums made right; and its
+/// dump.
 fn value_segment(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     if let Some(header) = sealed.first_chunk_mut::<VALUE_HEADER_BYTES>() {

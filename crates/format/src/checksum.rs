@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        // RFC 3720 B.4: 32 zero bytes, 32 bytes of ones, 0..32 ascending; and the customary check string.
+        // RFC 3720 B.4: 32 zero bytes, 32 bytes of ones, 0..32 ascending; and the customary check
+        // string.
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         let ascending: Vec<u8> = (0..32).collect();

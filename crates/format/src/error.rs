@@ -5,7 +5,8 @@ use std::fmt;
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Bytes that are not what was written: where in the decoded slice, what was expected, what was found.
+/// Bytes that are not what was written: where in the decoded slice, what was expected, what was
+/// found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Offset inside the slice that was given to the decoder.

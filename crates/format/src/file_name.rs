@@ -12,8 +12,9 @@
 //! <stem>-<index>.values         a value segment that a collection made, named as tables are
 //! <generation>-<number>.group   a group; generation of its log and number in 16 hex digits each
 //! ```
-//! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file depends on its
-//! name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`] bytes, no leading dot.
+//! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file
+//! depends on its name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`]
+//! bytes, no leading dot.
 //!
 //! A table has a name too: that of its file, or `FILE@OFFSET+BYTES` where it is a **part** of a
 //! file with tables of several keyspaces. Both numbers have decimal digits. No file is ever called
@@ -32,8 +33,8 @@ pub const STEM_BYTES_MAX: usize = NAME_BYTES_MAX - "-.table".len() - 10;
 
 /// A name that belongs to a database, taken apart.
 ///
-/// Ordered by kind as listed, then by number: a listing sorted so has manifest edits and log segments from old
-/// to new. `Display` gives the name; [`parse`] is its inverse.
+/// Ordered by kind as listed, then by number: a listing sorted so has manifest edits and log
+/// segments from old to new. `Display` gives the name; [`parse`] is its inverse.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileName {
     /// The lock file.
@@ -180,8 +181,8 @@ pub fn group(generation: u64, number: u64) -> String {
     FileName::Group { generation, number }.to_string()
 }
 
-/// Whether `name` can be the name of a file of a database, known or not; a name that passes leads out of no
-/// directory.
+/// Whether `name` can be the name of a file of a database, known or not; a name that passes leads
+/// out of no directory.
 pub fn is_valid(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('.')
@@ -191,8 +192,8 @@ fn is_stem(stem: &str) -> bool {
     stem.len() <= STEM_BYTES_MAX && is_valid(stem)
 }
 
-/// Takes `name` apart; `None` if this release writes no such name. Only names as written are taken: one file has
-/// one name.
+/// Takes `name` apart; `None` if this release writes no such name. Only names as written are taken:
+/// one file has one name.
 pub fn parse(name: &str) -> Option<FileName> {
     if !is_valid(name) {
         return None;

@@ -16,7 +16,8 @@
 //! Since: `FormatVersion::V1`. Hashes are [`filter_hash`]es, 32 bits. Some keys share one, which at
 //! 10^7 keys adds 0.2 % of false positives to the 1.1 % of 10 bits a key.
 //!
-//! Source: split block Bloom filters (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters").
+//! Source: split block Bloom filters (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient
+//! Bloom Filters").
 
 use crate::error::{Error, Result};
 use crate::key::key_hash;
@@ -42,9 +43,11 @@ pub fn filter_hash(key: &[u8]) -> u32 {
     (key_hash(key) >> 32) as u32
 }
 
-/// The bytes of a filter over `hashes`; empty, which means "may contain anything", when `hashes` is empty.
+/// The bytes of a filter over `hashes`; empty, which means "may contain anything", when `hashes` is
+/// empty.
 ///
-/// `bits_per_key` from 1 to [`BITS_PER_KEY_MAX`] (others are brought into that range). About 5 ns a hash.
+/// `bits_per_key` from 1 to [`BITS_PER_KEY_MAX`] (others are brought into that range). About 5 ns a
+/// hash.
 pub fn build(hashes: &[u32], bits_per_key: u32) -> Vec<u8> {
     let mut filter = Filter::with_room(hashes.len(), bits_per_key);
     filter.add(hashes);
@@ -115,7 +118,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// An empty filter with lines for `keys` keys of `bits_per_key` bits (brought into 1..=64). No keys, no lines.
+    /// An empty filter with lines for `keys` keys of `bits_per_key` bits (brought into 1..=64). No
+    /// keys, no lines.
     pub fn with_room(keys: usize, bits_per_key: u32) -> Self {
         let bits_per_key = bits_per_key.clamp(1, BITS_PER_KEY_MAX);
         let bits = (keys as u64).saturating_mul(u64::from(bits_per_key));
@@ -143,7 +147,8 @@ impl Filter {
         }
     }
 
-    /// The word at which the line begins that [`contains`](Self::contains) looks at, to be loaded ahead.
+    /// The word at which the line begins that [`contains`](Self::contains) looks at, to be loaded
+    /// ahead.
     #[inline]
     pub fn line(&self, hash: u32) -> Option<&u64> {
         self.lines.get(line_index(hash, self.lines.len())).and_then(|line| line.0.first())

@@ -61,11 +61,13 @@ pub struct Group<'a> {
 /// What the pieces of a group mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKind {
-    /// The frames in it, and those in parts before it, are whole, and so are the values that they refer to.
+    /// The frames in it, and those in parts before it, are whole, and so are the values that they
+    /// refer to.
     Whole = 1,
     /// It has no pieces: no group of its generation follows, nor ever will.
     End = 2,
-    /// What is in it counts with the next whole one. Where that is missing, the last frame may be there in part.
+    /// What is in it counts with the next whole one. Where that is missing, the last frame may be
+    /// there in part.
     Part = 3,
 }
 
@@ -165,8 +167,8 @@ impl<'a> Group<'a> {
     /// The group that is all of `bytes`. Allocates in proportion to them.
     ///
     /// # Errors
-    /// Names the first field that is wrong: another kind of file, a newer format, a length or checksum that does not match, a piece that
-    /// is none.
+    /// Names the first field that is wrong: another kind of file, a newer format, a length or
+    /// checksum that does not match, a piece that is none.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let Some((header, pieces)) = bytes.split_at_checked(GROUP_HEADER_BYTES) else {
             let expected = format!("a group's header of {GROUP_HEADER_BYTES} bytes");

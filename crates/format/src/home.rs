@@ -8,8 +8,8 @@
 //!     16   16  id        u128 LE, drawn when the directory was made; not zero
 //!     32    8  checksum  u64 LE, xxh3 over bytes 0..32
 //! ```
-//! The manifest names the directory whose process wrote last: a log in another one is not the database's newest.
-//! Since: FormatVersion::V1. Golden: golden/home-v1-id.{bin,txt}.
+//! The manifest names the directory whose process wrote last: a log in another one is not the
+//! database's newest. Since: FormatVersion::V1. Golden: golden/home-v1-id.{bin,txt}.
 
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Every byte of Firn that outlives a process.
 //!
-//! One module for each kind of file: its layout as a diagram, its encoder, its decoder. FORMAT.md lists the
-//! kinds; golden files in `golden/` freeze them.
+//! One module for each kind of file: its layout as a diagram, its encoder, its decoder. FORMAT.md
+//! lists the kinds; golden files in `golden/` freeze them.
 //!
 //! ```text
 //!   batch ──► log: segment { frame { record … } … }        names: file_name
@@ -22,14 +22,17 @@
 //!
 //! # Not here
 //! - I/O, clocks, randomness, `unsafe`.
-//! - What bytes mean together: which edit is newest, where a log ends, what a crash left. Engines decide.
+//! - What bytes mean together: which edit is newest, where a log ends, what a crash left. Engines
+//!   decide.
 //!
 //! # Invariants
-//! 1. Decoders never panic and never allocate more than their input justifies; errors name offset, expected and
-//!    found.
-//! 2. Everything that can rot is under a checksum: a byte changed anywhere is an error, never another value.
-//! 3. Encodings are canonical: what a decoder of the log or the manifest accepts, its encoder gives back byte for
-//!    byte. Numbers are little-endian or varints, never `usize`; in keys of [`datatype`] big-endian, to order them.
+//! 1. Decoders never panic and never allocate more than their input justifies; errors name offset,
+//!    expected and found.
+//! 2. Everything that can rot is under a checksum: a byte changed anywhere is an error, never
+//!    another value.
+//! 3. Encodings are canonical: what a decoder of the log or the manifest accepts, its encoder gives
+//!    back byte for byte. Numbers are little-endian or varints, never `usize`; in keys of
+//!    [`datatype`] big-endian, to order them.
 //! 4. Nothing in a file depends on its name, on a clock, or on its writer.
 //! 5. What a newer release wrote is refused with a message that says so.
 

@@ -178,7 +178,8 @@ impl Piece {
         front
     }
 
-    /// Puts `bytes` into `slot`, whose head has `salt`, as piece `index`, to go to `offset` of the file and to lie `at` the data's byte.
+    /// Puts `bytes` into `slot`, whose head has `salt`, as piece `index`, to go to `offset` of the
+    /// file and to lie `at` the data's byte.
     ///
     /// # Panics
     /// If there is no such piece, or no room for it.

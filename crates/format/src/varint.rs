@@ -1,7 +1,8 @@
 //! Numbers in one to ten bytes, little end first.
 //!
-//! Seven bits a byte, the top bit says that another byte follows (LEB128). Each number has one encoding: a last
-//! byte of zero after others, a tenth byte above 1, or an eleventh byte are refused. Since: FormatVersion::V1.
+//! Seven bits a byte, the top bit says that another byte follows (LEB128). Each number has one
+//! encoding: a last byte of zero after others, a tenth byte above 1, or an eleventh byte are
+//! refused. Since: FormatVersion::V1.
 
 use crate::error::{Error, Result};
 
@@ -25,7 +26,8 @@ pub fn encoded_bytes(number: u64) -> usize {
     bits.div_ceil(7)
 }
 
-/// The number at the front of `bytes` and how many bytes it took; `None` if there is no well-formed one.
+/// The number at the front of `bytes` and how many bytes it took; `None` if there is no well-formed
+/// one.
 ///
 /// For hot paths; [`decode`] says what was wrong.
 #[inline]

@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 
 /// A release of the on-disk format. Every file carries one in its header; numbers only grow.
 ///
-/// There is one. Before the first release a format is changed in place; after it, what changes takes the next number.
+/// There is one. Before the first release a format is changed in place; after it, what changes
+/// takes the next number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum FormatVersion {

@@ -17,10 +17,13 @@ use firn_jobs::{Executor, JobHandle, JobSpec};
 use firn_storage::{Priority, Spawn};
 use firn_tree::Tree;
 
-/// An executor around another one, and the thread on which a tree without threads does units of its work.
+/// An executor around another one, and the thread on which a tree without threads does units of its
+/// work.
 ///
-/// 1. The thread works only while the script waits in [`step`](Self::step) or [`finish`](Self::finish).
-/// 2. A unit stops before or after a job, but before its answer; jobs that the script itself asks for never stop.
+/// 1. The thread works only while the script waits in [`step`](Self::step) or
+///    [`finish`](Self::finish).
+/// 2. A unit stops before or after a job, but before its answer; jobs that the script itself asks
+///    for never stop.
 pub(crate) struct Aside {
     inner: Arc<dyn Executor>,
     tree: OnceLock<Weak<Tree>>,
@@ -79,7 +82,8 @@ impl Aside {
         started.map_err(|error| Error::bug(error.to_string()))
     }
 
-    /// Goes on with the unit that has stopped, or begins one; perhaps another one is done here meanwhile. Whether there was work.
+    /// Goes on with the unit that has stopped, or begins one; perhaps another one is done here
+    /// meanwhile. Whether there was work.
     ///
     /// # Errors
     /// The unit's.

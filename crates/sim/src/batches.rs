@@ -1,8 +1,8 @@
 //! Batches that cross keyspaces, with kills and power losses: all or nothing, prefix always.
 //!
-//! Batch number `n` is a function of `n` alone and touches three keyspaces, so the number found after a crash says
-//! what everything must be. A life is: open, write batches until the machine stops, crash. Lives follow each other
-//! on one storage.
+//! Batch number `n` is a function of `n` alone and touches three keyspaces, so the number found
+//! after a crash says what everything must be. A life is: open, write batches until the machine
+//! stops, crash. Lives follow each other on one storage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub struct Totals {
 type Spot = (u8, Vec<u8>);
 type State = BTreeMap<Spot, Vec<u8>>;
 
-/// Writes at least `count` batches in lives that all follow from `seed`; `progress` hears the totals after each.
+/// Writes at least `count` batches in lives that all follow from `seed`; `progress` hears the
+/// totals after each.
 pub fn check(
     world: &dyn World,
     seed: u64,
@@ -152,7 +153,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Opens what is left; the number of the last batch, everything being just as it was after that one.
+    /// Opens what is left; the number of the last batch, everything being just as it was after that
+    /// one.
     fn recovered(&self, knobs: &Knobs) -> std::result::Result<u64, Stop> {
         let failed =
             |error: firn_engine::Error| Stop::Violation(format!("recovery failed: {error} ({error:?})"));
@@ -203,7 +205,8 @@ fn slot(number: u64) -> Vec<u8> {
     format!("slot-{:03}", number % SLOTS).into_bytes()
 }
 
-/// Everything as it is after batch `last`: each slot was written or deleted among the last few batches.
+/// Everything as it is after batch `last`: each slot was written or deleted among the last few
+/// batches.
 fn state(last: u64) -> State {
     let mut state = State::new();
     for number in last.saturating_sub(2 * SLOTS)..=last {

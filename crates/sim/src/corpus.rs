@@ -7,7 +7,8 @@
 //! create 1
 //! …
 //! ```
-//! or `# run crash world=tree knobs=5 cut=77 torn=3 power=9 tail=4`, with `power` only after power loss.
+//! or `# run crash world=tree knobs=5 cut=77 torn=3 power=9 tail=4`, with `power` only after power
+//! loss.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

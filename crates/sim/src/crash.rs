@@ -51,7 +51,8 @@ pub struct Totals {
 /// A cut that was survived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survived {
-    /// Whether the machine stopped at an operation on values that a job had put together: a collection, or a compaction.
+    /// Whether the machine stopped at an operation on values that a job had put together: a
+    /// collection, or a compaction.
     pub is_amid: bool,
     /// Collections before and after.
     pub collections: Collections,
@@ -189,7 +190,8 @@ fn uncut_failure(world: &dyn World, seed: u64, knobs: u64, what: String, script:
 }
 
 fn failure(world: &dyn World, seed: u64, knobs: u64, cut: Cut, what: String, script: &Script) -> Failure {
-    // A shorter script has its operations elsewhere: every cut near the old distance from the end is tried.
+    // A shorter script has its operations elsewhere: every cut near the old distance from the end
+    // is tried.
     let mut best_cut = cut;
     let mut fails = |script: &Script| {
         let found = failing_cut(world, script, knobs, best_cut);
@@ -210,7 +212,8 @@ fn failure(world: &dyn World, seed: u64, knobs: u64, cut: Cut, what: String, scr
     Failure { what, case, command }
 }
 
-/// A cut of `script` that fails as `cut` did: the same operation, or one of up to forty before the end.
+/// A cut of `script` that fails as `cut` did: the same operation, or one of up to forty before the
+/// end.
 fn failing_cut(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Option<Cut> {
     let operations = operations_of(world, script, knobs).ok()?.len() as u64;
     let candidates = std::iter::once(cut.operation).chain((0..=operations).rev().take(40));

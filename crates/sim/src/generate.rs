@@ -10,7 +10,8 @@ use crate::ops::{KEY_COUNT, Op, Part, SLOT_COUNT, SPACE_COUNT, Script, UpdateKin
 pub enum Profile {
     /// Some hundred steps of everything, values up to 2 MiB.
     Everything,
-    /// Some dozen steps that change something, small values, no crashes of its own: to be cut at every operation.
+    /// Some dozen steps that change something, small values, no crashes of its own: to be cut at
+    /// every operation.
     Short,
     /// The few steps after a recovery.
     Tail,

@@ -1,4 +1,5 @@
-//! An executor during whose jobs other work goes on: what threads do at the same time, in an order that a seed repeats.
+//! An executor during whose jobs other work goes on: what threads do at the same time, in an order
+//! that a seed repeats.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -7,7 +8,8 @@ use fastrand::Rng;
 use firn_jobs::{Executor, JobHandle, JobSpec, Result};
 use firn_tree::Tree;
 
-/// Has another executor run jobs; before and after each, but before its answer, the tree does some of whatever else there is to do.
+/// Has another executor run jobs; before and after each, but before its answer, the tree does some
+/// of whatever else there is to do.
 #[derive(Debug)]
 pub(crate) struct Interleaved {
     inner: Arc<dyn Executor>,
@@ -23,7 +25,8 @@ const DEPTH_MAX: usize = 3;
 const STEPS_MAX: usize = 4;
 
 impl Interleaved {
-    /// An executor around `inner`, which runs jobs while they are submitted; all that it draws is a function of `seed`.
+    /// An executor around `inner`, which runs jobs while they are submitted; all that it draws is a
+    /// function of `seed`.
     pub(crate) fn new(inner: Arc<dyn Executor>, seed: u64) -> Arc<Self> {
         let rng = Mutex::new(Rng::with_seed(seed ^ 0x6d69_7865));
         Arc::new(Self { inner, tree: OnceLock::new(), rng, depth: AtomicUsize::new(0) })

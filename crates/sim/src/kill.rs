@@ -1,7 +1,7 @@
 //! Real processes on real files: kill -9 under load, and every acknowledged write is there.
 //!
-//! A child process writes from two threads and says each acknowledged write on its standard output. The parent
-//! kills it at a random time, opens the directory itself, and compares.
+//! A child process writes from two threads and says each acknowledged write on its standard output.
+//! The parent kills it at a random time, opens the directory itself, and compares.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -41,7 +41,8 @@ pub struct Totals {
 
 /// Kills `rounds` children that work on `folder`, one after the other.
 ///
-/// `child` is the program and its arguments before the folder, the settings' seed and the first numbers.
+/// `child` is the program and its arguments before the folder, the settings' seed and the first
+/// numbers.
 pub fn check(
     world: &dyn World,
     child: &[String],
@@ -122,7 +123,8 @@ fn run_child(
     acknowledged.map_err(|_| anyhow::anyhow!("reading the child's output panicked"))
 }
 
-/// Opens the directory; the last number found of each thread, which is the last acknowledged one or its successor.
+/// Opens the directory; the last number found of each thread, which is the last acknowledged one or
+/// its successor.
 fn verify(world: &dyn World, folder: &Path, knobs: u64, next: &[u64]) -> Result<Vec<u64>> {
     let (opened, other) = open(world, folder, &Knobs::draw(knobs))?;
     let mut session = Blocking::new(opened.engine.session());

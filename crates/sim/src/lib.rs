@@ -15,12 +15,15 @@
 //!   linear: what clients of a server saw at the same time, put into an order
 //! ```
 //!
-//! Start at [`ops`] and [`runner`]. The program `firn-sim` (`cargo x sim`) runs all of it at any length.
+//! Start at [`ops`] and [`runner`]. The program `firn-sim` (`cargo x sim`) runs all of it at any
+//! length.
 //!
 //! # Invariants
-//! 1. A run is a function of its seed (engines without threads), and a failure prints the line that repeats it.
+//! 1. A run is a function of its seed (engines without threads), and a failure prints the line that
+//!    repeats it.
 //! 2. What failed is made small and kept in `corpus/`, and the tests run it for ever.
-//! 3. The harness is proved alive by canaries: [`reference::Fault`] breaks each promise, and each is noticed.
+//! 3. The harness is proved alive by canaries: [`reference::Fault`] breaks each promise, and each
+//!    is noticed.
 
 #![forbid(unsafe_code)]
 

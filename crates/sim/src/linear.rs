@@ -75,7 +75,8 @@ pub fn check<M: Model>(history: &[Operation<M>]) -> Result<(), Anomaly> {
     }
 }
 
-/// States after which a search gives up: what is undecided is a failure of the test, and not one of the machine's memory.
+/// States after which a search gives up: what is undecided is a failure of the test, and not one of
+/// the machine's memory.
 pub const STATES_MAX: usize = 1_000_000;
 
 /// Operations that were taken into an order, as a set of bits.
@@ -96,7 +97,8 @@ impl Taken {
     }
 }
 
-/// A turn at which an operation is tried: below the count of operations those with an answer, then those without.
+/// A turn at which an operation is tried: below the count of operations those with an answer, then
+/// those without.
 type Candidate = usize;
 
 struct Search<'h, M: Model> {
@@ -174,7 +176,8 @@ impl<'h, M: Model> Search<'h, M> {
         candidate % self.operations.len()
     }
 
-    /// The first candidate from `from` on that may come next: it began before any that is left has ended.
+    /// The first candidate from `from` on that may come next: it began before any that is left has
+    /// ended.
     fn next_from(&self, from: Candidate) -> Option<Candidate> {
         let count = self.operations.len();
         let ends = (0..count).filter(|index| !self.taken.has(*index));

@@ -1,6 +1,7 @@
 //! A storage that lies, to see that lies are noticed.
 //!
-//! Whatever the engine, its promises cannot hold on such a storage; a harness that finds nothing wrong is blind.
+//! Whatever the engine, its promises cannot hold on such a storage; a harness that finds nothing
+//! wrong is blind.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -98,7 +98,8 @@ struct Fleet {
     /// Scales what users write.
     #[arg(long, default_value_t = 1.0)]
     load: f64,
-    /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = no such tenant.
+    /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0
+    /// = no such tenant.
     #[arg(long, default_value_t = 0)]
     flood: u32,
     /// Weight of a second tenant of that kind, where the first has 1; 0 = no second.
@@ -107,7 +108,8 @@ struct Fleet {
     /// How many times in an hour that it works each worker is killed, and away for a minute.
     #[arg(long, default_value_t = 0.0)]
     crashes: f64,
-    /// MiB of inputs in a second that a database reads which does a job itself, since it has waited for too long; 0 = it waits for ever.
+    /// MiB of inputs in a second that a database reads which does a job itself, since it has waited
+    /// for too long; 0 = it waits for ever.
     #[arg(long, default_value_t = 0.0)]
     own: f64,
     /// Decides everything else.
@@ -129,7 +131,8 @@ struct Metamorphic {
     /// Only this seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Leaves out steps that begin with this word, to look past what is known to be broken; may be repeated.
+    /// Leaves out steps that begin with this word, to look past what is known to be broken; may be
+    /// repeated.
     #[arg(long)]
     skip: Vec<String>,
     /// Seeds at once.
@@ -142,7 +145,8 @@ struct Cuts {
     /// How many cuts, at least; scripts are added until there are as many.
     #[arg(long, default_value_t = 1000)]
     cuts: u64,
-    /// Most cuts of one script, spread over its operations [default: 8; with --seed: at every operation].
+    /// Most cuts of one script, spread over its operations [default: 8; with --seed: at every
+    /// operation].
     #[arg(long, alias = "cuts-per-seed")]
     cuts_per_script: Option<u64>,
     /// Cuts each script at every operation.
@@ -166,7 +170,8 @@ struct Cuts {
     /// With --cut: power is lost, and this seed says what is left.
     #[arg(long)]
     power: Option<u64>,
-    /// Leaves out steps that begin with this word, to look past what is known to be broken; may be repeated.
+    /// Leaves out steps that begin with this word, to look past what is known to be broken; may be
+    /// repeated.
     #[arg(long)]
     skip: Vec<String>,
     /// Scripts at once.

@@ -1,7 +1,7 @@
 //! One script, many settings, one history.
 //!
-//! Every run is compared with the model step by step, so runs that end well had the same history. Settings vary
-//! sizes, compression, durability and background work; see [`Knobs::draw`].
+//! Every run is compared with the model step by step, so runs that end well had the same history.
+//! Settings vary sizes, compression, durability and background work; see [`Knobs::draw`].
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +43,8 @@ pub struct Totals {
     pub collections: Collections,
 }
 
-/// Runs the script of `seed` under each of its settings; steps whose first word is in `skip` are left out.
+/// Runs the script of `seed` under each of its settings; steps whose first word is in `skip` are
+/// left out.
 pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Totals, Box<Failure>> {
     let script = script(seed, Profile::Everything).without(skip);
     let mut totals = Totals { seed_count: 1, ..Totals::default() };
@@ -59,7 +60,8 @@ pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Total
     Ok(totals)
 }
 
-/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation. The collections in its course.
+/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation. The collections
+/// in its course.
 pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<Collections, String> {
     caught(|| {
         let mut runner = Runner::new(world, Knobs::draw(knobs), Memory::new(), script.seed)?;

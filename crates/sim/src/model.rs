@@ -1,7 +1,7 @@
 //! What a database must contain: the oracle every engine is held against.
 //!
-//! A [`Model`] keeps every version of every key in memory and answers any read as of any position. It is written
-//! for obviousness: no index, no compaction, nothing ever dropped.
+//! A [`Model`] keeps every version of every key in memory and answers any read as of any position.
+//! It is written for obviousness: no index, no compaction, nothing ever dropped.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,9 @@ pub type Content = BTreeMap<String, Records>;
 
 /// Every version of every key.
 ///
-/// Invariants: 1. versions of a key are in order of their moments; 2. no two operations share a moment; 3. a
-/// batch's operations have neighbouring moments and [`boundaries`](Self::boundaries) lie only between batches.
+/// Invariants: 1. versions of a key are in order of their moments; 2. no two operations share a
+/// moment; 3. a batch's operations have neighbouring moments and [`boundaries`](Self::boundaries)
+/// lie only between batches.
 #[derive(Clone, Debug)]
 pub struct Model {
     semantics: Semantics,
@@ -110,7 +111,8 @@ impl Model {
         self.keyspaces.get(&id).map(|keyspace| &keyspace.settings)
     }
 
-    /// Whether `batch` may be written: `Invalid` if it is empty, too large in a part, or names what is not there.
+    /// Whether `batch` may be written: `Invalid` if it is empty, too large in a part, or names what
+    /// is not there.
     pub fn check(&self, batch: &Batch) -> Result<()> {
         if batch.is_empty() {
             return Err(Error::invalid("the batch is empty"));
@@ -205,7 +207,8 @@ impl Model {
         self.keyspaces().into_iter().map(|(name, id)| Ok((name, self.scan(at, id, &all, now_ms)?))).collect()
     }
 
-    /// Newest first: the first version that is not an operand, with the operands above it merged into it.
+    /// Newest first: the first version that is not an operand, with the operands above it merged
+    /// into it.
     fn resolve(
         &self,
         keyspace: &Keyspace,

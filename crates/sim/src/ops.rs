@@ -1,8 +1,8 @@
 //! Scripts: what is done to a database, as data.
 //!
-//! A script is a list of [`Op`]s. Keys, values and keyspaces are small numbers that stand for bytes, so that a
-//! script is short to read and its parts collide often. Everything a script does follows from its text (see
-//! [`crate::text`]) and the settings it runs under.
+//! A script is a list of [`Op`]s. Keys, values and keyspaces are small numbers that stand for
+//! bytes, so that a script is short to read and its parts collide often. Everything a script does
+//! follows from its text (see [`crate::text`]) and the settings it runs under.
 
 use firn_engine::conformance::{ADD, APPEND, FILTER_DROP, PREFIX_4};
 use firn_engine::{Compression, KeyspaceSettings, OpKind};
@@ -61,7 +61,8 @@ pub struct Visit {
     pub records: u16,
 }
 
-/// One step of a script. `at` names the snapshot slot a read looks at; reads of an empty slot see the present.
+/// One step of a script. `at` names the snapshot slot a read looks at; reads of an empty slot see
+/// the present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Creates a keyspace (or finds it).
@@ -178,7 +179,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// The same without the steps whose first word is in `words`, to look past what is known to be broken.
+    /// The same without the steps whose first word is in `words`, to look past what is known to be
+    /// broken.
     #[must_use]
     pub fn without(mut self, words: &[String]) -> Self {
         self.ops.retain(|op| {
@@ -190,7 +192,8 @@ impl Script {
     }
 }
 
-/// The bytes key number `number` stands for: short and long, neighbours and strangers, with shared prefixes.
+/// The bytes key number `number` stands for: short and long, neighbours and strangers, with shared
+/// prefixes.
 pub fn key(number: u16) -> Vec<u8> {
     match number {
         0 => Vec::new(),

@@ -1,8 +1,8 @@
 //! Runs a script on an engine and on the model side by side.
 //!
-//! The first answer that differs stops the run with a [`Stop::Violation`]. When the machine under the engine is
-//! gone (see [`Memory::cut_at`]) the run stops with [`Stop::Gone`]; [`Runner::recover`] then opens what is left and
-//! holds it to the promise.
+//! The first answer that differs stops the run with a [`Stop::Violation`]. When the machine under
+//! the engine is gone (see [`Memory::cut_at`]) the run stops with [`Stop::Gone`];
+//! [`Runner::recover`] then opens what is left and holds it to the promise.
 
 mod read;
 mod recover;
@@ -46,14 +46,16 @@ pub struct Runner<'w> {
     rng: Rng,
     open: Option<Open>,
     model: Model,
-    /// What the model would be if a change of keyspaces under way when the machine went had been done.
+    /// What the model would be if a change of keyspaces under way when the machine went had been
+    /// done.
     alternative: Option<Model>,
     /// Everything before it was acknowledged.
     acknowledged: Moment,
     /// Everything before it survives power loss.
     durable: Moment,
     checkpoint_count: u32,
-    /// Records that were expected and that a compaction may have dropped, as often as one was missed.
+    /// Records that were expected and that a compaction may have dropped, as often as one was
+    /// missed.
     gone_count: u64,
     /// Collections of value segments, by engines that were let go.
     collections: Collections,
@@ -335,8 +337,9 @@ impl<'w> Runner<'w> {
 
     /// The result of an operation, waited for if it is pending.
     ///
-    /// The outer error stops the run; the inner one is the operation's. Writes may take time on the script's
-    /// clock (they may be slowed); while a read waits the clock stands still, so that nothing expires meanwhile.
+    /// The outer error stops the run; the inner one is the operation's. Writes may take time on the
+    /// script's clock (they may be slowed); while a read waits the clock stands still, so that
+    /// nothing expires meanwhile.
     fn settle<T>(
         &mut self,
         outcome: firn_engine::Result<Outcome<T>>,

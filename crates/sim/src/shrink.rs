@@ -5,9 +5,11 @@ use crate::ops::{Op, Script};
 /// How often a script may be run while it is made smaller.
 const ATTEMPTS_MAX: u32 = 3000;
 
-/// A script that still makes `fails` true and of which no single step can be left out (within a limit of runs).
+/// A script that still makes `fails` true and of which no single step can be left out (within a
+/// limit of runs).
 ///
-/// Leaves out halves, quarters, … of the steps, then single operations of batches, as long as that helps.
+/// Leaves out halves, quarters, … of the steps, then single operations of batches, as long as that
+/// helps.
 pub fn shrink(script: &Script, fails: &mut dyn FnMut(&Script) -> bool) -> Script {
     let mut best = script.clone();
     let mut attempts = 0;

@@ -15,7 +15,8 @@ use crate::elsewhere::Elsewhere;
 use crate::interleaved::Interleaved;
 use crate::reference::{Fault, Reference, ReferenceOptions};
 
-/// Settings that must not change a single answer. Sizes in bytes; an engine rounds them to what it can do.
+/// Settings that must not change a single answer. Sizes in bytes; an engine rounds them to what it
+/// can do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knobs {
     /// The seed these were drawn from; says all the rest.
@@ -56,7 +57,8 @@ pub struct Knobs {
     pub has_threads: bool,
     /// Steps of background work after each operation: 0 to this many, drawn anew each time.
     pub steps_max: u32,
-    /// Whether other background work goes on in the middle of a job, which an executor does that the owner gave.
+    /// Whether other background work goes on in the middle of a job, which an executor does that
+    /// the owner gave.
     pub interleaves: bool,
     /// Whether jobs are given to workers in another process, which may fail in every way; see
     /// [`Elsewhere`].
@@ -68,7 +70,8 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    /// Settings as the seed says. Seed 0 is the plainest choice: medium sizes, no threads, few steps.
+    /// Settings as the seed says. Seed 0 is the plainest choice: medium sizes, no threads, few
+    /// steps.
     pub fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x6b6e_6f62);
         let plain = Self {
@@ -168,8 +171,8 @@ impl fmt::Debug for Opened {
 
 /// A kind of engine, as scripts and crashes see it.
 ///
-/// Implementers MUST register [`semantics`] and MUST behave the same for the same calls on the same storage when
-/// `knobs.has_threads` is off.
+/// Implementers MUST register [`semantics`] and MUST behave the same for the same calls on the same
+/// storage when `knobs.has_threads` is off.
 pub trait World: Send + Sync + fmt::Debug {
     /// The word for it on command lines.
     fn name(&self) -> &'static str;
@@ -187,7 +190,8 @@ pub trait World: Send + Sync + fmt::Debug {
     }
 }
 
-/// Writes that the world `broken` loses when killed: more than its writers have under way, so that each kill shows.
+/// Writes that the world `broken` loses when killed: more than its writers have under way, so that
+/// each kill shows.
 const WRITES_LOST: usize = 16;
 
 /// The reference engine, whole or with one promise broken.
@@ -310,7 +314,8 @@ struct Executors {
 }
 
 impl Executors {
-    /// Each around the one before: workers elsewhere or this thread, other work meanwhile, the script meanwhile.
+    /// Each around the one before: workers elsewhere or this thread, other work meanwhile, the
+    /// script meanwhile.
     fn new(storage: &Arc<dyn Storage>, knobs: &Knobs, workers: Option<&Arc<Elsewhere>>) -> Self {
         let here =
             || Arc::new(Local::inline(Arc::clone(storage), Arc::new(semantics()))) as Arc<dyn Executor>;
@@ -360,7 +365,8 @@ fn tree_settings(knobs: &Knobs) -> TreeSettings {
     }
 }
 
-/// The world called `name`: `tree`, `reference`, or `broken` (a canary that loses the newest writes when killed).
+/// The world called `name`: `tree`, `reference`, or `broken` (a canary that loses the newest writes
+/// when killed).
 pub fn world(name: &str) -> Option<Box<dyn World>> {
     match name {
         "tree" => Some(Box::new(TreeWorld)),

@@ -23,8 +23,8 @@ pub enum ErrorKind {
     Invalid,
     /// The system refused to begin: nothing was done, and the same may work later.
     Refused,
-    /// A publication was neither confirmed nor refused: it is there or it is not, and reading tells. Nothing that was
-    /// confirmed before is in doubt.
+    /// A publication was neither confirmed nor refused: it is there or it is not, and reading
+    /// tells. Nothing that was confirmed before is in doubt.
     Undecided,
     /// A sync failed: what the device has is unknown for good, and no later sync tells.
     Unsynced,
@@ -105,7 +105,8 @@ impl Error {
         self
     }
 
-    /// What the system said of a sync of `file`: that there is no room, or that nothing is known any more.
+    /// What the system said of a sync of `file`: that there is no room, or that nothing is known
+    /// any more.
     pub fn sync(file: impl Into<String>, action: &str, error: std::io::Error) -> Self {
         let error = Self::io(file, action, error);
         let kind = match error.kind {

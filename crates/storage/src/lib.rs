@@ -22,10 +22,12 @@
 //! - Retrying: only the caller knows whether what it wanted still matters.
 //!
 //! # Invariants
-//! 1. A file that was published or synced, and whose directory was synced, is found whole after power loss.
+//! 1. A file that was published or synced, and whose directory was synced, is found whole after
+//!    power loss.
 //! 2. Nothing is overwritten in place except the log segment being written, obsolete files that are
 //!    given on ([`place::SpareFiles`]), and the stage of a local directory.
-//! 3. A failed sync is final: the file's content is unknown for good, and no later answer changes that.
+//! 3. A failed sync is final: the file's content is unknown for good, and no later answer changes
+//!    that.
 //! 4. Opening a directory for reading, and locking it for reading, changes nothing on disk.
 //!
 //! # Safety model
@@ -39,7 +41,8 @@
 //!    undefined behaviour, or a read beyond a cut kills the process with SIGBUS. A device error
 //!    under a mapping does that too. Every format is checked when it is read, so that what changed
 //!    mostly shows as corruption; that is a mitigation, not a proof.
-//! 2. *`mincore` is asked about whole pages inside the mapping*, with room for one byte of answer each.
+//! 2. *`mincore` is asked about whole pages inside the mapping*, with room for one byte of answer
+//!    each.
 //! 3. *`sync_file_range` touches no memory*, and its descriptor is borrowed from an open file.
 //! 4. *A prefetch changes nothing* that a program can see, and faults nowhere.
 //! 5. *A mapped slot has one owner.* The stage's file is used by the process that has the directory

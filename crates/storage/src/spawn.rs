@@ -21,7 +21,8 @@ pub enum Priority {
 
 /// Starts threads, so that a test or a simulator can own them all.
 ///
-/// Implementers MUST run `body` exactly once, on a thread of its own, or return an error and never run it.
+/// Implementers MUST run `body` exactly once, on a thread of its own, or return an error and never
+/// run it.
 pub trait Spawn: Send + Sync + fmt::Debug {
     /// Runs `body` on a new thread called `name`, which is shown in the system's thread lists, cut
     /// there to 15 bytes. The implementer MAY run it at a lower priority if it is `Background`, and

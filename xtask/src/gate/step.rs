@@ -141,8 +141,9 @@ pub(super) fn loom(root: &Path, full: bool) -> Vec<Step> {
     with_models(root).into_iter().map(step).collect()
 }
 
-/// Model checks by shuttle: many more drawn schedules than the tests draw by themselves. In the profile of the tests, which have built them:
-/// what shuttle itself does takes most of the time, and is optimized there too.
+/// Model checks by shuttle: many more drawn schedules than the tests draw by themselves. In the
+/// profile of the tests, which have built them: what shuttle itself does takes most of the time,
+/// and is optimized there too.
 pub(super) fn shuttle(full: bool) -> Step {
     Step::cargo("shuttle", &["test", "--workspace", "--test", "shuttle_*", "--no-fail-fast"])
         .with("FIRN_SCHEDULES", if full { "500000" } else { "50000" })
@@ -183,7 +184,8 @@ pub(super) fn simulations(root: &Path, full: bool) -> Vec<Step> {
     ]
 }
 
-/// The long forms of the tests of faults. Most of them wait, so more run at once than there are processors.
+/// The long forms of the tests of faults. Most of them wait, so more run at once than there are
+/// processors.
 pub(super) fn faults() -> Step {
     let arguments = ["test", "--workspace", "--lib", "--test", "it", "--no-fail-fast", "--", "faults::"];
     Step::cargo("faults", &[&arguments[..], &["--ignored", "--test-threads", "8"]].concat())
@@ -197,21 +199,24 @@ pub(super) fn fleets() -> Step {
     )
 }
 
-/// Where cargo puts the program `name` when it builds it as it has built this one; from `root`, if it lies there.
+/// Where cargo puts the program `name` when it builds it as it has built this one; from `root`, if
+/// it lies there.
 fn beside_this_program(root: &Path, name: &str) -> String {
     let path = std::env::current_exe().map_or_else(|_| name.into(), |program| program.with_file_name(name));
     path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned()
 }
 
-/// A control plane as clients in another language find it. By what the tests have built: for one package alone most crates would be built again.
+/// A control plane as clients in another language find it. By what the tests have built: for one
+/// package alone most crates would be built again.
 pub(super) fn grpc() -> Step {
     let arguments = ["test", "--workspace", "--test", "it", "--", "--ignored", "--nocapture"];
     Step::cargo("grpcio", &[&arguments[..], &["--test-threads", "1", "suite_of_grpcio"]].concat())
         .needing("python3")
 }
 
-/// Places in stores that others have made: MinIO, killed and started again, with a database and its workers too; and fakes of Google's and Azure's.
-/// Each is installed or built first, in up to three minutes, MinIO in five of one processor's (the first time).
+/// Places in stores that others have made: MinIO, killed and started again, with a database and its
+/// workers too; and fakes of Google's and Azure's. Each is installed or built first, in up to three
+/// minutes, MinIO in five of one processor's (the first time).
 pub(super) fn clouds() -> Vec<Step> {
     let step = |name: &str, package: &str, test: &str| {
         let arguments = ["test", "-p", package, "--test", "it", "--", "--ignored", "--nocapture"];
@@ -225,8 +230,9 @@ pub(super) fn clouds() -> Vec<Step> {
     ]
 }
 
-/// The server as a real process: client libraries in their own languages, crowds, the largest values, and what takes
-/// minutes. In release, since sizes are what they are about; one after the other, since times are too.
+/// The server as a real process: client libraries in their own languages, crowds, the largest
+/// values, and what takes minutes. In release, since sizes are what they are about; one after the
+/// other, since times are too.
 pub(super) fn server() -> Vec<Step> {
     let step = |name: &str, tests: &[&str]| {
         let mut arguments = vec!["test", "--release", "-p", "firn-cli", "--test", "it", "--"];
@@ -304,7 +310,8 @@ pub(super) fn address_sanitizer() -> Step {
         .with("RUSTC_BOOTSTRAP", "1")
         .with("RUSTFLAGS", &format!("-Zsanitizer=address {MACHINE_FLAGS}"))
         .with("CARGO_TARGET_DIR", "target/address")
-        // Calls take several times the stack there: nesting that threads have room for overflows it.
+        // Calls take several times the stack there: nesting that threads have room for overflows
+        // it.
         .with("RUST_MIN_STACK", "33554432")
         .unless(no_address_sanitizer)
 }

@@ -16,7 +16,8 @@ impl Tally {
         Self { passed: u64::from(is_good), failed: u64::from(!is_good) }
     }
 
-    /// The counts in a line that cargo's test runner prints at the end of each binary, if it is one.
+    /// The counts in a line that cargo's test runner prints at the end of each binary, if it is
+    /// one.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let counts = line.trim().strip_prefix("test result: ")?;
         let count = |word: &str| {

@@ -1,4 +1,5 @@
-//! Rows of docs/internals/faults.md: each has a state, and tests of faults and rows name each other.
+//! Rows of docs/internals/faults.md: each has a state, and tests of faults and rows name each
+//! other.
 
 use std::collections::BTreeSet;
 

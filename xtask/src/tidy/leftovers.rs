@@ -10,7 +10,8 @@ const MACROS: &[(&str, &str)] = &[
     ("unimplemented", "finish it or return an error that says what is missing"),
 ];
 
-/// Words that mark work left undone, in any file. Spelled in halves so that this list does not find itself.
+/// Words that mark work left undone, in any file. Spelled in halves so that this list does not find
+/// itself.
 const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("TO", "DO"), concat!("XX", "X")];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {

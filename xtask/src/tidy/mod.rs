@@ -1,7 +1,7 @@
 //! Checks of the house rules that a compiler does not make.
 //!
-//! Each check is a pure function from [`Repository`] to findings; a finding names file, line and the replacement.
-//! To add one: a file here, a planted violation in its test, a line in [`CHECKS`].
+//! Each check is a pure function from [`Repository`] to findings; a finding names file, line and
+//! the replacement. To add one: a file here, a planted violation in its test, a line in [`CHECKS`].
 
 mod edges;
 mod lengths;

@@ -28,7 +28,8 @@ fn named_in(line: &str) -> impl Iterator<Item = &str> {
     spans.chain(links.filter(|target| !target.is_empty() && !target.contains("://")))
 }
 
-/// Whether `name` can only be meant as a path: it starts at a folder or crate we have, or is called like a document.
+/// Whether `name` can only be meant as a path: it starts at a folder or crate we have, or is called
+/// like a document.
 fn is_path(repository: &Repository, name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-{},".contains(c);
     if !name.chars().all(is_plain) || name.starts_with('/') || name.starts_with("target/") {
@@ -41,7 +42,8 @@ fn is_path(repository: &Repository, name: &str) -> bool {
     is_below || is_document
 }
 
-/// Whether the path exists from the root, from `crates/`, or from the `src/` of the crate it begins with.
+/// Whether the path exists from the root, from `crates/`, or from the `src/` of the crate it begins
+/// with.
 fn is_found(repository: &Repository, path: &str) -> bool {
     let path = path.trim_start_matches("./");
     let mut places = vec![path.to_owned(), format!("crates/{path}")];

@@ -22,7 +22,8 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// `module::test` of everything under `#[test]`, where the module is called as its file or, of a file `tests.rs`, as its folder.
+/// `module::test` of everything under `#[test]`, where the module is called as its file or, of a
+/// file `tests.rs`, as its folder.
 fn tests(repository: &Repository) -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     let sources = repository.texts().filter(|(path, _)| path.ends_with(".rs"));

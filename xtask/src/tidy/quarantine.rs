@@ -6,7 +6,8 @@ use crate::repository::Repository;
 
 /// Where `unsafe` may stand: (crate folder, part of the path its file must contain).
 ///
-/// These crates have a `[lints]` table of their own, because `forbid` cannot be relaxed; no other crate may.
+/// These crates have a `[lints]` table of their own, because `forbid` cannot be relaxed; no other
+/// crate may.
 const QUARANTINE: &[(&str, &[&str])] = &[
     ("crates/lua", &["/steered"]),
     ("crates/pmem", &["/src/"]),

@@ -19,13 +19,15 @@ pub struct CaasArgs {
     /// Directory for databases and logs, kept afterwards [default: a temporary one, removed]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// The program `firn-s3-server`, which is the store of the parts `zones` and `stages` [default: beside this program]
+    /// The program `firn-s3-server`, which is the store of the parts `zones` and `stages` [default:
+    /// beside this program]
     #[arg(long, value_name = "FILE")]
     pub store_server: Option<PathBuf>,
     /// The program `firn-sim`, which gives the simulated figures [default: beside this program]
     #[arg(long, value_name = "FILE")]
     pub simulator: Option<PathBuf>,
-    /// Seconds for which it is watched what is asked while nothing is to do [default: 10, at medium scale 60]
+    /// Seconds for which it is watched what is asked while nothing is to do [default: 10, at medium
+    /// scale 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle: Option<u64>,
     /// Seed of every random choice

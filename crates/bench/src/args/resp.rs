@@ -25,8 +25,8 @@ pub struct RespArgs {
     /// and system, all its threads, and what it does until it rests (at most 30 s)
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
-    /// Compare servers instead: NAME=resp://host:port or NAME=resp://host:port,pid; the first is what the others are held
-    /// against. They take turns, A B B A
+    /// Compare servers instead: NAME=resp://host:port or NAME=resp://host:port,pid; the first is
+    /// what the others are held against. They take turns, A B B A
     #[arg(long, value_name = "SERVER", num_args = 1.., conflicts_with_all = ["host", "port", "target", "pid"])]
     pub compare: Vec<Contender>,
     /// How often each command runs on each server; medians are told
@@ -38,7 +38,8 @@ pub struct RespArgs {
     /// Connections, of all threads together
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "50")]
     pub connections: u64,
-    /// Requests outstanding on a connection. Without --rate they are sent at once, and the next when all are answered
+    /// Requests outstanding on a connection. Without --rate they are sent at once, and the next
+    /// when all are answered
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     pub pipeline: u64,
     /// Threads of this client, which share the connections

@@ -2,7 +2,8 @@
 
 use fastrand::Rng;
 
-/// Draws from the first part of a range with a fixed probability, from the rest otherwise; uniform in each.
+/// Draws from the first part of a range with a fixed probability, from the rest otherwise; uniform
+/// in each.
 #[derive(Clone, Debug)]
 pub struct Hotspot {
     first: u64,
@@ -12,8 +13,8 @@ pub struct Hotspot {
 }
 
 impl Hotspot {
-    /// Numbers `first..=last`, of which the first `hot_set` (0 to 1) get the share `hot_draws` (0 to 1) of
-    /// the draws.
+    /// Numbers `first..=last`, of which the first `hot_set` (0 to 1) get the share `hot_draws` (0
+    /// to 1) of the draws.
     pub fn new(first: u64, last: u64, hot_set: f64, hot_draws: f64) -> Self {
         let items = last.saturating_sub(first) + 1;
         let hot = (items as f64 * hot_set.clamp(0.0, 1.0)) as u64;

@@ -14,7 +14,8 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// Over the records that `inserts` has acknowledged, now and later. Costs one `powf` per record.
+    /// Over the records that `inserts` has acknowledged, now and later. Costs one `powf` per
+    /// record.
     pub fn new(inserts: Arc<AcknowledgedCounter>) -> Self {
         let ages = Zipfian::new(inserts.acknowledged().max(2), ZIPFIAN_THETA);
         Self { inserts, ages }

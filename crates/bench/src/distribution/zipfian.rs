@@ -90,7 +90,8 @@ impl ScrambledZipfian {
         Self {
             first,
             items: last.saturating_sub(first) + 1,
-            // YCSB counts the items of its inner sampler from 0 to 10^10 inclusive and gives it this zeta.
+            // YCSB counts the items of its inner sampler from 0 to 10^10 inclusive and gives it
+            // this zeta.
             ranks: Zipfian::with_zeta(SCRAMBLED_ITEMS + 1, ZIPFIAN_THETA, SCRAMBLED_ZETA),
         }
     }

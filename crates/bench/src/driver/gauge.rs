@@ -29,7 +29,8 @@ impl Gauge {
         Self { counted, ..Self::default() }
     }
 
-    /// Adds an operation that counts as `count`, each of `latency_ns`. Only the owning thread calls this.
+    /// Adds an operation that counts as `count`, each of `latency_ns`. Only the owning thread calls
+    /// this.
     #[inline]
     pub(crate) fn add(&self, kind: Kind, latency_ns: u64, count: u64) {
         let cells = &self.kinds[kind as usize];

@@ -6,7 +6,8 @@ use crate::measure::sleep;
 use crate::target::{Client, MemoryTarget, Settings, Visit};
 use crate::workload::Done;
 
-/// Counts its operations, each of which sleeps `pause`; one of them, the `stall_at`th, sleeps `stall`.
+/// Counts its operations, each of which sleeps `pause`; one of them, the `stall_at`th, sleeps
+/// `stall`.
 struct Scripted {
     performed: Arc<AtomicU64>,
     pause: Duration,

@@ -1,4 +1,5 @@
-//! Compaction as a service beside compaction at home: what CaaS-LSM claims of it, and what is found here.
+//! Compaction as a service beside compaction at home: what CaaS-LSM claims of it, and what is found
+//! here.
 //!
 //! ```text
 //!   parts ─► run: databases, each a process (`firn bench`) that measures itself ─► results ─┐
@@ -62,7 +63,8 @@ const NOTES: [&str; 4] = [
      of our goals that have one, that their floor is reached or missed.",
 ];
 
-/// Runs the experiment as `args` say: progress on standard error, tables on standard output, reports where they are asked for, anew after each part.
+/// Runs the experiment as `args` say: progress on standard error, tables on standard output,
+/// reports where they are asked for, anew after each part.
 ///
 /// # Errors
 /// `Invalid` if the reports cannot be written, or if a part failed, once they are written.

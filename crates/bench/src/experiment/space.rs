@@ -1,4 +1,5 @@
-//! How much a store with values beside the tree writes for how little space, beside the least that any log of values writes.
+//! How much a store with values beside the tree writes for how little space, beside the least that
+//! any log of values writes.
 
 use std::path::Path;
 
@@ -45,7 +46,8 @@ const LIMITS: [f64; 7] = [1.15, 1.25, 1.35, 1.5, 1.7, 1.85, 2.0];
 /// Times the data is overwritten.
 const OVERWRITES: u64 = 3;
 
-/// The least space that the model is asked for: below it takes very long, and no limit that is tried is as low.
+/// The least space that the model is asked for: below it takes very long, and no limit that is
+/// tried is as low.
 const MODEL_SPACE_MIN: f64 = 1.05;
 
 /// Values of the model; its figures hardly depend on how many there are.
@@ -76,8 +78,8 @@ pub struct SpacePoint {
     pub ops_per_s: f64,
 }
 
-/// Runs the experiment as `args` say: progress on standard error, a table and a plot on standard output, JSON where it is
-/// asked for.
+/// Runs the experiment as `args` say: progress on standard error, a table and a plot on standard
+/// output, JSON where it is asked for.
 ///
 /// # Errors
 /// Whatever the store failed with; `Invalid` if the JSON cannot be written.
@@ -182,7 +184,8 @@ fn workload(args: &SpaceArgs, distribution: &str, limit: f64, records: u64) -> Y
     }
 }
 
-/// Beside what was written stands what the model writes at the limit, then with the space that was held.
+/// Beside what was written stands what the model writes at the limit, then with the space that was
+/// held.
 fn table(points: &[SpacePoint]) -> String {
     let heading = [
         "values", "limit", "space", "peak", "written", "at limit", "above it", "at space", "above it",
@@ -210,7 +213,8 @@ fn table(points: &[SpacePoint]) -> String {
 const WIDTH: usize = 60;
 const HEIGHT: usize = 16;
 
-/// Writing against space: `o` is measured, `.` the model, at each limit and with each space that was held.
+/// Writing against space: `o` is measured, `.` the model, at each limit and with each space that
+/// was held.
 fn plot(title: &str, points: &[&SpacePoint]) -> String {
     let of_model = || points.iter().flat_map(|it| [(it.limit, it.model), (it.space, it.model_held)]);
     let measured = || points.iter().map(|it| (it.space, it.write_amplification));

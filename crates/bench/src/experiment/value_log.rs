@@ -42,8 +42,8 @@ struct Log {
     written: u64,
 }
 
-/// Bytes written for each byte of values, once `overwrites` times the data have been overwritten after as many that are not
-/// counted.
+/// Bytes written for each byte of values, once `overwrites` times the data have been overwritten
+/// after as many that are not counted.
 pub(super) fn write_amplification(
     values: usize,
     distribution: &mut Distribution,

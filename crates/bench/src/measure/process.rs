@@ -63,7 +63,8 @@ impl ProcessCpu {
     }
 }
 
-/// The 14th and 15th field of `/proc/PID/stat`, in ticks; the second is a name in parentheses that may hold anything.
+/// The 14th and 15th field of `/proc/PID/stat`, in ticks; the second is a name in parentheses that
+/// may hold anything.
 fn process_cpu(stat: &str, ticks_per_s: u64) -> Option<ProcessCpu> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut time = || {
@@ -73,7 +74,8 @@ fn process_cpu(stat: &str, ticks_per_s: u64) -> Option<ProcessCpu> {
     Some(ProcessCpu { user: time()?, system: time()? })
 }
 
-/// Sum of user, nice, system, irq, softirq and steal of the first line of `/proc/stat`, in ticks of 10 ms.
+/// Sum of user, nice, system, irq, softirq and steal of the first line of `/proc/stat`, in ticks of
+/// 10 ms.
 fn machine_busy(stat: &str) -> Duration {
     let Some(line) = stat.lines().next() else { return Duration::ZERO };
     let fields: Vec<u64> = line.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();

@@ -36,8 +36,8 @@ pub struct Context {
     pub settings: Settings,
 }
 
-/// The result of one phase on one engine. Rates are per second of foreground time unless they say otherwise;
-/// bytes, processor time and stalls include the drain.
+/// The result of one phase on one engine. Rates are per second of foreground time unless they say
+/// otherwise; bytes, processor time and stalls include the drain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseResult {
     /// What was asked.

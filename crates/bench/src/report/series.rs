@@ -39,7 +39,8 @@ pub(super) fn disk_points(looks: &[(Duration, u64)]) -> Vec<DiskPoint> {
     looks.chunks(group).filter_map(point).collect()
 }
 
-/// Points of equal stretches: 0.1 s, or as many times that as keeps their number below [`POINTS_MAX`].
+/// Points of equal stretches: 0.1 s, or as many times that as keeps their number below
+/// [`POINTS_MAX`].
 pub(super) fn points(samples: &[Sample]) -> Vec<SeriesPoint> {
     let group = samples.len().div_ceil(POINTS_MAX).max(1);
     let (mut operations, mut elapsed) = (0, Duration::ZERO);

@@ -106,7 +106,8 @@ impl RespCommand {
         }
     }
 
-    /// The command that, once for every number, writes what this one works on; `None` if it needs nothing.
+    /// The command that, once for every number, writes what this one works on; `None` if it needs
+    /// nothing.
     pub fn filled_by(self) -> Option<RespCommand> {
         match self {
             RespCommand::Get | RespCommand::Set | RespCommand::Mset => Some(RespCommand::Set),
@@ -192,7 +193,8 @@ impl Requests {
     }
 }
 
-/// Everything that does not change from request to request, put together: all arguments have a fixed length.
+/// Everything that does not change from request to request, put together: all arguments have a
+/// fixed length.
 fn parts(arguments: &[Vec<Piece>], value_bytes: usize) -> Vec<Part> {
     let length = |piece: &Piece| match piece {
         Piece::Word(word) => word.len(),

@@ -66,7 +66,8 @@ fn versus(figures: &[f64], first: Option<&[f64]>) -> Versus {
     }
 }
 
-/// Every command of `results` on every one of `targets`; the first of these is what others are held against.
+/// Every command of `results` on every one of `targets`; the first of these is what others are held
+/// against.
 pub(super) fn comparisons(results: &[RespResult], targets: &[String]) -> Vec<Comparison> {
     let mut commands: Vec<&str> = Vec::new();
     for result in results {

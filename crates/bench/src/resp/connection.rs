@@ -20,7 +20,8 @@ pub(super) struct Answers {
     pub(super) first_error: Option<String>,
 }
 
-/// A nonblocking socket with what is to be sent, what was received and not understood yet, and what is outstanding.
+/// A nonblocking socket with what is to be sent, what was received and not understood yet, and what
+/// is outstanding.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: TcpStream,

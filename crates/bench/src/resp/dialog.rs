@@ -130,7 +130,8 @@ impl Dialog {
     }
 }
 
-/// Appends the request that `arguments` make. It is an array of strings, as a reply of that shape would be.
+/// Appends the request that `arguments` make. It is an array of strings, as a reply of that shape
+/// would be.
 pub(crate) fn append_request(out: &mut Vec<u8>, arguments: &[&[u8]]) {
     let mut request = Reply::new(out, Protocol::Resp2);
     request.array(arguments.len());

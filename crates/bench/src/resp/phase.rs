@@ -1,4 +1,5 @@
-//! One command on one server: the threads that ask, the clock that watches them, what both sides used.
+//! One command on one server: the threads that ask, the clock that watches them, what both sides
+//! used.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -62,7 +62,8 @@ pub struct RespResult {
     pub errors: u64,
     /// The first of them.
     pub first_error: Option<String>,
-    /// Processor time of the client by the time its threads had; near 1 it is the client that was measured.
+    /// Processor time of the client by the time its threads had; near 1 it is the client that was
+    /// measured.
     pub client_cpu_share: f64,
     /// Processor time of the client by request.
     pub client_cpu_us_per_request: f64,
@@ -88,7 +89,8 @@ pub struct ServerUse {
 }
 
 impl RespResult {
-    /// What `load` came to. `target`, `repetition` and `keys` are what the load itself does not know.
+    /// What `load` came to. `target`, `repetition` and `keys` are what the load itself does not
+    /// know.
     pub(super) fn new(
         load: &Load<'_>,
         loaded: &Loaded,

@@ -25,12 +25,12 @@ const KEYS_MAX: u64 = 1_000_000_000_000;
 /// Largest value of any server there is.
 const VALUE_BYTES_MAX: u64 = 512 << 20;
 
-/// Loads the server or servers as `args` say, with progress on standard error, tables on standard output and the JSON asked
-/// for; returns everything.
+/// Loads the server or servers as `args` say, with progress on standard error, tables on standard
+/// output and the JSON asked for; returns everything.
 ///
 /// # Errors
-/// `Invalid` for arguments that make no run; `Retry` if a server is not there; `Closed` if one answers errors (unless they
-/// are allowed), breaks a connection or falls silent.
+/// `Invalid` for arguments that make no run; `Retry` if a server is not there; `Closed` if one
+/// answers errors (unless they are allowed), breaks a connection or falls silent.
 pub fn run_resp(args: &RespArgs) -> Result<RespReport> {
     let machine = Machine::here();
     eprintln!("{}", machine.line());

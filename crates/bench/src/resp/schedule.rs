@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-/// One thread's requests at fixed times: request `n` is due at `offset + n * interval`, whatever becomes of the others.
+/// One thread's requests at fixed times: request `n` is due at `offset + n * interval`, whatever
+/// becomes of the others.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     interval_ns: f64,

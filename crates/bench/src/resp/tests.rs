@@ -25,7 +25,8 @@ fn run(words: &[&str]) -> firn_engine::Result<RespReport> {
     run_resp(&Resp::try_parse_from([&["resp"], words].concat()).expect("arguments").args)
 }
 
-/// Answers the requests of one connection with what `answer` says to each command's name, until it ends.
+/// Answers the requests of one connection with what `answer` says to each command's name, until it
+/// ends.
 fn converse(mut stream: TcpStream, answer: &(dyn Fn(&str) -> String + Sync)) {
     let (mut input, mut piece, mut parser) = (Vec::new(), [0; 4096], RequestParser::new());
     let mut spans = Vec::new();
@@ -46,7 +47,8 @@ fn converse(mut stream: TcpStream, answer: &(dyn Fn(&str) -> String + Sync)) {
     }
 }
 
-/// Runs with `words` against a server that has `connections` connections in all and answers each command with `answer`.
+/// Runs with `words` against a server that has `connections` connections in all and answers each
+/// command with `answer`.
 fn run_against(
     connections: usize,
     answer: &(dyn Fn(&str) -> String + Sync),
@@ -214,7 +216,8 @@ fn child_that_works_on() {
         return;
     }
     println!("\nbegun");
-    // So much work, however long it takes; several threads get more of a processor that others want too.
+    // So much work, however long it takes; several threads get more of a processor that others want
+    // too.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| while CpuUse::now().process < Duration::from_secs(3) {});
@@ -223,7 +226,8 @@ fn child_that_works_on() {
     sleep(Duration::from_secs(60));
 }
 
-/// Microseconds of processor time of a server that works on after the requests, as they are measured.
+/// Microseconds of processor time of a server that works on after the requests, as they are
+/// measured.
 fn used_us() -> f64 {
     let mut server = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "resp::tests::child_that_works_on", "--nocapture"])
@@ -242,10 +246,12 @@ fn used_us() -> f64 {
     report.unwrap().results[0].server.unwrap().cpu_us_per_request * 10.0
 }
 
-/// What requests leave behind is theirs: a process that works on for a while after them is waited for.
+/// What requests leave behind is theirs: a process that works on for a while after them is waited
+/// for.
 #[test]
 fn a_server_is_measured_until_it_is_at_rest() {
-    // More than four threads do in one look. A process that gets no processor for a while seems to be at rest, and not five times.
+    // More than four threads do in one look. A process that gets no processor for a while seems to
+    // be at rest, and not five times.
     let mut used = Vec::new();
     while !used.last().is_some_and(|used| *used > 2_000_000.0) {
         assert!(used.len() < 5, "microseconds that were measured of 3 seconds: {used:?}");

@@ -68,7 +68,8 @@ pub(super) struct Worker<'p> {
     epoll: OwnedFd,
     timer: OwnedFd,
     piece: Box<[u8]>,
-    /// Open loop: connections, each as often as it has room for a request; the one in front is next.
+    /// Open loop: connections, each as often as it has room for a request; the one in front is
+    /// next.
     room: VecDeque<usize>,
     outstanding: u64,
     /// Since when something is outstanding without an answer.
@@ -166,7 +167,8 @@ impl<'p> Worker<'p> {
         now().saturating_duration_since(self.begun).as_nanos() as u64
     }
 
-    /// Whether there is anything left to ask at `now_ns`. An open loop asks everything that was due, however late.
+    /// Whether there is anything left to ask at `now_ns`. An open loop asks everything that was
+    /// due, however late.
     fn has_more(&self, now_ns: u64) -> bool {
         let in_time = self.task.end.is_none_or(|end| u128::from(now_ns) < end.as_nanos());
         self.task.quota > 0 && (in_time || self.task.schedule.is_some())

@@ -27,7 +27,8 @@ impl DbSuite {
     /// What `args` ask for. `has_data` tells that the directory holds a database already.
     ///
     /// # Errors
-    /// `Invalid` for an unknown benchmark, a key too short, or a fill into a directory that holds a database.
+    /// `Invalid` for an unknown benchmark, a key too short, or a fill into a directory that holds a
+    /// database.
     pub fn new(args: &DbArgs, has_data: bool) -> Result<Self> {
         let mut benchmarks =
             args.benchmarks.iter().map(|name| Benchmark::from_name(name)).collect::<Result<Vec<_>>>()?;

@@ -22,7 +22,8 @@ pub fn remove_temporary_directories() {
     }
 }
 
-/// A directory for databases; a temporary one is removed with everything in it when this is dropped.
+/// A directory for databases; a temporary one is removed with everything in it when this is
+/// dropped.
 #[derive(Debug)]
 pub struct BenchDir {
     path: PathBuf,

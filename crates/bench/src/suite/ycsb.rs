@@ -30,7 +30,8 @@ pub struct YcsbSuite {
     value_bytes: usize,
     run: RunArgs,
     values: ValuePool,
-    /// Records in the store; a new counter for each phase, since a phase may draw numbers it does not use.
+    /// Records in the store; a new counter for each phase, since a phase may draw numbers it does
+    /// not use.
     inserts: Arc<AcknowledgedCounter>,
 }
 
@@ -38,7 +39,8 @@ impl YcsbSuite {
     /// What `args` ask for. `has_data` tells that the directory holds a database already.
     ///
     /// # Errors
-    /// `Invalid` for an unknown workload or property value, or a load into a directory that holds a database.
+    /// `Invalid` for an unknown workload or property value, or a load into a directory that holds a
+    /// database.
     pub fn new(args: &YcsbArgs, has_data: bool) -> Result<Self> {
         let mut given = Properties::default();
         for file in &args.property_files {

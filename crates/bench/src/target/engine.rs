@@ -1,4 +1,5 @@
-//! Any store that keeps the engine contract, driven in line: reads and waits run on the calling thread.
+//! Any store that keeps the engine contract, driven in line: reads and waits run on the calling
+//! thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,7 +45,8 @@ impl EngineTarget {
         }
     }
 
-    /// The same target, closed by `close` instead of by its engine; what `close` owns lives as long.
+    /// The same target, closed by `close` instead of by its engine; what `close` owns lives as
+    /// long.
     #[must_use]
     pub fn closed_by(mut self, close: impl FnOnce() -> Result<()> + Send + Sync + 'static) -> Self {
         self.close = Box::new(close);

@@ -39,19 +39,21 @@ impl FirnFactory {
         Self::default()
     }
 
-    /// Databases whose values of at least `separate_bytes` lie beside the tree, under a `name` of their own. What the run
-    /// says wins.
+    /// Databases whose values of at least `separate_bytes` lie beside the tree, under a `name` of
+    /// their own. What the run says wins.
     pub fn separated(name: &str, separate_bytes: u32) -> Self {
         Self { name: name.to_owned(), separate_bytes: Some(separate_bytes), ..Self::default() }
     }
 
-    /// The same, which may take `max` bytes of disk for each byte that lives. What the run says wins.
+    /// The same, which may take `max` bytes of disk for each byte that lives. What the run says
+    /// wins.
     #[must_use]
     pub fn within(self, max: f64) -> Self {
         Self { space_amplification_max: Some(max), ..self }
     }
 
-    /// The same, whose builders `prepare` says something to: executors and places that this crate does not link.
+    /// The same, whose builders `prepare` says something to: executors and places that this crate
+    /// does not link.
     #[must_use]
     pub fn prepared_by(
         self,

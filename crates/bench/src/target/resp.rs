@@ -18,8 +18,9 @@ pub struct RespFactory {
 }
 
 impl RespFactory {
-    /// The server at `address`, over `connections` of all threads together (`None` = one a thread). A load sends `pipeline`
-    /// records on a connection before it reads an answer; every other operation waits for its own.
+    /// The server at `address`, over `connections` of all threads together (`None` = one a thread).
+    /// A load sends `pipeline` records on a connection before it reads an answer; every other
+    /// operation waits for its own.
     pub fn new(address: ServerAddress, connections: Option<usize>, pipeline: usize) -> Self {
         Self { name: address.to_string(), address, connections, pipeline: pipeline.max(1) }
     }

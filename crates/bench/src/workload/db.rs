@@ -1,8 +1,8 @@
 //! The db_bench family: one kind of operation at a time over numbered keys.
 //!
-//! Source: LevelDB's and RocksDB's `db_bench`. Keys are numbers as eight bytes, most significant first,
-//! padded with `0` to the key size; `*random` draws them uniformly from `0..num`, so a random fill leaves
-//! about a third of the numbers without a record.
+//! Source: LevelDB's and RocksDB's `db_bench`. Keys are numbers as eight bytes, most significant
+//! first, padded with `0` to the key size; `*random` draws them uniformly from `0..num`, so a
+//! random fill leaves about a third of the numbers without a record.
 
 use std::sync::Arc;
 

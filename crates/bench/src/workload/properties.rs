@@ -13,10 +13,12 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// The properties of a file in Java's format: `name=value` or `name: value`, `#` and `!` begin comments.
+    /// The properties of a file in Java's format: `name=value` or `name: value`, `#` and `!` begin
+    /// comments.
     ///
     /// # Errors
-    /// `Invalid` if the file cannot be read or a line is no property; the message names file and line.
+    /// `Invalid` if the file cannot be read or a line is no property; the message names file and
+    /// line.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("cannot read properties file {}", path.display()))

@@ -1,7 +1,8 @@
 //! YCSB's core workload: load, and mixes of reads, updates, inserts, scans and read-modify-writes.
 //!
-//! Source: `CoreWorkload` and the workload files a to f of YCSB. A record is one value here, so an update
-//! replaces it whole (YCSB's `writeallfields=true`), and a value has `fieldcount * fieldlength` bytes.
+//! Source: `CoreWorkload` and the workload files a to f of YCSB. A record is one value here, so an
+//! update replaces it whole (YCSB's `writeallfields=true`), and a value has
+//! `fieldcount * fieldlength` bytes.
 
 use std::sync::Arc;
 
@@ -79,11 +80,12 @@ enum Request {
 }
 
 impl Workload {
-    /// Reads the core properties of a workload; what is not set has YCSB's default, except that keys are
-    /// padded to 24 bytes.
+    /// Reads the core properties of a workload; what is not set has YCSB's default, except that
+    /// keys are padded to 24 bytes.
     ///
     /// # Errors
-    /// `Invalid` for a value that is none or a distribution that YCSB's core workload does not have.
+    /// `Invalid` for a value that is none or a distribution that YCSB's core workload does not
+    /// have.
     pub fn new(properties: &Properties) -> Result<Self> {
         let order = properties.text("insertorder").unwrap_or("hashed");
         let ordered = match order {
@@ -118,16 +120,17 @@ impl Workload {
         }
     }
 
-    /// The request distribution over the records that `inserts` has acknowledged, when about `operations`
-    /// operations will follow. Clone it for each thread.
+    /// The request distribution over the records that `inserts` has acknowledged, when about
+    /// `operations` operations will follow. Clone it for each thread.
     pub fn keys_drawn(&self, inserts: &Arc<AcknowledgedCounter>, operations: u64) -> Distribution {
         let records = inserts.acknowledged().max(1);
         let last = records - 1;
         match self.request {
             Request::Uniform => Distribution::Uniform { first: 0, last },
             Request::Zipfian => {
-                // The hash is taken modulo the range, so the range must not change while records are added: it
-                // is made wide enough beforehand, and numbers not inserted yet are drawn again.
+                // The hash is taken modulo the range, so the range must not change while records
+                // are added: it is made wide enough beforehand, and numbers not inserted yet are
+                // drawn again.
                 let expected_new = (operations as f64 * self.mix.share(Kind::Insert) * 2.0) as u64;
                 Distribution::Zipfian(ScrambledZipfian::new(0, records + expected_new))
             }

@@ -1,4 +1,5 @@
-//! What is done while a control plane runs: certificates are read again, and people are told what goes wrong.
+//! What is done while a control plane runs: certificates are read again, and people are told what
+//! goes wrong.
 
 use std::time::Duration;
 
@@ -56,8 +57,8 @@ struct Renewal {
 }
 
 impl Renewal {
-    /// Has `show` show what was `read`, if that is something else; what people are to be told. Files that are wrong twice in the same way are not being
-    /// written just now.
+    /// Has `show` show what was `read`, if that is something else; what people are to be told.
+    /// Files that are wrong twice in the same way are not being written just now.
     fn look(
         &mut self,
         read: Result<Option<ServerTls>>,

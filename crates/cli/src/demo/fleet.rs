@@ -50,7 +50,8 @@ impl Fleet {
         let start = |name: &str, words: &[&str]| {
             interrupt.check()?;
             let mut command = this_program(words, None).map_err(|error| Failure::engine(&error))?;
-            // What is said to a server of this machine (FIRN_SERVE_DIR, FIRN_PASSWORD) is not for this one.
+            // What is said to a server of this machine (FIRN_SERVE_DIR, FIRN_PASSWORD) is not for
+            // this one.
             for (name, _) in std::env::vars_os() {
                 if name.as_encoded_bytes().starts_with(b"FIRN_") {
                     command.env_remove(name);
@@ -90,7 +91,8 @@ impl Fleet {
         &self.url
     }
 
-    /// `failure`, or why a process has ended if one has, which is where it comes from then. Waits for 0.3 s: connections end before their process.
+    /// `failure`, or why a process has ended if one has, which is where it comes from then. Waits
+    /// for 0.3 s: connections end before their process.
     pub(super) fn explain(&mut self, failure: Failure) -> Failure {
         let clock = SystemClock::new();
         for _look in 0..30 {

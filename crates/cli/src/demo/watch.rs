@@ -1,4 +1,5 @@
-//! Which jobs there were: the control plane's list, looked at again and again, since it keeps only the last thousand that ended.
+//! Which jobs there were: the control plane's list, looked at again and again, since it keeps only
+//! the last thousand that ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

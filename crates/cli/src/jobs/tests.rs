@@ -4,7 +4,8 @@ use firn_job_service::proto::job_row::State;
 
 use super::*;
 
-/// What people see of so many jobs that wait, that run and that ended, where there are as many as the control plane says.
+/// What people see of so many jobs that wait, that run and that ended, where there are as many as
+/// the control plane says.
 fn shown_of([waiting, running, done]: [u64; 3], all_waiting: u64, all_running: u64) -> String {
     let states = [(State::Waiting, waiting), (State::Running, running), (State::Done, done)];
     let row = |state: State, number| proto::JobRow {

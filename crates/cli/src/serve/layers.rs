@@ -1,4 +1,5 @@
-//! Options from three places, one over the other: a file below the environment below the command line.
+//! Options from three places, one over the other: a file below the environment below the command
+//! line.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What `firn serve` can be told, each thing in three ways: in a file, in the environment, on the command line.
+//! What `firn serve` can be told, each thing in three ways: in a file, in the environment, on the
+//! command line.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -16,7 +17,8 @@ pub(super) const SHARED_CACHE_BYTES: u64 = 4 << 30;
 /// More the system does not take.
 const KEEPALIVE_S_MAX: i64 = 32_767;
 
-/// Declares the options once: for the command line, for laying one over another, and for showing them.
+/// Declares the options once: for the command line, for laying one over another, and for showing
+/// them.
 macro_rules! options {
     ($( $(#[$attribute:meta])* $name:ident: $type:ty; )+) => {
         /// What was said of each option; `None` = nothing.
@@ -44,31 +46,37 @@ options! {
     /// The database's directory; made if it is not there. Default firn-data.
     #[arg(long, value_name = "D")]
     dir: PathBuf;
-    /// Where tables, sealed value segments and the manifest lie, if that is not the directory too: a directory that several machines mount,
-    /// s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials
-    /// are the environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, ...).
+    /// Where tables, sealed value segments and the manifest lie, if that is not the directory too:
+    /// a directory that several machines mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+    /// az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials are the
+    /// environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION,
+    /// AWS_ACCESS_KEY_ID, ...).
     #[arg(long, value_name = "PLACE")]
     shared: String;
-    /// A directory of this machine for parts of what lies there, so that what is read again is not asked for again; it begins empty. Of files
-    /// that are mapped nothing is kept. Without it none is.
+    /// A directory of this machine for parts of what lies there, so that what is read again is not
+    /// asked for again; it begins empty. Of files that are mapped nothing is kept. Without it none
+    /// is.
     #[arg(long, value_name = "D")]
     shared_cache: PathBuf;
     /// Bytes that it may take: 512M, 40G. Default 4 GiB.
     #[arg(long, value_name = "B", value_parser = parse_limit)]
     shared_cache_bytes: u64;
-    /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N, removals=N (requests), read-bytes=B and
-    /// write-bytes=B, with commas between them: reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a second's worth goes at
-    /// once, and what is more waits. Default: no limits. For --shared in an object store only.
+    /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N,
+    /// removals=N (requests), read-bytes=B and write-bytes=B, with commas between them:
+    /// reads=500,write-bytes=20M. Of requests 1 to 1M, of bytes 1M to 1T; after a rest a second's
+    /// worth goes at once, and what is more waits. Default: no limits. For --shared in an object
+    /// store only.
     #[arg(long, value_name = "RATES")]
     store_rates: StoreRates;
     /// Port to listen on; 0 takes a free one and says which. Default 6379.
     #[arg(long, value_name = "P")]
     port: u16;
-    /// Address to listen on; other machines are let in only with a password, or without protected mode. Default 127.0.0.1.
+    /// Address to listen on; other machines are let in only with a password, or without protected
+    /// mode. Default 127.0.0.1.
     #[arg(long, value_name = "A")]
     bind: IpAddr;
-    /// A file whose first line is the password that clients must give (AUTH). Without it: the environment's
-    /// FIRN_PASSWORD; without that none, until a user of the database has one.
+    /// A file whose first line is the password that clients must give (AUTH). Without it: the
+    /// environment's FIRN_PASSWORD; without that none, until a user of the database has one.
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf;
     /// Port for HTTP: metrics for Prometheus (/metrics), health (/healthz, /readyz) and a page for
@@ -92,32 +100,37 @@ options! {
     /// The file with the control planes' token.
     #[arg(long, value_name = "FILE")]
     control_plane_token_file: PathBuf;
-    /// For https://: the certificate, in PEM, of the CA that has signed the control planes'; of several, one behind the other in the file. The
-    /// system's are not believed then. Without it they are.
+    /// For https://: the certificate, in PEM, of the CA that has signed the control planes'; of
+    /// several, one behind the other in the file. The system's are not believed then. Without it
+    /// they are.
     #[arg(long, value_name = "FILE")]
     control_plane_ca: PathBuf;
-    /// The certificate, in PEM, to show to control planes that ask for one; then those that lead from it to its CA. Goes with
-    /// --control-plane-key.
+    /// The certificate, in PEM, to show to control planes that ask for one; then those that lead
+    /// from it to its CA. Goes with --control-plane-key.
     #[arg(long, value_name = "FILE")]
     control_plane_cert: PathBuf;
     /// Its key, in PEM.
     #[arg(long, value_name = "FILE")]
     control_plane_key: PathBuf;
-    /// Where those files are near to: workers of the same zone are preferred as far as they are faster. Default: near to all.
+    /// Where those files are near to: workers of the same zone are preferred as far as they are
+    /// faster. Default: near to all.
     #[arg(long, value_name = "ZONE")]
     zone: String;
-    /// Whose share of the workers its jobs count to, where databases of several wait; 1 to 256 bytes. Those of one name have one share together. Default: the
-    /// place of its files, so that each database has its own.
+    /// Whose share of the workers its jobs count to, where databases of several wait; 1 to 256
+    /// bytes. Those of one name have one share together. Default: the place of its files, so that
+    /// each database has its own.
     #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
     tenant: String;
-    /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the share. Of databases of one tenant the last that
-    /// said it counts. Default 1.
+    /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the
+    /// share. Of databases of one tenant the last that said it counts. Default 1.
     #[arg(long, value_name = "W", value_parser = parse_weight)]
     weight: f64;
-    /// A folder for backups that `firn backup --http` asks for, on the database's file system. Without it none are made.
+    /// A folder for backups that `firn backup --http` asks for, on the database's file system.
+    /// Without it none are made.
     #[arg(long, value_name = "D")]
     backup_dir: PathBuf;
-    /// Whether connections from other machines are refused while no password is asked for. Default yes.
+    /// Whether connections from other machines are refused while no password is asked for. Default
+    /// yes.
     #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
     protected_mode: bool;
     /// Connections at a time; more are told so and closed. Default 10000.
@@ -131,18 +144,19 @@ options! {
     /// Bytes of one argument; a connection that sends more is told so and closed. Default 512 MiB.
     #[arg(long, value_name = "B", value_parser = parse_limit)]
     argument_bytes_max: u64;
-    /// Bytes of replies that a client has not read, above which none of its requests are executed. Default 1 MiB.
+    /// Bytes of replies that a client has not read, above which none of its requests are executed.
+    /// Default 1 MiB.
     #[arg(long, value_name = "B", value_parser = parse_limit)]
     unread_bytes_max: u64;
-    /// Bytes of replies and messages that a client has not read, above which the next message closes its connection.
-    /// Default 32 MiB.
+    /// Bytes of replies and messages that a client has not read, above which the next message
+    /// closes its connection. Default 32 MiB.
     #[arg(long, value_name = "B", value_parser = parse_limit)]
     output_bytes_max: u64;
     /// Seconds after which a connection that says nothing is closed; 0 = never. Default 0.
     #[arg(long, value_name = "S")]
     idle_s_max: u64;
-    /// Seconds after which the system asks a silent connection's other side whether it is there, at most 32767; 0 = never.
-    /// Default 300.
+    /// Seconds after which the system asks a silent connection's other side whether it is there, at
+    /// most 32767; 0 = never. Default 300.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=KEEPALIVE_S_MAX))]
     keepalive_s: u32;
     /// Milliseconds after which a script ends that runs for so long without a break where it cannot
@@ -152,25 +166,27 @@ options! {
     /// Threads that serve connections. Default one for each processor.
     #[arg(long, value_name = "N")]
     threads: usize;
-    /// Whether each of them stays on a processor of its own, where there are as many as processors. Default yes.
+    /// Whether each of them stays on a processor of its own, where there are as many as processors.
+    /// Default yes.
     #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
     pin_workers: bool;
-    /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer system calls; needs Linux 6.0,
-    /// and containers often forbid it), or `auto` (what measured best so far, which is epoll). Default auto.
+    /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer
+    /// system calls; needs Linux 6.0, and containers often forbid it), or `auto` (what measured
+    /// best so far, which is epoll). Default auto.
     #[arg(long, value_name = "WORD", value_parser = parse_network)]
     network: Network;
     /// Memory for buffers and caches: 512M, 4G. Default: the engine's.
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     memory_bytes: u64;
-    /// What an acknowledged write survives: `process` (kill -9), `disk` (loss of power) or `shared` (loss of the machine; with --shared). Default: the
-    /// engine's.
+    /// What an acknowledged write survives: `process` (kill -9), `disk` (loss of power) or `shared`
+    /// (loss of the machine; with --shared). Default: the engine's.
     #[arg(long, value_name = "WORD", value_parser = parse_durability)]
     durability: Durability;
     /// How lines of the log on standard error look: `text` or `json`. Default text.
     #[arg(long, value_name = "WORD", value_parser = parse_log_format)]
     log_format: LogFormat;
-    /// What is logged: `off`, `error`, `warn` (refused connections, slow commands, stalls as well) or `info` (beginning and
-    /// end as well). Default info.
+    /// What is logged: `off`, `error`, `warn` (refused connections, slow commands, stalls as well)
+    /// or `info` (beginning and end as well). Default info.
     #[arg(long, value_name = "WORD", value_parser = parse_log_level)]
     log_level: LogLevel;
 }
@@ -255,7 +271,8 @@ shown! {
     };
 }
 
-/// Bytes that something may have at most. There is no word for "no limit": that would be as many as there can be.
+/// Bytes that something may have at most. There is no word for "no limit": that would be as many as
+/// there can be.
 fn parse_limit(text: &str) -> Result<u64, String> {
     match parse_bytes(text).map_err(|error| error.to_string())? {
         0 => Err("a limit of 0 bytes lets nothing through; leave the option out for its default".to_owned()),

@@ -12,14 +12,16 @@ use crate::small_disk::SmallDisk;
 /// How long it is bad, at least.
 const MEANWHILE: Duration = Duration::from_secs(4);
 
-/// A database with a log of its own, whose tables and values lie in `directory`, a control plane and a worker.
+/// A database with a log of its own, whose tables and values lie in `directory`, a control plane
+/// and a worker.
 fn busy(directory: &Path) -> Busy {
     let mut scene = Scene::new(false);
     scene.place = text(directory).to_owned();
     Busy::on(scene, "process")
 }
 
-/// Writes until it is said why nothing can be written there, with each of `words`; what is taken is found later.
+/// Writes until it is said why nothing can be written there, with each of `words`; what is taken is
+/// found later.
 fn goes_on_meanwhile(busy: &mut Busy, words: &[&str]) {
     let (mut client, began) = (busy.client(), Instant::now());
     let (mut taken, mut why) = (0, String::new());

@@ -146,7 +146,8 @@ fn a_store_that_starts_again_amid_jobs_is_waited_for_and_workers_go_on() {
 }
 
 impl Busy {
-    /// Waits until a quarter of the buffer is empty, a log segment, so that writes are taken for a while without a store.
+    /// Waits until a quarter of the buffer is empty, a log segment, so that writes are taken for a
+    /// while without a store.
     pub(crate) fn wait_for_room(&self) {
         let (mut client, began) = (self.client(), Instant::now());
         while told(&mut client, "buffer_bytes").parse::<u64>().expect("bytes") > 12 << 20 {
@@ -155,7 +156,8 @@ impl Busy {
         }
     }
 
-    /// The worker has a job that meets what happens next: it takes seconds, and writes what it has at its end.
+    /// The worker has a job that meets what happens next: it takes seconds, and writes what it has
+    /// at its end.
     pub(crate) fn have_job_run(&mut self) {
         self.scene.store().set_faults(Faults { delay: Duration::from_millis(200), ..GOOD });
         self.wait_for_job();
@@ -210,7 +212,8 @@ impl Busy {
         self.heals();
     }
 
-    /// Makes the store as `faults` say, under a database whose writes go there: the first of them is refused with the `advice`.
+    /// Makes the store as `faults` say, under a database whose writes go there: the first of them
+    /// is refused with the `advice`.
     fn refuses_meanwhile(mut self, faults: Faults, advice: &str) {
         self.scene.store().set_faults(faults);
         let text = self.write_more(&mut self.client()).expect_err("it cannot be shared");
@@ -218,7 +221,8 @@ impl Busy {
         self.heals();
     }
 
-    /// Reads answer. Once the store is as it should be writes and jobs go on by themselves, and nothing is lost.
+    /// Reads answer. Once the store is as it should be writes and jobs go on by themselves, and
+    /// nothing is lost.
     pub(crate) fn heals(self) {
         self.heals_once(|scene| scene.store().set_faults(Faults::default()));
     }

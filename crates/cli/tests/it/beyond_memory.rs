@@ -32,7 +32,8 @@ const RUN: u64 = 8;
 /// How long one line of the report covers.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// A control group of its own under this process's, gone when it is dropped; asks for an administrator's rights.
+/// A control group of its own under this process's, gone when it is dropped; asks for an
+/// administrator's rights.
 struct MemoryGroup {
     path: PathBuf,
     peak: &'static str,

@@ -1,4 +1,5 @@
-//! `firn bench experiment caas` at its smallest: every part with processes of its own, and what is found in JSON and HTML.
+//! `firn bench experiment caas` at its smallest: every part with processes of its own, and what is
+//! found in JSON and HTML.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -27,7 +27,8 @@ fn succeed(command: &mut Command) -> String {
     said
 }
 
-/// Starts a server, lets `suite` make the command that is to succeed against it, and expects `lines` lines of success.
+/// Starts a server, lets `suite` make the command that is to succeed against it, and expects
+/// `lines` lines of success.
 fn pass(language: &str, lines: usize, suite: impl Fn(&Path, &str, &str) -> Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut serving = Serving::start(&folder.path().join("data"));

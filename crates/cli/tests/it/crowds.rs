@@ -35,7 +35,8 @@ fn ping_until(is_over: &AtomicBool, address: &str) -> Vec<Duration> {
     }
 }
 
-/// Does `work` while another connection asks PING all the time: what came of it, and the longest wait for a PONG.
+/// Does `work` while another connection asks PING all the time: what came of it, and the longest
+/// wait for a PONG.
 fn beside_pings<R>(serving: &Serving, work: impl FnOnce() -> R) -> (R, Vec<Duration>) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -53,8 +54,8 @@ fn end(mut serving: Serving) {
     assert!(serving.process.wait().expect("it ends").success());
 }
 
-/// Waits until the process has at most `bytes` of memory. Threads give back what they freed as they go on, so each has
-/// something to do.
+/// Waits until the process has at most `bytes` of memory. Threads give back what they freed as they
+/// go on, so each has something to do.
 #[track_caller]
 fn await_memory(serving: &Serving, bytes: u64) {
     let since = Instant::now();
@@ -176,7 +177,8 @@ fn clients_that_never_read_cost_others_nothing() {
     let beside = measure();
     let peak = serving.peak_bytes();
     eprintln!("p99 {alone:?} alone, {beside:?} beside; {} MiB before, {} at most", before / MIB, peak / MIB);
-    // Machines that run tests are busy with others too: this is what waiting for one of the greedy would break.
+    // Machines that run tests are busy with others too: this is what waiting for one of the greedy
+    // would break.
     assert!(beside < alone * 10 + Duration::from_millis(50), "{alone:?} became {beside:?}");
     // Each has a megabyte of replies and one more beyond the limit, with room that doubles; the
     // deaf client has 32.

@@ -1,4 +1,5 @@
-//! The program as control plane, workers and database: killed, started again, on a directory and on a store that fails.
+//! The program as control plane, workers and database: killed, started again, on a directory and on
+//! a store that fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};

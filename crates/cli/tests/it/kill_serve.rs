@@ -361,7 +361,8 @@ fn the_judge_sees_what_is_lost_made_up_or_out_of_order() {
     assert_eq!(log.judge_count(4), Ok(()));
 }
 
-/// The judge is asked about a real server that forgot: what was acknowledged is deleted behind its back.
+/// The judge is asked about a real server that forgot: what was acknowledged is deleted behind its
+/// back.
 #[test]
 fn a_write_that_a_server_forgot_is_noticed() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Clients on different workers, data that is not in memory, and histories that must be linearizable.
+//! Clients on different workers, data that is not in memory, and histories that must be
+//! linearizable.
 
 mod clients;
 mod killed;

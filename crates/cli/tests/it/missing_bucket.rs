@@ -14,7 +14,8 @@ const MEANWHILE: Duration = Duration::from_secs(6);
 
 const NO_BUCKET: Faults = Faults { is_bucket_missing: true, ..GOOD };
 
-/// Reads every key: what is not at hand is refused with the advice, and nothing is wrong. How many answers there were, and how many refusals.
+/// Reads every key: what is not at hand is refused with the advice, and nothing is wrong. How many
+/// answers there were, and how many refusals.
 fn read(busy: &Busy) -> (u32, u32) {
     let (mut answered, mut refused) = (0, 0);
     let mut client = busy.client();

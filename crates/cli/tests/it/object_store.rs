@@ -1,4 +1,5 @@
-//! Databases whose tables lie in an S3 bucket: seen from several directories, killed, with a store that fails.
+//! Databases whose tables lie in an S3 bucket: seen from several directories, killed, with a store
+//! that fails.
 
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -33,7 +33,8 @@ const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segm
 const JOBS: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(50);
 
-/// How long clients wait after each batch: while writers are about to stop nothing is done a second time.
+/// How long clients wait after each batch: while writers are about to stop nothing is done a second
+/// time.
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

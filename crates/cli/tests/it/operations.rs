@@ -67,8 +67,8 @@ fn settings_come_from_a_file_and_the_environment_and_events_are_logged() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no FIRN_SERVE_PROT; there are"));
 }
-/// One server, one writer that counts up, and backups meanwhile: each holds at least what was acknowledged when it was asked
-/// for, and no gap.
+/// One server, one writer that counts up, and backups meanwhile: each holds at least what was
+/// acknowledged when it was asked for, and no gap.
 #[test]
 fn a_backup_under_load_is_restored_whole() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Tables and value segments of several parts each, as real ones are: workers are killed as they upload, and a store loses what it answers.
+//! Tables and value segments of several parts each, as real ones are: workers are killed as they
+//! upload, and a store loses what it answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,7 +17,8 @@ pub(crate) const SETTINGS: &str = "memtable_bytes = 16777216\ntable_bytes = 1258
     buffer_bytes = 25165824\nbuffer_bytes_max = 67108864\nseparate_bytes = 32768\nvalue_segment_bytes = 12582912\n\
     space_amplification_max = 1.3\nlevel0_runs_max = 4\nidle_threads = 0\n";
 
-/// One request in twenty fails, half of them once they were done, and of each four uploads that end one has no answer.
+/// One request in twenty fails, half of them once they were done, and of each four uploads that end
+/// one has no answer.
 const BAD: Faults = Faults { refused_per_mille: 25, lost_per_mille: 25, lost_ends_per_mille: 250, ..GOOD };
 
 /// How long anything is waited for.
@@ -70,7 +72,8 @@ impl Written {
     }
 }
 
-/// Whether the object `key` is what an attempt at a job makes, whose names end in the attempt's sixteen digits.
+/// Whether the object `key` is what an attempt at a job makes, whose names end in the attempt's
+/// sixteen digits.
 pub(crate) fn is_of_attempt(key: &str) -> bool {
     let name = key.rsplit('/').next().unwrap_or_default();
     let stem = match file_name::parse(name) {

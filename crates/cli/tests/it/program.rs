@@ -22,7 +22,8 @@ impl Answer {
         self.out
     }
 
-    /// Asserts that the call failed with `code` and one line of complaint that holds all of `words`.
+    /// Asserts that the call failed with `code` and one line of complaint that holds all of
+    /// `words`.
     #[track_caller]
     pub(crate) fn complained(self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
@@ -70,7 +71,8 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
 
-/// Says what a test leaves out since this machine cannot make it, also where a test that passes says nothing.
+/// Says what a test leaves out since this machine cannot make it, also where a test that passes
+/// says nothing.
 pub(crate) fn say_left_out(what: &str) {
     // Of what macros print the harness keeps to itself what a test that passes has said.
     let _ = writeln!(std::io::stderr(), "LEFT OUT: {what}");

@@ -1,4 +1,5 @@
-//! What is written in rounds to a server of ours, and read back: a value says which key and which round it is of.
+//! What is written in rounds to a server of ours, and read back: a value says which key and which
+//! round it is of.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,8 @@ pub(crate) fn put(client: &mut redis::Connection, keys: impl IntoIterator<Item =
     }
 }
 
-/// Writes a hundred of the keys below `key_count`, others with each `batch` and each round, and has `model` know.
+/// Writes a hundred of the keys below `key_count`, others with each `batch` and each round, and has
+/// `model` know.
 pub(crate) fn write(
     client: &mut redis::Connection,
     model: &mut Model,
@@ -50,7 +52,8 @@ pub(crate) fn write(
 /// Keys that one command asks for.
 const CHECKED_TOGETHER: usize = 200;
 
-/// Expects that every key of `model` has what was written last; `what` says when, where it is not so.
+/// Expects that every key of `model` has what was written last; `what` says when, where it is not
+/// so.
 #[track_caller]
 pub(crate) fn check(client: &mut redis::Connection, model: &Model, what: &str) {
     let all: Vec<(u32, u32)> = model.iter().map(|(key, round)| (*key, *round)).collect();

@@ -91,7 +91,8 @@ fn work(client: &mut redis::Connection, plane: &Process) {
     panic!("there is never enough to do");
 }
 
-/// For so long a database may hand no job in and go on all the same: it checks outputs and commits them.
+/// For so long a database may hand no job in and go on all the same: it checks outputs and commits
+/// them.
 const REST: Duration = Duration::from_secs(5);
 
 /// What `plane` says once nothing changes any more.
@@ -115,7 +116,8 @@ fn at_rest(plane: &Process) -> Samples {
     }
 }
 
-/// Compares what the page of `plane` is drawn from with what was done: so many jobs with so many bytes of inputs, of `tenant`.
+/// Compares what the page of `plane` is drawn from with what was done: so many jobs with so many
+/// bytes of inputs, of `tenant`.
 fn compare_page(plane: &Process, done: f64, leased: f64, tenant: &str) {
     let (status, page) = get(plane, "/");
     assert!(status == 200 && page.starts_with("<!doctype html>") && page.contains("Firn control plane"));
@@ -198,7 +200,8 @@ fn metrics_are_what_a_run_really_did() {
     };
     assert_eq!(of_workers("attempts_total", &["outcome=\"done\""]), done);
     assert_eq!(of_workers("attempts_total", &[]), done);
-    // A compaction may be several jobs, or move tables without one; a collection may be several too.
+    // A compaction may be several jobs, or move tables without one; a collection may be several
+    // too.
     let [compacted, collected] =
         ["compact", "collect"].map(|kind| of_workers("attempts_total", &[&format!("kind=\"{kind}\"")]));
     assert!(compacted > 0.0 && compacted + collected == done, "{compacted} and {collected} of {done}");

@@ -41,7 +41,8 @@ const SWEPT: Duration = Duration::from_secs(150);
 /// then every other one is done twice.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs until workers have done `jobs` and everything has happened; what did. With `swept` it is waited for what an open database removes by itself.
+/// Runs until workers have done `jobs` and everything has happened; what did. With `swept` it is
+/// waited for what an open database removes by itself.
 fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
     println!("FIRN_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);

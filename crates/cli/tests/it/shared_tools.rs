@@ -1,4 +1,5 @@
-//! `firn verify`, `firn inspect` and `firn backup` of databases whose tables lie where other machines reach them.
+//! `firn verify`, `firn inspect` and `firn backup` of databases whose tables lie where other
+//! machines reach them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,8 @@ impl Shared {
         found.unwrap_or_else(|| panic!("no {ending} in {}", self.files.display()))
     }
 
-    /// Expects in the database in `dir`, which is all there, everything of `older`, and nothing that is not in `newer`.
+    /// Expects in the database in `dir`, which is all there, everything of `older`, and nothing
+    /// that is not in `newer`.
     fn check(dir: &Path, older: &Model, newer: &Model) {
         let serving = Serving::start(dir);
         let mut client = rounds::connect(&serving.address);

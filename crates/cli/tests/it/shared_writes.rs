@@ -1,4 +1,5 @@
-//! Writes that were acknowledged as `shared` on a failing store: killed, stopped and taken over by the real program.
+//! Writes that were acknowledged as `shared` on a failing store: killed, stopped and taken over by
+//! the real program.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,7 +29,8 @@ fn signal(serving: &Serving, signal: Signal) {
     kill_process(pid, signal).expect("it is there");
 }
 
-/// What each key was when a write to it was last acknowledged, and what it was to become when the answer did not come.
+/// What each key was when a write to it was last acknowledged, and what it was to become when the
+/// answer did not come.
 #[derive(Clone, Default)]
 struct Written {
     acknowledged: BTreeMap<u32, u32>,
@@ -102,7 +104,8 @@ impl Load {
     }
 }
 
-/// All clients write until `end` has happened and they have noticed; what they were told at the end.
+/// All clients write until `end` has happened and they have noticed; what they were told at the
+/// end.
 fn load(
     serving: &Serving,
     written: &mut [Written],

@@ -15,7 +15,8 @@ use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 use crate::service_soak::answers::Jobs;
 
-/// Databases, which are tenants of that name too; the place of each begins as that of the one before.
+/// Databases, which are tenants of that name too; the place of each begins as that of the one
+/// before.
 const NAMES: [&str; 3] = ["db", "db-2", "db-22"];
 const WORKERS: [&str; 2] = ["one", "two"];
 const KEYS: u32 = 2000;
@@ -114,7 +115,8 @@ fn doers(scene: &Scene) -> BTreeMap<String, BTreeSet<String>> {
     doers
 }
 
-/// Has all written to at once until each worker has done jobs of each, and some of their files are called the same.
+/// Has all written to at once until each worker has done jobs of each, and some of their files are
+/// called the same.
 fn write_all(scene: &Scene, siblings: &mut [Sibling]) {
     let began = Instant::now();
     loop {
@@ -155,7 +157,8 @@ fn verify(scene: &Scene, at: usize) {
 #[test]
 fn databases_beside_one_another_whose_jobs_the_same_workers_do_keep_what_is_theirs() {
     let mut scene = Scene::new(true);
-    // What a database takes back to do it itself no worker has done; and of the others every second one is compared.
+    // What a database takes back to do it itself no worker has done; and of the others every second
+    // one is compared.
     let settings = format!("{SETTINGS}idle_threads = 0\nreexecuted_share = 0.5\n");
     std::fs::write(scene.path("settings.toml"), settings).expect("written");
     scene.place = format!("s3://{BUCKET}/{ABOVE}");

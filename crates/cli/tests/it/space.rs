@@ -51,7 +51,8 @@ fn fill(connection: &mut Connection, command: &[&str], count: usize, bytes_each:
     }
 }
 
-/// Sends `line` and waits until less than `share` of the directory is left; how long the reply took.
+/// Sends `line` and waits until less than `share` of the directory is left; how long the reply
+/// took.
 fn delete(
     connection: &mut Connection,
     dir: &Path,

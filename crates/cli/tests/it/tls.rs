@@ -24,7 +24,8 @@ fn authority(directory: &Path, name: &str) -> Authority {
     Issuer::new(params, key)
 }
 
-/// Puts NAME.pem and NAME.key into the directory of `scene`: a new certificate for its control plane.
+/// Puts NAME.pem and NAME.key into the directory of `scene`: a new certificate for its control
+/// plane.
 fn sign(authority: &Authority, scene: &Scene, name: &str) {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec![scene.host.to_string()]).expect("a name");

@@ -1,4 +1,5 @@
-//! A worker process that a database relies on for nothing: it comes, goes, and is killed in the middle of jobs.
+//! A worker process that a database relies on for nothing: it comes, goes, and is killed in the
+//! middle of jobs.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! What a worker process has in memory while it does a large job: buffers, and not what it reads or writes.
+//! What a worker process has in memory while it does a large job: buffers, and not what it reads or
+//! writes.
 
 use std::path::PathBuf;
 use std::sync::Arc;

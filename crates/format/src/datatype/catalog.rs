@@ -156,7 +156,8 @@ pub enum CatalogRecord<'a> {
         /// What the user may do.
         rules: &'a [u8],
     },
-    /// The function that gives keys their slots, [`SLOT_FUNCTION`](super::slot::SLOT_FUNCTION) in this release.
+    /// The function that gives keys their slots, [`SLOT_FUNCTION`](super::slot::SLOT_FUNCTION) in
+    /// this release.
     SlotFunction(&'a str),
     /// All layouts are those of this version, [`LAYOUT_VERSION`] or older.
     LayoutVersion(u32),
@@ -214,8 +215,9 @@ impl<'a> CatalogRecord<'a> {
     /// The record made of `key` and `value`.
     ///
     /// # Errors
-    /// No kind or property of this release, a number that is out of bounds, too short or too long; a version that
-    /// only a newer release knows. Offsets count through the key and on into the value.
+    /// No kind or property of this release, a number that is out of bounds, too short or too long;
+    /// a version that only a newer release knows. Offsets count through the key and on into the
+    /// value.
     pub fn decode(key: &'a [u8], value: &'a [u8]) -> Result<Self> {
         let mut rest = Reader::new(key, 0);
         let mut meaning = Reader::new(value, key.len());

@@ -48,7 +48,8 @@ impl<'a> Expiry<'a> {
     /// The record made of `key` and `value`.
     ///
     /// # Errors
-    /// A time of 0, a key that is none, a value of another length. Offsets count through the key and on into the value.
+    /// A time of 0, a key that is none, a value of another length. Offsets count through the key
+    /// and on into the value.
     pub fn decode(key: &'a [u8], value: &[u8]) -> Result<Self> {
         let mut meaning = Reader::new(value, key.len());
         let mut input = Reader::new(key, 0);

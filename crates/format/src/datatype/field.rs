@@ -35,13 +35,14 @@ use crate::log::record::KEY_BYTES_MAX;
 /// Longest field of a hash, or member of a set or sorted set.
 pub const MEMBER_BYTES_MAX: usize = KEY_BYTES_MAX - ROOM_BYTES;
 
-// The longest of all bounds: a kind, a member one byte too long, and the byte that stands for "after it".
+// The longest of all bounds: a kind, a member one byte too long, and the byte that stands for
+// "after it".
 const _: () = assert!(COLLECTION_BYTES + 1 + SCORE_BYTES + 2 <= ROOM_BYTES && HASH_BYTES <= SCORE_BYTES);
 
 /// Whether `bytes` can be a field or member: at most [`MEMBER_BYTES_MAX`] bytes.
 ///
-/// Writing what cannot be one has to be refused before anything is encoded; none is stored, so reading it finds
-/// nothing.
+/// Writing what cannot be one has to be refused before anything is encoded; none is stored, so
+/// reading it finds nothing.
 pub const fn is_member(bytes: &[u8]) -> bool {
     bytes.len() <= MEMBER_BYTES_MAX
 }
@@ -147,11 +148,12 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The field whose kind and rest are all of `bytes`: what stands behind a collection's encoding.
+    /// The field whose kind and rest are all of `bytes`: what stands behind a collection's
+    /// encoding.
     ///
     /// # Errors
-    /// No kind of this release, a number that is too short, a hash that is not the member's, a score that is none, more
-    /// bytes than the field has or a member may have.
+    /// No kind of this release, a number that is too short, a hash that is not the member's, a
+    /// score that is none, more bytes than the field has or a member may have.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         Self::read(&mut Reader::new(bytes, 0))

@@ -44,10 +44,12 @@ pub const COLLECTION_BYTES: usize = SLOT_PREFIX_BYTES + 8;
 
 /// Bytes of an engine's key that are left for what stands around a user's key or a member.
 ///
-/// This release needs 23 (a sorted set's index) and 2 for bounds of ranges; the rest is for kinds to come.
+/// This release needs 23 (a sorted set's index) and 2 for bounds of ranges; the rest is for kinds
+/// to come.
 pub(super) const ROOM_BYTES: usize = 64;
 
-/// Longest key of a user. Writing a longer one is to be refused; none is stored, so reading it finds nothing.
+/// Longest key of a user. Writing a longer one is to be refused; none is stored, so reading it
+/// finds nothing.
 pub const USER_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - ROOM_BYTES;
 
 // The longest key with a user's key in it: a time stands before it.
@@ -99,7 +101,8 @@ pub struct UserKey<'a> {
 }
 
 impl<'a> UserKey<'a> {
-    /// The key `bytes`, its hash found by [`hash_of`] and its slot by [`Slot::of`]; `None` if it is longer than [`USER_KEY_BYTES_MAX`].
+    /// The key `bytes`, its hash found by [`hash_of`] and its slot by [`Slot::of`]; `None` if it is
+    /// longer than [`USER_KEY_BYTES_MAX`].
     #[inline]
     pub fn of(database: DatabaseId, bytes: &'a [u8]) -> Option<Self> {
         Self::new(database, Slot::of(bytes), bytes)
@@ -168,7 +171,8 @@ impl CollectionId {
         Self { database: key.database, slot: key.slot, generation }
     }
 
-    /// Appends the front of the keys of its fields, which is also the key of its purge: [`COLLECTION_BYTES`].
+    /// Appends the front of the keys of its fields, which is also the key of its purge:
+    /// [`COLLECTION_BYTES`].
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         encode_slot(self.database, self.slot, out);

@@ -65,8 +65,8 @@ impl Purge {
     /// The record made of `key` and `value`.
     ///
     /// # Errors
-    /// Neither form, a collection's tag that this release does not know. Offsets count through the key and on into the
-    /// value.
+    /// Neither form, a collection's tag that this release does not know. Offsets count through the
+    /// key and on into the value.
     pub fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
         let mut input = Reader::new(key, 0);
         let mut meaning = Reader::new(value, key.len());

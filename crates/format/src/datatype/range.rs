@@ -10,8 +10,9 @@
 //!  expiry         │ due │ not yet                                               │
 //!  catalog        │ kind │ kind …                                               │
 //! ```
-//! Each function appends the range's start to one buffer and its end, which is not in the range, to another. A range
-//! whose start is not below its end is empty. Bounds are never longer than the engine's keys may be.
+//! Each function appends the range's start to one buffer and its end, which is not in the range, to
+//! another. A range whose start is not below its end is empty. Bounds are never longer than the
+//! engine's keys may be.
 
 use std::ops::{Bound, Range};
 
@@ -28,7 +29,8 @@ pub fn database(database: DatabaseId, start: &mut Vec<u8>, end: &mut Vec<u8>) {
     end.extend_from_slice(&(database.number() + 1).to_be_bytes());
 }
 
-/// All of a slot in `keys`, `fields` or `purges`; the purge of its whole database is not among them.
+/// All of a slot in `keys`, `fields` or `purges`; the purge of its whole database is not among
+/// them.
 pub fn slot(database: DatabaseId, slot: Slot, start: &mut Vec<u8>, end: &mut Vec<u8>) {
     prefix(start, end, |out| encode_slot(database, slot, out));
 }
@@ -108,8 +110,8 @@ impl CollectionId {
         end.extend_from_slice(&max);
     }
 
-    /// Members of a sorted set with one score by their bytes, in [`FieldKind::ByScore`]. Bounds may be longer than any
-    /// member can be.
+    /// Members of a sorted set with one score by their bytes, in [`FieldKind::ByScore`]. Bounds may
+    /// be longer than any member can be.
     pub fn lex_range(
         &self,
         score: Score,

@@ -5,8 +5,8 @@
 //! crc16  XMODEM: polynomial 0x1021, initial value 0, bits not reflected, nothing xored at the end
 //! tag    the bytes between the first '{' and the first '}' after it, if there is at least one; else the whole key
 //! ```
-//! Frozen under the name [`SLOT_FUNCTION`]: keys of a database begin with it, so a database keeps its function.
-//! Source: Redis Cluster specification, "Key distribution model" and "Hash tags".
+//! Frozen under the name [`SLOT_FUNCTION`]: keys of a database begin with it, so a database keeps
+//! its function. Source: Redis Cluster specification, "Key distribution model" and "Hash tags".
 
 /// How many slots there are.
 pub const SLOT_COUNT: u16 = 16384;

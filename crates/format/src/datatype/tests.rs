@@ -48,7 +48,8 @@ impl Random {
         self.one_of(&[near, near, 0, u64::MAX, u64::MAX - 1, !0xff, word])
     }
 
-    /// Few different bytes, so that many are alike or begin alike; now and then as long as a length byte counts.
+    /// Few different bytes, so that many are alike or begin alike; now and then as long as a length
+    /// byte counts.
     fn bytes(&mut self) -> Vec<u8> {
         let count = if self.below(16) == 0 { self.one_of(&[255, 256, 257]) } else { self.below(5) };
         let byte = self.one_of(&[0, b'a', 0xff]);

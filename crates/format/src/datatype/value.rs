@@ -23,14 +23,14 @@
 //!     26    8  head            u64 LE, index of the first element; only of a list
 //!     34    8  tail            u64 LE, index after the last element; only of a list
 //! ```
-//! Tag 7 (Stream) and encoding 2 (Inline: the parts stand in the description) are kept for newer releases; this one
-//! refuses them and says so.
+//! Tag 7 (Stream) and encoding 2 (Inline: the parts stand in the description) are kept for newer
+//! releases; this one refuses them and says so.
 //!
 //! *Strings that expire* may stand in a record that the engine lets expire too, no earlier: that
 //! only gives their room back. Readers decide by the time in the value, see [`Value::is_live`].
 //!
-//! *Lists* start with head and tail at [`LIST_MIDDLE`] and grow to both sides. Their elements lie at indexes from
-//! head to tail; there may be fewer than that, if an index was left empty.
+//! *Lists* start with head and tail at [`LIST_MIDDLE`] and grow to both sides. Their elements lie
+//! at indexes from head to tail; there may be fewer than that, if an index was left empty.
 //!
 //! *Long strings* lie in fragments of `fragment_bytes`, the last one excepted. What is missing of a
 //! fragment, or all of it, reads as zeros up to the string's length. Writing far behind the end of
@@ -91,7 +91,8 @@ impl Tag {
         })
     }
 
-    /// Whether such a value is a description whose parts lie in `fields`; else it is a string, all in its record.
+    /// Whether such a value is a description whose parts lie in `fields`; else it is a string, all
+    /// in its record.
     pub const fn is_collection(self) -> bool {
         !matches!(self, Tag::String | Tag::ExpiringString)
     }
@@ -256,7 +257,8 @@ impl<'a> Value<'a> {
         expires_at_ms == 0 || now_ms < expires_at_ms
     }
 
-    /// Appends the value: at most [`STRING_PREFIX_BYTES_MAX`] bytes and the string, or at most [`COLLECTION_VALUE_BYTES_MAX`] bytes.
+    /// Appends the value: at most [`STRING_PREFIX_BYTES_MAX`] bytes and the string, or at most
+    /// [`COLLECTION_VALUE_BYTES_MAX`] bytes.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.tag() as u8);
@@ -287,8 +289,9 @@ impl<'a> Value<'a> {
     /// The value that is all of `bytes`.
     ///
     /// # Errors
-    /// No tag or encoding of this release, too short, too long, a string that expires at 0, fragments of no bytes, a
-    /// list whose tail lies before its head or that has more elements than room between them.
+    /// No tag or encoding of this release, too short, too long, a string that expires at 0,
+    /// fragments of no bytes, a list whose tail lies before its head or that has more elements than
+    /// room between them.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
         let mut input = Reader::new(bytes, 0);

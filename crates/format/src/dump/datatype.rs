@@ -20,8 +20,8 @@ pub struct Part<'a> {
 
 /// Writes the fields of one record of the keyspace called `keyspace`, first those of its key.
 ///
-/// A keyspace that no served database has gets two lines, key and value. An error in the record is returned, its
-/// offset counted as those of the parts are; what stands before it is written.
+/// A keyspace that no served database has gets two lines, key and value. An error in the record is
+/// returned, its offset counted as those of the parts are; what stands before it is written.
 ///
 /// # Errors
 /// If the lines cannot be written.
@@ -59,7 +59,8 @@ fn in_part(part: Part<'_>) -> impl Fn(Error) -> Stop {
     move |error| Stop::Malformed(error.based(part.offset))
 }
 
-/// An error of a decoder that took both parts and counts through the key on into the value, seen from the file.
+/// An error of a decoder that took both parts and counts through the key on into the value, seen
+/// from the file.
 fn in_record(key: Part<'_>, value: Part<'_>) -> impl Fn(Error) -> Stop {
     move |mut error| {
         error.offset = match error.offset.checked_sub(key.bytes.len()) {
@@ -70,7 +71,8 @@ fn in_record(key: Part<'_>, value: Part<'_>) -> impl Fn(Error) -> Stop {
     }
 }
 
-/// One record on its way to text: where the next field of its key lies, and the next one of its value.
+/// One record on its way to text: where the next field of its key lies, and the next one of its
+/// value.
 struct Record<'l, 'o> {
     lines: &'l mut Lines<'o>,
     key_at: usize,

@@ -13,7 +13,8 @@ use crate::value::Reference;
 
 /// Writes a log segment: its header field by field, a line for each frame and each record.
 ///
-/// Frames are looked for with the base and generation that the header says, even if its checksum does not match.
+/// Frames are looked for with the base and generation that the header says, even if its checksum
+/// does not match.
 ///
 /// # Errors
 /// If the lines cannot be written.

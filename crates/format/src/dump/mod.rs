@@ -26,14 +26,16 @@ use crate::manifest::EDIT_MAGIC;
 use crate::stage::STAGE_MAGIC;
 use crate::value::segment::VALUE_SEGMENT_MAGIC;
 
-/// What a dump ends with: the first error in the bytes, if there is one; or that `out` refused the text.
+/// What a dump ends with: the first error in the bytes, if there is one; or that `out` refused the
+/// text.
 pub type Dumped = std::result::Result<Option<Error>, fmt::Error>;
 
 /// Writes what the file called `file_name` holds, line by line, to `out`.
 ///
-/// The kind is told by the name, without the folders before it, and where that says nothing by the first bytes.
-/// An error in the bytes is the last line and is returned too, its offset counted from the file's start. The end
-/// of a log after a crash is such an error, although recovery takes it for what it is.
+/// The kind is told by the name, without the folders before it, and where that says nothing by the
+/// first bytes. An error in the bytes is the last line and is returned too, its offset counted from
+/// the file's start. The end of a log after a crash is such an error, although recovery takes it
+/// for what it is.
 ///
 /// # Errors
 /// Only if `out` refuses the text.

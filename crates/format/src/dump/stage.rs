@@ -6,7 +6,8 @@ use crate::dump::{Dumped, Lines, Shown};
 use crate::manifest::bytes::Reader;
 use crate::stage::{DATA_START, SLOTS, SlotHead, decode_header, pieces, slot_range};
 
-/// Writes a stage: its header field by field, and for each slot that holds something a line, and one for each of its pieces.
+/// Writes a stage: its header field by field, and for each slot that holds something a line, and
+/// one for each of its pieces.
 ///
 /// # Errors
 /// If the lines cannot be written.

@@ -12,7 +12,8 @@ use crate::value::{Redirect, SegmentNumber};
 
 /// Writes a value segment: its header, each record, and if it is sealed what follows them.
 ///
-/// Records of a segment that is not sealed are followed one after another, up to the first bytes that are none.
+/// Records of a segment that is not sealed are followed one after another, up to the first bytes
+/// that are none.
 ///
 /// # Errors
 /// If the lines cannot be written.

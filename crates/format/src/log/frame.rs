@@ -13,9 +13,9 @@
 //!                2 void         anything: the place of a batch that was given up; means nothing
 //!                3 large batch  names the segment that holds the batch (see `LargeBatch`)
 //! ```
-//! The first 8 bytes are stored last: while they are zero the frame does not exist. The salt keeps the frame of
-//! an earlier generation, or of another place, from passing (see `checksum`). Frames lie at multiples of 8.
-//! Since: FormatVersion::V1. Golden: golden/log-frame-v1-*.{bin,txt}.
+//! The first 8 bytes are stored last: while they are zero the frame does not exist. The salt keeps
+//! the frame of an earlier generation, or of another place, from passing (see `checksum`). Frames
+//! lie at multiples of 8. Since: FormatVersion::V1. Golden: golden/log-frame-v1-*.{bin,txt}.
 
 use crate::checksum;
 use crate::error::{Error, Result};
@@ -91,14 +91,17 @@ pub fn encode_single(
     writer.finish(durable_through, FrameKind::Batch, position, generation)
 }
 
-/// Writes one frame straight into the place it was given: one copy of each key and value, no allocation.
+/// Writes one frame straight into the place it was given: one copy of each key and value, no
+/// allocation.
 ///
 /// The place is the frame without its first 8 bytes (what a reservation hands out); the word that
-/// [`finish`](Self::finish) returns goes there, stored last. All offsets are from the frame's start.
+/// [`finish`](Self::finish) returns goes there, stored last. All offsets are from the frame's
+/// start.
 ///
 /// # Panics
-/// Every method, if the caller broke the contract: the body is not 16 bytes or more in a multiple of 8, a key or
-/// value is longer than a record can hold, a record does not fit, or a batch leaves room at its end.
+/// Every method, if the caller broke the contract: the body is not 16 bytes or more in a multiple
+/// of 8, a key or value is longer than a record can hold, a record does not fit, or a batch leaves
+/// room at its end.
 #[derive(Debug)]
 pub struct FrameWriter<'b> {
     body: &'b mut [u8],
@@ -117,7 +120,8 @@ impl<'b> FrameWriter<'b> {
         Self { body, next: BODY_HEADER_BYTES, records: 0 }
     }
 
-    /// Adds a record and returns its offset from the frame's start; its sequence is (position + offset) / 8.
+    /// Adds a record and returns its offset from the frame's start; its sequence is (position +
+    /// offset) / 8.
     #[inline]
     pub fn put(&mut self, record: &Record<'_>) -> usize {
         let place = self.body.get_mut(self.next..).unwrap_or_default();
@@ -189,12 +193,13 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame at the front of `bytes`, which may go on behind it; it lies at `position` in a log of
-    /// `generation`. Reads each byte of the frame once; records are looked at by [`records`](Self::records).
+    /// The frame at the front of `bytes`, which may go on behind it; it lies at `position` in a log
+    /// of `generation`. Reads each byte of the frame once; records are looked at by
+    /// [`records`](Self::records).
     ///
     /// # Errors
-    /// A length that cannot be or reaches past `bytes`, a checksum that does not match (torn, damaged, or a
-    /// leftover of an earlier use), an unknown kind.
+    /// A length that cannot be or reaches past `bytes`, a checksum that does not match (torn,
+    /// damaged, or a leftover of an earlier use), an unknown kind.
     pub fn decode(bytes: &'a [u8], position: Position, generation: u64) -> Result<Self> {
         let Some(word) = bytes.first_chunk::<PUBLISH_BYTES>() else {
             let expected = format!("a frame's header of {FRAME_HEADER_BYTES} bytes");
@@ -255,7 +260,8 @@ impl<'a> Frame<'a> {
             .map_or(0, |&bytes| u32::from_le_bytes(bytes))
     }
 
-    /// The records of a batch with their offsets from the frame's start, in order; none for other kinds.
+    /// The records of a batch with their offsets from the frame's start, in order; none for other
+    /// kinds.
     ///
     /// Errors carry the offset from the frame's start; the first ends the iteration.
     pub fn records(&self) -> Records<'a> {

@@ -7,9 +7,10 @@
 //!     16    4  checksum  u32 LE, checksum of the frame there, as in its header
 //!     20    4  reserved  zero
 //! ```
-//! The segment is an ordinary one with an ordinary frame of kind 1 right after its header and nothing behind it.
-//! That frame counts only through a frame that names it here: without one the segment is a leftover.
-//! Since: FormatVersion::V1. Golden: golden/log-frame-v1-large-batch.{bin,txt}.
+//! The segment is an ordinary one with an ordinary frame of kind 1 right after its header and
+//! nothing behind it. That frame counts only through a frame that names it here: without one the
+//! segment is a leftover. Since: FormatVersion::V1. Golden:
+//! golden/log-frame-v1-large-batch.{bin,txt}.
 
 use crate::error::{Error, Result};
 use crate::key::{GRANULE_BYTES, POSITION_END, Position};

@@ -4,9 +4,9 @@
 //! segment:  header (64 bytes) │ frame │ frame │ … │ zeros
 //! frame:    header (24 bytes) │ record │ record │ …
 //! ```
-//! The file of a segment and its arena in memory have the same bytes. In the order a byte passes: [`segment`]
-//! (whose log), [`frame`] (one batch), [`record`] (one key and value); [`large_batch`] names a batch that has a
-//! segment of its own, [`scan`] walks the frames at recovery.
+//! The file of a segment and its arena in memory have the same bytes. In the order a byte passes:
+//! [`segment`] (whose log), [`frame`] (one batch), [`record`] (one key and value); [`large_batch`]
+//! names a batch that has a segment of its own, [`scan`] walks the frames at recovery.
 
 pub mod segment;
 pub mod frame;

@@ -53,7 +53,8 @@ pub const fn record_bytes(key_bytes: usize, value_bytes: usize, has_expiry: bool
     (RECORD_HEADER_BYTES + expiry_bytes + key_bytes + value_bytes).next_multiple_of(8)
 }
 
-/// Bytes of the record whose header is at the front of `bytes`, padding included; `None` if that is too short.
+/// Bytes of the record whose header is at the front of `bytes`, padding included; `None` if that is
+/// too short.
 ///
 /// Trusts the header: for bytes whose frame has passed its checksum.
 #[inline]
@@ -94,8 +95,8 @@ impl<'a> Record<'a> {
     /// The record at the front of `bytes`, which may go on behind it, with every field checked.
     ///
     /// # Errors
-    /// Too short, an unknown kind or flag, a kind reserved for a newer release, a reserved field or padding that
-    /// is not zero, an expiry of zero, a reference that is none.
+    /// Too short, an unknown kind or flag, a kind reserved for a newer release, a reserved field or
+    /// padding that is not zero, an expiry of zero, a reference that is none.
     pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>> {
         let Some(&[.., kind, flags, _, _, _, _, r0, r1, r2, r3]) = bytes.first_chunk::<RECORD_HEADER_BYTES>()
         else {
@@ -140,9 +141,11 @@ impl<'a> Record<'a> {
         RECORD_HEADER_BYTES + expiry_bytes + self.key.len() + self.value.len()
     }
 
-    /// Writes the record at the front of `out` and returns its bytes, [`bytes`](Self::bytes), padding included.
+    /// Writes the record at the front of `out` and returns its bytes, [`bytes`](Self::bytes),
+    /// padding included.
     ///
-    /// `None`, with `out` in any state, if it does not fit, or if key or value is longer than a record can hold.
+    /// `None`, with `out` in any state, if it does not fit, or if key or value is longer than a
+    /// record can hold.
     #[inline]
     pub fn encode(&self, out: &mut [u8]) -> Option<usize> {
         let key_bytes = u16::try_from(self.key.len()).ok()?;

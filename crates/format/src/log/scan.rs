@@ -10,7 +10,8 @@ use crate::log::record::RECORD_HEADER_BYTES;
 /// The frames of `segment` from `start_offset` on, until one is missing or bad.
 ///
 /// - `segment`: all bytes of the segment, its header included; `base`: log position of its byte 0.
-/// - `start_offset`: where a frame begins, normally [`SEGMENT_HEADER_BYTES`](super::SEGMENT_HEADER_BYTES).
+/// - `start_offset`: where a frame begins, normally
+///   [`SEGMENT_HEADER_BYTES`](super::SEGMENT_HEADER_BYTES).
 /// - `generation`: that of the segment's header.
 pub fn scan_frames(segment: &[u8], base: Position, start_offset: usize, generation: u64) -> FrameScan<'_> {
     FrameScan { segment, base, generation, next: start_offset, end: None }
@@ -49,7 +50,8 @@ pub fn find_frame(segment: &[u8], base: Position, start_offset: usize, generatio
 /// What is compared at once: most of a segment that is not full.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// The length of the frame at the front of `rest` if its header may be one, apart from the checksum.
+/// The length of the frame at the front of `rest` if its header may be one, apart from the
+/// checksum.
 fn plausible_frame_bytes(rest: &[u8]) -> Option<usize> {
     let header = rest.first_chunk::<FRAME_HEADER_BYTES>()?;
     let [word, _durable, counts] = header.as_chunks::<8>().0 else { return None };
@@ -61,7 +63,8 @@ fn plausible_frame_bytes(rest: &[u8]) -> Option<usize> {
     (has_kind && has_length && has_room).then_some(bytes)
 }
 
-/// Iterator over the good frames of a segment with their offsets; afterwards [`end`](Self::end) says why it stopped.
+/// Iterator over the good frames of a segment with their offsets; afterwards [`end`](Self::end)
+/// says why it stopped.
 #[derive(Clone, Debug)]
 pub struct FrameScan<'a> {
     segment: &'a [u8],

@@ -71,8 +71,8 @@ impl SegmentHeader {
     /// The header at the front of `bytes`, which may go on behind it.
     ///
     /// # Errors
-    /// Names the first field that is wrong: too short, another kind of file, a newer format, a checksum that
-    /// does not match, numbers that cannot be.
+    /// Names the first field that is wrong: too short, another kind of file, a newer format, a
+    /// checksum that does not match, numbers that cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let Some((header, _)) = bytes.split_first_chunk::<SEGMENT_HEADER_BYTES>() else {
             return Err(Error::new(

@@ -38,7 +38,8 @@
 //!  70  Stale            keyspace number, then a reference set (see `table::references`): what became stale
 //!  71  NotStale         keyspace number, then a reference set: what was stale and is no table's any more
 //! ```
-//! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for value segments in `values`.
+//! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for value
+//! segments in `values`.
 //!
 //! Tags that newer releases will write; this one refuses them and says so:
 //!
@@ -113,7 +114,8 @@ pub enum Change {
         /// Replay skips its records below this.
         position: Position,
     },
-    /// Recovery threw away the log from a position on; frames written afterwards carry a new generation.
+    /// Recovery threw away the log from a position on; frames written afterwards carry a new
+    /// generation.
     LogCut {
         /// First position thrown away.
         position: Position,
@@ -148,25 +150,29 @@ pub enum Change {
         /// Share of the table's bytes, 0 to 1000.
         thousandths: u32,
     },
-    /// How many bytes of older tables a live table hides, about. Without it as large a share of its own size as it supersedes.
+    /// How many bytes of older tables a live table hides, about. Without it as large a share of its
+    /// own size as it supersedes.
     Hides {
         /// Its file's name.
         file: String,
         /// Bytes in the older tables.
         bytes: u64,
     },
-    /// The log of this generation lies in the directory of this identity (see `home`). Without it the database is all in one place.
+    /// The log of this generation lies in the directory of this identity (see `home`). Without it
+    /// the database is all in one place.
     LogHome {
         /// The directory's.
         id: u128,
     },
-    /// What is needed of the log lies in groups, too (see `group`): those of a generation from a number on. Instead of what was said before.
+    /// What is needed of the log lies in groups, too (see `group`): those of a generation from a
+    /// number on. Instead of what was said before.
     Groups {
         /// Of the log.
         generation: u64,
         /// Groups before are not needed any more.
         first: u64,
-        /// What lies from here on in the log does not count: an opening did not find it. The end of all positions = all counts.
+        /// What lies from here on in the log does not count: an opening did not find it. The end of
+        /// all positions = all counts.
         cut: Position,
     },
     /// The owner of the directory of this identity (see `home`) is about to take the database over.

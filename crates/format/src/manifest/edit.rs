@@ -92,8 +92,8 @@ impl ManifestEdit {
     /// The edit that is all of `bytes`. Allocates in proportion to `bytes`.
     ///
     /// # Errors
-    /// Another kind of file, a newer format, a length or checksum that does not match, a change that is malformed
-    /// or that only a newer release knows.
+    /// Another kind of file, a newer format, a length or checksum that does not match, a change
+    /// that is malformed or that only a newer release knows.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let EditHeader { number, base, epoch } = Self::decode_header(bytes)?;
         let mut reader = Reader::new(bytes.get(EDIT_HEADER_BYTES..).unwrap_or_default(), EDIT_HEADER_BYTES);

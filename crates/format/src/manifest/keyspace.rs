@@ -5,8 +5,8 @@
 //!        then for each: name text, value text
 //! ```
 //! In this release, in this order, those without a value left out: `compression`, `merge_operator`,
-//! `compaction_filter`, `prefix_extractor`, `separate_bytes`. A reader refuses a setting it does not know. Since:
-//! FormatVersion::V1.
+//! `compaction_filter`, `prefix_extractor`, `separate_bytes`. A reader refuses a setting it does
+//! not know. Since: FormatVersion::V1.
 
 use crate::error::{Error, Result};
 use crate::manifest::bytes::{Reader, put_bytes};
@@ -59,7 +59,8 @@ impl KeyspaceText {
         for _ in 0..fields.number()? {
             let offset = fields.offset();
             let name = fields.text()?;
-            // Settings come in their order, each once: an iterator that only goes forward checks both.
+            // Settings come in their order, each once: an iterator that only goes forward checks
+            // both.
             let Some((_, place)) = known.find(|(known, _)| **known == name) else {
                 let expected = "a setting of a keyspace that this release knows, in its order";
                 return Err(Error::new(offset, expected, format!("{name:?} (written by a newer Firn?)")));

@@ -1,9 +1,9 @@
 //! Manifest edits: what changed in the set of live files.
 //!
-//! A database's state is its newest *base* edit and every edit after it, in the order of their numbers. Each edit
-//! is one file that is created whole, never changed, and never created twice. In the order of reading: [`edit`]
-//! (the file), [`change`] (what it says) and what changes speak of ([`keyspace`], [`table`], [`values`]), [`bytes`] (how
-//! fields are stored).
+//! A database's state is its newest *base* edit and every edit after it, in the order of their
+//! numbers. Each edit is one file that is created whole, never changed, and never created twice. In
+//! the order of reading: [`edit`] (the file), [`change`] (what it says) and what changes speak of
+//! ([`keyspace`], [`table`], [`values`]), [`bytes`] (how fields are stored).
 
 pub mod edit;
 pub mod change;

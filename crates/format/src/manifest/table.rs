@@ -42,7 +42,8 @@ pub struct TableMeta {
 }
 
 impl TableMeta {
-    /// Appends the description's bytes to `out`: the body of an `AddTable` change, and part of jobs' specs.
+    /// Appends the description's bytes to `out`: the body of an `AddTable` change, and part of
+    /// jobs' specs.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_table(&self.file, out);
         varint::encode(self.bytes, out);

@@ -44,7 +44,8 @@ pub struct RedirectPlace {
 }
 
 impl ValueSegmentMeta {
-    /// Appends the description's bytes to `out`: the body of an `AddValueSegment` change, and part of jobs' specs.
+    /// Appends the description's bytes to `out`: the body of an `AddValueSegment` change, and part
+    /// of jobs' specs.
     pub fn encode(&self, out: &mut Vec<u8>) {
         varint::encode(self.number.0.into(), out);
         put_file(&self.file, out);

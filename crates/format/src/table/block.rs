@@ -117,7 +117,8 @@ pub enum Checked<'a> {
 /// The payload of a whole block, its checksum compared.
 ///
 /// # Errors
-/// Too short, wrong checksum, unknown codec or a payload length out of proportion; offsets are in `block`.
+/// Too short, wrong checksum, unknown codec or a payload length out of proportion; offsets are in
+/// `block`.
 pub fn check(block: &[u8]) -> Result<Checked<'_>> {
     let Some((body, checksum)) = block.split_last_chunk::<8>() else {
         return Err(Error::new(0, "a block of at least 9 bytes", format!("{} bytes", block.len())));

@@ -75,7 +75,8 @@ impl Compressor {
     }
 }
 
-/// What a Zstd frame begins with that decoders pass by; how many bytes of it follow comes next, u32 LE.
+/// What a Zstd frame begins with that decoders pass by; how many bytes of it follow comes next, u32
+/// LE.
 const ZSTD_SKIPPABLE_FRAME: [u8; 4] = 0x184d_2a50_u32.to_le_bytes();
 const SKIPPABLE_HEADER_BYTES: usize = 8;
 

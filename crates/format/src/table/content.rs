@@ -8,9 +8,10 @@ use crate::key::{Entry, Trailer};
 
 /// 128 bits over key, sequence, kind, expiry and value; where the entry lies has no say. Frozen.
 ///
-/// `xxh3-128(key hash | value hash | expires_at_ms)`, 32 bytes little-endian, where the key hash is xxh3-128 of
-/// the key with the trailer word as seed and the value hash xxh3-64. A table's content hash is the sum of its
-/// entries' hashes and of its range tombstones' ([`crate::tombstone::FragmentList::content_hash`]) mod 2^128.
+/// `xxh3-128(key hash | value hash | expires_at_ms)`, 32 bytes little-endian, where the key hash is
+/// xxh3-128 of the key with the trailer word as seed and the value hash xxh3-64. A table's content
+/// hash is the sum of its entries' hashes and of its range tombstones'
+/// ([`crate::tombstone::FragmentList::content_hash`]) mod 2^128.
 #[inline]
 pub fn entry_hash(entry: &Entry<'_>) -> u128 {
     let key = xxh3_128_with_seed(entry.key, Trailer::new(entry.sequence, entry.kind).0);

@@ -54,8 +54,8 @@ impl fmt::Debug for TableForm {
 /// Turns entries in order into the bytes of a table file.
 ///
 /// Bytes come out front to back: [`completed`](Self::completed) are final and may be written, then
-/// [`release`](Self::release)d. They depend on the form and on what was added, on nothing else. A value is copied
-/// once, to where it is written from.
+/// [`release`](Self::release)d. They depend on the form and on what was added, on nothing else. A
+/// value is copied once, to where it is written from.
 #[derive(Debug)]
 pub struct TableEncoder {
     form: TableForm,
@@ -125,8 +125,8 @@ impl TableEncoder {
     /// Adds the next entry: greater key, or the same key and a smaller sequence.
     ///
     /// # Errors
-    /// Out of order, beyond a limit of [`super::data`], not a put, delete or merge, or a reference that is none. Or the codec
-    /// fails.
+    /// Out of order, beyond a limit of [`super::data`], not a put, delete or merge, or a reference
+    /// that is none. Or the codec fails.
     pub fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let block_bytes = self.form.block_bytes as usize;
         if entry.value.len() > block_bytes && !self.block.is_empty() {
@@ -170,7 +170,8 @@ impl TableEncoder {
         self.out.get(..self.block_start).unwrap_or_default()
     }
 
-    /// Forgets the first `bytes` of the completed bytes, or all of them: the caller has written those.
+    /// Forgets the first `bytes` of the completed bytes, or all of them: the caller has written
+    /// those.
     pub fn release(&mut self, bytes: usize) {
         let bytes = bytes.min(self.block_start);
         self.file_checksum.update(self.out.get(..bytes).unwrap_or_default());

@@ -14,8 +14,8 @@
 //!    112    8  data_bytes  u64 LE: data blocks fill 0..data_bytes
 //!    120    8  checksum    xxh3-64 LE over bytes 0..120
 //! ```
-//! Every version keeps magic, version and checksum where they are, so a newer one is told from damage. Since:
-//! FormatVersion::V1.
+//! Every version keeps magic, version and checksum where they are, so a newer one is told from
+//! damage. Since: FormatVersion::V1.
 
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};
@@ -86,8 +86,8 @@ impl Footer {
     /// The footer whose bytes are `bytes`, the last [`FOOTER_BYTES`] of a file of `file_bytes`.
     ///
     /// # Errors
-    /// Magic, version, checksum or reserved bytes are wrong, or a handle reaches past the footer's begin.
-    /// Offsets are in `bytes`.
+    /// Magic, version, checksum or reserved bytes are wrong, or a handle reaches past the footer's
+    /// begin. Offsets are in `bytes`.
     pub fn decode(bytes: &[u8], file_bytes: u64) -> Result<Self> {
         let mut input = Reader::new(bytes, 0);
         let magic = input.take(8)?;

@@ -7,11 +7,11 @@
 //!   0                         data_bytes                                                        end-128
 //! ```
 //! Read from the end: [`footer`] says where everything is, [`properties`] what the file holds and
-//! [`expiring`] when that expires, [`index`] in which [`data`] block a key lies; [`block`] is what surrounds
-//! each of them (codec and checksum). The filters are
-//! [`crate::filter`]s over [`crate::filter::filter_hash`]es, the tombstones a [`crate::tombstone::FragmentList`], the
-//! [`references`] what the table's entries of kind `PutReference` refer to.
-//! [`encoder`] writes all of it; [`content`] is the hash by which jobs prove that nothing was lost.
+//! [`expiring`] when that expires, [`index`] in which [`data`] block a key lies; [`block`] is what
+//! surrounds each of them (codec and checksum). The filters are [`crate::filter`]s over
+//! [`crate::filter::filter_hash`]es, the tombstones a [`crate::tombstone::FragmentList`], the
+//! [`references`] what the table's entries of kind `PutReference` refer to. [`encoder`] writes all
+//! of it; [`content`] is the hash by which jobs prove that nothing was lost.
 //!
 //! # Invariants
 //! 1. Entries are ordered by key, and of one key newest first; no (key, sequence) twice.

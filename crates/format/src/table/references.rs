@@ -5,7 +5,8 @@
 //!          then for each, numbers rising: number varint, less the one before and 1 (the first: as it is); then a set (see
 //!          `value::ordinals`), not empty
 //! ```
-//! One value has one live reference, so a table's set says what dies with it. Since: FormatVersion::V1.
+//! One value has one live reference, so a table's set says what dies with it. Since:
+//! FormatVersion::V1.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

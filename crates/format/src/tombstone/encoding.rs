@@ -10,8 +10,8 @@
 //!   varint  sequence                                             of one start: falling
 //! ```
 //! Canonical: every bound is the start or end of a span, spans of one sequence do not touch. Since:
-//! FormatVersion::V1. No checksum of its own: it travels inside checked blocks. Bounds are whole keys, so that
-//! a decoded list is never much larger than its bytes.
+//! FormatVersion::V1. No checksum of its own: it travels inside checked blocks. Bounds are whole
+//! keys, so that a decoded list is never much larger than its bytes.
 
 use super::list::{FragmentList, SpanIndex};
 use crate::error::{Error, Result};

@@ -56,7 +56,8 @@ pub struct FragmentList {
     /// Canonical spans as indexes of boundaries.
     spans: Vec<SpanIndex>,
     /// Segment tree over the fragments, bottom-up: node n's sequences are
-    /// `sequences[nodes[n]..nodes[n + 1]]`, newest first. Leaf of fragment f is node `fragment_count + f`.
+    /// `sequences[nodes[n]..nodes[n + 1]]`, newest first. Leaf of fragment f is node
+    /// `fragment_count + f`.
     nodes: Vec<u32>,
     sequences: Vec<Sequence>,
 }
@@ -177,8 +178,9 @@ impl FragmentList {
         Self::from_canonical(clipped.filter(|span| span.start < span.end).collect())
     }
 
-    /// The newest sequence below `before` that covers `key`: versions of `key` older than it are deleted
-    /// for a reader that sees sequences below `before`. O(log n) key comparisons, no allocation.
+    /// The newest sequence below `before` that covers `key`: versions of `key` older than it are
+    /// deleted for a reader that sees sequences below `before`. O(log n) key comparisons, no
+    /// allocation.
     #[inline]
     pub fn newest_covering(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
         if self.spans.is_empty() {
@@ -187,8 +189,8 @@ impl FragmentList {
         self.newest_of(self.fragment_of(key)?, before)
     }
 
-    /// The fragment around `key` if something below `before` covers it. A scan may skip to its end when
-    /// all it meets there is older than [`Fragment::newest`].
+    /// The fragment around `key` if something below `before` covers it. A scan may skip to its end
+    /// when all it meets there is older than [`Fragment::newest`].
     pub fn fragment_covering(&self, key: &[u8], before: Sequence) -> Option<Fragment<'_>> {
         if self.spans.is_empty() {
             return None;
@@ -198,8 +200,8 @@ impl FragmentList {
         Some(Fragment { start: self.bound(fragment), end: self.bound(fragment + 1), newest })
     }
 
-    /// What [`newest_covering`](Self::newest_covering) answers for `key`, and keys around it for which it answers the
-    /// same.
+    /// What [`newest_covering`](Self::newest_covering) answers for `key`, and keys around it for
+    /// which it answers the same.
     pub fn stretch_around(&self, key: &[u8], before: Sequence) -> Stretch<'_> {
         let after = self.bounds_through(key);
         let start = after.checked_sub(1).map_or(&[][..], |before| self.bound(before));
@@ -211,8 +213,9 @@ impl FragmentList {
         Stretch { start, end, newest }
     }
 
-    /// The end of the stretch of keys, `key` the first of them, each of which something below `before` and above
-    /// `above` covers; `None` if nothing such covers `key`. O(log n) for each fragment of the stretch.
+    /// The end of the stretch of keys, `key` the first of them, each of which something below
+    /// `before` and above `above` covers; `None` if nothing such covers `key`. O(log n) for each
+    /// fragment of the stretch.
     pub fn covered_through(&self, key: &[u8], above: Sequence, before: Sequence) -> Option<&[u8]> {
         if self.spans.is_empty() {
             return None;
@@ -266,7 +269,8 @@ impl FragmentList {
         Some((sequences().min()?, sequences().max()?))
     }
 
-    /// Sum of the spans' hashes mod 2^128; see invariant 3 of the module. The same for every way of cutting.
+    /// Sum of the spans' hashes mod 2^128; see invariant 3 of the module. The same for every way of
+    /// cutting.
     pub fn content_hash(&self) -> u128 {
         self.spans().fold(0_u128, |sum, span| {
             sum.wrapping_add(bound_hash(span.end, span.sequence))

@@ -1,8 +1,8 @@
 //! Range tombstones: which stretches of keys were deleted, and when.
 //!
-//! A [`FragmentList`] holds *spans* `start..end @ sequence`: every version of a key of `start..end` that is
-//! older than `sequence` is deleted. The distinct starts and ends cut the keys into *fragments*; all keys of
-//! one fragment are covered by the same sequences.
+//! A [`FragmentList`] holds *spans* `start..end @ sequence`: every version of a key of `start..end`
+//! that is older than `sequence` is deleted. The distinct starts and ends cut the keys into
+//! *fragments*; all keys of one fragment are covered by the same sequences.
 //!
 //! ```text
 //!   keys        a        f        m        t        z

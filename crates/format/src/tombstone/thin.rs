@@ -8,8 +8,9 @@ use crate::key::Sequence;
 impl FragmentList {
     /// The same deletions as seen by readers at `snapshots` and by readers of everything.
     ///
-    /// A reader at snapshot `s` sees sequences below `s`. Of the sequences that cover a key and lie between the
-    /// same two neighbouring snapshots only the newest stays. `snapshots` need not be sorted. O(n log n).
+    /// A reader at snapshot `s` sees sequences below `s`. Of the sequences that cover a key and lie
+    /// between the same two neighbouring snapshots only the newest stays. `snapshots` need not be
+    /// sorted. O(n log n).
     #[must_use]
     pub fn retain_for_snapshots(&self, snapshots: &[Sequence]) -> Self {
         if self.len() < 2 {
@@ -31,10 +32,11 @@ impl FragmentList {
         Self::from_spans(kept)
     }
 
-    /// The same deletions without those of sequence below `before` outside `ranges` (each `start..end`).
+    /// The same deletions without those of sequence below `before` outside `ranges` (each
+    /// `start..end`).
     ///
-    /// For the bottom of a tree: `before` is the oldest snapshot, `ranges` where older versions may lie.
-    /// Ranges MUST be in order and apart. `None` as an end is past every key.
+    /// For the bottom of a tree: `before` is the oldest snapshot, `ranges` where older versions may
+    /// lie. Ranges MUST be in order and apart. `None` as an end is past every key.
     #[must_use]
     pub fn retain_within(&self, ranges: &[(&[u8], Option<&[u8]>)], before: Sequence) -> Self {
         let mut kept: Vec<Span<'_>> = Vec::new();
@@ -57,7 +59,8 @@ impl FragmentList {
     }
 }
 
-/// Pushes, for every stretch covered by any of `spans` (in order of start), its newest sequence alone.
+/// Pushes, for every stretch covered by any of `spans` (in order of start), its newest sequence
+/// alone.
 fn newest_everywhere<'a>(spans: impl Iterator<Item = Span<'a>>, out: &mut Vec<Span<'a>>) {
     let spans: Vec<Span<'a>> = spans.collect();
     let mut ends: Vec<Span<'a>> = spans.clone();

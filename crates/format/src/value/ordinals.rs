@@ -8,7 +8,8 @@
 //!        bitmap: first ordinal / 8, varint; then bytes with bit o % 8 of byte o / 8 - first / 8 set for each
 //!               ordinal o, up to the last one's
 //! ```
-//! The bitmap stands where it is shorter than the steps. Equal sets have equal bytes. Since: FormatVersion::V1.
+//! The bitmap stands where it is shorter than the steps. Equal sets have equal bytes. Since:
+//! FormatVersion::V1.
 
 use roaring::RoaringBitmap;
 

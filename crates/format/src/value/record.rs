@@ -127,8 +127,8 @@ impl ValueHead {
         is_plain && is_short(self.keyspace, usize::from(self.key_bytes), self.value_bytes as usize)
     }
 
-    /// Appends the head's bytes and those of `key`, which has `key_bytes`, and returns the checksum that references to the
-    /// record have.
+    /// Appends the head's bytes and those of `key`, which has `key_bytes`, and returns the checksum
+    /// that references to the record have.
     ///
     /// `chunks` are as many as the value has; without a codec each has all of its bytes.
     pub fn encode(&self, chunks: impl Iterator<Item = Chunk> + Clone, key: &[u8], out: &mut Vec<u8>) -> u32 {
@@ -165,7 +165,8 @@ impl ValueHead {
     }
 }
 
-/// The chunks of a value that is stored as it is; reads the value once. An empty one has an empty chunk.
+/// The chunks of a value that is stored as it is; reads the value once. An empty one has an empty
+/// chunk.
 pub fn plain_chunks(value: &[u8]) -> impl Iterator<Item = Chunk> + Clone {
     (0..chunk_count(value.len())).map(|index| {
         let rest = value.get(index * CHUNK_BYTES..).unwrap_or_default();
@@ -180,7 +181,8 @@ pub fn padding(unpadded_bytes: usize) -> &'static [u8] {
     ZEROS.get(..unpadded_bytes.next_multiple_of(8) - unpadded_bytes).unwrap_or_default()
 }
 
-/// A record whose head and key have been checked, borrowed from the segment it lies in. Its chunks have not.
+/// A record whose head and key have been checked, borrowed from the segment it lies in. Its chunks
+/// have not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueRecord<'a> {
     /// Its head.
@@ -198,7 +200,8 @@ pub struct ValueRecord<'a> {
 }
 
 impl<'a> ValueRecord<'a> {
-    /// The head and key at the front of `bytes`, which may end before the chunks, or go on behind the record.
+    /// The head and key at the front of `bytes`, which may end before the chunks, or go on behind
+    /// the record.
     ///
     /// No allocation.
     ///

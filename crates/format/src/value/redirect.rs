@@ -13,10 +13,11 @@
 //!                     then 60 bytes, with bit i % 8 of byte i / 8 set if the line's i-th ordinal survived
 //!    end-8  8  checksum   u64 LE, xxh3 over everything before
 //! ```
-//! The list stands where it is shorter than the lines. Survivors keep their order, so that the n-th of them is value
-//! `base + n` of the segment they went to; a lookup reads one line. Redirects compose: when that segment is collected as
-//! well, one redirect leads from the first victim to where its survivors are now. Equal redirects have equal bytes.
-//! Since: FormatVersion::V1. Golden: golden/value-segment-v1-collected.{bin,txt}.
+//! The list stands where it is shorter than the lines. Survivors keep their order, so that the n-th
+//! of them is value `base + n` of the segment they went to; a lookup reads one line. Redirects
+//! compose: when that segment is collected as well, one redirect leads from the first victim to
+//! where its survivors are now. Equal redirects have equal bytes. Since: FormatVersion::V1. Golden:
+//! golden/value-segment-v1-collected.{bin,txt}.
 
 use super::ordinals::Ordinals;
 use super::reference::SegmentNumber;
@@ -53,8 +54,8 @@ enum Survivors {
 }
 
 impl Redirect {
-    /// From the `survivors` among the `ordinals` of `victim` to `segment`, from its ordinal `base` on. `None` if nothing
-    /// survived, or if what survived has no place among the ordinals.
+    /// From the `survivors` among the `ordinals` of `victim` to `segment`, from its ordinal `base`
+    /// on. `None` if nothing survived, or if what survived has no place among the ordinals.
     pub fn new(
         victim: SegmentNumber,
         ordinals: u32,
@@ -79,8 +80,8 @@ impl Redirect {
         self.survivor_count
     }
 
-    /// Where the victim's value `ordinal` is in [`segment`](Self::segment) now; `None` if it did not survive. No allocation,
-    /// one line of memory for a victim many of whose values survived.
+    /// Where the victim's value `ordinal` is in [`segment`](Self::segment) now; `None` if it did
+    /// not survive. No allocation, one line of memory for a victim many of whose values survived.
     #[inline]
     pub fn translate(&self, ordinal: u32) -> Option<u32> {
         let rank = match &self.survivors {
@@ -109,8 +110,9 @@ impl Redirect {
         }
     }
 
-    /// This redirect after the segment that has its survivors was collected too, `next`: from this victim to where they
-    /// are then. `None` if none of them survived that as well, or if `next` is another segment's.
+    /// This redirect after the segment that has its survivors was collected too, `next`: from this
+    /// victim to where they are then. `None` if none of them survived that as well, or if `next` is
+    /// another segment's.
     pub fn then(&self, next: &Redirect) -> Option<Self> {
         if next.victim != self.segment {
             return None;

@@ -21,8 +21,8 @@
 //!     16    4  checksum     u32 LE, as above
 //!     20    4  unused       zero
 //! ```
-//! The value of a log record or table entry of kind `PutReference`. 24 bytes are the fixed form, fewer the short one. Since:
-//! FormatVersion::V1.
+//! The value of a log record or table entry of kind `PutReference`. 24 bytes are the fixed form,
+//! fewer the short one. Since: FormatVersion::V1.
 
 use std::fmt;
 use std::ops::Deref;
@@ -53,11 +53,13 @@ pub struct Reference {
     pub segment: SegmentNumber,
     /// Which value of that segment, from 0.
     pub ordinal: u32,
-    /// Offset of its record in that segment; a multiple of 8 below 2^35. Holds only while the segment is there.
+    /// Offset of its record in that segment; a multiple of 8 below 2^35. Holds only while the
+    /// segment is there.
     pub offset: u64,
     /// Length of the value.
     pub value_bytes: u32,
-    /// Of its record's head (see [`ValueRecord::reference_checksum`](super::ValueRecord::reference_checksum)).
+    /// Of its record's head (see
+    /// [`ValueRecord::reference_checksum`](super::ValueRecord::reference_checksum)).
     pub checksum: u32,
 }
 
@@ -119,8 +121,8 @@ impl Reference {
     /// The reference whose bytes are exactly `bytes`.
     ///
     /// # Errors
-    /// Neither form: too few or too many bytes, a number that takes more bytes than it need or than 32 bits, the fixed
-    /// form where the short one has room.
+    /// Neither form: too few or too many bytes, a number that takes more bytes than it need or than
+    /// 32 bits, the fixed form where the short one has room.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let decoded = match bytes.len() {

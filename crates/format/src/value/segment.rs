@@ -168,10 +168,12 @@ impl ValueFooter {
         out.extend_from_slice(&checksum.to_le_bytes());
     }
 
-    /// The footer whose bytes are `bytes`, the last [`VALUE_FOOTER_BYTES`] of a file of `file_bytes`.
+    /// The footer whose bytes are `bytes`, the last [`VALUE_FOOTER_BYTES`] of a file of
+    /// `file_bytes`.
     ///
     /// # Errors
-    /// Names the first field that is wrong, or says that the parts do not add up to the file. Offsets are in `bytes`.
+    /// Names the first field that is wrong, or says that the parts do not add up to the file.
+    /// Offsets are in `bytes`.
     pub fn decode(bytes: &[u8], file_bytes: u64) -> Result<Self> {
         let mut input = Reader::new(bytes, 0);
         let magic = input.take(8)?;
@@ -221,7 +223,8 @@ impl ValueFooter {
     }
 }
 
-/// Appends the ordinal table for records at `offsets` to `out`; `None` = there is no value of that ordinal.
+/// Appends the ordinal table for records at `offsets` to `out`; `None` = there is no value of that
+/// ordinal.
 ///
 /// # Panics
 /// If an offset is no multiple of 8 below [`VALUE_OFFSET_END`].

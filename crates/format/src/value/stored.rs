@@ -24,8 +24,8 @@ struct Packed {
 }
 
 impl<'v> Stored<'v> {
-    /// `value`, compressed by `codec` where that pays. What Zstd shrinks more than a reader allows is compressed by LZ4, which does
-    /// not. Without a codec no allocation.
+    /// `value`, compressed by `codec` where that pays. What Zstd shrinks more than a reader allows
+    /// is compressed by LZ4, which does not. Without a codec no allocation.
     ///
     /// # Errors
     /// The codec's own.
@@ -64,8 +64,8 @@ impl<'v> Stored<'v> {
         }
     }
 
-    /// Appends the head of its record as value `ordinal` of `segment`, and `key`, and returns the checksum that references have.
-    /// Reads a plain value once.
+    /// Appends the head of its record as value `ordinal` of `segment`, and `key`, and returns the
+    /// checksum that references have. Reads a plain value once.
     pub fn encode_head(
         &self,
         (segment, ordinal): (SegmentNumber, u32),
@@ -105,7 +105,8 @@ impl Packed {
     }
 }
 
-/// A chunk as a record stores it whose `codec` is settled, whatever its other chunks are like: for values that come in pieces.
+/// A chunk as a record stores it whose `codec` is settled, whatever its other chunks are like: for
+/// values that come in pieces.
 ///
 /// # Errors
 /// The codec's own.

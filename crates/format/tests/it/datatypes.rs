@@ -1,7 +1,7 @@
 //! Golden records of a served database: every keyspace, tag, kind and property.
 //!
-//! The records of each file stand in one frame of the log, as a server's batch would. Its keyspaces are numbered as
-//! [`KEYSPACES`] lists them, from 1 on; in a database the manifest numbers them.
+//! The records of each file stand in one frame of the log, as a server's batch would. Its keyspaces
+//! are numbered as [`KEYSPACES`] lists them, from 1 on; in a database the manifest numbers them.
 
 use firn_format::datatype::catalog::LAYOUT_VERSION;
 use firn_format::datatype::slot::SLOT_FUNCTION;

@@ -1,7 +1,8 @@
 //! Files that old and new releases must agree on, in `golden/`.
 //!
-//! `UPDATE_EXPECT=1` writes files that are missing and renews texts; it never changes the bytes of a file that is
-//! there. To change a format before the first release, remove its files; after it, add a version and new files.
+//! `UPDATE_EXPECT=1` writes files that are missing and renews texts; it never changes the bytes of
+//! a file that is there. To change a format before the first release, remove its files; after it,
+//! add a version and new files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -75,8 +76,8 @@ fn no_byte_of_a_golden_file_can_change_unseen() {
             }
         }
         for cut in 0..good.len() {
-            // Cut between two frames a log is a shorter log, and a value segment that is written to is a shorter one;
-            // everything else knows its length.
+            // Cut between two frames a log is a shorter log, and a value segment that is written to
+            // is a shorter one; everything else knows its length.
             let is_open = sample.name.starts_with("log-segment") || sample.name.ends_with("-open");
             let cut_log = is_open && cut >= 64;
             let passed = (sample.decode)(&good[..cut]).is_ok_and(|value| !cut_log || value == sample.value);

@@ -1,4 +1,5 @@
-//! What binds the format to the bytes of earlier releases, and its decoders to whatever bytes there are.
+//! What binds the format to the bytes of earlier releases, and its decoders to whatever bytes there
+//! are.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

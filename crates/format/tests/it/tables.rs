@@ -1,4 +1,5 @@
-//! Golden tables: every kind of entry, versions over a block's end, range tombstones, both filters, each codec.
+//! Golden tables: every kind of entry, versions over a block's end, range tombstones, both filters,
+//! each codec.
 
 use std::sync::Arc;
 

@@ -1,14 +1,17 @@
-//! Workers in another process, as a database sees them: they refuse, go away, answer late or never, and now and then wrongly.
+//! Workers in another process, as a database sees them: they refuse, go away, answer late or never,
+//! and now and then wrongly.
 //!
 //! ```text
 //!   tree ─► Fallback ─┬─► Elsewhere ─► spec's bytes ─► run, in the same directory ─► result's bytes ─► believed? ─► commit
 //!                     │       └─ refused, lost, silent, garbled, spoiled ──┐
 //!                     └─► here ◄───────────────────────────────────────────┘
 //! ```
-//! The tree puts its `Fallback` around every executor that it is given, so that whatever happens here changes no answer. Of what is spoiled, only
-//! collections are: a compaction whose rules were not kept is believed unless it is done again.
+//! The tree puts its `Fallback` around every executor that it is given, so that whatever happens
+//! here changes no answer. Of what is spoiled, only collections are: a compaction whose rules were
+//! not kept is believed unless it is done again.
 //!
-//! A worker that stood still does its job all the same, later: it was given up by then, or its database is another process since.
+//! A worker that stood still does its job all the same, later: it was given up by then, or its
+//! database is another process since.
 
 mod fate; // what becomes of one job
 mod late; // what becomes of those that stand still
@@ -32,7 +35,8 @@ use self::late::Late;
 use self::passing::Passing;
 use self::spoil::Spoil;
 
-/// Workers of one open engine. All that they do is a function of their seed and of the jobs that they are given, in order.
+/// Workers of one open engine. All that they do is a function of their seed and of the jobs that
+/// they are given, in order.
 #[derive(Debug)]
 pub struct Elsewhere {
     clock: Arc<Passing>,
@@ -61,7 +65,8 @@ const LONG: Duration = Duration::from_secs(200);
 const SHORT: Duration = Duration::from_millis(400);
 
 impl Elsewhere {
-    /// Workers that reach `storage`, drawn from `seed`. Where engine and workers have threads, time passes by itself (`has_threads`).
+    /// Workers that reach `storage`, drawn from `seed`. Where engine and workers have threads, time
+    /// passes by itself (`has_threads`).
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         clock: Arc<dyn Clock>,

@@ -42,7 +42,8 @@ impl Crashes {
 }
 
 impl Fleet {
-    /// Kills workers, gives what they had back when its leases end, and has them come back without a job.
+    /// Kills workers, gives what they had back when its leases end, and has them come back without
+    /// a job.
     pub(super) fn crash(&mut self) {
         if self.crashes.chance <= 0.0 {
             return;

@@ -88,7 +88,8 @@ impl Database {
         (self.level0 / RUN_BYTES) as u32
     }
 
-    /// Bytes that users want written in the next `seconds`; `load` scales them. Whatever is done, they want the same.
+    /// Bytes that users want written in the next `seconds`; `load` scales them. Whatever is done,
+    /// they want the same.
     pub(super) fn wishes(&mut self, seconds: f64, load: f64) -> f64 {
         self.rate_left -= seconds;
         if self.rate_left <= 0.0 {

@@ -1,10 +1,12 @@
-//! A scheduler that knows what users will write and which workers will be killed, under the same rules as the control plane, which cannot know.
+//! A scheduler that knows what users will write and which workers will be killed, under the same
+//! rules as the control plane, which cannot know.
 //!
 //! ```text
 //!   every few seconds: each way for as long, then the control plane's ─► the fleet minutes later, with what will be written
 //!                      ─► the way after which writers stand still least is gone
 //! ```
-//! What it comes to is no bound: there may be better ways. It tells what is lost by not knowing, and by deciding once.
+//! What it comes to is no bound: there may be better ways. It tells what is lost by not knowing,
+//! and by deciding once.
 
 use std::time::Duration;
 

@@ -22,7 +22,8 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// Runs `plan` with every decider; with the oracle, which takes a hundred times as long as all others, if `with_oracle`.
+/// Runs `plan` with every decider; with the oracle, which takes a hundred times as long as all
+/// others, if `with_oracle`.
 pub fn compare(plan: &Plan, with_oracle: bool) -> Report {
     let oracle = with_oracle.then_some(Decider::Oracle);
     let others = [Decider::Schedule, Decider::LeastLoaded, Decider::Fifo, Decider::Random];

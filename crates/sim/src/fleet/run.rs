@@ -47,7 +47,8 @@ pub struct Plan {
     pub seconds: u32,
     /// Scales what users write.
     pub load: f64,
-    /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0 = there is no such tenant.
+    /// Jobs that one more tenant wants done at every moment, saying that its writers stand still; 0
+    /// = there is no such tenant.
     pub flood: u32,
     /// Weight of a second tenant of that kind, where the first has 1; 0 = there is no second.
     pub heavy: f64,
@@ -80,9 +81,11 @@ pub struct Outcome {
     pub wasted_bytes: f64,
     /// Share of all slots that were busy.
     pub busy: f64,
-    /// Bytes of its users that a database has taken, of those they wanted it to take; the least of all databases.
+    /// Bytes of its users that a database has taken, of those they wanted it to take; the least of
+    /// all databases.
     pub taken_min: f64,
-    /// Bytes of inputs that were read for the tenants that want jobs done at every moment, the heavy one last. All else is of the others.
+    /// Bytes of inputs that were read for the tenants that want jobs done at every moment, the
+    /// heavy one last. All else is of the others.
     pub flood_bytes: [f64; 2],
     /// How many workers were killed.
     pub crashes: u64,
@@ -184,7 +187,8 @@ impl Fleet {
         self.submit();
     }
 
-    /// One step in which jobs go where the control plane would have them go if it saw what `seen` makes of what it is told.
+    /// One step in which jobs go where the control plane would have them go if it saw what `seen`
+    /// makes of what it is told.
     pub(super) fn step_seeing(&mut self, step: u64, seen: &dyn Fn(&mut View, &[Database])) {
         self.begin_step(step);
         self.work_at_home();

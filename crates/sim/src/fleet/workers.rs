@@ -13,7 +13,8 @@ pub(super) fn zone_of(index: u32, zones: u32) -> Zone {
     Zone(1 + index % zones)
 }
 
-/// `count` workers with `slots` each in `zones` zones: 80 to 120 MiB a second for a job with files of the same zone, each tenth of them a third of that.
+/// `count` workers with `slots` each in `zones` zones: 80 to 120 MiB a second for a job with files
+/// of the same zone, each tenth of them a third of that.
 pub(super) fn workers(count: u32, slots: u32, zones: u32, seed: u64) -> Vec<Worker> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut worker = |id: u32| {

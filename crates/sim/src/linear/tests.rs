@@ -129,8 +129,8 @@ fn what_never_happened_costs_no_search() {
     assert!(search.seen.len() < 100 * history.len(), "{} states", search.seen.len());
 }
 
-/// Histories of a real order, cut into overlapping operations, are linearizable; with one answer changed to that of
-/// another moment they are mostly not.
+/// Histories of a real order, cut into overlapping operations, are linearizable; with one answer
+/// changed to that of another moment they are mostly not.
 #[test]
 fn drawn_histories_are_judged_rightly() {
     let seed = 1;

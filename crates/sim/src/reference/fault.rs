@@ -2,7 +2,8 @@
 
 use firn_engine::{Batch, Op, OpKind};
 
-/// One broken promise. Suites that hold engines to the contract are run against each of these and must notice.
+/// One broken promise. Suites that hold engines to the contract are run against each of these and
+/// must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Every write of this number (counted from 1 since opening) is acknowledged and forgotten.

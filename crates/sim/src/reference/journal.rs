@@ -6,7 +6,8 @@
 //!      4    8  hash of the payload, xored with the frame's offset, u64 LE
 //!     12    n  payload: tag, then the change
 //! ```
-//! A frame whose hash is wrong ends the journal. Not a format of Firn: nothing but tests ever reads it.
+//! A frame whose hash is wrong ends the journal. Not a format of Firn: nothing but tests ever reads
+//! it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,7 +66,8 @@ impl Journal {
         Ok((Self { file, end: end as u64, late: VecDeque::new() }, entries))
     }
 
-    /// Hands `entry` to the storage, all but the newest `late_count` frames; how many bytes it takes.
+    /// Hands `entry` to the storage, all but the newest `late_count` frames; how many bytes it
+    /// takes.
     pub(super) fn append(&mut self, entry: &Entry, late_count: usize) -> Result<u64> {
         let late_bytes: u64 = self.late.iter().map(|frame| frame.len() as u64).sum();
         let frame = encode_frame(entry, self.end + late_bytes);

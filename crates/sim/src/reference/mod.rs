@@ -117,7 +117,8 @@ impl Shared {
         self.options.fault == Some(fault)
     }
 
-    /// Journals and applies one batch. The caller holds the lock, so that an update can have read before.
+    /// Journals and applies one batch. The caller holds the lock, so that an update can have read
+    /// before.
     fn write(&self, state: &mut State, batch: &Batch, options: WriteOptions) -> Result<Position> {
         state.check_open(self)?;
         match state.model.check(batch) {

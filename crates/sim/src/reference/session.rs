@@ -307,7 +307,8 @@ impl Session for ReferenceSession {
     }
 
     fn wait(&mut self, deadline: Option<Instant>) -> bool {
-        // Completions of all but locks are queued by the calls themselves: for those there is nothing to wait for.
+        // Completions of all but locks are queued by the calls themselves: for those there is
+        // nothing to wait for.
         if self.locks_awaited > 0 {
             return self.queue.notifier().wait(deadline);
         }

@@ -187,7 +187,8 @@ impl Runner<'_> {
         Err(Stop::Violation(text))
     }
 
-    /// Takes `found` from the front of `expected`, with whatever compactions may have dropped between.
+    /// Takes `found` from the front of `expected`, with whatever compactions may have dropped
+    /// between.
     pub(super) fn same_records(
         &mut self,
         space: u8,

@@ -13,7 +13,8 @@ use crate::model::{Content, Model, Moment};
 use crate::world::Knobs;
 
 impl Runner<'_> {
-    /// Closes the engine and opens it with the settings of `seed`; everything acknowledged must be there.
+    /// Closes the engine and opens it with the settings of `seed`; everything acknowledged must be
+    /// there.
     pub(super) fn reopen(&mut self, seed: u64) -> Result<(), Stop> {
         self.finish()?;
         let open = self.opened()?;
@@ -57,7 +58,8 @@ impl Runner<'_> {
                 Ok(moment) => {
                     model.truncate(moment);
                     self.model = model;
-                    // What power loss left is on the device; what a kill left is, where it was before (decision 0003).
+                    // What power loss left is on the device; what a kill left is, where it was
+                    // before (decision 0003).
                     self.acknowledged = moment;
                     self.durable = match crash {
                         Crash::Kill => self.durable.min(moment),
@@ -71,7 +73,8 @@ impl Runner<'_> {
         Err(during(Stop::Violation(complaint)))
     }
 
-    /// Crashes, begins to recover, and stops the machine again before operation `operation` of that.
+    /// Crashes, begins to recover, and stops the machine again before operation `operation` of
+    /// that.
     ///
     /// [`recover`](Self::recover) must follow; it crashes the machine again wherever it is.
     pub fn interrupt(&mut self, crash: Crash, operation: u64) -> Result<(), Stop> {
@@ -88,7 +91,8 @@ impl Runner<'_> {
         }
     }
 
-    /// The engine and perhaps its machine are gone, and what is left is as `crash` says. A kill leaves workers elsewhere alive.
+    /// The engine and perhaps its machine are gone, and what is left is as `crash` says. A kill
+    /// leaves workers elsewhere alive.
     fn crash(&mut self, crash: Crash) {
         let left = self.memory.crash(crash);
         self.let_go();
@@ -129,7 +133,8 @@ impl Runner<'_> {
         checked.map_err(|what| Stop::Violation(format!("the files {which}: {what}")))
     }
 
-    /// Takes a checkpoint and reads it; every second one is written to, to see that its origin does not change.
+    /// Takes a checkpoint and reads it; every second one is written to, to see that its origin does
+    /// not change.
     pub(super) fn take_checkpoint(&mut self) -> Result<(), Stop> {
         self.checkpoint_count += 1;
         let path = PathBuf::from(format!("checkpoint-{}", self.checkpoint_count));
@@ -177,7 +182,8 @@ impl Runner<'_> {
     }
 }
 
-/// The last whole batch after which the model, nothing before `floor` being left out, holds just `content`.
+/// The last whole batch after which the model, nothing before `floor` being left out, holds just
+/// `content`.
 fn prefix(model: &Model, floor: Moment, now_ms: u64, content: &Content) -> Result<Moment, String> {
     let candidates = model.boundaries().iter().rev().copied().take_while(|moment| *moment >= floor);
     for moment in candidates.clone() {

@@ -168,7 +168,8 @@ impl World for SlowSyncs {
     }
 }
 
-/// A write that waits for the device takes time on the script's clock, and a record expires meanwhile.
+/// A write that waits for the device takes time on the script's clock, and a record expires
+/// meanwhile.
 #[test]
 fn an_open_scan_ends_when_a_write_takes_time() {
     let text = "

@@ -42,7 +42,8 @@ impl TreeHarness {
     }
 }
 
-/// A new folder; in memory where the system has such a file system, for the suite syncs some ten thousand times.
+/// A new folder; in memory where the system has such a file system, for the suite syncs some ten
+/// thousand times.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }

@@ -1,4 +1,5 @@
-//! The program as the experiment of crate `firn-bench` has it: `experiment/caas/simulated.rs`, whose words and rows these are.
+//! The program as the experiment of crate `firn-bench` has it: `experiment/caas/simulated.rs`,
+//! whose words and rows these are.
 
 use std::process::Command;
 

@@ -10,7 +10,8 @@ pub(super) struct Tail {
     start: u64,
 }
 
-/// What is read before it is known how much is needed: the parts of most small tables, and less than a request's own time.
+/// What is read before it is known how much is needed: the parts of most small tables, and less
+/// than a request's own time.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// Where the tail of a file of `bytes` bytes begins.

@@ -16,7 +16,8 @@ pub fn read_whole<'a>(
 ) -> impl Iterator<Item = Result<Vec<u8>>> + 'a {
     let begin = |(name, bytes): (String, u64)| {
         let file = storage.open_read_known(&name, bytes)?;
-        // What is asked for ahead is read past whatever keeps files: whether one is there its store says.
+        // What is asked for ahead is read past whatever keeps files: whether one is there its store
+        // says.
         file.will_need(0, bytes);
         Ok(Begun(file))
     };

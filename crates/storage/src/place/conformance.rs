@@ -13,7 +13,8 @@ pub use objects::{check_objects, check_objects_whose_parts_stay};
 
 const PAGE: usize = PAGE_BYTES as usize;
 
-/// Holds places to the contract of [`Storage`], one fresh and empty place from `make` for each rule.
+/// Holds places to the contract of [`Storage`], one fresh and empty place from `make` for each
+/// rule.
 ///
 /// # Panics
 /// Where a place differs from the contract, saying how.
@@ -36,8 +37,8 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
     locks_exclude(&*make());
 }
 
-/// Holds [`Storage::link_into`] to its contract: `place` is fresh and empty, `path` a missing directory that
-/// it may make.
+/// Holds [`Storage::link_into`] to its contract: `place` is fresh and empty, `path` a missing
+/// directory that it may make.
 ///
 /// # Panics
 /// Where the place differs from the contract, saying how.
@@ -331,7 +332,8 @@ fn small_writes_are_there_at_once(place: &dyn Storage) {
     drop(held);
 }
 
-/// With the place locked and without: pieces come in any order, behind them lie what was written before, gaps, and old bytes.
+/// With the place locked and without: pieces come in any order, behind them lie what was written
+/// before, gaps, and old bytes.
 fn small_writes_harm_nothing_behind_them(place: &dyn Storage) {
     for locked in [false, true] {
         let name = if locked { "a" } else { "b" };
@@ -390,7 +392,8 @@ fn open(place: &dyn Storage, name: &str) -> Arc<dyn ReadFile> {
     place.open_read(name).expect("open for reading")
 }
 
-/// A file whose length is known is opened, and another length is noticed at the latest when it is read.
+/// A file whose length is known is opened, and another length is noticed at the latest when it is
+/// read.
 fn lengths_that_are_known_are_checked(place: &dyn Storage) {
     put(place, "a.table", b"0123456789");
     let read = |name: &str, bytes: u64, offset: u64| {

@@ -1,4 +1,5 @@
-//! A directory in two parts: what grows lies on this machine, what is finished where all machines reach it.
+//! A directory in two parts: what grows lies on this machine, what is finished where all machines
+//! reach it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +15,11 @@ pub trait SharedPart {
     /// Identity of the part that is this machine's alone; not zero.
     fn home(&self) -> u128;
 
-    /// Puts the file `name` of this machine, finished and synced, where all machines reach it, as `to`; durable on return. The file stays.
+    /// Puts the file `name` of this machine, finished and synced, where all machines reach it, as
+    /// `to`; durable on return. The file stays.
     ///
-    /// `Exists` if the name `to` is taken, unless by these very bytes where the place says so. After another error something may be there, or come
-    /// to be: the name MUST not be used again.
+    /// `Exists` if the name `to` is taken, unless by these very bytes where the place says so.
+    /// After another error something may be there, or come to be: the name MUST not be used again.
     fn share(&self, name: &str, to: &str) -> Result<()>;
 
     /// Whether a file called `name` lies where all machines reach it.
@@ -26,11 +28,12 @@ pub trait SharedPart {
 
 /// A place in two parts.
 ///
-/// 1. The log, value segments that take values, and the directory's identity lie in the local part. Manifest, tables and value segments under a
-///    stem lie in the shared one. Names tell which.
-/// 2. The lock is the local part's: it excludes this machine's processes. Other machines are excluded by the manifest, whose edits
-///    are created once.
-/// 3. A file is never renamed from one part to the other, and only those of the local part can be linked.
+/// 1. The log, value segments that take values, and the directory's identity lie in the local part.
+///    Manifest, tables and value segments under a stem lie in the shared one. Names tell which.
+/// 2. The lock is the local part's: it excludes this machine's processes. Other machines are
+///    excluded by the manifest, whose edits are created once.
+/// 3. A file is never renamed from one part to the other, and only those of the local part can be
+///    linked.
 #[derive(Debug)]
 pub struct Divided {
     local: Arc<dyn Storage>,
@@ -39,7 +42,8 @@ pub struct Divided {
 }
 
 impl Divided {
-    /// Both parts together. The local one's identity is read; where it has none, it gets `fresh`, which MUST be drawn for it and not be zero.
+    /// Both parts together. The local one's identity is read; where it has none, it gets `fresh`,
+    /// which MUST be drawn for it and not be zero.
     ///
     /// # Errors
     /// What reading and publishing say; `Corrupt` where the identity is none.
@@ -93,7 +97,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Bytes asked for before they are copied, where files lie far away.
 const AHEAD_BYTES: u64 = 8 << 20;
 
-/// Makes a file of a place that has the bytes of a file of another one, finished and synced; its name is not.
+/// Makes a file of a place that has the bytes of a file of another one, finished and synced; its
+/// name is not.
 ///
 /// # Errors
 /// What reading and writing say; then a part of it may be there.

@@ -74,9 +74,10 @@ impl Faulty {
 
     /// Lets the files grow by `bytes` more in sum, from now on; `None` lifts the limit.
     ///
-    /// A file takes its length, or what was allocated for it if that is more. A write beyond the limit is done as
-    /// far as it goes and fails with `Full`; a publication fails whole. Removing or cutting a file gives its
-    /// space back at once, though it be open. Fails if the place inside cannot be listed.
+    /// A file takes its length, or what was allocated for it if that is more. A write beyond the
+    /// limit is done as far as it goes and fails with `Full`; a publication fails whole. Removing
+    /// or cutting a file gives its space back at once, though it be open. Fails if the place inside
+    /// cannot be listed.
     pub fn limit_space(&self, bytes: Option<u64>) -> Result<()> {
         let files = self.inner.list()?;
         self.ways.ledger().limit(bytes, &files);
@@ -222,7 +223,8 @@ impl Storage for Faulty {
         self.ways.run(Operation::Lock, "", || self.inner.lock(exclusive))
     }
 
-    /// What is asked of the directory that comes back meets the same faults; it is not counted here, and has no limit.
+    /// What is asked of the directory that comes back meets the same faults; it is not counted
+    /// here, and has no limit.
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
         let inner = self.ways.run(Operation::LinkInto, "", || self.inner.link_into(names, path))?;
         let (clock, script) = (Arc::clone(&self.ways.clock), Arc::clone(&self.ways.script));
@@ -254,7 +256,8 @@ impl Storage for Faulty {
         format!("faulty {}", self.inner.describe())
     }
 
-    /// What is shared is shared without faults: for those the parts are to be faulty, not the whole.
+    /// What is shared is shared without faults: for those the parts are to be faulty, not the
+    /// whole.
     fn shared_part(&self) -> Option<&dyn SharedPart> {
         self.inner.shared_part()
     }

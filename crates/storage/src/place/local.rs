@@ -35,15 +35,16 @@ use self::names::NameChanges;
 use self::open_file::OpenFile;
 use self::stage::Stage;
 
-/// Numbers, as the system tells them, of file systems that one machine has for itself: ext2 to ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, overlays.
+/// Numbers, as the system tells them, of file systems that one machine has for itself: ext2 to
+/// ext4, XFS, Btrfs, F2FS, ZFS, tmpfs, overlays.
 const OWN_FILE_SYSTEMS: [u64; 7] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
 
 /// How a directory is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Make the directory, and the ones above it, if it is missing, and make it a database's if it is empty.
-    /// Without it opening changes nothing on disk.
+    /// Make the directory, and the ones above it, if it is missing, and make it a database's if it
+    /// is empty. Without it opening changes nothing on disk.
     pub create: bool,
 }
 
@@ -54,9 +55,10 @@ pub struct LocalOptions {
 /// not be removed while the database is open: a second process would then make and lock another.
 ///
 /// Always holds:
-/// 1. Only regular files whose names [`Storage`] allows are listed; what else lies there is left alone.
-/// 2. A name beginning with a dot and ending in `.tmp` is an unfinished publication; the next exclusive
-///    [`lock`](Storage::lock) removes it.
+/// 1. Only regular files whose names [`Storage`] allows are listed; what else lies there is left
+///    alone.
+/// 2. A name beginning with a dot and ending in `.tmp` is an unfinished publication; the next
+///    exclusive [`lock`](Storage::lock) removes it.
 /// 3. What it creates is for the process's user alone: directories have mode 0700, files 0600. A
 ///    directory that lets in its group and no other user (0750, 0770) passes that on to the files
 ///    in it.
@@ -88,8 +90,8 @@ impl Local {
     /// The database directory `path`, not yet locked.
     ///
     /// # Errors
-    /// `NotFound` if it is missing (and not to be created). `Invalid` if it is no directory, not a database's,
-    /// or may not be read. The message says what to do.
+    /// `NotFound` if it is missing (and not to be created). `Invalid` if it is no directory, not a
+    /// database's, or may not be read. The message says what to do.
     pub fn open(path: impl AsRef<Path>, options: LocalOptions) -> Result<Self> {
         let path = path.as_ref();
         if options.create {
@@ -273,7 +275,8 @@ impl Storage for Local {
         part_of(name, whole, offset, bytes)
     }
 
-    /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the directory.
+    /// Writes and syncs a temporary, renames it where no file may be replaced, and syncs the
+    /// directory.
     ///
     /// A failed sync is `Unsynced`. Of other failures of the device, one of the renaming is
     /// `Undecided`, an earlier one `Refused`. So is a directory that takes no new names (`EPERM`,

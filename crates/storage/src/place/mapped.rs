@@ -1,6 +1,7 @@
 //! What the kernel's page cache holds of a file: map it, ask about it, push it out.
 //!
-//! The only module of this crate with unsafe code; `lib.rs` states the safety model that the notes refer to.
+//! The only module of this crate with unsafe code; `lib.rs` states the safety model that the notes
+//! refer to.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{Advice, Mmap, MmapMut, MmapOptions};
 
-/// A whole file mapped for reading. It lives as long as the mapping is referred to, even after its removal.
+/// A whole file mapped for reading. It lives as long as the mapping is referred to, even after its
+/// removal.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: Mmap,
@@ -24,8 +26,9 @@ impl Mapping {
     /// The caller MUST hold to the safety model of this crate. The file is finished (not written or
     /// cut while a mapping of it is there), and its directory is locked by this process.
     pub(crate) fn of(file: &File, bytes: usize) -> io::Result<Self> {
-        // SAFETY: invariant 1 of the safety model: a file that is mapped is not changed or cut while its directory
-        // is locked, so the slice made of these pages never changes and never loses its backing.
+        // SAFETY: invariant 1 of the safety model: a file that is mapped is not changed or cut
+        // while its directory is locked, so the slice made of these pages never changes and never
+        // loses its backing.
         let map = unsafe { MmapOptions::new().len(bytes).map(file) }?;
         Ok(Self { map, expects_random: AtomicBool::new(false) })
     }
@@ -63,8 +66,9 @@ impl Mapping {
             }
         };
         let address = self.map.as_ptr().wrapping_add(start).cast_mut().cast::<libc::c_void>();
-        // SAFETY: invariant 2 of the safety model: `pages_of` gave a page-aligned start and a length inside the
-        // mapping, and `states` has a byte for each of its pages, which is all that the call writes.
+        // SAFETY: invariant 2 of the safety model: `pages_of` gave a page-aligned start and a
+        // length inside the mapping, and `states` has a byte for each of its pages, which is all
+        // that the call writes.
         let answer = unsafe { libc::mincore(address, bytes, states.as_mut_ptr()) };
         if answer != 0 {
             return Err(io::Error::last_os_error());
@@ -72,7 +76,8 @@ impl Mapping {
         Ok(states.iter().all(|state| state & 1 == 1))
     }
 
-    /// The pages that hold `range`: where they start, and how many bytes of them are in the mapping.
+    /// The pages that hold `range`: where they start, and how many bytes of them are in the
+    /// mapping.
     fn pages_of(&self, range: &Range<usize>) -> Option<(usize, usize)> {
         let end = range.end.min(self.map.len());
         let start = range.start - range.start % page_bytes();
@@ -86,7 +91,8 @@ impl AsRef<[u8]> for Mapping {
     }
 }
 
-/// A part of a file mapped for writing: what is stored there is the file's at once, and survives the process.
+/// A part of a file mapped for writing: what is stored there is the file's at once, and survives
+/// the process.
 #[derive(Debug)]
 pub(crate) struct MappedPart {
     map: MmapMut,
@@ -118,7 +124,8 @@ fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
-/// Has the processor begin to load the first cache line of `value`; does not wait, and never faults.
+/// Has the processor begin to load the first cache line of `value`; does not wait, and never
+/// faults.
 ///
 /// Does nothing on processors whose instruction for it the language does not offer yet.
 #[inline]
@@ -126,8 +133,8 @@ pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: invariant 4 of the safety model: the instruction reads nothing that the program sees, whatever the
-        // address, and this one is borrowed.
+        // SAFETY: invariant 4 of the safety model: the instruction reads nothing that the program
+        // sees, whatever the address, and this one is borrowed.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -143,8 +150,8 @@ pub(crate) fn begin_write_back(file: &File, offset: u64, bytes: u64) -> io::Resu
     let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
-    // SAFETY: invariant 3 of the safety model: the call takes no pointer, and the descriptor is open because
-    // `file` is borrowed for its duration.
+    // SAFETY: invariant 3 of the safety model: the call takes no pointer, and the descriptor is
+    // open because `file` is borrowed for its duration.
     let answer =
         unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
     if answer == 0 {

@@ -40,8 +40,8 @@ pub use self::crash::Crash;
 ///    it was promised, and a removal may have happened before it was. Only `sync_dir` and `publish`
 ///    (which syncs the directory, and with it all that was done to it before) rule that out.
 ///
-/// What is chosen depends on the seed and the operations alone. After power loss everything that is left counts
-/// as synced; after a kill the history stays, since power may be lost next.
+/// What is chosen depends on the seed and the operations alone. After power loss everything that is
+/// left counts as synced; after a kill the history stays, since power may be lost next.
 ///
 /// What was not synced is held about twice, until it is. [`ReadFile::bytes`] copies a file once
 /// after each change of it; all callers share that copy, also across crashes.
@@ -57,8 +57,9 @@ impl Memory {
         Self { world: Arc::new(World::default()), path: PathBuf::new() }
     }
 
-    /// The same directory as found after `crash`: a machine of its own, unlocked, its operations numbered anew,
-    /// never cut. This one stays as it is, cut or not. Costs a few words for each 4 KiB; pages are shared.
+    /// The same directory as found after `crash`: a machine of its own, unlocked, its operations
+    /// numbered anew, never cut. This one stays as it is, cut or not. Costs a few words for each 4
+    /// KiB; pages are shared.
     pub fn crash(&self, crash: Crash) -> Self {
         let world = crash::restart(&self.world, crash, NamesLeft::First);
         Self { world: Arc::new(world), path: self.path.clone() }
@@ -75,18 +76,20 @@ impl Memory {
         Self { world: Arc::new(world), path: self.path.clone() }
     }
 
-    /// How many operations that change something were done on this machine: the number of the next one.
+    /// How many operations that change something were done on this machine: the number of the next
+    /// one.
     pub fn operations(&self) -> u64 {
         self.world.state_even_if_gone().operations
     }
 
-    /// Stops the machine before operation `operation`: from it on every call, reads included, fails with `Io`,
-    /// "the machine is gone". Bytes held as memory stay readable.
+    /// Stops the machine before operation `operation`: from it on every call, reads included, fails
+    /// with `Io`, "the machine is gone". Bytes held as memory stay readable.
     pub fn cut_at(&self, operation: u64) {
         self.cut_write_at(operation, 0);
     }
 
-    /// Like [`cut_at`](Self::cut_at), but if that operation is a write, its first `bytes` bytes are done before.
+    /// Like [`cut_at`](Self::cut_at), but if that operation is a write, its first `bytes` bytes are
+    /// done before.
     pub fn cut_write_at(&self, operation: u64, bytes: usize) {
         self.world.state_even_if_gone().cut = Some(Cut { operation, write_bytes: bytes });
     }
@@ -101,7 +104,8 @@ impl Memory {
         self.world.state_even_if_gone().journal.get_or_insert_default();
     }
 
-    /// What was done, for people, in order: of an unused machine whose journal is kept, operation by operation.
+    /// What was done, for people, in order: of an unused machine whose journal is kept, operation
+    /// by operation.
     pub fn journal(&self) -> Vec<String> {
         self.world.state_even_if_gone().journal.clone().unwrap_or_default()
     }

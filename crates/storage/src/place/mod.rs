@@ -36,8 +36,8 @@ use mapped::Mapping;
 
 /// One flat directory of files, owned by one database.
 ///
-/// Names are ASCII letters, digits, `.`, `-` and `_`, 1 to 100 bytes, no leading dot. Every call may block on
-/// the device. Implementers MUST be usable from many threads.
+/// Names are ASCII letters, digits, `.`, `-` and `_`, 1 to 100 bytes, no leading dot. Every call
+/// may block on the device. Implementers MUST be usable from many threads.
 pub trait Storage: Send + Sync + fmt::Debug {
     /// A new empty file to be written; `Exists` if the name is taken.
     ///
@@ -70,24 +70,28 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {
         parts::part_of(name, self.open_read(name)?, offset, bytes)
     }
-    /// Creates `name` with `bytes`, whole and durable on return, or fails and leaves nothing under that name.
+    /// Creates `name` with `bytes`, whole and durable on return, or fails and leaves nothing under
+    /// that name.
     ///
-    /// `Exists` if the name is taken: of two publishers one wins. `Undecided` if it may be there or not, no sync having
-    /// failed; once it is read it is durable after [`sync_dir`](Self::sync_dir). For objects up to some MiB (the
-    /// manifest).
+    /// `Exists` if the name is taken: of two publishers one wins. `Undecided` if it may be there or
+    /// not, no sync having failed; once it is read it is durable after
+    /// [`sync_dir`](Self::sync_dir). For objects up to some MiB (the manifest).
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
-    /// Renames a file; `Exists` if the new name is taken. Durable after [`sync_dir`](Self::sync_dir).
+    /// Renames a file; `Exists` if the new name is taken. Durable after
+    /// [`sync_dir`](Self::sync_dir).
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
     /// Removes a file; `NotFound` if there is none. Durable after [`sync_dir`](Self::sync_dir).
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Names and lengths of all files, by name. Leftovers of unfinished publications are not listed.
+    /// Names and lengths of all files, by name. Leftovers of unfinished publications are not
+    /// listed.
     fn list(&self) -> Result<Vec<(String, u64)>>;
 
-    /// Makes creations, renames and removals that were done so far by this handle survive power loss; the first time, those of
-    /// others before it too. Costs nothing where there were none since the last time.
+    /// Makes creations, renames and removals that were done so far by this handle survive power
+    /// loss; the first time, those of others before it too. Costs nothing where there were none
+    /// since the last time.
     fn sync_dir(&self) -> Result<()>;
 
     /// Takes the directory for this handle: one writer, or any number of readers.
@@ -95,9 +99,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// `Locked` if that cannot be had now; released when the lock is dropped or the process dies.
     fn lock(&self, exclusive: bool) -> Result<Box<dyn StorageLock>>;
 
-    /// Puts `names` into the directory `path` of the same kind without copying where that can be done
-    /// (hard links), durable on return. `path` is created and MUST be missing or empty; one whose files were all
-    /// removed again is empty.
+    /// Puts `names` into the directory `path` of the same kind without copying where that can be
+    /// done (hard links), durable on return. `path` is created and MUST be missing or empty; one
+    /// whose files were all removed again is empty.
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>>;
 
     /// Bytes free for new files, if known.
@@ -146,7 +150,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
         None
     }
 
-    /// What a cache before this place, or before a part of it, has done so far. `None`: there is none.
+    /// What a cache before this place, or before a part of it, has done so far. `None`: there is
+    /// none.
     fn cache_counters(&self) -> Option<CacheCounters> {
         None
     }
@@ -176,13 +181,15 @@ pub struct CacheCounters {
     pub held_bytes: u64,
     /// Blocks that went for others.
     pub evictions: u64,
-    /// How often the directory failed: it could not be used, a block could not be written, or was not what had been written.
+    /// How often the directory failed: it could not be used, a block could not be written, or was
+    /// not what had been written.
     pub failures: u64,
 }
 
 /// A file being written. Offsets are absolute; one writer per byte.
 pub trait WriteFile: Send + Sync + fmt::Debug {
-    /// Writes all of `bytes` at `offset`; extends the file as needed. On `Err` any part may be written.
+    /// Writes all of `bytes` at `offset`; extends the file as needed. On `Err` any part may be
+    /// written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// As [`write_at`](Self::write_at), for a writer that goes on where this write ends. What
@@ -205,7 +212,8 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
         self.write_at(offset, bytes)
     }
 
-    /// Brings to the system what [`write_staged`](Self::write_staged) holds: nothing more will follow soon.
+    /// Brings to the system what [`write_staged`](Self::write_staged) holds: nothing more will
+    /// follow soon.
     fn hand_over(&self) -> Result<()> {
         Ok(())
     }
@@ -216,14 +224,16 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     /// caller relies only on bytes that it knows to be written.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// Makes everything written so far (bytes and length) survive power loss. After an error the file's
-    /// content is unknown for good: the caller must never sync it again and believe the answer.
+    /// Makes everything written so far (bytes and length) survive power loss. After an error the
+    /// file's content is unknown for good: the caller must never sync it again and believe the
+    /// answer.
     fn sync(&self) -> Result<()>;
 
     /// Asks the device to begin writing `offset..offset + bytes` without waiting; may do nothing.
     fn write_back(&self, offset: u64, bytes: u64) -> Result<()>;
 
-    /// Reserves space up to `bytes` where the file system can, so that later writes do not find it full.
+    /// Reserves space up to `bytes` where the file system can, so that later writes do not find it
+    /// full.
     fn allocate(&self, bytes: u64) -> Result<()>;
 
     /// Cuts or extends the file to `bytes`.
@@ -233,7 +243,8 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
 /// So many ranges of one file that were asked for a place has on their way, or here, at least.
 pub const ASKED_MAX: usize = 32;
 
-/// Longer pieces are written at once by [`WriteFile::write_staged`]: to put them together saves less than the copy costs.
+/// Longer pieces are written at once by [`WriteFile::write_staged`]: to put them together saves
+/// less than the copy costs.
 pub const STAGED_BYTES_MAX: usize = 12 << 10;
 
 /// Files are kept in memory in pieces of this many bytes, mostly.
@@ -258,9 +269,11 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Fills `out` from `offset`; `Corrupt` if the file ends before.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// Asks for `bytes` bytes from `offset` to be read ahead; waits only where requests have a limit that is reached. Advice only: where it is
-    /// not taken, reading them waits. A place may forget the oldest of more than [`ASKED_MAX`] ranges that were asked for and not read. A cache before
-    /// this place neither answers such a read nor keeps what comes: [`will_look_up`](Self::will_look_up) asks it.
+    /// Asks for `bytes` bytes from `offset` to be read ahead; waits only where requests have a
+    /// limit that is reached. Advice only: where it is not taken, reading them waits. A place may
+    /// forget the oldest of more than [`ASKED_MAX`] ranges that were asked for and not read. A
+    /// cache before this place neither answers such a read nor keeps what comes:
+    /// [`will_look_up`](Self::will_look_up) asks it.
     fn will_need(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
@@ -382,8 +395,8 @@ impl FileBytes {
         }
     }
 
-    /// Has the processor begin to load the cache line that holds byte `at`; does not wait. Nothing past the end, and
-    /// nothing where the page is not in memory.
+    /// Has the processor begin to load the cache line that holds byte `at`; does not wait. Nothing
+    /// past the end, and nothing where the page is not in memory.
     #[inline]
     pub fn begin_load(&self, at: usize) {
         if let Some(byte) = self.get(at) {

@@ -5,7 +5,8 @@ use crate::{Error, ErrorKind, Result};
 /// The file a directory is locked by; never listed, never a name for anything else.
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
-/// The file in which bytes wait on their way into others; never listed, never a name for anything else.
+/// The file in which bytes wait on their way into others; never listed, never a name for anything
+/// else.
 pub(crate) const STAGE_FILE: &str = firn_format::file_name::STAGE;
 
 const NAME_BYTES_MAX: usize = 100;

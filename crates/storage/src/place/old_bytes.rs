@@ -32,7 +32,8 @@ impl OldBytes {
         self.old_end = self.old_end.min(bytes);
     }
 
-    /// What is to be written behind a piece that ends at `end`, before anything is that comes after it.
+    /// What is to be written behind a piece that ends at `end`, before anything is that comes after
+    /// it.
     pub(super) fn zeros_behind(&mut self, end: u64) -> &'static [u8] {
         let page_end = end.next_multiple_of(PAGE_BYTES).min(self.old_end);
         if end < self.end || end <= self.zeroed_end || end >= page_end {

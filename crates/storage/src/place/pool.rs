@@ -23,7 +23,8 @@ pub struct ReadPool {
 
 /// Why a read was not taken; it comes back.
 pub enum Rejected {
-    /// As many reads are queued as the pool may hold: try again when some are done, or read on this thread.
+    /// As many reads are queued as the pool may hold: try again when some are done, or read on this
+    /// thread.
     Full(ReadBody),
     /// The pool was shut down.
     Closed(ReadBody),

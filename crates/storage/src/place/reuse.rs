@@ -71,7 +71,8 @@ impl SpareFiles {
         }
     }
 
-    /// The name of the largest spare, which is the caller's from now on, for [`write_over`]; `None` if there is none.
+    /// The name of the largest spare, which is the caller's from now on, for [`write_over`]; `None`
+    /// if there is none.
     pub fn take_one(&self) -> Option<String> {
         self.take_largest().map(|spare| spare.name)
     }

@@ -25,7 +25,8 @@ pub(super) struct ClusterPlan<'p> {
     pub(super) processors: Option<&'p str>,
     /// Where workers find the store, if there is one.
     pub(super) store: StoreSettings,
-    /// How long bytes take between the control plane and the workers, each way, if there is a link at all.
+    /// How long bytes take between the control plane and the workers, each way, if there is a link
+    /// at all.
     pub(super) link: Option<Duration>,
 }
 
@@ -77,7 +78,8 @@ impl Cluster {
         &self.linked_url
     }
 
-    /// Pieces of bytes that were sent to the control plane over the link until now; 0 where there is none.
+    /// Pieces of bytes that were sent to the control plane over the link until now; 0 where there
+    /// is none.
     pub(super) fn sent(&self) -> u64 {
         self.link.as_ref().map_or(0, Proxy::sent)
     }
@@ -116,7 +118,8 @@ impl Cluster {
 /// How long a control plane may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// The sum of the jobs of `workers` in what `firn jobs` says. A row is a name, perhaps a zone, jobs now of how many at a time, jobs done.
+/// The sum of the jobs of `workers` in what `firn jobs` says. A row is a name, perhaps a zone, jobs
+/// now of how many at a time, jobs done.
 fn jobs_in(text: &str, workers: usize) -> Result<u64> {
     let done = |line: &str| {
         let mut words = line.split_whitespace().skip_while(|word| !word.contains('/'));

@@ -20,15 +20,18 @@ use crate::report::{Cells, PhaseResult};
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CaasPart {
-    /// Compaction here, by one fixed worker, by two workers with a scheduler: fillrandom, YCSB A, B and F
+    /// Compaction here, by one fixed worker, by two workers with a scheduler: fillrandom, YCSB A, B
+    /// and F
     Where,
     /// Several databases over two workers, by each scheduler; the simulator's figures beside it
     Schedulers,
     /// The store and the workers in another zone than the database
     Zones,
-    /// As many processors for both: two for the database, or one for it and one for a worker; and one alone
+    /// As many processors for both: two for the database, or one for it and one for a worker; and
+    /// one alone
     Cores,
-    /// How long jobs take to their first byte on an object store, and what is asked while nothing is to do
+    /// How long jobs take to their first byte on an object store, and what is asked while nothing
+    /// is to do
     Stages,
 }
 
@@ -350,7 +353,8 @@ const ONE_CORE: &str = "local, one core";
 /// Which of both is the slower one changes from run to run.
 const PACES: [(&str, f64); 2] = [("paced", 0.75), ("nearly full", 0.95)];
 
-/// Operations of `workload` that `variant` does in a second, what is left to do counted: the median; 0 if it did none.
+/// Operations of `workload` that `variant` does in a second, what is left to do counted: the
+/// median; 0 if it did none.
 fn drained_per_s(results: &[PhaseResult], part: &str, variant: &str, workload: &str) -> f64 {
     let measured = |result: &PhaseResult| Some(result.ops_per_s_drained);
     let spread = Cells::new(results).spread(variant, &format!("{part}: {workload}"), measured);
@@ -420,7 +424,8 @@ fn run_cores(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
 /// Where the store is, as findings name it, and how long bytes take each way.
 const STORES: [(&str, Duration); 2] = [("store beside", Duration::ZERO), ("store 10 ms away", ZONE_DELAY)];
 
-/// How long after the last job a database looks for what jobs left, which shows where it is watched for as long.
+/// How long after the last job a database looks for what jobs left, which shows where it is watched
+/// for as long.
 const SWEPT: Duration = Duration::from_secs(60);
 
 fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {

@@ -20,7 +20,8 @@ pub enum CaasScale {
 /// The figures of a scale.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Puts of fillrandom, all threads together: keys of 16 bytes, values of 100, as CaaS-LSM's README has it.
+    /// Puts of fillrandom, all threads together: keys of 16 bytes, values of 100, as CaaS-LSM's
+    /// README has it.
     pub(super) puts: u64,
     pub(super) put_threads: usize,
     /// Records of YCSB, of 1 KiB, and operations of each workload.
@@ -47,7 +48,8 @@ pub(super) struct Plan {
     pub(super) run_max: Duration,
 }
 
-/// One way over the link between zones: 10 ms there and back, as between distant regions of one continent.
+/// One way over the link between zones: 10 ms there and back, as between distant regions of one
+/// continent.
 pub(super) const ZONE_DELAY: Duration = Duration::from_millis(5);
 
 impl CaasScale {

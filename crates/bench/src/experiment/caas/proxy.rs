@@ -27,7 +27,8 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Pieces under way in one direction of a connection.
 const LINE_MAX: usize = 256;
 
-/// A link that lasts until it is dropped; connections that it has then last until one side ends them.
+/// A link that lasts until it is dropped; connections that it has then last until one side ends
+/// them.
 #[derive(Debug)]
 pub(super) struct Proxy {
     address: SocketAddr,

@@ -69,7 +69,8 @@ pub struct RunCost {
     pub database_cpu_s: f64,
     /// Processor time of workers and control plane; 0 where there were none.
     pub workers_cpu_s: f64,
-    /// Jobs that workers did; `None` where there were none. What they did not do the databases did themselves.
+    /// Jobs that workers did; `None` where there were none. What they did not do the databases did
+    /// themselves.
     pub worker_jobs: Option<u64>,
 }
 
@@ -88,7 +89,8 @@ impl Work {
         Self { is_in_order: true, ..Self::new("fillrandom,overwrite", &words, &sizes) }
     }
 
-    /// The same where the last level is compressed, of values that lose half of their bytes by it, as db_bench's do.
+    /// The same where the last level is compressed, of values that lose half of their bytes by it,
+    /// as db_bench's do.
     pub(super) fn compressed_overwrite(plan: &Plan) -> Self {
         let compressed = ["--compression", "zstd", "--compression-ratio", "0.5"].map(str::to_owned);
         let mut work = Self::overwrite(plan);
@@ -163,7 +165,8 @@ impl Bench<'_> {
         Ok(path)
     }
 
-    /// Has a database in each of `dirs` do `work` at the same time, and waits for all. The results bear `label`'s names.
+    /// Has a database in each of `dirs` do `work` at the same time, and waits for all. The results
+    /// bear `label`'s names.
     ///
     /// # Errors
     /// A database fails or takes longer than the scale allows; its results cannot be read.

@@ -10,10 +10,12 @@ use super::verdict::{Finding, Verdict};
 use crate::process::Process;
 use crate::report::figure;
 
-/// The load at which workers are about enough (1 = all are busy by what databases write on average).
+/// The load at which workers are about enough (1 = all are busy by what databases write on
+/// average).
 const LOAD: &str = "1.2";
 
-/// Stall time of a simulated fleet by each scheduler, as a finding; what went wrong if nothing can be said.
+/// Stall time of a simulated fleet by each scheduler, as a finding; what went wrong if nothing can
+/// be said.
 pub(super) fn finding(bench: &Bench<'_>, part: &str) -> Finding {
     let claim = "simulated, 100 databases on 20 workers, our goal: a fifth of random's stall time".to_owned();
     let (figure, verdict) = match run(bench).and_then(|text| judge(&text)) {

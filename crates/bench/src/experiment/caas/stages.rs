@@ -1,4 +1,5 @@
-//! How long the stages of jobs take on an object store, and what a fleet with nothing to do asks of it.
+//! How long the stages of jobs take on an object store, and what a fleet with nothing to do asks of
+//! it.
 //!
 //! ```text
 //!   load ─► firn serve ─┬─► link ─► control plane ◄─ link ◄─ workers

@@ -45,7 +45,8 @@ pub struct Finding {
     pub part: String,
     /// What is claimed, and where.
     pub claim: String,
-    /// What was found: how many times it is, by the median of all repetitions, and both with medians and extremes; why nothing was, if so.
+    /// What was found: how many times it is, by the median of all repetitions, and both with
+    /// medians and extremes; why nothing was, if so.
     pub figure: String,
     /// What that says.
     pub verdict: Verdict,
@@ -121,7 +122,8 @@ impl Ratio<'_> {
         Finding { part: part.to_owned(), claim: self.claim.to_owned(), figure, verdict }
     }
 
-    /// How many times it is in each repetition: those of one ran one after the other, and a machine changes from one to the next.
+    /// How many times it is in each repetition: those of one ran one after the other, and a machine
+    /// changes from one to the next.
     fn times(&self, workload: &str, results: &[PhaseResult]) -> Option<Spread> {
         let by_repetition = |variant: &str| {
             let mut sums = BTreeMap::<u32, (f64, f64)>::new();
@@ -156,7 +158,8 @@ impl Ratio<'_> {
             self.measure.name()
         );
         if than.median == 0.0 {
-            // None of what is bad on either side shows nothing; of operations there are always some.
+            // None of what is bad on either side shows nothing; of operations there are always
+            // some.
             return (both, Verdict::NotSeen);
         }
         let ratio = times.median;

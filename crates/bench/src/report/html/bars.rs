@@ -18,7 +18,8 @@ struct Bar {
     spread: Spread,
 }
 
-/// A panel per workload with a bar per engine; for one engine a single panel with a bar per workload.
+/// A panel per workload with a bar per engine; for one engine a single panel with a bar per
+/// workload.
 pub(super) fn panels(cells: &Cells<'_>, measure: impl Fn(&PhaseResult) -> Option<f64> + Copy) -> Vec<Panel> {
     if let [engine] = cells.engines() {
         let bars: Vec<Bar> = cells

@@ -1,4 +1,5 @@
-//! What charts over time share: a panel per workload with a line per engine and repetition, seconds to the right.
+//! What charts over time share: a panel per workload with a line per engine and repetition, seconds
+//! to the right.
 
 use std::fmt::Write;
 
@@ -20,7 +21,8 @@ pub(super) struct Line<'r, P> {
     pub(super) points: &'r [P],
 }
 
-/// A panel per workload, drawn by `chart` from the `series` of its results; phases too short for two points have none.
+/// A panel per workload, drawn by `chart` from the `series` of its results; phases too short for
+/// two points have none.
 pub(super) fn panels<'r, P: 'r>(
     cells: &Cells<'r>,
     series: impl Fn(&'r PhaseResult) -> &'r [P],

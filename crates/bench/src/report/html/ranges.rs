@@ -29,7 +29,8 @@ struct Range {
     us: [f64; SHOWN.len()],
 }
 
-/// A panel per workload with a row per engine; for one engine a single panel with a row per workload.
+/// A panel per workload with a row per engine; for one engine a single panel with a row per
+/// workload.
 pub(super) fn panels(cells: &Cells<'_>) -> Vec<Panel> {
     let range = |label: &str, colour: usize, engine: &str, workload: &str| {
         let mut us = [0.0; SHOWN.len()];

@@ -1,4 +1,5 @@
-//! Faults that real use found, a file for rows of docs/internals/faults.md that lie near one another.
+//! Faults that real use found, a file for rows of docs/internals/faults.md that lie near one
+//! another.
 
 mod repair;
 mod start;

@@ -1,7 +1,7 @@
 //! Clients that work at the same objects, and what each of them saw.
 //!
-//! A few objects are busy at a time, and the turn of each comes again. What became cold in between is then read and
-//! written by several clients at once.
+//! A few objects are busy at a time, and the turn of each comes again. What became cold in between
+//! is then read and written by several clients at once.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -98,7 +98,8 @@ impl Round {
         histories
     }
 
-    /// What a client finds that reads everything when all others are done, each object after it did something `aside`.
+    /// What a client finds that reads everything when all others are done, each object after it did
+    /// something `aside`.
     pub(super) fn read_all(&self, aside: impl Fn()) -> Histories {
         let (mut link, mut histories) = (Link::new(self), Histories::new());
         for object in 0..OBJECTS {
@@ -199,7 +200,8 @@ impl<'r> Link<'r> {
         Self { round, stream: None }
     }
 
-    /// Sends requests together and returns their replies; `None` if the connection broke, whatever was done by then.
+    /// Sends requests together and returns their replies; `None` if the connection broke, whatever
+    /// was done by then.
     pub(super) fn ask(&mut self, requests: &[Vec<String>]) -> Option<Vec<Value>> {
         while self.stream.is_none() {
             match TcpStream::connect(self.round.address()) {
@@ -341,7 +343,8 @@ fn on_counters(link: &mut Link<'_>, client: usize, rng: &mut Rng, histories: &mu
         }
         2 => {
             let mut request = words("EVAL");
-            // Every other time a key is not named, so that the script is begun again with all locks.
+            // Every other time a key is not named, so that the script is begun again with all
+            // locks.
             let named = rng.usize(1..=2);
             let other = if named == 2 { "KEYS[2]" } else { "ARGV[1]" };
             request.push(format!(

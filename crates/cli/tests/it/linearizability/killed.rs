@@ -15,23 +15,26 @@ use super::clients::{CLIENTS, Histories, Link, Over, Round, words};
 use crate::serve::Serving;
 use crate::wire::Connection;
 
-/// The least memory that there can be. No table is expected to stay in the system's, and what is written is soon drained.
+/// The least memory that there can be. No table is expected to stay in the system's, and what is
+/// written is soon drained.
 const SETTINGS: &str = "memory_bytes = \"16 MiB\"\npage_cache_bytes = 1\nbuffer_bytes = \"1 MiB\"\n";
 /// How often files leave the system's memory.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(5);
-/// What is written beside the objects pushes them into tables. Its keys are new each time: no read waits for their sake.
+/// What is written beside the objects pushes them into tables. Its keys are new each time: no read
+/// waits for their sake.
 const FILLER_BYTES: usize = 2_000;
 const FILLERS_AT_ONCE: usize = 64;
 /// One in so many operations comes after fillers.
 const FILLERS_EVERY: u8 = 8;
 /// After so many no object is in the log alone.
 const LAST_FILLS: usize = 8 * (1 << 20) / (FILLERS_AT_ONCE * FILLER_BYTES);
-/// Reads that waited for a file, at least, on average in each life of the server. With fewer the objects would not be
-/// cold, and the test would test nothing.
+/// Reads that waited for a file, at least, on average in each life of the server. With fewer the
+/// objects would not be cold, and the test would test nothing.
 const MISSES_MIN: u64 = 8;
 const NEED: &str = "the folder of what is built must be on a device, not in memory";
 
-/// Has the system forget what it keeps of the files in `dir`, as it does when others need the memory.
+/// Has the system forget what it keeps of the files in `dir`, as it does when others need the
+/// memory.
 fn evict(dir: &Path) {
     for entry in std::fs::read_dir(dir).expect("the database's folder") {
         // What is gone by now needs no eviction.
@@ -90,7 +93,8 @@ fn fill(link: &mut Link<'_>, rng: &mut Rng) {
     link.ask(&requests);
 }
 
-/// Removes what the round before left: histories begin with nothing, and the names of objects stay the same.
+/// Removes what the round before left: histories begin with nothing, and the names of objects stay
+/// the same.
 fn clear(round: &Round) {
     let requests = [words("SELECT 1"), words("FLUSHDB"), words("SELECT 0"), Round::deletion()];
     Link::new(round).ask(&requests).expect("all is gone");
@@ -104,7 +108,8 @@ struct Seen {
     cold: u64,
 }
 
-/// Lets clients work for `operations` each while the server is killed `kills` times, and once more at the end.
+/// Lets clients work for `operations` each while the server is killed `kills` times, and once more
+/// at the end.
 fn run_round(place: &Place, seed: u64, number: u64, operations: usize, kills: usize) -> Seen {
     let mut serving = place.serve();
     let round = Round::new(number, &serving.address);

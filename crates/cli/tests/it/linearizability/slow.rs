@@ -7,7 +7,8 @@ use std::time::Duration;
 use firn_storage::place::FileBytes;
 use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// The longest that a read takes, in microseconds: each takes some other time, so that they overtake each other.
+/// The longest that a read takes, in microseconds: each takes some other time, so that they
+/// overtake each other.
 const READ_US_MAX: u64 = 3_000;
 
 /// What `inner` holds, read slowly and nowhere mapped.

@@ -1,4 +1,5 @@
-//! A fleet that is upgraded while it works, one after another, and taken back where that is possible.
+//! A fleet that is upgraded while it works, one after another, and taken back where that is
+//! possible.
 //!
 //! ```text
 //!   all old ─► a worker ─► the control plane ─► the other worker ─► the database ─► all new ─► all old again, one after another ─► all new

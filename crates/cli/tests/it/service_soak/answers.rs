@@ -36,7 +36,8 @@ pub(crate) struct Jobs {
     pub(crate) differed: u64,
     /// Workers' jobs that the database did, by why.
     causes: BTreeMap<String, u64>,
-    /// Answers that were not taken, in words, as far as they were seen: a database tells the last ones only.
+    /// Answers that were not taken, in words, as far as they were seen: a database tells the last
+    /// ones only.
     pub(crate) wrong: BTreeSet<String>,
 }
 

@@ -13,7 +13,8 @@ use super::reader::Reader;
 const CLIENTS: u32 = 4;
 /// Keys of each.
 const KEYS: u32 = 1000;
-/// How long after it was written last all has expired that does so soon, by clocks that are right within a second.
+/// How long after it was written last all has expired that does so soon, by clocks that are right
+/// within a second.
 const EXPIRED: Duration = Duration::from_secs(10);
 /// How long one round of writing is.
 const ROUND: Duration = Duration::from_secs(3);
@@ -240,7 +241,8 @@ impl Clients {
         self.known.iter_mut().zip(0..).for_each(|(known, number)| known.check(number, &address));
     }
 
-    /// All do again at `address`, where nothing is, what they are known to have done until the last check, each in its order.
+    /// All do again at `address`, where nothing is, what they are known to have done until the last
+    /// check, each in its order.
     pub(super) fn replay(&self, address: &str) {
         std::thread::scope(|scope| {
             for (known, number) in self.known.iter().zip(0..) {
@@ -255,7 +257,8 @@ impl Clients {
         });
     }
 
-    /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything; what was to expire soon is gone in a while.
+    /// Nothing is there but what was acknowledged, and nothing twice, by a walk over everything;
+    /// what was to expire soon is gone in a while.
     pub(crate) fn check_nothing_else(&self, address: String) {
         let mut connection = Reader::reach(&address);
         let live = self.live();

@@ -12,7 +12,8 @@ pub(super) struct Clocks {
     faked: Option<(PathBuf, PathBuf)>,
 }
 
-/// The library that fakes the time of a process whose clock jumps: libfaketime, of Debian's package faketime.
+/// The library that fakes the time of a process whose clock jumps: libfaketime, of Debian's package
+/// faketime.
 pub(super) fn fake_time() -> Option<PathBuf> {
     let machines = std::fs::read_dir("/usr/lib").ok()?.flatten();
     machines.map(|machine| machine.path().join("faketime/libfaketime.so.1")).find(|path| path.exists())
@@ -34,7 +35,8 @@ impl Clocks {
         self.faked.is_some()
     }
 
-    /// The clock of `whose` is wrong by another time within a second, by so much at most that a store answers unless it jumps `far`.
+    /// The clock of `whose` is wrong by another time within a second, by so much at most that a
+    /// store answers unless it jumps `far`.
     pub(super) fn jump(&self, whose: &str, far: bool, random: &mut fastrand::Rng) {
         let most = if far { MINUTES_MAX } else { ANSWERED_MAX };
         self.set(whose, random.i64(-most..=most));
@@ -51,7 +53,8 @@ impl Clocks {
         }
     }
 
-    /// `command`, that of `whose`, sees a clock of its own, as wrong as it was before if there was one, where clocks can jump.
+    /// `command`, that of `whose`, sees a clock of its own, as wrong as it was before if there was
+    /// one, where clocks can jump.
     pub(super) fn give(&self, whose: &str, command: &mut Command) {
         let Some((library, directory)) = &self.faked else { return };
         let file = directory.join(file(whose));

@@ -1,4 +1,5 @@
-//! What a database has, in one number that depends neither on where it lies nor on the order in which it is read.
+//! What a database has, in one number that depends neither on where it lies nor on the order in
+//! which it is read.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -54,7 +54,8 @@ impl Counted {
         );
     }
 
-    /// Expects the counter and the list of client `number` to have each acknowledged element once, and those without an answer at most once.
+    /// Expects the counter and the list of client `number` to have each acknowledged element once,
+    /// and those without an answer at most once.
     ///
     /// What was acknowledged lies in the list before all that was sent after it.
     pub(super) fn check(&mut self, number: u32, connection: &mut Reader) {

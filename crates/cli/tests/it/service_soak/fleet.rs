@@ -28,7 +28,8 @@ const PLACE: &str = "s3://firn-test/db";
 pub(super) const WORKERS: usize = 3;
 /// How many machines take the database from one another.
 const MACHINES: usize = 2;
-/// The worker and the control plane whose clocks jump, as those of both machines do that have the database.
+/// The worker and the control plane whose clocks jump, as those of both machines do that have the
+/// database.
 const JUMPING: usize = 1;
 /// How long a lease lasts after its worker's last word, unless control planes are told otherwise.
 const LEASE: Duration = Duration::from_secs(10);
@@ -39,7 +40,8 @@ const REFUSES_MS: std::ops::Range<u64> = 500..5000;
 /// How long a control plane stands still: for longer than a lease.
 const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 
-/// Under these a few MiB make many jobs, of which every other one is done twice, unless writers are about to stop.
+/// Under these a few MiB make many jobs, of which every other one is done twice, unless writers are
+/// about to stop.
 pub(super) const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
     buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
     space_amplification_max = 1.3\ndurability = \"shared\"\nreexecuted_share = 0.5\n";
@@ -62,7 +64,8 @@ struct Sleeper {
     until: Instant,
 }
 
-/// Expects that the machine at `address`, which has lost the database, acknowledges nothing and says why.
+/// Expects that the machine at `address`, which has lost the database, acknowledges nothing and
+/// says why.
 fn assert_refuses(address: &str) {
     // Clients begin with several requests; a machine that may acknowledge nothing answers the
     // first.

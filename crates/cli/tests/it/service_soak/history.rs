@@ -27,8 +27,9 @@ impl History {
         self.0.push(operation);
     }
 
-    /// Does all of it again, as client `number`, in its order, where nothing was done before. `counted` knows what became of its counter and its list, and what expires
-    /// late does so at `late_ms`.
+    /// Does all of it again, as client `number`, in its order, where nothing was done before.
+    /// `counted` knows what became of its counter and its list, and what expires late does so at
+    /// `late_ms`.
     pub(super) fn replay(
         &self,
         number: u32,

@@ -14,7 +14,8 @@ use super::reader::Reader;
 /// What a key was last to become: the value of a round, or nothing.
 pub(super) type State = Option<u32>;
 
-/// What expires late does so this long after a soak began: it lasts less long, and clocks jump by twice as much.
+/// What expires late does so this long after a soak began: it lasts less long, and clocks jump by
+/// twice as much.
 const LATE: Duration = Duration::from_secs(20 * 3600);
 /// Of what expires, what does so sooner than this is about to.
 const ABOUT_TO: Duration = Duration::from_secs(10 * 3600);

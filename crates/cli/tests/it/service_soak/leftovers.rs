@@ -58,7 +58,8 @@ pub(super) fn look(store: &Path, bucket: &str, local: &Path) -> Result<Leftovers
         path
     };
     let (there, here) = (part("shared"), part("local"));
-    // Objects never change. What the log says beyond the manifest is no damage, the other way round it would be.
+    // Objects never change. What the log says beyond the manifest is no damage, the other way round
+    // it would be.
     for (name, path) in files(&shared) {
         if std::fs::hard_link(&path, there.join(&name)).is_err() {
             return Err(format!("{name} is gone already"));
@@ -149,7 +150,8 @@ fn groups(shared: &Path) -> Vec<String> {
         .take_while(|((number, _), at)| Some(*number) == last.last().map(|it| it.0 - at));
     let needless = last.len() - row.count();
     last.truncate(needless);
-    // Until an opening's first edit about groups those of the one before are what its log was made from.
+    // Until an opening's first edit about groups those of the one before are what its log was made
+    // from.
     let named = named_groups(shared);
     let is_needed =
         |generation: u64, number: u64| named.is_some_and(|(of, first)| of == generation && number >= first);

@@ -1,4 +1,5 @@
-//! The same on one machine: a database of its own that does its own jobs, and has to come to the same content.
+//! The same on one machine: a database of its own that does its own jobs, and has to come to the
+//! same content.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use super::reader::Reader;
 use crate::bad_store::jobs_done;
 use crate::serve::Serving;
 
-/// A database without control plane, workers and store, that has what clients are known to have done.
+/// A database without control plane, workers and store, that has what clients are known to have
+/// done.
 pub(super) struct Local {
     serving: Serving,
     /// What it has done by itself before it was opened again.
@@ -43,7 +45,8 @@ fn wait_until_quiet(address: &str) -> u64 {
 }
 
 impl Local {
-    /// Replays everything that `clients` know, operation by operation, has it compacted, and opens what came of it.
+    /// Replays everything that `clients` know, operation by operation, has it compacted, and opens
+    /// what came of it.
     pub(super) fn replay(clients: &Clients) -> Self {
         let directory = TempDir::new().expect("a directory");
         let settings = directory.path().join("settings.toml");

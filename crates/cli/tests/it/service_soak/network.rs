@@ -49,7 +49,8 @@ impl Network {
         Self { namespaces: Vec::new(), here: own_host() }
     }
 
-    /// `count` other machines, each behind a wire of its own. This process MUST be in a namespace of its own.
+    /// `count` other machines, each behind a wire of its own. This process MUST be in a namespace
+    /// of its own.
     pub(super) fn with_wires(count: usize) -> Self {
         ip("link set lo up");
         // No wire has the address that servers listen at: it stays whichever is cut.

@@ -90,7 +90,8 @@ impl Trouble {
     }
 }
 
-/// What comes next: each kind that is possible once, in any order, and from then on by their weights.
+/// What comes next: each kind that is possible once, in any order, and from then on by their
+/// weights.
 pub(super) struct Deck {
     possible: Vec<Trouble>,
     /// Trouble that did not come yet.

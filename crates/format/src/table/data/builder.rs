@@ -28,7 +28,8 @@ pub struct Added {
 }
 
 impl DataBlockBuilder {
-    /// Adds `entry`; its value is appended to `out`, the rest is kept until [`finish`](Self::finish).
+    /// Adds `entry`; its value is appended to `out`, the rest is kept until
+    /// [`finish`](Self::finish).
     ///
     /// # Errors
     /// Out of order, beyond a limit, or of a kind that tables do not hold; nothing is changed then.

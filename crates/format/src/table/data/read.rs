@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::key::{Kind, Sequence, Trailer};
 use crate::varint;
 
-/// Cache lines of keys that are loaded ahead of a search: the keys of a block of 4 KiB with values of 50 bytes.
+/// Cache lines of keys that are loaded ahead of a search: the keys of a block of 4 KiB with values
+/// of 50 bytes.
 const TOUCHED_LINES: usize = 16;
 
 /// Where the parts of a payload lie; found once per block.
@@ -20,7 +21,8 @@ pub struct Shape {
     pub(super) restart_count: usize,
 }
 
-/// A payload with its shape. Every access is checked: a payload that is not a data block gives errors.
+/// A payload with its shape. Every access is checked: a payload that is not a data block gives
+/// errors.
 #[derive(Clone, Copy, Debug)]
 pub struct DataBlock<'a> {
     pub(super) payload: &'a [u8],
@@ -118,8 +120,8 @@ impl<'a> DataBlock<'a> {
     pub fn find(&self, key: &[u8], before: Sequence) -> Result<Find> {
         self.touch_keys();
         let (mut at, mut value_at) = self.seek_restart(key, before)?;
-        // Invariant of the loop: the previous entry sorts before what is sought, and its key and `key` have
-        // exactly `matched` bytes in common.
+        // Invariant of the loop: the previous entry sorts before what is sought, and its key and
+        // `key` have exactly `matched` bytes in common.
         let mut matched = 0;
         while at < self.shape.restarts_at {
             let head = self.head(at)?;
@@ -162,7 +164,8 @@ impl<'a> DataBlock<'a> {
         }
     }
 
-    /// Key and value offsets of the last restart that sorts before (`key`, `before`), or of the first.
+    /// Key and value offsets of the last restart that sorts before (`key`, `before`), or of the
+    /// first.
     #[inline]
     fn seek_restart(&self, key: &[u8], before: Sequence) -> Result<(usize, usize)> {
         if self.shape.restart_count <= 1 {

@@ -6,7 +6,8 @@ use super::read::{DataBlock, stored_kind};
 use crate::error::Result;
 use crate::key::{Entry, Kind, Trailer};
 
-/// A place in a data block. Holds the entry's key and offsets, never the block: every call is given it.
+/// A place in a data block. Holds the entry's key and offsets, never the block: every call is given
+/// it.
 ///
 /// Moving allocates only while the key buffers grow to the longest key met.
 #[derive(Debug, Default)]
@@ -140,7 +141,8 @@ impl Walker {
         }
     }
 
-    /// Goes to the previous entry; unpositioned before the first one. Decodes a restart interval once.
+    /// Goes to the previous entry; unpositioned before the first one. Decodes a restart interval
+    /// once.
     ///
     /// # Errors
     /// As for every move.
@@ -169,7 +171,8 @@ impl Walker {
         Ok(())
     }
 
-    /// Stands on the entry at `at`, whose key continues the one in `self.key`; unpositioned at the end.
+    /// Stands on the entry at `at`, whose key continues the one in `self.key`; unpositioned at the
+    /// end.
     #[inline]
     fn step(&mut self, block: &DataBlock<'_>, at: usize, value_at: usize) -> Result<()> {
         self.stand = None;

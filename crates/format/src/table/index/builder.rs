@@ -9,8 +9,9 @@ const INDEX_BLOCK_BYTES: usize = 4096;
 
 /// Whole separators of an index block have at most this many times the bytes of its entries.
 ///
-/// The builder closes a block before an entry that would break it; a block's first entry has its separator whole and
-/// cannot. So a reader may refuse what expands further, and never allocates more than this many times what it was given.
+/// The builder closes a block before an entry that would break it; a block's first entry has its
+/// separator whole and cannot. So a reader may refuse what expands further, and never allocates
+/// more than this many times what it was given.
 pub(super) const EXPANSION_MAX: usize = 64;
 
 /// Gathers separators while data blocks are written.
@@ -115,7 +116,8 @@ pub fn shortest_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(next.get(..=common).unwrap_or(last));
         return;
     }
-    // `next` ends right after the difference: raise a byte of `last`, the first where that stays below `next`.
+    // `next` ends right after the difference: raise a byte of `last`, the first where that stays
+    // below `next`.
     for (index, byte) in tail.iter().enumerate() {
         let limit = if index == 0 { next.get(common).copied().unwrap_or(0) } else { u8::MAX };
         let raised = byte.saturating_add(1);

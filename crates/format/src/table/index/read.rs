@@ -32,11 +32,13 @@ pub struct Index {
 impl Index {
     /// The index whose top level has payload `top` and whose index blocks are `region`.
     ///
-    /// `data_bytes` is where the data blocks end. Allocates in proportion to `region`: its separators have at most 64 times
-    /// its bytes, a bound that [`super::IndexBuilder`] keeps for every input. What all of them share is not repeated.
+    /// `data_bytes` is where the data blocks end. Allocates in proportion to `region`: its
+    /// separators have at most 64 times its bytes, a bound that [`super::IndexBuilder`] keeps for
+    /// every input. What all of them share is not repeated.
     ///
     /// # Errors
-    /// Anything [`super::IndexBuilder`] does not write. Offsets are in `region`, or in `top` for `top`'s faults.
+    /// Anything [`super::IndexBuilder`] does not write. Offsets are in `region`, or in `top` for
+    /// `top`'s faults.
     pub fn decode(top: &[u8], region: &[u8], data_bytes: u64) -> Result<Self> {
         let mut separators = Separators::new(top, region)?;
         let mut input = Reader::new(top, 0);
@@ -69,7 +71,8 @@ impl Index {
         Ok(separators.into_index())
     }
 
-    /// The first block whose separator is not below `key`; [`block_count`](Self::block_count) if there is none.
+    /// The first block whose separator is not below `key`; [`block_count`](Self::block_count) if
+    /// there is none.
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
         let count = self.fences.len();
@@ -130,7 +133,8 @@ impl Index {
         low
     }
 
-    /// Whether `key` is block `block`'s separator: only then can its versions go on in the next block.
+    /// Whether `key` is block `block`'s separator: only then can its versions go on in the next
+    /// block.
     pub fn is_separator(&self, block: usize, key: &[u8]) -> bool {
         block < self.block_count() && key.strip_prefix(&self.common[..]) == Some(self.suffix(block))
     }

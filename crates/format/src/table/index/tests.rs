@@ -101,7 +101,8 @@ fn mangled_indexes_are_refused_or_searched_without_panic() {
     }
 }
 
-/// An index block and a top that were never built: `count` separators of `bytes` bytes that share all but the last one.
+/// An index block and a top that were never built: `count` separators of `bytes` bytes that share
+/// all but the last one.
 fn hostile(count: u32, bytes: usize) -> (Vec<u8>, Vec<u8>) {
     let mut region = [&0_u64.to_le_bytes()[..], &count.to_le_bytes()].concat();
     let mut last = vec![b'x'; bytes];

@@ -51,7 +51,8 @@ fn a_long_bitmap_comes_back() {
 
 #[test]
 fn only_what_is_written_is_read() {
-    // One ordinal as a bitmap, which is as long as steps; sixteen as steps; a bitmap that begins with nothing.
+    // One ordinal as a bitmap, which is as long as steps; sixteen as steps; a bitmap that begins
+    // with nothing.
     let longer = [1, BITMAP, 0, 1];
     let mut steps = vec![16, STEPS];
     steps.extend([0; 16]);

@@ -50,7 +50,8 @@ pub(super) struct Entry<'c> {
 }
 
 impl Chunk {
-    /// An empty chunk of `bytes`, a multiple of the page size; `None` if the system has no memory for it.
+    /// An empty chunk of `bytes`, a multiple of the page size; `None` if the system has no memory
+    /// for it.
     pub(super) fn map(bytes: usize) -> Option<Self> {
         let memory = MmapMut::map_anon(bytes).ok()?;
         // A huge page over several chunks would stay until the last of them goes.
@@ -86,7 +87,8 @@ impl Chunk {
         at
     }
 
-    /// Appends what is an entry of another chunk, for which there must be room; answers where it lies.
+    /// Appends what is an entry of another chunk, for which there must be room; answers where it
+    /// lies.
     pub(super) fn push_whole(&mut self, whole: &[u8]) -> usize {
         let at = self.end;
         self.end += whole.len();

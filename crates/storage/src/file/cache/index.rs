@@ -6,7 +6,8 @@
 //!  63   62 .. 37   36 35       34 .. 19   18 .. 0
 //!  used  tag       frequency   chunk      offset / 8
 //! ```
-//! The tag's high bits say where the search for the word begins, so a table is rebuilt without a look at the entries.
+//! The tag's high bits say where the search for the word begins, so a table is rebuilt without a
+//! look at the entries.
 
 /// Bits of a tag.
 pub(super) const TAG_BITS: u32 = 26;

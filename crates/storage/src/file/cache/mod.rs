@@ -149,7 +149,8 @@ impl BlockCache {
         Some(CachedBlock { payload, shape })
     }
 
-    /// What `look` makes of the payload of the block at `offset`; others that look into the same shard wait for it.
+    /// What `look` makes of the payload of the block at `offset`; others that look into the same
+    /// shard wait for it.
     pub(crate) fn look<T>(&self, file: FileNumber, offset: u64, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let key = block_key(file, offset);
         let hash = key.hash();

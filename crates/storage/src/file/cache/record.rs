@@ -33,7 +33,8 @@ impl CachedRecord {
         &self.value
     }
 
-    /// What stands before key and value in an entry: trailer, expiry, length of the key and whether there is a version.
+    /// What stands before key and value in an entry: trailer, expiry, length of the key and whether
+    /// there is a version.
     pub(super) fn head(&self, key: &[u8]) -> [u8; HEAD_BYTES] {
         let (trailer, expires_at_ms) = self.found.map_or((0, 0), |(trailer, at)| (trailer.0, at));
         let last = (key.len() as u64) << 1 | u64::from(self.found.is_some());

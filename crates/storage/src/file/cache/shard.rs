@@ -10,8 +10,8 @@ use super::index::{CHUNK_COUNT_MAX, Index, Place, TAG_BITS};
 const ENTRY_SHARE_MAX: usize = 8;
 /// Share of the chunks' bytes, one in so many, that `small` may hold before it is the one to give.
 const SMALL_SHARE: usize = 10;
-/// Bytes that one call may copy because they were read; then a chunk goes with all it holds. It bounds how long readers
-/// of the shard wait where all of it was read, to some milliseconds.
+/// Bytes that one call may copy because they were read; then a chunk goes with all it holds. It
+/// bounds how long readers of the shard wait where all of it was read, to some milliseconds.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// Entries of one part of all keys, in chunks in two queues (S3-FIFO).
@@ -68,7 +68,8 @@ impl Hash {
 }
 
 impl Shard {
-    /// An empty shard, which takes no memory yet. Its chunks are `chunk_bytes` long, whatever becomes of its budget.
+    /// An empty shard, which takes no memory yet. Its chunks are `chunk_bytes` long, whatever
+    /// becomes of its budget.
     pub(super) fn new(budget_bytes: usize, chunk_bytes: usize) -> Self {
         Self {
             budget_bytes,
@@ -93,8 +94,8 @@ impl Shard {
         self.index.len()
     }
 
-    /// What `read` makes of the entry's body, which then counts as read; `None` if there is no such entry, or `read`
-    /// says so.
+    /// What `read` makes of the entry's body, which then counts as read; `None` if there is no such
+    /// entry, or `read` says so.
     #[inline]
     pub(super) fn get<T>(
         &mut self,
@@ -276,8 +277,8 @@ impl Shard {
         Some(self.chunks.len() as u32 - 1)
     }
 
-    /// Sees to it that two chunks more can be numbered and queued: one to begin, and one for what the next chunk to be
-    /// relieved leaves.
+    /// Sees to it that two chunks more can be numbered and queued: one to begin, and one for what
+    /// the next chunk to be relieved leaves.
     fn make_tables(&mut self) -> Option<()> {
         if self.free.len() + self.chunks.capacity() - self.chunks.len() >= 2 {
             return Some(());
@@ -294,8 +295,8 @@ impl Shard {
         Some(())
     }
 
-    /// Gives chunks up until `bytes` more may be held, and one chunk beside them (invariant 2); `false` if that cannot
-    /// be.
+    /// Gives chunks up until `bytes` more may be held, and one chunk beside them (invariant 2);
+    /// `false` if that cannot be.
     fn make_room(&mut self, bytes: usize) -> bool {
         let mut kept_bytes = 0;
         while self.used_bytes() + bytes + self.chunk_bytes > self.budget_bytes {
@@ -310,8 +311,8 @@ impl Shard {
         true
     }
 
-    /// Gives up the chunk whose turn it is, and with it what was not read in it, or everything unless it `keeps`.
-    /// Answers the bytes kept; `None` if there is no chunk.
+    /// Gives up the chunk whose turn it is, and with it what was not read in it, or everything
+    /// unless it `keeps`. Answers the bytes kept; `None` if there is no chunk.
     fn relieve(&mut self, keeps: bool) -> Option<usize> {
         let is_small = self.small.bytes > (self.small.bytes + self.main.bytes) / SMALL_SHARE;
         let from = if is_small || self.main.numbers.is_empty() { Which::Small } else { Which::Main };
@@ -371,7 +372,8 @@ impl Shard {
         }
     }
 
-    /// Appends an entry of a chunk that is being relieved to `main`, in the room kept for that if need be.
+    /// Appends an entry of a chunk that is being relieved to `main`, in the room kept for that if
+    /// need be.
     fn append_kept(&mut self, whole: &[u8]) -> Option<Place> {
         if self.last_with_room(Which::Main, whole.len()).is_none() {
             self.begin_chunk(Which::Main)?;
@@ -381,7 +383,8 @@ impl Shard {
         Some(Place { chunk: number, offset })
     }
 
-    /// Gives the index `slots` words and the ghosts as much room as half of them; ghosts are forgotten.
+    /// Gives the index `slots` words and the ghosts as much room as half of them; ghosts are
+    /// forgotten.
     fn rebuild_index(&mut self, slots: usize) {
         self.ghosts = Ghosts::new(slots / GHOST_SHARE);
         let old = std::mem::replace(&mut self.index, Index::new(slots));

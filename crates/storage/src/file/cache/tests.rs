@@ -19,7 +19,8 @@ fn block_of(file: FileNumber, offset: u64, version: u64, bytes: usize) -> Cached
     CachedBlock { payload, shape: Shape::default() }
 }
 
-/// The seed of a random test: from `FIRN_SEED` if it is there, else `seed`. Printed, so that a failure can be repeated.
+/// The seed of a random test: from `FIRN_SEED` if it is there, else `seed`. Printed, so that a
+/// failure can be repeated.
 fn seed(seed: u64) -> u64 {
     #[expect(clippy::disallowed_methods, reason = "a test's seed comes from its caller")]
     let given = std::env::var("FIRN_SEED").ok().and_then(|text| text.parse().ok());

@@ -34,10 +34,12 @@ impl TableBuilder {
         Self { name: name.to_owned(), file, encoder, written_bytes: 0, hinted_bytes: 0 }
     }
 
-    /// Adds the next entry: a greater key, or the same key with a smaller sequence. May write to the file.
+    /// Adds the next entry: a greater key, or the same key with a smaller sequence. May write to
+    /// the file.
     ///
     /// # Errors
-    /// `Invalid` if it is out of order or beyond a limit of [`firn_format::table::data`]; what writing says.
+    /// `Invalid` if it is out of order or beyond a limit of [`firn_format::table::data`]; what
+    /// writing says.
     #[inline]
     pub fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         self.encoder.add(entry).map_err(|error| self.refused(&error))?;
@@ -73,7 +75,8 @@ impl TableBuilder {
         self.encoder.is_empty()
     }
 
-    /// Completes and syncs the file; blocks for that. The name is durable after `Storage::sync_dir`.
+    /// Completes and syncs the file; blocks for that. The name is durable after
+    /// `Storage::sync_dir`.
     ///
     /// # Errors
     /// `Invalid` if nothing was added; what writing and syncing say.

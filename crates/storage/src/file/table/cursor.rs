@@ -22,8 +22,8 @@ pub struct CursorOptions {
     /// way, from what is read next on. Of a mapped file, bytes asked for ahead. In file order; 0 =
     /// none.
     pub read_ahead_bytes: u32,
-    /// Where data is larger than memory: bytes of the first read of cached blocks; each further one takes twice as
-    /// many, up to 256 KiB. At least a block is read.
+    /// Where data is larger than memory: bytes of the first read of cached blocks; each further one
+    /// takes twice as many, up to 256 KiB. At least a block is read.
     pub first_read_bytes: u32,
 }
 
@@ -37,7 +37,8 @@ impl CursorOptions {
 }
 
 impl CursorOptions {
-    /// Asks for what a walk of `table` from `key` on reads first, if it reads ahead and the file is not mapped. Does not wait.
+    /// Asks for what a walk of `table` from `key` on reads first, if it reads ahead and the file is
+    /// not mapped. Does not wait.
     pub fn ask(&self, table: &TableReader, key: &[u8]) {
         if self.read_ahead_bytes == 0 || table.is_mapped() {
             return;
@@ -48,7 +49,8 @@ impl CursorOptions {
     }
 }
 
-/// Whole blocks of `table` from block `number` on, up to `bytes` or one block, and the number of the block behind them.
+/// Whole blocks of `table` from block `number` on, up to `bytes` or one block, and the number of
+/// the block behind them.
 fn window(table: &TableReader, number: usize, bytes: u32) -> Option<(Range<u64>, usize)> {
     let (start, first_bytes) = table.index.block(number)?;
     let (mut end, mut next) = (start + first_bytes, number + 1);
@@ -63,8 +65,8 @@ fn window(table: &TableReader, number: usize, bytes: u32) -> Option<(Range<u64>,
 
 /// A place in a table: entries of all versions, by key up, and of one key newest first.
 ///
-/// Holds the table open. Moving to a neighbour costs no allocation; a new block costs one look into the index (and
-/// for blocks that are not mapped, loading it).
+/// Holds the table open. Moving to a neighbour costs no allocation; a new block costs one look into
+/// the index (and for blocks that are not mapped, loading it).
 #[derive(Debug)]
 pub struct TableCursor {
     table: Arc<TableReader>,
@@ -75,7 +77,8 @@ pub struct TableCursor {
     /// Bytes read ahead of a file that is not mapped, and their file offset.
     ahead: Vec<u8>,
     ahead_offset: u64,
-    /// How much the next read takes, where data is larger than memory: a scan that goes on reads more at once.
+    /// How much the next read takes, where data is larger than memory: a scan that goes on reads
+    /// more at once.
     ahead_next: u64,
     /// How far the file has been asked for.
     asked_until: u64,
@@ -145,7 +148,8 @@ impl TableCursor {
     /// Goes to the first entry. Like every move it may block on the device.
     ///
     /// # Errors
-    /// For every move: `Corrupt` with file and offset; what reading says. The cursor is then unpositioned.
+    /// For every move: `Corrupt` with file and offset; what reading says. The cursor is then
+    /// unpositioned.
     pub fn seek_first(&mut self) -> Result<()> {
         self.enter(0, |walker, block| walker.seek_first(block))
     }
@@ -313,7 +317,8 @@ impl TableCursor {
         self.fetch_alone(number, offset, bytes)
     }
 
-    /// A block of a table that is larger than memory: from the cache, or from the file together with its neighbours.
+    /// A block of a table that is larger than memory: from the cache, or from the file together
+    /// with its neighbours.
     fn fetch_ahead(&mut self, offset: u64, bytes: u64) -> Result<Held> {
         if let Some(found) = self.table.cache.get(self.table.number, offset) {
             return Ok(Held::Loaded(found));

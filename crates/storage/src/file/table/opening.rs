@@ -12,7 +12,8 @@ use crate::file::tail::{self, Tail};
 use crate::place::open_table;
 use crate::{FileBytes, ReadFile, Result, Storage};
 
-/// See the module. What is behind the data is asked for, of a mapped file too: later reads jump about, and the system reads none of it ahead.
+/// See the module. What is behind the data is asked for, of a mapped file too: later reads jump
+/// about, and the system reads none of it ahead.
 pub(super) struct Begun<'a> {
     meta: &'a TableMeta,
     file: Arc<dyn ReadFile>,

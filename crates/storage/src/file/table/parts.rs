@@ -32,7 +32,8 @@ impl<'f> Parts<'f> {
         self.tail
     }
 
-    /// The footer, and where the first of what it names begins. Of a file that is not mapped its end is read.
+    /// The footer, and where the first of what it names begins. Of a file that is not mapped its
+    /// end is read.
     pub(super) fn footer(&mut self) -> Result<(Footer, u64)> {
         let Some(offset) = self.file.len().checked_sub(FOOTER_BYTES as u64) else {
             let message =

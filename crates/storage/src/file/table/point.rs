@@ -84,11 +84,11 @@ impl Hit<'_> {
 }
 
 impl TableReader {
-    /// The newest version of `key` with a sequence below `before`, whatever its kind. Range tombstones are not
-    /// looked at ([`tombstones`](TableReader::tombstones)), expiry neither.
+    /// The newest version of `key` with a sequence below `before`, whatever its kind. Range
+    /// tombstones are not looked at ([`tombstones`](TableReader::tombstones)), expiry neither.
     ///
-    /// `key_hash` is [`firn_format::filter::filter_hash`] of `key`. No lock, no allocation, no system call for mapped
-    /// blocks that were read before.
+    /// `key_hash` is [`firn_format::filter::filter_hash`] of `key`. No lock, no allocation, no
+    /// system call for mapped blocks that were read before.
     ///
     /// # Errors
     /// `Corrupt` with file and offset; what reading says.
@@ -207,8 +207,8 @@ impl TableReader {
         Ok(Lookup::Found(Hit { trailer, kind, expires_at_ms, value: HitValue::Kept(record) }))
     }
 
-    /// Whether reading entries around `key`, and in the `blocks` blocks from there on, may wait for the device.
-    /// A hint for scans: at most one system call a block.
+    /// Whether reading entries around `key`, and in the `blocks` blocks from there on, may wait for
+    /// the device. A hint for scans: at most one system call a block.
     pub fn would_block(&self, key: &[u8], blocks: usize) -> bool {
         let first = self.index.find(key);
         (first..first.saturating_add(blocks))

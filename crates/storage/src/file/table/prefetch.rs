@@ -26,8 +26,8 @@ impl TableReader {
         }
     }
 
-    /// Begins to load what [`prefetch_place`](Self::prefetch_place) looks at; `false` if this table's blocks are not to
-    /// be touched ahead.
+    /// Begins to load what [`prefetch_place`](Self::prefetch_place) looks at; `false` if this
+    /// table's blocks are not to be touched ahead.
     #[inline]
     pub fn prefetch_fences(&self, key: &[u8]) -> bool {
         if !self.reads_in_place() {

@@ -22,7 +22,8 @@ use crate::{Error, FileBytes, ReadFile, Result, Storage};
 /// How a table is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderOptions {
-    /// Read raw blocks where they lie if the place gives the file as memory; else everything is loaded.
+    /// Read raw blocks where they lie if the place gives the file as memory; else everything is
+    /// loaded.
     pub map: bool,
 }
 
@@ -32,8 +33,8 @@ impl Default for ReaderOptions {
     }
 }
 
-/// One open table. Immutable and shared between threads; reads take no lock and allocate nothing as long as
-/// the blocks are mapped.
+/// One open table. Immutable and shared between threads; reads take no lock and allocate nothing as
+/// long as the blocks are mapped.
 pub struct TableReader {
     name: String,
     pub(super) file: Arc<dyn ReadFile>,
@@ -60,9 +61,11 @@ pub(super) enum BlockRef<'t> {
 }
 
 impl TableReader {
-    /// Opens the file `meta` names and checks that it is that file: length, counts, bounds, content hash.
+    /// Opens the file `meta` names and checks that it is that file: length, counts, bounds, content
+    /// hash.
     ///
-    /// Reads footer, properties, index, filters and tombstones, of a file that is not mapped by one or two reads; blocks on the device.
+    /// Reads footer, properties, index, filters and tombstones, of a file that is not mapped by one
+    /// or two reads; blocks on the device.
     ///
     /// # Errors
     /// `NotFound`; `Corrupt` with file and offset; what reading says.
@@ -185,11 +188,11 @@ impl TableReader {
         &self.footer
     }
 
-    /// Whether an entry's key may begin with a prefix of this hash ([`filter::filter_hash`] of the prefix); `false`
-    /// is certain. Range tombstones have no say.
+    /// Whether an entry's key may begin with a prefix of this hash ([`filter::filter_hash`] of the
+    /// prefix); `false` is certain. Range tombstones have no say.
     ///
-    /// Asked only if the extractor is the one the table was written with ([`Properties::prefix_extractor`]):
-    /// otherwise the answer means nothing.
+    /// Asked only if the extractor is the one the table was written with
+    /// ([`Properties::prefix_extractor`]): otherwise the answer means nothing.
     #[inline]
     pub fn may_contain_prefix(&self, prefix_hash: u32) -> bool {
         filter::contains(self.prefixes.get(), prefix_hash)
@@ -233,8 +236,8 @@ impl TableReader {
         }
     }
 
-    /// Has the processor begin to load the lines of mapped block `block` that a walk needs first: tail, keys and the
-    /// first value. Does not wait.
+    /// Has the processor begin to load the lines of mapped block `block` that a walk needs first:
+    /// tail, keys and the first value. Does not wait.
     #[inline]
     pub(super) fn begin_load(&self, block: usize) {
         if let Some((offset, bytes)) = self.index.block(block) {
@@ -242,7 +245,8 @@ impl TableReader {
         }
     }
 
-    /// Begins to load the lines that a search needs one after the other, so that their misses overlap.
+    /// Begins to load the lines that a search needs one after the other, so that their misses
+    /// overlap.
     #[inline]
     fn begin_load_at(&self, offset: u64, bytes: u64) {
         let Some(mapped) = &self.bytes else { return };
@@ -251,7 +255,8 @@ impl TableReader {
         LINES_FROM_END.into_iter().for_each(|from_end| mapped.begin_load(end.saturating_sub(from_end)));
     }
 
-    /// Whether reads touch no file as long as the system keeps its pages: mapped, and expected to stay in memory.
+    /// Whether reads touch no file as long as the system keeps its pages: mapped, and expected to
+    /// stay in memory.
     pub fn reads_in_place(&self) -> bool {
         self.is_mapped() && !self.may_be_evicted()
     }
@@ -296,7 +301,8 @@ impl TableReader {
         }
     }
 
-    /// Block `block`, from wherever it is; blocks on the device if it is not in memory. `None` past the last.
+    /// Block `block`, from wherever it is; blocks on the device if it is not in memory. `None` past
+    /// the last.
     #[inline]
     pub(super) fn block(&self, block: usize) -> Result<Option<BlockRef<'_>>> {
         let Some((offset, bytes)) = self.index.block(block) else { return Ok(None) };

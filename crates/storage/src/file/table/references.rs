@@ -7,11 +7,12 @@ use super::reader::TableReader;
 use crate::{Error, Result};
 
 impl TableReader {
-    /// The values that its entries refer to. Reads a block of a byte or two for each value and decodes it; nothing where the
-    /// table refers to none.
+    /// The values that its entries refer to. Reads a block of a byte or two for each value and
+    /// decodes it; nothing where the table refers to none.
     ///
     /// # Errors
-    /// `Corrupt` with file and offset, also if the table says that it refers to another number of values; what reading says.
+    /// `Corrupt` with file and offset, also if the table says that it refers to another number of
+    /// values; what reading says.
     pub fn references(&self) -> Result<ReferenceSet> {
         let Some(summary) = self.properties().references else { return Ok(ReferenceSet::default()) };
         let parts = Parts::new(self.name(), &*self.file, self.bytes.as_deref(), None);

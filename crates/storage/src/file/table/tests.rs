@@ -280,7 +280,8 @@ fn the_file_must_be_the_one_meant() {
     assert!(TableReader::open_file("short.table", short, &cache, ReaderOptions::default()).is_err());
 }
 
-/// Every byte of a file flipped: each read gives the right answer or an error with an offset inside the file.
+/// Every byte of a file flipped: each read gives the right answer or an error with an offset inside
+/// the file.
 #[test]
 fn every_flipped_byte_is_harmless_or_noticed() {
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {

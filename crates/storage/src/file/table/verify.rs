@@ -40,8 +40,8 @@ impl TableReader {
     /// order of entries, counts, bounds of entries and of range tombstones, content hash. The
     /// filter and the index must find every key. Blocks on the device.
     ///
-    /// `prefix_bytes` is the function of the extractor that the table was written with; then the filter of prefixes
-    /// must know every key's.
+    /// `prefix_bytes` is the function of the extractor that the table was written with; then the
+    /// filter of prefixes must know every key's.
     ///
     /// # Errors
     /// The first fault, as `Corrupt` with file and offset; what reading says.
@@ -75,9 +75,11 @@ impl TableReader {
         Ok(())
     }
 
-    /// Compares the checksum of every data block and tells `fault` of each that is bad. Blocks on the device.
+    /// Compares the checksum of every data block and tells `fault` of each that is bad. Blocks on
+    /// the device.
     ///
-    /// Goes on after a fault, so that all of them are named; [`verify`](Self::verify) stops at the first.
+    /// Goes on after a fault, so that all of them are named; [`verify`](Self::verify) stops at the
+    /// first.
     pub fn verify_blocks(&self, fault: &mut dyn FnMut(Error)) {
         let mut stored = Vec::new();
         for block in 0..self.index.block_count() {
@@ -201,7 +203,8 @@ impl TableReader {
     }
 }
 
-/// The checksum of all bytes of `file`, as [`TableMeta::file_checksum`] has it. Blocks while it is read; what comes next is asked for ahead.
+/// The checksum of all bytes of `file`, as [`TableMeta::file_checksum`] has it. Blocks while it is
+/// read; what comes next is asked for ahead.
 ///
 /// # Errors
 /// What reading says.

@@ -33,7 +33,8 @@ pub struct ValueBuilder {
 }
 
 impl ValueBuilder {
-    /// A builder of the segment that `header` describes in the new empty `file`, which is called `name`.
+    /// A builder of the segment that `header` describes in the new empty `file`, which is called
+    /// `name`.
     pub fn new(name: &str, file: Arc<dyn WriteFile>, header: &ValueSegmentHeader) -> Self {
         let mut out = Vec::with_capacity(WRITE_BYTES + WRITE_BYTES / 4);
         out.extend_from_slice(&header.encode());
@@ -64,7 +65,8 @@ impl ValueBuilder {
         self.offsets.is_empty()
     }
 
-    /// Begins the record of a value of `value_bytes`; its bytes follow by [`put`](Self::put). May write to the file.
+    /// Begins the record of a value of `value_bytes`; its bytes follow by [`put`](Self::put). May
+    /// write to the file.
     ///
     /// # Errors
     /// `Invalid` if there is no place for it; what writing says.
@@ -100,8 +102,9 @@ impl ValueBuilder {
         Ok(())
     }
 
-    /// Completes and syncs the file, with `redirects` that lead to it; blocks for that. What the manifest is to know of it, and
-    /// where the redirects are, in their order. The name is durable after `Storage::sync_dir`.
+    /// Completes and syncs the file, with `redirects` that lead to it; blocks for that. What the
+    /// manifest is to know of it, and where the redirects are, in their order. The name is durable
+    /// after `Storage::sync_dir`.
     ///
     /// # Errors
     /// What writing and syncing say.
@@ -169,8 +172,8 @@ impl End {
         (out, footer, places)
     }
 
-    /// Seals the segment in the file `name`: writes its end, cuts what lies behind, and syncs; blocks for that. What the manifest
-    /// is to know of it.
+    /// Seals the segment in the file `name`: writes its end, cuts what lies behind, and syncs;
+    /// blocks for that. What the manifest is to know of it.
     ///
     /// # Errors
     /// What writing and syncing say.

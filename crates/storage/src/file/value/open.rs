@@ -27,7 +27,8 @@ pub struct OpenValues {
     file: Arc<dyn WriteFile>,
     /// Behind the last byte that was written.
     end: AtomicU64,
-    /// Counts writes that have ended: what is not on the device is told by the difference to what was synced.
+    /// Counts writes that have ended: what is not on the device is told by the difference to what
+    /// was synced.
     written: AtomicU64,
     synced: AtomicU64,
     /// For what was written before it the device was asked to begin.
@@ -150,7 +151,8 @@ impl OpenValues {
         Ok(true)
     }
 
-    /// Whether so much was written since the device was asked to begin that it is worth another request.
+    /// Whether so much was written since the device was asked to begin that it is worth another
+    /// request.
     pub fn is_write_back_due(&self) -> bool {
         // Another thread may ask for more than was there a moment ago.
         self.bytes() >= self.hinted_bytes.load(Ordering::Relaxed) + WRITE_BACK_BYTES
@@ -184,7 +186,8 @@ impl OpenValues {
         Ok(meta)
     }
 
-    /// Appends the wanted part of a value, which was written, to `out`. One read of the file for values up to a chunk.
+    /// Appends the wanted part of a value, which was written, to `out`. One read of the file for
+    /// values up to a chunk.
     ///
     /// # Errors
     /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
@@ -192,7 +195,8 @@ impl OpenValues {
         read_value(self, wanted.reference.offset, wanted, out)
     }
 
-    /// Appends the record of the value that `reference` names, which was written for a key of `key_bytes`, to `out`, as it lies in the file.
+    /// Appends the record of the value that `reference` names, which was written for a key of
+    /// `key_bytes`, to `out`, as it lies in the file.
     ///
     /// # Errors
     /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.

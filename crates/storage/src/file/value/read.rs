@@ -43,7 +43,8 @@ pub(super) trait Bytes {
 /// Appends the wanted part of the value whose record lies at `offset` to `out`.
 ///
 /// # Errors
-/// `Corrupt` with file and offset if something else lies there; what reading says. `out` may have a part of it then.
+/// `Corrupt` with file and offset if something else lies there; what reading says. `out` may have a
+/// part of it then.
 pub(super) fn read_value<B: Bytes + ?Sized>(
     bytes: &B,
     offset: u64,
@@ -54,7 +55,8 @@ pub(super) fn read_value<B: Bytes + ?Sized>(
     let part = wanted.part();
     // As long as the head may be: few bytes more.
     let front = long_head_bytes(value_bytes, true) + wanted.key_bytes;
-    // Small values come with their head, by one read; of others the head tells where the chunks are.
+    // Small values come with their head, by one read; of others the head tells where the chunks
+    // are.
     let is_small = value_bytes <= CHUNK_BYTES;
     let mut stored = fetch(bytes, offset, front + if is_small { value_bytes } else { 0 })?;
     let mut decoded = ValueRecord::decode(&stored);
@@ -93,7 +95,8 @@ pub(super) fn read_value<B: Bytes + ?Sized>(
     Ok(())
 }
 
-/// Appends the record at `reference`'s offset, as it lies there, padding included; chunks are not checked.
+/// Appends the record at `reference`'s offset, as it lies there, padding included; chunks are not
+/// checked.
 ///
 /// # Errors
 /// As [`read_value`].

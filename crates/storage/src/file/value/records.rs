@@ -7,8 +7,8 @@ use crate::{Error, Result};
 
 /// Reads records as they lie in their segment and checks them, chunks included.
 ///
-/// Fastest for rising ordinals: it keeps the bytes that it read last. At most about a megabyte of memory, whatever the
-/// values' lengths: the longest chunk.
+/// Fastest for rising ordinals: it keeps the bytes that it read last. At most about a megabyte of
+/// memory, whatever the values' lengths: the longest chunk.
 #[derive(Debug)]
 pub struct RecordReader<'s> {
     segment: &'s ValueSegment,
@@ -21,7 +21,8 @@ pub struct RecordReader<'s> {
 
 /// Bytes that are read at once.
 ///
-/// More than the longest head and the longest key have. Reading by a mapping costs more: faults, and their undoing.
+/// More than the longest head and the longest key have. Reading by a mapping costs more: faults,
+/// and their undoing.
 const WINDOW_BYTES: usize = 384 << 10;
 
 /// Bytes that the device is asked for ahead of the bytes that are read.
@@ -105,7 +106,8 @@ impl<'s> RecordReader<'s> {
         Ok(self.window.get(from..).unwrap_or_default())
     }
 
-    /// The device works on what comes from `at` on while what is before it is read and looked through.
+    /// The device works on what comes from `at` on while what is before it is read and looked
+    /// through.
     fn ask_ahead(&mut self, at: u64) {
         let records_end = self.segment.footer().records_end;
         self.asked_until = self.asked_until.max(at);

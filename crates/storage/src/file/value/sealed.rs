@@ -35,7 +35,8 @@ const LOADED_BYTES: usize = 512;
 impl ValueSegment {
     /// Opens the file `meta` names and checks that it is that file: length, footer, ordinal table.
     ///
-    /// Reads header, footer and table, of a file that is not mapped by two or three reads; the values are not read. Blocks on the device.
+    /// Reads header, footer and table, of a file that is not mapped by two or three reads; the
+    /// values are not read. Blocks on the device.
     ///
     /// # Errors
     /// `NotFound`; `Corrupt` with file and offset; what reading says.
@@ -97,7 +98,8 @@ impl ValueSegment {
         OrdinalTable::trusted(table)
     }
 
-    /// Tells whether pages of the mapping must be expected to leave memory: values are read from the file then.
+    /// Tells whether pages of the mapping must be expected to leave memory: values are read from
+    /// the file then.
     pub fn set_may_be_evicted(&self, may_be_evicted: bool) {
         // A hint that decides only how a read is done.
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
@@ -134,8 +136,8 @@ impl ValueSegment {
         self.bytes.is_some() && !self.may_be_evicted.load(Ordering::Relaxed)
     }
 
-    /// Appends the wanted part of a value to `out`; its record is where the reference says. `false` if that would wait for the
-    /// device and `mode` forbids it.
+    /// Appends the wanted part of a value to `out`; its record is where the reference says. `false`
+    /// if that would wait for the device and `mode` forbids it.
     ///
     /// # Errors
     /// `Corrupt` with file and offset if another value, or none, lies there; what reading says.
@@ -175,8 +177,9 @@ impl ValueSegment {
         read_value(&record, offset, wanted, out).map(|()| true)
     }
 
-    /// Where the record of number `ordinal`, which begins at `offset`, ends at the latest. Where the file is not mapped no more is read: what
-    /// lies behind is another value's, which may have been asked for too.
+    /// Where the record of number `ordinal`, which begins at `offset`, ends at the latest. Where
+    /// the file is not mapped no more is read: what lies behind is another value's, which may have
+    /// been asked for too.
     fn record_end(&self, ordinal: u32, offset: u64) -> u64 {
         let records_end = self.footer.records_end;
         if self.bytes.is_some() {
@@ -218,7 +221,8 @@ impl ValueSegment {
         self.file.read_at(offset, out)
     }
 
-    /// Has the device fetch `bytes` bytes from `offset` on, for [`read_bytes`](Self::read_bytes). Does not wait.
+    /// Has the device fetch `bytes` bytes from `offset` on, for [`read_bytes`](Self::read_bytes).
+    /// Does not wait.
     pub(super) fn will_read(&self, offset: u64, bytes: u64) {
         self.file.will_need(offset, bytes);
     }

@@ -24,7 +24,8 @@ impl UnsealedValues {
     /// Opens the file `name` and reads its header.
     ///
     /// # Errors
-    /// `Corrupt` if that is none, as when the process died before it was written; what reading says.
+    /// `Corrupt` if that is none, as when the process died before it was written; what reading
+    /// says.
     pub fn open(storage: &dyn Storage, name: &str) -> Result<Self> {
         let file = storage.open_read(name)?;
         if file.len() < VALUE_HEADER_BYTES as u64 {

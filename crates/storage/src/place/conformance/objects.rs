@@ -1,4 +1,5 @@
-//! What a place must do whose files are objects: written once, there as a whole or not at all, never changed.
+//! What a place must do whose files are objects: written once, there as a whole or not at all,
+//! never changed.
 
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@ use super::Operation;
 pub struct Count {
     /// Calls, failed ones included.
     pub operations: u64,
-    /// Bytes really moved; only writes, publications and reads move any. What is read through mapped memory is
-    /// not seen.
+    /// Bytes really moved; only writes, publications and reads move any. What is read through
+    /// mapped memory is not seen.
     pub bytes: u64,
 }
 

@@ -24,7 +24,8 @@ enum Way {
 }
 
 impl FaultyWriteFile {
-    /// Writes as much of `bytes` as there is space for; zeros behind them only where there is space for all.
+    /// Writes as much of `bytes` as there is space for; zeros behind them only where there is space
+    /// for all.
     fn write_within_limit(&self, offset: u64, bytes: &[u8], way: Way) -> Result<()> {
         let end = offset.saturating_add(bytes.len() as u64);
         let reached = self.ways.ledger().grow(self.number, end);

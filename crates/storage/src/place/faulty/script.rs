@@ -59,8 +59,8 @@ impl Operation {
 pub struct Fault {
     /// The operation that it strikes.
     pub on: Operation,
-    /// The files that it strikes: a name where each `*` stands for any run of characters. Operations on the
-    /// directory itself have the empty name, which `*` matches.
+    /// The files that it strikes: a name where each `*` stands for any run of characters.
+    /// Operations on the directory itself have the empty name, which `*` matches.
     pub file: String,
     /// Which of the matching operations it strikes.
     pub when: When,
@@ -90,16 +90,19 @@ pub enum Effect {
     Fail(ErrorKind),
     /// All is done, and yet this is the error.
     FailAfter(ErrorKind),
-    /// A write does its first `bytes` bytes and fails. Operations other than writes do nothing and fail.
+    /// A write does its first `bytes` bytes and fails. Operations other than writes do nothing and
+    /// fail.
     ShortWrite {
         /// How many bytes are written.
         bytes: usize,
         /// The error.
         kind: ErrorKind,
     },
-    /// A write happens with a bit of its last byte turned, and says that all is well. Operations other than writes happen as they should.
+    /// A write happens with a bit of its last byte turned, and says that all is well. Operations
+    /// other than writes happen as they should.
     Turn,
-    /// It takes that much longer, and happens. Delays add up, with one another and with one other effect.
+    /// It takes that much longer, and happens. Delays add up, with one another and with one other
+    /// effect.
     Delay(Duration),
 }
 

@@ -102,7 +102,8 @@ impl Descriptors {
         }
     }
 
-    /// Closes files until at most `most` are open, those first that were not used since the hand passed them.
+    /// Closes files until at most `most` are open, those first that were not used since the hand
+    /// passed them.
     fn close_down_to(&self, most: usize) {
         let mut ring = self.lock();
         while ring.slots.len() > most {

@@ -37,7 +37,8 @@ pub(super) fn sync_error(path: &Path, said: io::Error) -> Error {
     Error { kind, ..error(path, "sync", said) }
 }
 
-/// What the system said while `action` was done to the directory `path`, with advice where there is some.
+/// What the system said while `action` was done to the directory `path`, with advice where there is
+/// some.
 pub(super) fn error(path: &Path, action: &str, error: io::Error) -> Error {
     let advice = match error.kind() {
         io::ErrorKind::NotFound => "; check the path, or allow the database to be created",
@@ -92,7 +93,8 @@ pub(super) fn create_all(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Names of all entries but `.` and `..`; names that are not UTF-8 are changed, and so match nothing of ours.
+/// Names of all entries but `.` and `..`; names that are not UTF-8 are changed, and so match
+/// nothing of ours.
 pub(super) fn entries(directory: &File, path: &Path) -> Result<Vec<String>> {
     let failed = |errno: rustix::io::Errno| error(path, "list", errno.into());
     let mut names = Vec::new();
@@ -105,7 +107,8 @@ pub(super) fn entries(directory: &File, path: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether anything lies in it but the file it is locked by, its stage, and what a new file system put there.
+/// Whether anything lies in it but the file it is locked by, its stage, and what a new file system
+/// put there.
 pub(super) fn has_entries(directory: &File, path: &Path) -> Result<bool> {
     Ok(entries(directory, path)?
         .iter()

@@ -77,13 +77,14 @@ impl WriteFile for LocalWriteFile {
         }
         let file = &*self.shared;
         file.settle()?;
-        // What the device says of bytes that it was given before may be told here, and then never again.
+        // What the device says of bytes that it was given before may be told here, and then never
+        // again.
         mapped::begin_write_back(&file.file, offset, bytes)
             .map_err(|error| Error { offset: Some(offset), ..Error::sync(&file.name, "write back", error) })
     }
 
-    /// `fallocate` that keeps the length: blocks are set aside, the file does not look longer, and bytes beyond
-    /// its length are not readable. File systems that cannot do it do nothing.
+    /// `fallocate` that keeps the length: blocks are set aside, the file does not look longer, and
+    /// bytes beyond its length are not readable. File systems that cannot do it do nothing.
     fn allocate(&self, bytes: u64) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -166,7 +167,8 @@ impl ReadFile for LocalReadFile {
         }
     }
 
-    /// Maps the file once; every answer shares that mapping. It is closed then: a mapping needs no descriptor.
+    /// Maps the file once; every answer shares that mapping. It is closed then: a mapping needs no
+    /// descriptor.
     fn bytes(&self) -> Result<Option<FileBytes>> {
         if !self.maps {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! What a process that died left in the stage: bytes that it had acknowledged, on their way into files.
+//! What a process that died left in the stage: bytes that it had acknowledged, on their way into
+//! files.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,7 +27,8 @@ struct LeftPiece {
 }
 
 impl Left {
-    /// What the stage of `directory` holds. Nothing where there is none, or loss of power left none that is whole.
+    /// What the stage of `directory` holds. Nothing where there is none, or loss of power left none
+    /// that is whole.
     ///
     /// # Errors
     /// `Corrupt` if a newer release wrote it; what reading says.
@@ -47,8 +49,8 @@ impl Left {
         }
     }
 
-    /// Writes the pieces to their files in `directory`, which is locked for writing, and empties the stage for good. Files that are
-    /// gone need none. A sync where there is a stage.
+    /// Writes the pieces to their files in `directory`, which is locked for writing, and empties
+    /// the stage for good. Files that are gone need none. A sync where there is a stage.
     ///
     /// # Errors
     /// What writing says; the stage is as it was then.
@@ -63,8 +65,8 @@ impl Left {
                 Ok(file) => File::from(file).write_all_at(bytes, *offset).map_err(failed)?,
             }
         }
-        // Durably, whatever is there: the files may change before a loss of power, after which no bytes of before must come back, and
-        // the device may have other ones than memory shows.
+        // Durably, whatever is there: the files may change before a loss of power, after which no
+        // bytes of before must come back, and the device may have other ones than memory shows.
         let Some(file) = open(directory, OFlags::RDWR)? else { return Ok(()) };
         for start in (0..stage::SLOTS).map(|index| stage::slot_range(index).start) {
             file.write_all_at(&[0; stage::SLOT_HEAD_BYTES], start as u64)
@@ -79,7 +81,8 @@ impl Left {
         pieces.map(|piece| piece.offset + piece.bytes.len() as u64).max()
     }
 
-    /// The file `name`, of which `found` is there, with the pieces that it lacks; `None` if it lacks none.
+    /// The file `name`, of which `found` is there, with the pieces that it lacks; `None` if it
+    /// lacks none.
     ///
     /// # Errors
     /// What reading says.

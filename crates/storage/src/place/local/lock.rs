@@ -1,7 +1,8 @@
 //! One writer, or any number of readers: `flock` on the file `LOCK`.
 //!
-//! The system drops such a lock when the last descriptor of it closes, thus also when the process dies. Two
-//! handles in one process open the file twice, and so exclude one another as two processes do.
+//! The system drops such a lock when the last descriptor of it closes, thus also when the process
+//! dies. Two handles in one process open the file twice, and so exclude one another as two
+//! processes do.
 
 use std::fs::File;
 use std::path::Path;
@@ -40,7 +41,8 @@ pub(super) fn make_lock_file(directory: &File, path: &Path) -> Result<()> {
         .map_err(|errno| directory::error(path, "create the file LOCK in", errno.into()))
 }
 
-/// Takes the lock or fails at once. A shared lock needs only the right to read, and changes nothing on disk.
+/// Takes the lock or fails at once. A shared lock needs only the right to read, and changes nothing
+/// on disk.
 pub(super) fn acquire(directory: &File, path: &Path, exclusive: bool) -> Result<LocalLock> {
     loop {
         let access = if exclusive { OFlags::RDWR } else { OFlags::RDONLY };

@@ -1,4 +1,5 @@
-//! Giving files their names: publications and renames, in one step or none, over no file that is there.
+//! Giving files their names: publications and renames, in one step or none, over no file that is
+//! there.
 
 use std::fs::File;
 use std::io;

@@ -115,7 +115,8 @@ impl Stage {
         self.lock().free = None;
     }
 
-    /// Slots in a new file, or in the old one, which holds nothing. All its pages are written, so that they have blocks.
+    /// Slots in a new file, or in the old one, which holds nothing. All its pages are written, so
+    /// that they have blocks.
     fn make(&self) -> io::Result<Vec<Slot>> {
         let kind = rustix::fs::fstatfs(&*self.directory)?.f_type as u64 & 0xffff_ffff;
         if !STAGING_FILE_SYSTEMS.contains(&kind) {
@@ -209,7 +210,8 @@ impl Slot {
         self.runs.iter().map(end).max().unwrap_or(0)
     }
 
-    /// Copies what it holds of the file from `offset` on over `out`, later pieces over earlier ones.
+    /// Copies what it holds of the file from `offset` on over `out`, later pieces over earlier
+    /// ones.
     pub(super) fn lay_over(&self, offset: u64, out: &mut [u8]) {
         let to = offset + out.len() as u64;
         for run in self.runs.iter().filter(|run| run.offset < to && offset < end(run)) {

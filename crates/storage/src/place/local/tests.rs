@@ -277,7 +277,8 @@ fn a_moved_directory_is_still_the_one_that_was_opened() {
     assert!(root.path().join("moved/1.manifest").exists());
 }
 
-/// Runs `command` on `path`; `false`, and a word of what is left out, if this system or this user cannot.
+/// Runs `command` on `path`; `false`, and a word of what is left out, if this system or this user
+/// cannot.
 fn run(command: &str, arguments: &[&str], path: &Path, left_out: &str) -> bool {
     let why = match Command::new(command).args(arguments).arg(path).output() {
         Ok(output) if output.status.success() => return true,
@@ -313,7 +314,8 @@ fn database_in(root: &Path) -> (PathBuf, Local) {
     (path, place)
 }
 
-/// Fails unless publishing `name` fails as `kind` says and leaves everything below `path` as it was.
+/// Fails unless publishing `name` fails as `kind` says and leaves everything below `path` as it
+/// was.
 fn refuses(place: &Local, name: &str, kind: ErrorKind, path: &Path) {
     let before = listing(path);
     let error = place.publish(name, b"edit").unwrap_err();
@@ -441,7 +443,8 @@ fn a_rename_that_may_have_been_done_is_undecided() {
     }
 }
 
-/// On file systems where a name is given by a link, and what had the old one cannot be removed then.
+/// On file systems where a name is given by a link, and what had the old one cannot be removed
+/// then.
 #[test]
 fn what_was_published_by_a_link_stays_and_what_was_renamed_by_one_goes_back() {
     let root = new_directory();

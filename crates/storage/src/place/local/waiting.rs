@@ -2,7 +2,8 @@
 
 use super::stage::{Slot, Stage};
 
-/// The slots of a file, in the order in which it got them; the last takes pieces. None of them is another file's.
+/// The slots of a file, in the order in which it got them; the last takes pieces. None of them is
+/// another file's.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     slots: Vec<Slot>,
@@ -35,7 +36,8 @@ impl Waiting {
         self.slots.iter().all(Slot::is_empty)
     }
 
-    /// What waits, in the order of the file: pieces that follow one another there stand in one list, with the offset of the first.
+    /// What waits, in the order of the file: pieces that follow one another there stand in one
+    /// list, with the offset of the first.
     pub(super) fn stretches(&self) -> Vec<(u64, Vec<&[u8]>)> {
         let mut pieces: Vec<(u64, &[u8])> = self.slots.iter().flat_map(Slot::runs).collect();
         pieces.sort_unstable_by_key(|&(offset, _)| offset);
@@ -77,7 +79,8 @@ impl Waiting {
         self.slots.iter().for_each(|slot| slot.lay_over(offset, out));
     }
 
-    /// What waits of the file from `offset` on, if that is all that `out` takes and lies in one slot.
+    /// What waits of the file from `offset` on, if that is all that `out` takes and lies in one
+    /// slot.
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
         self.slots.iter().any(|slot| slot.read(offset, out))
     }

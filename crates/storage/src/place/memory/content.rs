@@ -26,7 +26,8 @@ pub(super) struct Content {
     /// Missing pages are zeros.
     pages: Vec<Option<Arc<Page>>>,
     len: u64,
-    /// Lengths the file had since the last sync, the first as of that sync; never empty once changed.
+    /// Lengths the file had since the last sync, the first as of that sync; never empty once
+    /// changed.
     lens_unsynced: Vec<u64>,
     pages_unsynced: BTreeMap<usize, PageHistory>,
     /// All bytes in one piece, if they were asked for since the last change.

@@ -1,4 +1,5 @@
-//! The machine that a [`Memory`](super::Memory) is a directory of: all its directories, and its last moment.
+//! The machine that a [`Memory`](super::Memory) is a directory of: all its directories, and its
+//! last moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use crate::{Error, ErrorKind, Result};
 
 use super::content::Content;
 
-/// One machine. Reading takes no lock of it; every change of anything takes `state`, then the file's own lock.
+/// One machine. Reading takes no lock of it; every change of anything takes `state`, then the
+/// file's own lock.
 #[derive(Debug, Default)]
 pub(super) struct World {
     state: Mutex<State>,
@@ -97,8 +99,8 @@ impl World {
         }
     }
 
-    /// Like [`begin`](Self::begin) for a write of `bytes` bytes; if the machine goes in its midst, the answer is
-    /// how many of them are still done.
+    /// Like [`begin`](Self::begin) for a write of `bytes` bytes; if the machine goes in its midst,
+    /// the answer is how many of them are still done.
     pub(super) fn begin_write(
         &self,
         state: &mut State,

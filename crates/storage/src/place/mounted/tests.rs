@@ -67,7 +67,8 @@ fn what_fails_may_pass_but_a_sync() {
     use_all(&Mounted::new(Arc::new(Memory::new()))).unwrap();
 }
 
-/// On Linux the error of bytes that were written behind may be told by a later write; the sync after it says yes.
+/// On Linux the error of bytes that were written behind may be told by a later write; the sync
+/// after it says yes.
 #[test]
 fn a_file_of_which_a_write_failed_is_never_synced() {
     let memory = Memory::new();

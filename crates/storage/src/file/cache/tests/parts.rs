@@ -16,8 +16,8 @@ fn the_index_is_a_map() {
         for _ in 0..2_000 {
             let chunk = random.u32(0..400);
             let place = Place { chunk, offset: random.usize(0..1 << 19) * 8 };
-            // Places begin with their chunk's number, so that one tag can stand for several entries. Tags crowd at the
-            // table's end, where the search goes on at its beginning.
+            // Places begin with their chunk's number, so that one tag can stand for several
+            // entries. Tags crowd at the table's end, where the search goes on at its beginning.
             let tag = if round % 2 == 0 { u32::MAX >> (32 - TAG_BITS) } else { chunk << 17 };
             let slot = index.find(tag, |known| known.chunk == chunk);
             assert_eq!(

@@ -23,7 +23,8 @@ fn names_of_open_tables(directory: &Path) -> Vec<PathBuf> {
     targets.filter(is_one).collect()
 }
 
-/// A directory with `count` files, each of which holds its number; mapped or not, `max` of them open at once.
+/// A directory with `count` files, each of which holds its number; mapped or not, `max` of them
+/// open at once.
 fn place(count: u32, max: usize, maps: bool) -> (tempfile::TempDir, Local) {
     let directory = tempfile::tempdir().unwrap();
     let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();

@@ -167,7 +167,8 @@ fn who_goes_leaves_all_its_slots() {
     assert_eq!(raw(root.path(), "closed.log"), pieces(length));
 }
 
-/// More threads than slots, each with a file of its own, in any order; some write until all slots are full, some let go.
+/// More threads than slots, each with a file of its own, in any order; some write until all slots
+/// are full, some let go.
 #[test]
 fn threads_that_take_slots_from_one_another_lose_nothing() {
     let (root, place, _lock) = new_place();

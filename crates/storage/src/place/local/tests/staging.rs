@@ -1,4 +1,5 @@
-//! Small writes that wait for one another: what is found of them, and what a process that dies leaves.
+//! Small writes that wait for one another: what is found of them, and what a process that dies
+//! leaves.
 
 use std::collections::BTreeMap;
 
@@ -337,8 +338,8 @@ fn what_cannot_be_written_goes_on_waiting() {
     assert_eq!(raw(left.path(), "a.log"), vec![7; taken as usize]);
 }
 
-/// Pieces come late, far apart and at once; whole pages of an earlier life are written over; every other time much waits, in several
-/// slots.
+/// Pieces come late, far apart and at once; whole pages of an earlier life are written over; every
+/// other time much waits, in several slots.
 #[test]
 fn random_writes_are_found_and_survive() {
     for seed in 0..60u64 {
