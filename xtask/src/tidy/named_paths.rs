@@ -28,8 +28,8 @@ fn named_in(line: &str) -> impl Iterator<Item = &str> {
     spans.chain(links.filter(|target| !target.is_empty() && !target.contains("://")))
 }
 
-/// Whether `name` can only be meant as a path: it starts at a folder or crate we have, or is called
-/// like a document.
+/// Whether `name` can only be meant as a path: it starts at a folder or crate of the repository, or
+/// is called like a document.
 fn is_path(repository: &Repository, name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-{},".contains(c);
     if !name.chars().all(is_plain) || name.starts_with('/') || name.starts_with("target/") {

@@ -76,7 +76,7 @@ fn stages_are_shown_where_they_are_asked_for() {
 
 #[test]
 fn a_list_of_everything_has_no_such_line() {
-    // Those that ended are never counted so, and of fewer than are listed none is left out.
+    // Jobs that ended are never counted so, and of fewer than are listed none is left out.
     for (listed, waiting, running) in [([0, 0, 0], 0, 0), ([3, 2, 1000], 3, 2), ([3, 2, 1], 2, 0)] {
         let shown = shown_of(listed, waiting, running);
         assert!(!shown.contains("more that"), "{shown}");

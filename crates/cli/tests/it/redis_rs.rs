@@ -99,7 +99,7 @@ fn transactions_are_done_whole_or_again() {
         })
         .unwrap();
         assert_eq!((tries, new), (2, 200));
-        // One that fails leaves the others.
+        // A command that fails leaves the others.
         let failed = redis::pipe().atomic().set("s", "text").incr("s", 1).query::<()>(r).unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::Server(ServerErrorKind::ResponseError), "{failed}");
         assert_eq!(text(r, "s").as_deref(), Some("text"));

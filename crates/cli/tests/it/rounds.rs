@@ -1,5 +1,5 @@
-//! What is written in rounds to a server of ours, and read back: a value says which key and which
-//! round it is of.
+//! What is written in rounds to a server, and read back: a value says which key and which round it
+//! is of.
 
 use std::collections::BTreeMap;
 

@@ -117,8 +117,7 @@ impl Expiring {
         Ok(Self { points })
     }
 
-    /// Makes one point of two neighbours: those whose bytes, waiting for the later time, wait
-    /// least.
+    /// Makes one point of two neighbours, of the pair whose bytes wait least for the later time.
     fn join(&mut self) {
         let waits = |pair: &[(u64, u64)]| match pair {
             [(early, bytes), (late, _)] => u128::from(late - early) * u128::from(*bytes),

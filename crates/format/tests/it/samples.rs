@@ -156,7 +156,7 @@ fn large_batch() -> Content {
 
 /// Value 3 of segment 7, at 4224, 4096 bytes.
 const REFERENCE: [u8; 10] = [7, 3, 0x90, 4, 0x80, 0x20, 0xef, 0xcd, 0xab, 0x89];
-/// One whose numbers are too large for the short form.
+/// A reference whose numbers are too large for the short form.
 const FIXED_REFERENCE: [u8; 24] = [
     0xff, 0xff, 0xff, 0xff, 3, 0, 0, 0xf0, 16, 2, 0, 0xf0, 0, 16, 0, 0xf0, 0xef, 0xcd, 0xab, 0x89, 0, 0, 0, 0,
 ];

@@ -12,7 +12,8 @@ pub(super) struct Late {
     /// As it was sent.
     sent: Vec<u8>,
     finisher: Finisher,
-    /// What he has of it if he had begun before: inputs are read, and nothing is written yet.
+    /// What the worker has of it if it had begun before: inputs are read, and nothing is written
+    /// yet.
     begun: Option<Begun>,
 }
 
@@ -23,9 +24,9 @@ struct Begun {
 }
 
 impl Late {
-    /// He stops here: before he begins, or when he is about to write, as `rng` says.
+    /// The worker stops here: before it begins, or when it is about to write, as `rng` says.
     pub(super) fn new(sent: Vec<u8>, finisher: Finisher, storage: &dyn Storage, rng: &mut Rng) -> Self {
-        // What fails is tried again when he goes on.
+        // What fails is tried again when it goes on.
         let begun = if rng.bool() { Begun::new(&sent, storage).ok() } else { None };
         Self { sent, finisher, begun }
     }

@@ -174,7 +174,7 @@ impl Reusing {
         Self { inner: Arc::clone(&self.inner), tables, values, left_bytes: Arc::default() }
     }
 
-    /// From now on new files leave `bytes` of the disk free, those that are being written too. A
+    /// From now on new files leave `bytes` of the disk free, also files that are being written. A
     /// place that does not tell what is free is written to as long as it takes bytes. So is the
     /// shared part of a place.
     pub fn leave(&self, bytes: u64) {

@@ -174,7 +174,7 @@ fn s17_clients_are_as_many_as_descriptors_allow() {
     let mut served_count = 0;
     for stream in &mut others {
         let mut line = [0; 7];
-        // Those that are refused are told so at once; the connection of some is reset by then.
+        // Clients that are refused are told so at once; the connection of some is reset by then.
         let sent = stream.write_all(b"PING\r\n");
         if sent.is_ok() && stream.read_exact(&mut line).is_ok() && &line == b"+PONG\r\n" {
             served_count += 1;

@@ -93,8 +93,8 @@ pub(super) fn create_all(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Names of all entries but `.` and `..`; names that are not UTF-8 are changed, and so match
-/// nothing of ours.
+/// Names of all entries but `.` and `..`; names that are not UTF-8 are changed, and so match no
+/// name that Firn gives.
 pub(super) fn entries(directory: &File, path: &Path) -> Result<Vec<String>> {
     let failed = |errno: rustix::io::Errno| error(path, "list", errno.into());
     let mut names = Vec::new();

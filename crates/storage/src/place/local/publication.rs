@@ -110,7 +110,8 @@ impl Local {
             let open = || rustix::fs::openat(&*self.directory, &temporary, flags, mode);
             match self.descriptors.closing_others(open) {
                 Ok(file) => return Ok((File::from(file), temporary)),
-                // A leftover of a process that had this one's number, and not ours to remove.
+                // A leftover of a process that had this one's number, which must not be removed
+                // here.
                 Err(Errno::EXIST) => {}
                 Err(error) => {
                     return Err(Error::io(name, "create", error.into()).or_rather(ErrorKind::Refused));

@@ -100,7 +100,7 @@ fn t6_a_file_is_the_same_or_none_once_it_is_opened_again() {
         let error = gone.read_at(0, &mut [0; 4]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
     }
-    // One that is mapped outlives its name, as the mapping does.
+    // A mapped file outlives its name, as the mapping does.
     let (_directory, local) = place(1, 1, true);
     let file = &open_all(&local, 1)[0];
     file.bytes().unwrap().unwrap();
