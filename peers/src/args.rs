@@ -10,8 +10,8 @@ use firn_engine::{Error, Result};
 
 use crate::{child, compare, native};
 
-/// Memory given to each engine where the command line names none: enough for four memtables of 64 MiB and a
-/// cache of 512 MiB.
+/// Memory given to each engine where the command line names none: enough for four memtables of 64
+/// MiB and a cache of 512 MiB.
 const MEMORY_BYTES_DEFAULT: u64 = 768 << 20;
 
 /// Compares Firn with other stores
@@ -32,16 +32,19 @@ pub struct CompareArgs {
     /// Engines: firn, rocksdb, rocksdb-blob, fjall, fjall-kvsep, lmdb, redb
     #[arg(long, value_name = "E,…", value_delimiter = ',', default_value = "firn,rocksdb")]
     pub engines: Vec<String>,
-    /// Which benchmarks: ycsb or db; the other options are those of `firn bench ycsb` and `firn bench db`
+    /// Which benchmarks: ycsb or db; the other options are those of `firn bench ycsb` and `firn
+    /// bench db`
     #[arg(long, value_enum, default_value = "ycsb")]
     pub suite: SuiteName,
     /// How often everything is run
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repetitions: u32,
-    /// Engine whose figures the ratios divide by [default: rocksdb if it takes part, else the first]
+    /// Engine whose figures the ratios divide by [default: rocksdb if it takes part, else the
+    /// first]
     #[arg(long, value_name = "E")]
     pub baseline: Option<String>,
-    /// Memory limit of each engine's process, page cache included [default: three times the data, twice
+    /// Memory limit of each engine's process, page cache included [default: three times the data,
+    /// twice
     /// --memory-bytes and 512 MiB together, which keeps everything resident]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub limit_bytes: Option<u64>,

@@ -14,10 +14,12 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Creates a group for `name`, limited to `limit_bytes`; groups of comparisons that were killed are removed.
+    /// Creates a group for `name`, limited to `limit_bytes`; groups of comparisons that were killed
+    /// are removed.
     ///
     /// # Errors
-    /// `Invalid` if this host has no writable memory controller; the message says which step failed.
+    /// `Invalid` if this host has no writable memory controller; the message says which step
+    /// failed.
     pub fn create(name: &str, limit_bytes: u64) -> Result<Self> {
         let parent = parent_group()?;
         remove_left_overs(&parent);
@@ -125,7 +127,8 @@ fn group_dir(own: &str) -> Vec<PathBuf> {
         if controllers.split(',').any(|controller| controller == "memory") {
             found.insert(0, Path::new("/sys/fs/cgroup/memory").join(path));
         } else if controllers.is_empty() && !path.is_empty() {
-            // Version 2 forbids groups below one that has processes itself, so the group goes beside ours.
+            // Version 2 forbids groups below one that has processes itself, so the group goes
+            // beside ours.
             let dir = Path::new("/sys/fs/cgroup").join(path);
             found.extend(dir.parent().map(Path::to_path_buf));
         }

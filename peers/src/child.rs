@@ -11,7 +11,8 @@ use crate::cgroup::Cgroup;
 use crate::engine;
 use crate::message::Message;
 
-/// Joins the cgroup, then obeys `run STEP` and `close` lines on standard input until there are no more.
+/// Joins the cgroup, then obeys `run STEP` and `close` lines on standard input until there are no
+/// more.
 ///
 /// # Errors
 /// Only if the parent cannot be told; everything else is told to the parent.
@@ -24,7 +25,7 @@ pub fn run(child: &ChildArgs, job: Job) -> Result<()> {
 }
 
 fn obey(child: &ChildArgs, mut job: Job) -> Result<()> {
-    // Nobody else would end this process if the parent were killed.
+    // No other process would end this one if the parent were killed.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let cgroup = child.child_cgroup.clone().map(Cgroup::at);
     if let Some(cgroup) = &cgroup {
@@ -51,7 +52,8 @@ fn obey(child: &ChildArgs, mut job: Job) -> Result<()> {
     store.close()
 }
 
-/// Sends what the engine left in the page cache to the device, so that no other engine's phase pays for it.
+/// Sends what the engine left in the page cache to the device, so that no other engine's phase pays
+/// for it.
 fn sync(child: &ChildArgs) -> Result<()> {
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Invalid, format!("cannot sync {}", child.child_dir.display())).because(error)

@@ -19,8 +19,8 @@ use crate::table::tables;
 /// Runs the comparison and writes its reports.
 ///
 /// # Errors
-/// If no engine could be started, or a report cannot be written. An engine that fails on the way is left out of
-/// the rest and named in the report.
+/// If no engine could be started, or a report cannot be written. An engine that fails on the way is
+/// left out of the rest and named in the report.
 pub fn run(job: Job) -> Result<()> {
     let mut comparison = Comparison::new(job)?;
     eprintln!("{}", comparison.machine.line());

@@ -31,7 +31,8 @@ pub fn factory(name: &str, args: &CompareArgs) -> Result<Box<dyn TargetFactory>>
     Ok(match name {
         "firn" => Box::new(FirnFactory::new()),
         "firn-values" => Box::new(FirnFactory::separated(name, SEPARATED_VALUE_BYTES_MIN as u32)),
-        // The space of stores that collect less eagerly: others are at two to four times the data while they are written to.
+        // The space of stores that collect less eagerly: others are at two to four times the data
+        // while they are written to.
         "firn-values-2x" => {
             Box::new(FirnFactory::separated(name, SEPARATED_VALUE_BYTES_MIN as u32).within(2.0))
         }

@@ -6,8 +6,9 @@
 //!      └► tables of medians and ratios, JSON, HTML
 //! ```
 //!
-//! Phases of the engines alternate: each repetition runs phase 1 on every engine, then phase 2 on every engine,
-//! and the order of the engines turns with each phase, so that a slow spell of the machine hits all alike.
+//! Phases of the engines alternate: each repetition runs phase 1 on every engine, then phase 2 on
+//! every engine, and the order of the engines turns with each phase, so that a slow spell of the
+//! machine hits all alike.
 
 use std::process::ExitCode;
 

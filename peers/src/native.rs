@@ -12,8 +12,8 @@ pub fn rocksdb() -> PathBuf {
     dir().join("librocksdb.so")
 }
 
-/// What every engine's process loads first: one allocator for all, and a CRC32C for this processor instead of
-/// the portable one in RocksDB's library. Only those that are there.
+/// What every engine's process loads first: one allocator for all, and a CRC32C for this processor
+/// instead of the portable one in RocksDB's library. Only those that are there.
 pub fn preloads() -> Vec<PathBuf> {
     ["libjemalloc.so", "libcrc32c.so"]
         .iter()

@@ -41,8 +41,8 @@ const MEASURES: [Measure; 11] = [
     },
 ];
 
-/// For each measure a table of workloads by engines: median, spread, and the ratio to `baseline`, which is the
-/// median of the ratios of each repetition.
+/// For each measure a table of workloads by engines: median, spread, and the ratio to `baseline`,
+/// which is the median of the ratios of each repetition.
 pub fn tables(results: &[PhaseResult], baseline: &str) -> String {
     let cells = Cells::new(results);
     let mut text = String::new();

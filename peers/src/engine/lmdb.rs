@@ -35,13 +35,15 @@ impl TargetFactory for LmdbFactory {
         if options.durability == Durability::Process {
             let flags = EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC | EnvFlags::WRITE_MAP;
             #[expect(unsafe_code, reason = "LMDB's flags are unsafe by declaration")]
-            // SAFETY: without syncs a power loss may leave the file damaged; nothing reads these files after one.
+            // SAFETY: without syncs a power loss may leave the file damaged; nothing reads these
+            // files after one.
             unsafe {
                 open.flags(flags);
             }
         }
         #[expect(unsafe_code, reason = "LMDB maps its file")]
-        // SAFETY: the directory belongs to this process alone and nothing truncates the file while it is mapped.
+        // SAFETY: the directory belongs to this process alone and nothing truncates the file while
+        // it is mapped.
         let env = unsafe { open.open(&options.dir) }.map_err(|error| failed("cannot open LMDB", error))?;
         let opened = |error| failed("cannot create LMDB's tree", error);
         let mut txn = env.write_txn().map_err(opened)?;

@@ -14,6 +14,7 @@ mod fault_rows;
 mod magics;
 mod quarantine;
 mod leftovers;
+mod prose;
 mod comparisons;
 mod markdown;
 mod large_files;
@@ -61,6 +62,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("format magics", magics::check),
     ("lint quarantine", quarantine::check),
     ("leftovers", leftovers::check),
+    ("comments", prose::check),
     ("comparisons without effect", comparisons::check),
     ("Markdown", markdown::check),
     ("large files", large_files::check),

@@ -1,9 +1,11 @@
 //! A RocksDB database as a safe value.
 //!
 //! # Safety model
-//! 1. [`Database`] owns every handle in it; they are made in `open` and destroyed in `drop`, the database first.
+//! 1. [`Database`] owns every handle in it; they are made in `open` and destroyed in `drop`, the
+//! database first.
 //! 2. RocksDB lets any number of threads use one database, its options and its cache at once.
-//! 3. What a call points to (keys, values, texts) is borrowed for the call alone: RocksDB copies what it keeps.
+//! 3. What a call points to (keys, values, texts) is borrowed for the call alone: RocksDB copies
+//! what it keeps.
 
 #![expect(unsafe_code, reason = "RocksDB is reached through its C interface")]
 
@@ -51,12 +53,13 @@ unsafe impl Send for Database {}
 // SAFETY: as above.
 unsafe impl Sync for Database {}
 
-/// Calls a function of the library. Each call is its own unsafe operation; the reason is the same for all.
+/// Calls a function of the library. Each call is its own unsafe operation; the reason is the same
+/// for all.
 macro_rules! call {
     ($library:expr, $name:ident($($argument:expr),* $(,)?)) => {{
         let function = $library.$name;
-        // SAFETY: handles are live and of the kind the function wants (point 1), memory is borrowed for the call
-        // (point 3).
+        // SAFETY: handles are live and of the kind the function wants (point 1), memory is borrowed
+        // for the call (point 3).
         unsafe { function($($argument),*) }
     }};
 }

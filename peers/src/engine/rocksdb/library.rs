@@ -15,8 +15,8 @@ pub(super) type Handle = *mut c_void;
 /// Declares the functions, each once: name after `rocksdb_`, arguments, result.
 macro_rules! functions {
     ($( $name:ident($($argument:ty),*) $(-> $result:ty)?; )+) => {
-        /// The functions of the library. Callers keep to `c.h`: live handles of the right kind, bytes that stay
-        /// where they are during the call.
+        /// The functions of the library. Callers keep to `c.h`: live handles of the right kind,
+        /// bytes that stay where they are during the call.
         pub(super) struct Library {
             $( pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?, )+
             /// Keeps the code mapped; dropped after the pointers into it.
@@ -121,7 +121,7 @@ impl Library {
         if text.is_null() {
             return None;
         }
-        // SAFETY: RocksDB's texts end with a zero byte and nobody else has this one.
+        // SAFETY: RocksDB's texts end with a zero byte and nothing else has this one.
         let taken = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
         // SAFETY: allocated by RocksDB and not used after this.
         unsafe { (self.free)(text.cast()) };
