@@ -84,7 +84,7 @@ impl Source {
         if !metadata.is_file() {
             let path = path.display();
             let told = format!(
-                "{path} is no regular file, so that nobody knows how long the value will be: write it to a file first, or to standard input with the value `-`"
+                "{path} is no regular file, so that the length of the value is unknown: write it to a file first, or to standard input with the value `-`"
             );
             return Err(Failure::new(Ending::Failed, told));
         }

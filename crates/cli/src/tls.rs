@@ -122,7 +122,7 @@ fn wrong(error: firn_storage::Error) -> Failure {
 pub(crate) fn warn_of_plain_token(control_planes: &str) {
     for url in urls(control_planes).iter().filter(|url| is_plain_and_far(url)) {
         tell(format_args!(
-            "firn: the token goes to {url} unencrypted, and whoever reads it on the way may use it: start the control plane with --tls-cert, \
+            "firn: the token goes to {url} unencrypted, and what reads it on the way may use it: start the control plane with --tls-cert, \
              and say https://"
         ));
     }

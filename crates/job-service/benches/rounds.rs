@@ -10,7 +10,7 @@
 //! - `mixed`: a third of the jobs is relief of databases that stall in 10 s to 100 s.
 //! - `bulk`: all waiting jobs are bulk work, and what comes then is relief that nothing presses,
 //!   for which slots are kept. It comes after all others and is leased nevertheless.
-//! - `nobody`: as mixed, and no worker there has what the jobs need.
+//! - `unfit`: as mixed, and no worker there has what the jobs need.
 //! - `barred`: as mixed, and half of the workers lack what the jobs need: their slots are free, and
 //!   no job may have them.
 //!
@@ -34,7 +34,7 @@ fn main() {
     println!("{:>8} {:>7}  {:<8} {:>12} {:>12}", "jobs", "workers", "what", "median us", "greatest us");
     let scenes = counts.iter().flat_map(|jobs| [(*jobs, 10), (*jobs, 100)]);
     for (jobs, workers) in scenes {
-        for queue in [Queue::Mixed, Queue::Bulk, Queue::Barred, Queue::Nobody] {
+        for queue in [Queue::Mixed, Queue::Bulk, Queue::Barred, Queue::Unfit] {
             for (what, mut times) in Scene::new(queue, jobs, workers).measure() {
                 times.sort_unstable();
                 let micros = |time: Duration| time.as_secs_f64() * 1e6;
@@ -51,7 +51,7 @@ enum Queue {
     Mixed,
     Bulk,
     Barred,
-    Nobody,
+    Unfit,
 }
 
 struct Scene {
@@ -73,11 +73,11 @@ impl Scene {
     fn new(queue: Queue, jobs: u64, workers: u64) -> Self {
         // No client or job is forgotten while the queue fills up.
         let (long, jobs_max) = (Duration::from_secs(1 << 20), usize::MAX);
-        let limits = Limits { jobs_max, client: long, nobody: long, ..Limits::default() };
+        let limits = Limits { jobs_max, client: long, no_worker: long, ..Limits::default() };
         let is_barred = |id: u64| match queue {
             Queue::Mixed | Queue::Bulk => false,
             Queue::Barred => id % 4 < 2,
-            Queue::Nobody => true,
+            Queue::Unfit => true,
         };
         let mut scene = Self {
             queue,
@@ -138,7 +138,7 @@ impl Scene {
         let tenant = self.next % TENANTS;
         let (is_relief, stalls_in) = match self.queue {
             Queue::Bulk => (self.is_full, None),
-            Queue::Mixed | Queue::Barred | Queue::Nobody => {
+            Queue::Mixed | Queue::Barred | Queue::Unfit => {
                 (self.random.u8(0..3) == 0, Some(Duration::from_secs(10 + tenant)))
             }
         };

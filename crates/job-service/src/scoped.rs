@@ -130,7 +130,7 @@ impl Storage for Scoped {
     }
 
     fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
-        Err(denied(&upload.name, "abort an upload of somebody else"))
+        Err(denied(&upload.name, "abort an upload of another worker"))
     }
 
     fn describe(&self) -> String {

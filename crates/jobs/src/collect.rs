@@ -179,7 +179,7 @@ fn write(
                     stopped = watch.pass(bytes.len() as u64).err();
                     match stopped {
                         None => Ok(()),
-                        Some(_) => Err(firn_storage::Error::new(Refused, segment.name(), "nobody wants it")),
+                        Some(_) => Err(firn_storage::Error::new(Refused, segment.name(), "it is not wanted")),
                     }
                 },
             );

@@ -33,7 +33,7 @@ impl Failure {
     pub(crate) const BUSY: Self =
         Self::new("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
     pub(crate) const LATE_SCRIPT: Self = Self::new(
-        "ERR the script ran too long inside of a metamethod or of what `for` calls, where nobody else has a turn: do less there",
+        "ERR the script ran too long inside of a metamethod or of what `for` calls, where no other client has a turn: do less there",
     );
     pub(crate) const LONG_REPLIES: Self =
         Self::new("ERR replies beyond client-query-buffer-limit inside EXEC or a script");

@@ -50,7 +50,7 @@ enum Turn {
     Script,
     Unit,
     /// There are no more units.
-    Nobody,
+    Free,
 }
 
 impl fmt::Debug for Aside {
@@ -121,7 +121,7 @@ impl Aside {
     pub(crate) fn end(&self) {
         // A caller that wants to know what came of it has finished it before.
         let _ended = self.finish();
-        self.lock().turn = Turn::Nobody;
+        self.lock().turn = Turn::Free;
         self.changed.notify_all();
     }
 
@@ -139,7 +139,7 @@ impl Aside {
         self.lock().thread = Some(std::thread::current().id());
         loop {
             let state = self.wait(self.lock(), |turn| turn != Turn::Script);
-            if state.turn == Turn::Nobody {
+            if state.turn == Turn::Free {
                 return;
             }
             drop(state);

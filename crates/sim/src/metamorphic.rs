@@ -75,7 +75,7 @@ pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T, Stop>) -> Result<T, Str
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(Stop::Violation(what))) => Err(what),
-        Ok(Err(Stop::Gone)) => Err("the machine is gone, but nobody stopped it".to_owned()),
+        Ok(Err(Stop::Gone)) => Err("the machine is gone, but nothing stopped it".to_owned()),
         Err(panic) => Err(format!("panic: {}", panic_text(&*panic))),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
         tool("redis-server", "is what answers are compared with", Install::Apt(&["redis-server"])),
         Tool {
             command: "python3",
-            purpose: "asks control planes as people do who have gRPC and nothing else, and runs the suite of redis-py",
+            purpose: "asks control planes by gRPC and nothing else, and runs the suite of redis-py",
             // Debian has what makes environments in a package of its own.
             probe: &["-c", "import venv, ensurepip"],
             install: Install::Apt(&["python3", "python3-venv"]),

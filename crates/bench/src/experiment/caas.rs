@@ -54,7 +54,7 @@ pub struct CaasReport {
 
 /// What a reader must know.
 const NOTES: [&str; 4] = [
-    "Engines are who compacts: local (the database), fixed worker (one, behind a control plane), service (two, or in the part on cores one, by the \
+    "Engines are what compacts: local (the database), fixed worker (one, behind a control plane), service (two, or in the part on cores one, by the \
      scheduler of control planes), or in the part on schedulers two workers by another one.",
     "A database's processor time is its process's, which makes the load, too; workers' and control planes' are in the JSON's costs.",
     "Unless a part says otherwise all processes share all processors of the machine: what workers use is then taken from the database.",
@@ -141,7 +141,7 @@ fn costs_table(costs: &[RunCost]) -> String {
         return String::new();
     }
     let heading =
-        ["part", "who compacts", "run", "databases", "their CPU s", "workers' CPU s", "workers' jobs"];
+        ["part", "compacted by", "run", "databases", "their CPU s", "workers' CPU s", "workers' jobs"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     rows.extend(costs.iter().map(|cost| {
         vec![

@@ -27,7 +27,7 @@ impl ServerAddress {
     /// `Retry` if the name is not known.
     pub fn resolve(&self) -> Result<SocketAddr> {
         let unknown =
-            || Error::new(ErrorKind::Retry, format!("{self}: nobody knows a machine `{}`", self.host));
+            || Error::new(ErrorKind::Retry, format!("{self}: no machine `{}` is known", self.host));
         let mut found =
             (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| unknown().because(error))?;
         found.next().ok_or_else(unknown)

@@ -40,7 +40,7 @@ impl TargetFactory for RespFactory {
         let connections = self.connections.unwrap_or(threads);
         if connections < threads || !connections.is_multiple_of(threads) {
             return Err(Error::invalid(format!(
-                "--connections {connections}: expected a multiple of the {threads} threads, who share them"
+                "--connections {connections}: expected a multiple of the {threads} threads, which share them"
             )));
         }
         let mut settings = Settings::from([

@@ -75,7 +75,7 @@ impl Renewal {
             Ok(fresh) => {
                 (self.wrong, self.is_told) = (None, false);
                 self.shown = fresh?;
-                Some("the renewed certificates hold for whoever connects from now on".to_owned())
+                Some("the renewed certificates hold for connections from now on".to_owned())
             }
             Err(error) => {
                 let is_news = self.wrong.as_ref() != Some(&error);

@@ -41,7 +41,7 @@ fn now(figures: &Figures, text: &mut Exposition) {
         ("waiting_bytes", &figures.waiting_bytes, "Bytes of inputs of jobs that wait."),
         ("waiting_seconds_max", &figures.waiting_max.as_secs_f64(), "How long the oldest of them waits."),
         ("clients", &figures.clients, "Databases that were heard of lately."),
-        ("slots", &figures.workers.slots, "Jobs at a time that all workers who are ready do."),
+        ("slots", &figures.workers.slots, "Jobs at a time that all workers that are ready do."),
     ];
     for (name, value, help) in singles {
         text.single(&format!("firn_control_plane_{name}"), Gauge, help, value);
@@ -58,7 +58,7 @@ fn now(figures: &Figures, text: &mut Exposition) {
 
 fn network(connections: Connections, text: &mut Exposition) {
     let Connections { open, max, refused } = connections;
-    let help = "Connections of databases, workers and people who look.";
+    let help = "Connections of databases, workers and viewers.";
     text.single("firn_control_plane_connections", Gauge, help, open);
     text.single("firn_control_plane_connections_max", Gauge, "So many may be there.", max);
     let help = "Connections that were closed as they came because so many were there.";

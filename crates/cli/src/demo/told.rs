@@ -61,7 +61,7 @@ impl Told<'_> {
             vec![
                 (at + 1).to_string(),
                 lane.to_owned(),
-                who(row).to_owned(),
+                executor_of(row).to_owned(),
                 row.attempts.to_string(),
                 format!("{:.1}", row.input_bytes as f64 / 1e6),
                 format!("{:.1}", row.queued_us as f64 / 1e3),
@@ -78,7 +78,7 @@ impl Told<'_> {
     fn shares(&self) -> String {
         let mut by: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for row in &self.rows {
-            let (jobs, bytes) = by.entry(who(row)).or_default();
+            let (jobs, bytes) = by.entry(executor_of(row)).or_default();
             *jobs += 1;
             *bytes += row.input_bytes;
         }
@@ -91,8 +91,8 @@ impl Told<'_> {
             100.0 * there as f64 / all.max(1) as f64,
             all / 1_000_000
         );
-        for (who, (jobs, bytes)) in &by {
-            text += &format!("  {who}: {jobs} jobs, {} MB\n", bytes / 1_000_000);
+        for (executor, (jobs, bytes)) in &by {
+            text += &format!("  {executor}: {jobs} jobs, {} MB\n", bytes / 1_000_000);
         }
         let Counts { fallbacks, compactions, collections, drains, slowed_us, stopped_us } = self.counts;
         text += &format!(
@@ -125,7 +125,7 @@ fn is_done(row: &JobRow) -> bool {
 }
 
 /// What did the job: its worker, or, for a job that failed at the control plane, its database.
-fn who(row: &JobRow) -> &str {
+fn executor_of(row: &JobRow) -> &str {
     if is_done(row) { &row.worker } else { HERE }
 }
 

@@ -178,7 +178,7 @@ fn metrics_are_what_a_run_really_did() {
     // That is no failure, on a machine that stands still.
     let given_up = engine("compaction_fallback_count");
     let why = told(&mut client, "compaction_fallback_reason");
-    assert!(given_up == 0.0 || why.starts_with("nobody began it"), "{given_up}: {why}");
+    assert!(given_up == 0.0 || why.starts_with("no worker began it"), "{given_up}: {why}");
     let by_cause = told(&mut client, "jobs_fallbacks");
     let none_else = by_cause.split(',').filter(|cause| !cause.ends_with("=0")).collect::<Vec<_>>();
     let unbegun = (given_up > 0.0).then(|| format!("unbegun={given_up}"));

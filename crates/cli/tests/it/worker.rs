@@ -27,7 +27,7 @@ impl Worker {
         let mut process = command.spawn().expect("the program starts");
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
-        assert!(line.starts_with("working for whoever connects to "), "{line:?}");
+        assert!(line.starts_with("working for each database that connects to "), "{line:?}");
         Self(process)
     }
 

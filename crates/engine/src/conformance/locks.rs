@@ -14,8 +14,8 @@ pub(super) const CHECKS: &[Check] = &[
     ("locks::what a dropped session held or waited for is free", false, dropped_sessions),
     ("locks::a counter of four threads under locks is exact", false, exact_counter),
     ("locks::keys in any order never wait for each other", false, no_deadlock),
-    ("locks::who locks everything keeps everybody out", false, everything),
-    ("locks::who locks everything and who locks keys never wait for each other", false, everything_at_times),
+    ("locks::a lock on everything excludes all others", false, everything),
+    ("locks::locks on everything and locks on keys never wait for each other", false, everything_at_times),
 ];
 
 const O: WriteOptions = WriteOptions { durability: None, expires_at_ms: 0 };

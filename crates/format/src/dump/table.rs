@@ -38,7 +38,7 @@ pub fn dump(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
     if let Some(index) = &index {
         table.data_blocks(index)?;
     } else {
-        let unknown = format_args!("data blocks, but without an index nobody knows which");
+        let unknown = format_args!("data blocks, but without an index it is unknown which");
         table.lines.line(0, footer.data_bytes as usize, "data", unknown)?;
     }
     table.filter("filter over keys", footer.filter)?;

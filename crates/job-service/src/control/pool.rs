@@ -57,7 +57,7 @@ pub struct Limits {
     /// Default 300 s.
     pub sync: Duration,
     /// A job that no worker there can do waits so long for a worker that can. Default 5 s.
-    pub nobody: Duration,
+    pub no_worker: Duration,
     /// So many attempts fail for reasons that may pass before the job has failed, each at another
     /// worker where there is one. Default 3.
     pub attempts_max: u32,
@@ -85,7 +85,7 @@ impl Default for Limits {
             client: Duration::from_secs(30),
             progress: Duration::from_secs(60),
             sync: Duration::from_secs(300),
-            nobody: Duration::from_secs(5),
+            no_worker: Duration::from_secs(5),
             attempts_max: 3,
             pause: Duration::from_millis(500),
             jobs_max: 100_000,

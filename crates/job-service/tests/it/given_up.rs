@@ -67,7 +67,7 @@ fn a_control_plane_that_is_heard_again_forgets_what_was_given_up_meanwhile() {
     let mut scene = Scene::new();
     // No worker is there that could do anything, and a silent client is waited for.
     let limits =
-        Limits { nobody: Duration::from_secs(600), client: Duration::from_secs(600), ..Limits::default() };
+        Limits { no_worker: Duration::from_secs(600), client: Duration::from_secs(600), ..Limits::default() };
     let options = ControlPlaneOptions {
         address: any_port(),
         token: SharedToken::none(),

@@ -67,7 +67,7 @@ impl Scene {
     pub(crate) fn plane(&mut self, address: SocketAddr) -> ControlPlane {
         // A killed peer is noticed soon.
         let limits =
-            Limits { lease: Duration::from_secs(2), nobody: Duration::from_secs(1), ..Limits::default() };
+            Limits { lease: Duration::from_secs(2), no_worker: Duration::from_secs(1), ..Limits::default() };
         self.plane_with(address, limits)
     }
 

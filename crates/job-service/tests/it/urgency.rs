@@ -32,7 +32,7 @@ fn until(scene: &Scene, plane: &ControlPlane, count: usize, is_so: impl Fn(Optio
 fn urgency_travels_with_jobs_and_again_while_they_wait() {
     let mut scene = Scene::new();
     // No worker is there that could do anything.
-    let limits = Limits { nobody: Duration::from_secs(600), ..Limits::default() };
+    let limits = Limits { no_worker: Duration::from_secs(600), ..Limits::default() };
     let options = ControlPlaneOptions {
         address: any_port(),
         token: SharedToken::none(),

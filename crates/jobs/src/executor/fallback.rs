@@ -442,7 +442,7 @@ impl Shared {
             None if handle.is_waiting() => {
                 // A job that was tried in vain waits to be tried again.
                 let cause = handle.trouble().map_or(Cause::Unbegun, |_| Cause::Failed);
-                (cause, Concern::Queue, late("nobody began it"))
+                (cause, Concern::Queue, late("no worker began it"))
             }
             None => (Cause::Late, Concern::Service, late("there was no answer")),
         };

@@ -49,7 +49,7 @@ pub fn serve(
             Ok((stream, _)) => stream,
             Err(error) => {
                 if !is_short {
-                    tell(&format!("nobody is let in for now: {error}"));
+                    tell(&format!("no database is let in for now: {error}"));
                 }
                 is_short = true;
                 clock.sleep(ACCEPT_PAUSE);

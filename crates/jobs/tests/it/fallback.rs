@@ -136,7 +136,7 @@ fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("queued", &answer(&queued).unwrap());
     let fallbacks = fallback.fallbacks();
-    assert_eq!(fallbacks.reason().as_deref(), Some("nobody began it in 5.1 s"));
+    assert_eq!(fallbacks.reason().as_deref(), Some("no worker began it in 5.1 s"));
     // Others are asked as before, and what was begun late has its whole time.
     assert!(!fallbacks.is_away() && begun.poll().is_none());
     let next = fallback.submit(scene.spec("next")).unwrap();

@@ -69,7 +69,7 @@ fn bounds() -> Vec<Bound> {
             Unit::Bytes,
             "refused, and nothing is done",
         ),
-        bound("arguments before the client has said who it is", unknown.arguments_max, Unit::Count, CLOSED),
+        bound("arguments before the client has authenticated", unknown.arguments_max, Unit::Count, CLOSED),
         bound("an argument before that", unknown.argument_bytes_max, Unit::Bytes, CLOSED),
         bound(
             "replies that the client has not read (`unread_bytes_max`)",

@@ -240,7 +240,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "oom-score-adj",
         "no",
         &Kind::Choice(&["no", "yes", "relative", "absolute"]),
-        "the system's choice is left to who starts the server",
+        "the system's choice is what the server was started with",
     ),
     three("oom-score-adj-values", "0 200 800"),
     fixed("pidfile", ""),

@@ -72,5 +72,5 @@ impl Worker {
 /// What a connection is told that protected mode refuses.
 const PROTECTED: &[u8] = b"-DENIED Firn is in protected mode: it asks for no password, so that only this machine may \
 connect. Either start it with a password (--password-file FILE, or FIRN_PASSWORD in the environment), or give the default \
-user one from this machine (ACL SETUSER default >...), or, where nobody else reaches this port, start it with \
+user one from this machine (ACL SETUSER default >...), or, where no other machine reaches this port, start it with \
 --protected-mode no.\r\n";

@@ -68,7 +68,7 @@ pub(super) fn lose(client: &Client, error: Error) {
     client.cut_off();
     if is_between_replies {
         let line =
-            format!("MISCONF what was written last may be lost, so that nobody is told of anything: {error}");
+            format!("MISCONF what was written last may be lost, so that no reply is sent: {error}");
         Reply::new(client.output.borrow_mut().own(), client.protocol.get()).error(&line);
     }
 }

@@ -146,12 +146,12 @@ impl Worker {
 
     fn close_idle(&self, idle_ms_max: u64) {
         let now_ms = self.monotonic_ms();
-        let everybody = self.clients_of(&ClientFilter::default());
+        let clients = self.clients_of(&ClientFilter::default());
         let is_idle = |client: &&Rc<Client>| {
             let waits = client.is_waiting.get() || client.is_subscriber() || client.is_monitor.get();
             !waits && client.description.idle_ms(now_ms) > idle_ms_max
         };
-        everybody.iter().filter(is_idle).for_each(|client| self.close_soon(client));
+        clients.iter().filter(is_idle).for_each(|client| self.close_soon(client));
     }
 
     /// Shows `client` every command from now on.

@@ -174,7 +174,7 @@ impl Executor for Elsewhere {
         let sent = spec.encode();
         let (handle, finisher) = new_job();
         match fate {
-            Fate::Refuse(kind) => return Err(Error::new(kind, "nobody there takes it")),
+            Fate::Refuse(kind) => return Err(Error::new(kind, "no worker there takes it")),
             Fate::Silent => {
                 self.lock().silent.push(finisher);
                 self.clock.pass(TOO_LONG);

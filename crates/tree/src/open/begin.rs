@@ -127,7 +127,7 @@ pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error
     } else {
         format!(
             "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
-             gives up what was written there and is neither in a table nor acknowledged as `shared`, and ends whoever has it open",
+             gives up what was written there and is neither in a table nor acknowledged as `shared`, and ends the process that has it open",
             state.log_home
         )
     };

@@ -66,7 +66,7 @@ pub(super) fn finding(part: &str, held: &[Held]) -> Result<Option<Finding>> {
         }
         figures.extend(all.first().map(|one| format!("{workload}: {} in each of {}", shown(one), all.len())));
     }
-    let claim = "whoever compacts, a database holds the same in the end: keys, and the sum of hashes of what they have";
+    let claim = "wherever compactions run, a database holds the same in the end: keys, and the sum of hashes of what they have";
     let (part, claim, figure) = (part.to_owned(), claim.to_owned(), figures.join("; "));
     Ok((!held.is_empty()).then_some(Finding { part, claim, figure, verdict: Verdict::AsClaimed }))
 }

@@ -56,12 +56,12 @@ impl Pool {
         let workers: Vec<Worker> = there.iter().map(|(id, member)| self.worker(now, *id, member)).collect();
         let owed = self.ledger.owed();
         let refusals = self.refusals(now, &there);
-        let nobody = BTreeSet::new();
+        let none = BTreeSet::new();
         let lines = self.jobs.lines().map(|(group, jobs)| {
             let stalls_at = self.clients.get(&group.client).and_then(|client| client.stalls_at);
             let stalls_in = stalls_at.map(|at| at.saturating_sub(now));
             let class = Class { tenant: group.tenant, lane: group.lane, zone: group.zone, stalls_in };
-            Waiters { class, refused_by: refusals.get(&group.kind).unwrap_or(&nobody), jobs }
+            Waiters { class, refused_by: refusals.get(&group.kind).unwrap_or(&none), jobs }
         });
         let refused_by = |id| self.refused_by(id, &there, &refusals);
         look(&Moment { now, lines: lines.collect(), workers: &workers, owed: &owed, refused_by: &refused_by })
@@ -211,7 +211,7 @@ impl Pool {
                     since_when.push((id, None));
                 }
                 let place = job.place();
-                let failure = place.and_then(|place| all_paused(now, place, &can, self.limits.nobody));
+                let failure = place.and_then(|place| all_paused(now, place, &can, self.limits.no_worker));
                 failed.extend(failure.map(|failure| (id, failure)));
                 continue;
             }
@@ -220,8 +220,8 @@ impl Pool {
                 since_when.push((id, Some(since)));
             }
             let all_refused = !there.is_empty() && there.iter().all(|(id, _)| job.refused_by.contains(id));
-            if all_refused || now.saturating_sub(since) >= self.limits.nobody {
-                failed.push((id, nobody(job, &there)));
+            if all_refused || now.saturating_sub(since) >= self.limits.no_worker {
+                failed.push((id, no_worker(job, &there)));
             }
         }
         for (id, since) in since_when {
@@ -251,7 +251,7 @@ impl Pool {
                 let can = there.iter().filter(|(_, member)| member.can(needs, *spec_version));
                 can.map(|(_, member)| *member).collect()
             });
-            if can.is_empty() || all_paused(now, place, can, self.limits.nobody).is_some() {
+            if can.is_empty() || all_paused(now, place, can, self.limits.no_worker).is_some() {
                 suspect.insert(id, can.clone());
             }
         }
@@ -282,7 +282,7 @@ fn all_paused(now: Duration, place: &str, can: &[&Member], most: Duration) -> Op
 }
 
 /// Why no worker of `there` can do `job`.
-fn nobody(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
+fn no_worker(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
     let needs = |wanted: &Wanted| wanted.order.needs.iter().cloned().collect::<Vec<_>>().join(", ");
     let (kind, message) = match (&job.failure, &job.wanted) {
         (Some(failure), _) if !job.refused_by.is_empty() => {

@@ -276,8 +276,8 @@ impl Shared {
         };
         self.given_up.fetch_add(1, Ordering::Relaxed);
         self.discard(stem);
-        let who = if ran.worker.is_empty() { ELSEWHERE } else { &ran.worker };
-        let reason = format!("{who} came to something else than this process: {error}");
+        let executor = if ran.worker.is_empty() { ELSEWHERE } else { &ran.worker };
+        let reason = format!("{executor} came to something else than this process: {error}");
         self.refused(&job.spec, Concern::Service, reason, ran.ran);
         self.fallbacks.count_one(Cause::Wrong);
         job.finisher.finish_ran(Ok(second), Ran { queued: ran.queued, ..Ran::default() });

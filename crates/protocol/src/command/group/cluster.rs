@@ -35,7 +35,7 @@ const CLUSTER: &[Command] = &[
     entry("bumpepoch", 2, "3.0.0", "O(1)", "Raises the configuration epoch.")
         .flags(BY_ADMIN)
         .not_yet(&NO_CLUSTER),
-    entry("count-failure-reports", 3, "3.0.0", "O(N)", "Counts who says that a server failed.")
+    entry("count-failure-reports", 3, "3.0.0", "O(N)", "Counts the servers that say that a server failed.")
         .flags(&[Admin, Stale])
         .not_yet(&NO_CLUSTER),
     entry("countkeysinslot", 3, "3.0.0", "O(1)", "Counts the keys of a slot.")

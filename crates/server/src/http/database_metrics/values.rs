@@ -17,7 +17,7 @@ pub(super) fn text(values: &ValueStats, text: &mut Exposition) {
         (
             "value_retired_segments",
             values.retired_count,
-            "Segments that are gone and whose files somebody has.",
+            "Segments that are gone and whose files are still held.",
         ),
         ("value_retired_bytes", values.retired_bytes, "Bytes of those files."),
         ("redirects", values.redirect_count, "Collected segments that lead to others."),

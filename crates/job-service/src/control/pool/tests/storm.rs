@@ -14,7 +14,7 @@ const PATIENT: Limits = Limits {
     client: Duration::from_secs(30),
     progress: Duration::from_secs(60),
     sync: Duration::from_secs(300),
-    nobody: Duration::from_secs(5),
+    no_worker: Duration::from_secs(5),
     attempts_max: 100,
     pause: Duration::from_millis(500),
     jobs_max: 1000,
