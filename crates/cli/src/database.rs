@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use firn::{Db, Settings};
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
 
@@ -82,7 +82,7 @@ impl Database {
     }
 
     /// A session of the caller's own.
-    pub(crate) fn session(&self) -> Blocking {
+    pub(crate) fn session(&self) -> OrderedBlocking {
         self.db.session()
     }
 
@@ -92,7 +92,7 @@ impl Database {
     }
 
     /// That keyspace, to read and write it.
-    pub(crate) fn records(&self) -> firn::Keyspace<'_> {
+    pub(crate) fn records(&self) -> firn::Keyspace {
         self.db.in_keyspace(self.keyspace)
     }
 

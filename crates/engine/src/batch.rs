@@ -11,46 +11,108 @@ pub enum OpKind {
     Delete,
     /// Adds an operand for the keyspace's merge operator; reads nothing.
     Merge,
+}
+
+/// What an operation of an [`OrderedBatch`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderedOpKind {
+    /// Sets the value.
+    Put,
+    /// Removes the key.
+    Delete,
+    /// Adds an operand for the keyspace's merge operator; reads nothing.
+    Merge,
     /// Removes every key from `key` (included) to `value` (excluded).
     DeleteRange,
 }
 
+impl From<OpKind> for OrderedOpKind {
+    fn from(kind: OpKind) -> Self {
+        match kind {
+            OpKind::Put => Self::Put,
+            OpKind::Delete => Self::Delete,
+            OpKind::Merge => Self::Merge,
+        }
+    }
+}
+
 /// One operation of a batch, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op<'a> {
+pub struct Op<'a, K = OpKind> {
     /// The keyspace it touches.
     pub keyspace: KeyspaceId,
     /// What it does.
-    pub kind: OpKind,
+    pub kind: K,
     /// The key, or the first key of a range.
     pub key: &'a [u8],
-    /// The value or operand; the excluded end for [`OpKind::DeleteRange`]; empty for
-    /// [`OpKind::Delete`].
+    /// The value or operand; the excluded end for [`OrderedOpKind::DeleteRange`]; empty for a
+    /// delete.
     pub value: &'a [u8],
     /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never. Only
-    /// of a [`OpKind::Put`]; ignored for the other kinds.
+    /// of a put; ignored for the other kinds.
     pub expires_at_ms: u64,
+}
+
+/// One operation of an [`OrderedBatch`].
+pub type OrderedOp<'a> = Op<'a, OrderedOpKind>;
+
+impl<'a> From<Op<'a>> for OrderedOp<'a> {
+    fn from(op: Op<'a>) -> Self {
+        let Op { keyspace, kind, key, value, expires_at_ms } = op;
+        Self { keyspace, kind: kind.into(), key, value, expires_at_ms }
+    }
 }
 
 /// An ordered list of operations that become visible together and are recovered together or not at
 /// all.
 ///
 /// Later operations on one key win. Holds its bytes in one buffer; [`clear`](Self::clear) keeps the
-/// memory.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    heads: Vec<Head>,
+/// memory. Every engine takes one; an [`OrderedBatch`] may hold range deletes too, and only engines
+/// that keep keys in order take it.
+#[derive(Clone, Debug)]
+pub struct Batch<K = OpKind> {
+    heads: Vec<Head<K>>,
     bytes: Vec<u8>,
 }
 
+/// A [`Batch`] that may delete ranges of keys.
+pub type OrderedBatch = Batch<OrderedOpKind>;
+
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct Head<K> {
     keyspace: KeyspaceId,
-    kind: OpKind,
+    kind: K,
     key_start: usize,
     value_start: usize,
     end: usize,
     expires_at_ms: u64,
+}
+
+impl<K> Default for Batch<K> {
+    fn default() -> Self {
+        Self { heads: Vec::new(), bytes: Vec::new() }
+    }
+}
+
+impl From<Batch> for OrderedBatch {
+    fn from(batch: Batch) -> Self {
+        let ordered = |head: Head<OpKind>| {
+            let Head { keyspace, kind, key_start, value_start, end, expires_at_ms } = head;
+            Head { keyspace, kind: kind.into(), key_start, value_start, end, expires_at_ms }
+        };
+        Self { heads: batch.heads.into_iter().map(ordered).collect(), bytes: batch.bytes }
+    }
+}
+
+impl OrderedBatch {
+    /// Removes every key of `start..end`; nothing if `start >= end`.
+    pub fn delete_range(&mut self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> &mut Self {
+        if start >= end {
+            return self;
+        }
+        let kind = OrderedOpKind::DeleteRange;
+        self.push(Op { keyspace, kind, key: start, value: end, expires_at_ms: 0 })
+    }
 }
 
 impl Batch {
@@ -58,7 +120,9 @@ impl Batch {
     pub fn new() -> Self {
         Self::default()
     }
+}
 
+impl<K: Copy + From<OpKind>> Batch<K> {
     /// Makes room for `bytes` more of keys and values: they are then added without moving the
     /// others.
     pub fn reserve(&mut self, bytes: usize) {
@@ -67,29 +131,21 @@ impl Batch {
 
     /// Sets `key` to `value`.
     pub fn put(&mut self, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> &mut Self {
-        self.push(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 })
+        self.push(Op { keyspace, kind: OpKind::Put.into(), key, value, expires_at_ms: 0 })
     }
 
     /// Removes `key`.
     pub fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> &mut Self {
-        self.push(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 })
+        self.push(Op { keyspace, kind: OpKind::Delete.into(), key, value: &[], expires_at_ms: 0 })
     }
 
     /// Adds `operand` to `key` for the keyspace's merge operator.
     pub fn merge(&mut self, keyspace: KeyspaceId, key: &[u8], operand: &[u8]) -> &mut Self {
-        self.push(Op { keyspace, kind: OpKind::Merge, key, value: operand, expires_at_ms: 0 })
-    }
-
-    /// Removes every key of `start..end`; nothing if `start >= end`.
-    pub fn delete_range(&mut self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> &mut Self {
-        if start >= end {
-            return self;
-        }
-        self.push(Op { keyspace, kind: OpKind::DeleteRange, key: start, value: end, expires_at_ms: 0 })
+        self.push(Op { keyspace, kind: OpKind::Merge.into(), key, value: operand, expires_at_ms: 0 })
     }
 
     /// Adds any operation.
-    pub fn push(&mut self, op: Op<'_>) -> &mut Self {
+    pub fn push(&mut self, op: Op<'_, K>) -> &mut Self {
         let key_start = self.bytes.len();
         self.bytes.extend_from_slice(op.key);
         let value_start = self.bytes.len();
@@ -106,16 +162,16 @@ impl Batch {
     }
 
     /// The operations in the order they were added.
-    pub fn ops(&self) -> impl ExactSizeIterator<Item = Op<'_>> + Clone {
+    pub fn ops(&self) -> impl ExactSizeIterator<Item = Op<'_, K>> + Clone {
         self.heads.iter().map(|head| self.op(head))
     }
 
     /// The operation that was added after `index` others.
-    pub fn get(&self, index: usize) -> Option<Op<'_>> {
+    pub fn get(&self, index: usize) -> Option<Op<'_, K>> {
         self.heads.get(index).map(|head| self.op(head))
     }
 
-    fn op(&self, head: &Head) -> Op<'_> {
+    fn op(&self, head: &Head<K>) -> Op<'_, K> {
         Op {
             keyspace: head.keyspace,
             kind: head.kind,

@@ -10,8 +10,9 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Batch, BatchLimit, Change, Completion, Error, ErrorKind, KeyLocks, KeyspaceId, Outcome, Position, ReadAt,
-    Result, Scan, ScanBatch, ScanRange, Session, Snapshot, Ticket, UpdateFn, Values, WriteOptions,
+    Batch, BatchLimit, Change, Completion, Error, ErrorKind, KeyLocks, KeyspaceId, OrderedBatch,
+    OrderedSession, Outcome, Position, ReadAt, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session,
+    Snapshot, Ticket, UpdateFn, Values, WriteOptions,
 };
 
 /// Bytes of a value that [`Blocking::read_into`] has in memory at once.
@@ -22,15 +23,18 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Owned by one thread at a time. Every call may block on the device, on admission, or on a sync,
 /// as long as that takes. Errors are those of the [`Session`] call of the same name, whether they
 /// came at once or later.
-pub struct Blocking {
-    session: Box<dyn Session>,
+pub struct Blocking<S: Session + ?Sized = dyn Session> {
+    session: Box<S>,
     /// Completions that arrived while another ticket was waited for.
     apart: BTreeMap<Ticket, Completion>,
 }
 
-impl Blocking {
+/// A blocking session on an engine that keeps keys in order.
+pub type OrderedBlocking = Blocking<dyn OrderedSession>;
+
+impl<S: Session + ?Sized> Blocking<S> {
     /// Wraps `session` and turns its inline mode on.
-    pub fn new(mut session: Box<dyn Session>) -> Self {
+    pub fn new(mut session: Box<S>) -> Self {
         session.set_inline(true);
         Self { session, apart: BTreeMap::new() }
     }
@@ -165,6 +169,20 @@ impl Blocking {
         answer.take()
     }
 
+    /// Does `rmw` to the value of `key`, atomically.
+    pub fn rmw(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        rmw: Rmw<'_>,
+        options: WriteOptions,
+    ) -> Result<RmwAnswer> {
+        match self.session.rmw(keyspace, key, rmw, options)? {
+            Outcome::Done((_, answer)) => Ok(answer),
+            Outcome::Pending(ticket) => modified(self.wait_for(ticket)?),
+        }
+    }
+
     /// Locks `keys` until the answer is dropped; waits while one of them is held.
     ///
     /// A caller that holds locks must not ask for more: it would wait for itself.
@@ -189,35 +207,11 @@ impl Blocking {
         }
     }
 
-    /// Opens a scan; its records come through the returned iterator, which borrows this session.
-    pub fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Records<'_>> {
-        let scan = self.session.scan(at, keyspace, range)?;
-        Ok(Records {
-            session: self,
-            scan,
-            batch: ScanBatch::new(),
-            next_index: 0,
-            records_max: RECORDS_FIRST,
-        })
-    }
-
-    /// The next batch of a scan opened through [`session`](Self::session), for callers that hold
-    /// several.
-    pub fn next_batch(&mut self, scan: &mut dyn Scan, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
-        match scan.next_batch(limit, out)? {
-            Outcome::Done(()) => Ok(()),
-            Outcome::Pending(ticket) => {
-                *out = scanned(self.wait_for(ticket)?)?;
-                Ok(())
-            }
-        }
-    }
-
     /// The session itself, to begin operations without waiting for them.
     ///
     /// Completions taken by polling it directly are the caller's. Those that arrive while a
     /// blocking call waits are kept for [`wait_for`](Self::wait_for) and [`poll`](Self::poll).
-    pub fn session(&mut self) -> &mut dyn Session {
+    pub fn session(&mut self) -> &mut S {
         &mut *self.session
     }
 
@@ -278,7 +272,51 @@ impl Blocking {
     }
 }
 
-impl std::fmt::Debug for Blocking {
+impl<S: OrderedSession + ?Sized> Blocking<S> {
+    /// Opens a scan; its records come through the returned iterator, which borrows this session.
+    pub fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Records<'_, S>> {
+        let scan = self.session.scan(at, keyspace, range)?;
+        Ok(Records {
+            session: self,
+            scan,
+            batch: ScanBatch::new(),
+            next_index: 0,
+            records_max: RECORDS_FIRST,
+        })
+    }
+
+    /// The next batch of a scan opened through [`session`](Self::session), for callers that hold
+    /// several.
+    pub fn next_batch(&mut self, scan: &mut dyn Scan, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
+        match scan.next_batch(limit, out)? {
+            Outcome::Done(()) => Ok(()),
+            Outcome::Pending(ticket) => {
+                *out = scanned(self.wait_for(ticket)?)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Applies all of `batch`, range deletes included, or none of it.
+    pub fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Position> {
+        let outcome = self.session.write_ordered(batch, options)?;
+        self.written(outcome)
+    }
+
+    /// Removes every key of `start..end`.
+    pub fn delete_range(
+        &mut self,
+        keyspace: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let outcome = self.session.delete_range(keyspace, start, end, options)?;
+        self.written(outcome)
+    }
+}
+
+impl<S: Session + ?Sized> std::fmt::Debug for Blocking<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Blocking").field("apart", &self.apart).finish_non_exhaustive()
     }
@@ -293,15 +331,15 @@ const RECORDS_FIRST: usize = 16;
 /// As an iterator it yields copies; [`next_record`](Self::next_record) lends each record without
 /// copying. Fetches a batch at a time and may block doing so. After an error records may have been
 /// skipped: a caller that goes on asking does so at its own risk.
-pub struct Records<'s> {
-    session: &'s mut Blocking,
+pub struct Records<'s, S: OrderedSession + ?Sized = dyn OrderedSession> {
+    session: &'s mut Blocking<S>,
     scan: Box<dyn Scan>,
     batch: ScanBatch,
     next_index: usize,
     records_max: usize,
 }
 
-impl Records<'_> {
+impl<S: OrderedSession + ?Sized> Records<'_, S> {
     /// The next record, `None` after the last one.
     pub fn next_record(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         while self.next_index >= self.batch.len() {
@@ -320,7 +358,7 @@ impl Records<'_> {
     }
 }
 
-impl Iterator for Records<'_> {
+impl<S: OrderedSession + ?Sized> Iterator for Records<'_, S> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -329,7 +367,7 @@ impl Iterator for Records<'_> {
     }
 }
 
-impl std::fmt::Debug for Records<'_> {
+impl<S: OrderedSession + ?Sized> std::fmt::Debug for Records<'_, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Records").field("batch_records", &self.batch.len()).finish_non_exhaustive()
     }
@@ -366,6 +404,14 @@ pub(crate) fn position(completion: Completion) -> Result<Position> {
     match completion {
         Completion::Written(position) => Ok(position),
         other => Err(unexpected("a write", other)),
+    }
+}
+
+/// What the completion of a named change says.
+pub(crate) fn modified(completion: Completion) -> Result<RmwAnswer> {
+    match completion {
+        Completion::Modified(_, answer) => Ok(answer),
+        other => Err(unexpected("a named change", other)),
     }
 }
 

@@ -5,13 +5,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use crate::{Error, KeyLocks, Position, ScanBatch, Ticket, Values};
+use crate::{Error, KeyLocks, Position, RmwAnswer, ScanBatch, Ticket, Values};
 
 /// The result of an operation that was pending.
 #[derive(Debug)]
 pub enum Completion {
     /// A write was acknowledged.
     Written(Position),
+    /// An `rmw` was acknowledged, and came to this.
+    Modified(Position, RmwAnswer),
     /// A `get` or `get_range` found this value, or none; `is_stored` answers with an empty one.
     Value(Option<Vec<u8>>),
     /// A `multi_get` found these values.

@@ -20,6 +20,7 @@ mod snapshots;
 mod scans;
 mod merges;
 mod updates;
+mod rmw;
 mod locks;
 mod expiry;
 mod ranges;
@@ -126,7 +127,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 type Check = (&'static str, bool, fn(&mut Database));
 
 fn checks() -> impl Iterator<Item = Check> {
-    let topics: [&[Check]; 15] = [
+    let topics: [&[Check]; 16] = [
         outcomes::CHECKS,
         reads::CHECKS,
         batches::CHECKS,
@@ -134,6 +135,7 @@ fn checks() -> impl Iterator<Item = Check> {
         scans::CHECKS,
         merges::CHECKS,
         updates::CHECKS,
+        rmw::CHECKS,
         locks::CHECKS,
         expiry::CHECKS,
         ranges::CHECKS,

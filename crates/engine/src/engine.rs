@@ -4,7 +4,9 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::{KeyspaceId, KeyspaceSettings, Position, Result, Session, Snapshot, Stats, WriteOptions};
+use crate::{
+    KeyspaceId, KeyspaceSettings, OrderedSession, Position, Result, Session, Snapshot, Stats, WriteOptions,
+};
 
 /// What a checkpoint contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +105,8 @@ pub trait Engine: Send + Sync {
 
 /// An engine that keeps keys in order.
 pub trait Ordered: Engine {
-    /// Removes every key of `start..end` (as bytes); acknowledged as a write is.
-    fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position>;
+    /// A new session that scans and deletes ranges.
+    fn ordered_session(&self) -> Box<dyn OrderedSession>;
 
     /// Rewrites `start..end` (`None` = to the end) into the last level and returns when that is
     /// durable. After a failure, or the end of the process, a part of it stays: one from the

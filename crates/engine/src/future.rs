@@ -14,22 +14,30 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::blocking::{answering, position, scanned, value, values};
+use crate::blocking::{answering, modified, position, scanned, value, values};
 use crate::{
-    Batch, BatchLimit, Change, Completion, KeyspaceId, Outcome, Position, ReadAt, Result, Scan, ScanBatch,
-    ScanRange, Session, Ticket, Values, WriteOptions,
+    Batch, BatchLimit, Change, Completion, KeyspaceId, OrderedBatch, OrderedSession, Outcome, Position,
+    ReadAt, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Ticket, Values, WriteOptions,
 };
 
 /// A session whose calls answer futures. Cheap to clone; clones share the session and its order of
 /// writes.
-#[derive(Clone)]
-pub struct Futures {
-    line: Arc<Line>,
+pub struct Futures<S: Session + ?Sized = dyn Session> {
+    line: Arc<Line<S>>,
 }
 
-impl Futures {
+/// Futures of a session on an engine that keeps keys in order.
+pub type OrderedFutures = Futures<dyn OrderedSession>;
+
+impl<S: Session + ?Sized> Clone for Futures<S> {
+    fn clone(&self) -> Self {
+        Self { line: Arc::clone(&self.line) }
+    }
+}
+
+impl<S: Session + ?Sized + 'static> Futures<S> {
     /// Wraps `session`.
-    pub fn new(session: Box<dyn Session>) -> Self {
+    pub fn new(session: Box<S>) -> Self {
         let state =
             State { session, arrived: BTreeMap::new(), waiting: BTreeMap::new(), abandoned: BTreeSet::new() };
         Self { line: Arc::new(Line { state: Mutex::new(state) }) }
@@ -124,10 +132,16 @@ impl Futures {
         }
     }
 
-    /// Opens a scan.
-    pub fn scan(&self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Batches> {
-        let scan = self.line.lock().session.scan(at, keyspace, range)?;
-        Ok(Batches { line: Arc::clone(&self.line), scan, pending: None })
+    /// Does `rmw` to the value of `key`, atomically.
+    pub fn rmw(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        rmw: Rmw<'_>,
+        options: WriteOptions,
+    ) -> Reply<RmwAnswer> {
+        let outcome = self.line.lock().session.rmw(keyspace, key, rmw, options);
+        self.reply(outcome, |(_, answer)| answer, modified)
     }
 
     fn written(&self, outcome: Result<Outcome<Position>>) -> Reply<Position> {
@@ -148,7 +162,33 @@ impl Futures {
     }
 }
 
-impl std::fmt::Debug for Futures {
+impl<S: OrderedSession + ?Sized + 'static> Futures<S> {
+    /// Opens a scan.
+    pub fn scan(&self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Batches<S>> {
+        let scan = self.line.lock().session.scan(at, keyspace, range)?;
+        Ok(Batches { line: Arc::clone(&self.line), scan, pending: None })
+    }
+
+    /// Applies all of `batch`, range deletes included, or none of it.
+    pub fn write_ordered(&self, batch: &OrderedBatch, options: WriteOptions) -> Reply<Position> {
+        let outcome = self.line.lock().session.write_ordered(batch, options);
+        self.written(outcome)
+    }
+
+    /// Removes every key of `start..end`.
+    pub fn delete_range(
+        &self,
+        keyspace: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        options: WriteOptions,
+    ) -> Reply<Position> {
+        let outcome = self.line.lock().session.delete_range(keyspace, start, end, options);
+        self.written(outcome)
+    }
+}
+
+impl<S: Session + ?Sized> std::fmt::Debug for Futures<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Futures").finish_non_exhaustive()
     }
@@ -166,7 +206,7 @@ type Take<T> = Box<dyn FnOnce(Completion) -> Result<T> + Send>;
 
 enum Stage<T> {
     Ready(Result<T>),
-    Pending(Arc<Line>, Ticket, Take<T>),
+    Pending(Arc<dyn Await>, Ticket, Take<T>),
     Taken,
 }
 
@@ -175,12 +215,13 @@ impl<T> Reply<T> {
         Self { stage: Stage::Ready(result) }
     }
 
-    fn pending(
-        line: &Arc<Line>,
+    fn pending<S: Session + ?Sized + 'static>(
+        line: &Arc<Line<S>>,
         ticket: Ticket,
         take: impl FnOnce(Completion) -> Result<T> + Send + 'static,
     ) -> Self {
-        Self { stage: Stage::Pending(Arc::clone(line), ticket, Box::new(take)) }
+        let line: Arc<dyn Await> = Arc::<Line<S>>::clone(line);
+        Self { stage: Stage::Pending(line, ticket, Box::new(take)) }
     }
 }
 
@@ -220,14 +261,14 @@ impl<T> std::fmt::Debug for Reply<T> {
 }
 
 /// A scan, batch by batch.
-pub struct Batches {
-    line: Arc<Line>,
+pub struct Batches<S: OrderedSession + ?Sized = dyn OrderedSession> {
+    line: Arc<Line<S>>,
     scan: Box<dyn Scan>,
     /// The batch under way, if the future that asked for it was dropped or has not been ready yet.
     pending: Option<Ticket>,
 }
 
-impl Batches {
+impl<S: OrderedSession + ?Sized> Batches<S> {
     /// The next records in order; no batch is lost when a future is dropped, the next call delivers
     /// it.
     pub fn next_batch(&mut self, limit: BatchLimit) -> impl Future<Output = Result<ScanBatch>> + Send + '_ {
@@ -255,7 +296,7 @@ impl Batches {
     }
 }
 
-impl Drop for Batches {
+impl<S: OrderedSession + ?Sized> Drop for Batches<S> {
     fn drop(&mut self) {
         if let Some(ticket) = self.pending {
             self.line.abandon(ticket);
@@ -263,7 +304,7 @@ impl Drop for Batches {
     }
 }
 
-impl std::fmt::Debug for Batches {
+impl<S: OrderedSession + ?Sized> std::fmt::Debug for Batches<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Batches").field("pending", &self.pending).finish_non_exhaustive()
     }
@@ -273,12 +314,12 @@ impl std::fmt::Debug for Batches {
 ///
 /// Invariants: 1. a ticket is in at most one of `arrived`, `waiting`, `abandoned`. 2. Wakers are
 /// called with the lock released, for they may poll at once.
-struct Line {
-    state: Mutex<State>,
+struct Line<S: Session + ?Sized> {
+    state: Mutex<State<S>>,
 }
 
-struct State {
-    session: Box<dyn Session>,
+struct State<S: Session + ?Sized> {
+    session: Box<S>,
     /// Completions whose reply has not asked yet.
     arrived: BTreeMap<Ticket, Completion>,
     /// Replies that asked and found nothing.
@@ -287,12 +328,22 @@ struct State {
     abandoned: BTreeSet<Ticket>,
 }
 
-impl Line {
-    fn lock(&self) -> MutexGuard<'_, State> {
+/// What a reply asks of a session of any kind.
+trait Await: Send + Sync {
+    /// The completion of `ticket` if it is there; else `waker` is called when it may be.
+    fn poll(&self, ticket: Ticket, waker: &Waker) -> Option<Completion>;
+
+    /// Discards the completion of `ticket`, now or when it comes.
+    fn abandon(&self, ticket: Ticket);
+}
+
+impl<S: Session + ?Sized> Line<S> {
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// The completion of `ticket` if it is there; else `waker` is called when it may be.
+impl<S: Session + ?Sized> Await for Line<S> {
     fn poll(&self, ticket: Ticket, waker: &Waker) -> Option<Completion> {
         let mut woken = Vec::new();
         let mut state = self.lock();
@@ -320,7 +371,6 @@ impl Line {
         completion
     }
 
-    /// Discards the completion of `ticket`, now or when it comes.
     fn abandon(&self, ticket: Ticket) {
         let mut state = self.lock();
         state.waiting.remove(&ticket);

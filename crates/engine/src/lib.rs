@@ -7,13 +7,15 @@
 //! except the calls whose names say so.
 //!
 //! ```text
-//!   caller ─► Session::get / scan ──► Done(value) | Pending(ticket) ─┐
+//!   caller ─► Session::get ─────────► Done(value) | Pending(ticket) ─┐
 //!   caller ─► Session::write ───────► Done(position) | Pending ──────┤
+//!   caller ─► OrderedSession::scan ─► Scan::next_batch ─► as get ────┤
 //!                                                                    ▼
 //!   caller ◄── poll(sink), wait(deadline), notifier() ◄── completions
 //! ```
 //!
-//! Start at [`Engine`] and [`Session`]; [`blocking`] is the thin layer most programs want.
+//! What only an engine with ordered keys can do is in [`Ordered`] and [`OrderedSession`]: no method
+//! refuses because of the engine's kind. Start at [`Engine`] and [`Session`]; [`blocking`] is the thin layer most programs want.
 //!
 //! # Not here
 //! - Any implementation: an engine is a crate of its own (`firn-tree`).
@@ -28,7 +30,6 @@
 
 mod sync;
 mod keyspace;
-mod position;
 mod durability;
 mod batch;
 mod outcome;
@@ -37,6 +38,7 @@ mod locks;
 mod semantics;
 mod scan;
 mod source;
+mod rmw;
 mod session;
 mod snapshot;
 mod job_stats;
@@ -49,19 +51,20 @@ pub mod blocking;
 pub mod future;
 pub mod conformance;
 
-pub use batch::{Batch, Op, OpKind};
+pub use batch::{Batch, Op, OpKind, OrderedBatch, OrderedOp, OrderedOpKind};
 pub use completion::{Completion, CompletionQueue, CompletionSender, Notifier};
 pub use contract::{Checkpoint, Engine, Ordered};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Place, Result};
+pub use firn_format::Position;
 pub use job_stats::{JobKindStats, JobRow, JobStage, JobStats};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
 pub use locks::{KeyLocks, LockTable};
 pub use outcome::{Outcome, Ticket};
-pub use position::Position;
+pub use rmw::{AnswerOfRmw, Rmw, RmwAnswer};
 pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};
 pub use semantics::{CompactionFilter, FilterVerdict, Identity, MergeOperator, PrefixExtractor, Semantics};
-pub use session::{Change, Session, UpdateFn, Values, WriteOptions};
+pub use session::{Change, OrderedSession, Session, UpdateFn, Values, WriteOptions};
 pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
 pub use source::ValueSource;
 pub use stats::{KeyspaceStats, SharedCacheStats, Stats};

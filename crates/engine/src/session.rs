@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::{
-    Batch, Completion, Durability, KeyLocks, KeyspaceId, Notifier, Outcome, Position, ReadAt, Result, Scan,
-    ScanRange, Ticket,
+    Batch, Completion, Durability, KeyLocks, KeyspaceId, Notifier, OrderedBatch, Outcome, Position, ReadAt,
+    Result, Rmw, RmwAnswer, Scan, ScanRange, Ticket,
 };
 
 /// How one write is done.
@@ -241,6 +241,23 @@ pub trait Session: Send {
         options: WriteOptions,
     ) -> Result<Outcome<Position>>;
 
+    /// Does `rmw` to the value of `key`, atomically against every other write of the key.
+    ///
+    /// As an [`update`](Self::update) without a function: nothing of the caller runs, so an engine
+    /// can change a value where it lies. An expiry is what `options` say, not what the value had.
+    /// Completes as [`Completion::Modified`]; where nothing changes the position is the one read
+    /// at.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and those of [`Rmw::apply`]: nothing is written then.
+    fn rmw(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        rmw: Rmw<'_>,
+        options: WriteOptions,
+    ) -> Result<Outcome<(Position, RmwAnswer)>>;
+
     /// Locks `keys` against all other calls that lock one of them, until the answer is dropped.
     ///
     /// For callers that read, then decide, then write: no other lock call comes between. Reads and
@@ -257,9 +274,6 @@ pub trait Session: Send {
     /// meanwhile; two such calls never deadlock. Costs as much as locking some ten
     /// thousand keys.
     fn lock_all(&mut self) -> Outcome<KeyLocks>;
-
-    /// Opens a scan; `Invalid` if the engine is not ordered.
-    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>>;
 
     /// Hands every completion that is ready to `sink` and returns how many; never blocks.
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize;
@@ -296,6 +310,34 @@ pub trait Session: Send {
     fn settle(&mut self) -> Result<()> {
         Ok(())
     }
+}
+
+/// A session on an engine that keeps keys in order: what only order can do.
+///
+/// All that [`Session`] promises holds here too.
+pub trait OrderedSession: Session {
+    /// Opens a scan of `range`, as of `at`. Reads nothing yet.
+    ///
+    /// # Errors
+    /// `Invalid` for an unknown keyspace.
+    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>>;
+
+    /// Applies all of `batch`, range deletes included, or none of it; otherwise as
+    /// [`write`](Session::write).
+    fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Outcome<Position>>;
+
+    /// Removes every key of `start..end` (as bytes); otherwise as [`write`](Session::write) of a
+    /// batch of one.
+    ///
+    /// # Errors
+    /// `Invalid` unless `start` is less than `end`.
+    fn delete_range(
+        &mut self,
+        keyspace: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>>;
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ pub fn main() -> firn::Result<()> {
     let on_disk = WriteOptions { durability: Some(Durability::Disk), ..WriteOptions::default() };
     db.write_with(&transfer, on_disk)?;
 
-    let then = balances(accounts.at(&before))?;
-    let now = balances(accounts)?;
+    let then = balances(&accounts.at(&before))?;
+    let now = balances(&accounts)?;
     println!("before: {then:?}\nafter:  {now:?}");
     assert_eq!(journal.at(&before).get("0001")?, None);
 
@@ -42,7 +42,7 @@ pub fn main() -> firn::Result<()> {
     let checkpoint = db.checkpoint(&copy)?;
     accounts.put("anna", "0")?;
     let copied = Db::open(&copy)?;
-    let in_copy = balances(copied.in_keyspace(copied.keyspace("accounts")?))?;
+    let in_copy = balances(&copied.in_keyspace(copied.keyspace("accounts")?))?;
     println!("{} holds every write before {:?}", checkpoint.path.display(), checkpoint.position);
 
     copied.close()?;
@@ -57,7 +57,7 @@ pub fn main() -> firn::Result<()> {
     Ok(())
 }
 
-fn balances(accounts: firn::Keyspace<'_>) -> firn::Result<Vec<String>> {
+fn balances(accounts: &firn::Keyspace) -> firn::Result<Vec<String>> {
     let line = |record: firn::Result<(Vec<u8>, Vec<u8>)>| {
         record.map(|(name, sum)| format!("{} has {}", name.escape_ascii(), sum.escape_ascii()))
     };

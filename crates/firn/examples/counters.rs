@@ -40,8 +40,9 @@ pub fn main() -> firn::Result<()> {
 
     let mut tickets = std::thread::scope(|scope| {
         let threads = [1_u64, 2, 3, 4].map(|visitors| {
+            // A handle is cheap to clone, and all clones are one keyspace.
+            let (db, visits) = (db.clone(), visits.clone());
             scope.spawn(move || -> firn::Result<Vec<u64>> {
-                let db = visits.database();
                 let mut taken = Vec::new();
                 for _ in 0..1000 {
                     // A merge reads nothing: as cheap as a put, however many threads write the same

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use firn_engine::{Checkpoint, Error, ErrorKind, Result};
 
-use crate::Db;
+use crate::PointDb;
 
-impl Db {
+impl PointDb {
     /// As [`checkpoint`](Self::checkpoint), but `path`, which must be missing, appears only once it
     /// is whole and survives loss of power. Until then the backup lies beside it under a name that
     /// begins with a dot.

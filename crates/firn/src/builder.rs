@@ -10,7 +10,7 @@ use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
 use crate::identity::fresh_id;
-use crate::{Db, Settings, machine};
+use crate::{Db, PointDb, Settings, machine};
 
 /// How a database is opened: settings are data, everything else is a component.
 #[derive(Debug)]
@@ -177,6 +177,7 @@ impl Builder {
             read_only: self.read_only,
             take_over: self.take_over,
         })?;
-        Ok(Db::new(tree, spawn))
+        let engine = Arc::<Tree>::clone(&tree);
+        Ok(Db::over(PointDb::new(engine, spawn), tree))
     }
 }

@@ -1,12 +1,13 @@
 //! Firn, a key-value store: the crate that applications embed.
 //!
 //! [`Db::open`] needs a path and nothing else; [`Keyspace`] reads and writes one keyspace of a
-//! database. [`Db::builder`] takes [`Settings`] (data, round-trips through TOML) and components
+//! database. Both are handles to clone and keep. [`PointDb`] and [`PointKeyspace`] have the calls
+//! that an engine without order has too. [`Db::builder`] takes [`Settings`] (data, round-trips through TOML) and components
 //! (storage, clock, merge operators, filters, extractors).
 //!
 //! ```text
-//!   Db ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
-//!                                              ▲ background threads of this process
+//!   Db ─► PointDb ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
+//!                                                         ▲ background threads of this process
 //! ```
 //! The examples: `hello` (open, put, get, scan), `batches` (keyspaces, atomic batches, snapshots),
 //! `counters` (merge and update), `sessions` (operations that do not block).
@@ -21,6 +22,8 @@ mod settings;
 mod identity; // random identities, unique in practice
 mod machine;
 mod builder;
+mod point_db;
+mod point_keyspace;
 mod db;
 mod keyspace;
 mod scan;
@@ -29,12 +32,13 @@ mod backup;
 
 pub use builder::Builder;
 pub use db::Db;
-pub use firn_engine::blocking::Blocking;
+pub use firn_engine::blocking::{Blocking, OrderedBlocking};
 pub use firn_engine::{
     Batch, BatchLimit, Change, Checkpoint, CompactionFilter, Completion, Compression, Direction, Durability,
     Engine, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, KeyspaceStats,
-    MergeOperator, Notifier, Op, OpKind, Ordered, Outcome, Place, Position, PrefixExtractor, ReadAt, Result,
-    ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
+    MergeOperator, Notifier, Op, OpKind, Ordered, OrderedBatch, OrderedOp, OrderedOpKind, OrderedSession,
+    Outcome, Place, Position, PrefixExtractor, ReadAt, Result, Rmw, RmwAnswer, ScanBatch, ScanRange, Session,
+    Snapshot, Stats, Ticket, Values, WriteOptions, future,
 };
 /// A component that [`Builder`] takes: where compactions run ([`jobs::Executor`]).
 pub use firn_jobs as jobs;
@@ -42,6 +46,8 @@ pub use firn_jobs as jobs;
 pub use firn_storage as storage;
 pub use firn_tree::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};
 pub use keyspace::Keyspace;
+pub use point_db::PointDb;
+pub use point_keyspace::PointKeyspace;
 pub use scan::Scan;
 pub use settings::Settings;
 pub use verify::verify;

@@ -1,6 +1,6 @@
 //! Records in order, one after the other.
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{BatchLimit, KeyspaceId, ReadAt, Result, ScanBatch, ScanRange};
 
 /// Records of the first batch; each further one doubles it up to the default limit, so that short
@@ -13,7 +13,7 @@ const RECORDS_FIRST: usize = 16;
 /// opened from. Shows the database as of its opening, however long it runs. Fetches a batch at a
 /// time and may block doing so. After an error it ends.
 pub struct Scan {
-    session: Blocking,
+    session: OrderedBlocking,
     scan: Box<dyn firn_engine::Scan>,
     batch: ScanBatch,
     next_index: usize,
@@ -22,7 +22,7 @@ pub struct Scan {
 
 impl Scan {
     pub(crate) fn open(
-        mut session: Blocking,
+        mut session: OrderedBlocking,
         at: ReadAt<'_>,
         keyspace: KeyspaceId,
         range: ScanRange,

@@ -2,7 +2,12 @@
 
 use std::fmt;
 
-/// A byte position in the log. Records lie at multiples of 8; below 2^59.
+/// A place in the one order in which a database's writes happened: a byte position in its log.
+///
+/// Grows with every write and is never reused. Positions of one database can be compared; their
+/// difference has no meaning to callers. A write acknowledged with position `p` is covered by every
+/// recovery that reports an end greater than or equal to `p`. Records lie at multiples of 8; below
+/// 2^59.
 ///
 /// Positions are divided into granules of [`GRANULE_BYTES`]. A log segment begins at a granule's
 /// first position and takes as many whole granules as its capacity needs. So a position names its

@@ -18,7 +18,7 @@ mod due;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use firn_engine::{Batch, KeyspaceId, ScanRange};
+use firn_engine::{KeyspaceId, OrderedBatch, ScanRange};
 use firn_format::datatype::value::FRAGMENT_BYTES;
 use firn_format::datatype::{self, DatabaseId, Expiry, Purge, Tag, UserKey, Value, range};
 
@@ -333,7 +333,7 @@ impl Duty {
         let keyspaces = self.worker.shared.store.keyspaces;
         let (mut start, mut end) = (Vec::new(), Vec::new());
         purge.range(&mut start, &mut end);
-        let mut batch = Batch::new();
+        let mut batch = OrderedBatch::default();
         if let Some(keys) = self.few(parts, &start, &end).await? {
             for key in &keys {
                 batch.delete(keyspaces.fields, key);
@@ -342,7 +342,7 @@ impl Duty {
             batch.delete_range(keyspaces.fields, &start, &end);
         }
         batch.delete(keyspaces.purges, record);
-        self.worker.write(&batch).await?;
+        self.worker.write_ordered(&batch).await?;
         Ok(batch.len())
     }
 
@@ -375,7 +375,7 @@ impl Duty {
     /// removed.
     async fn purge_database(&mut self, id: DatabaseId, is_last: bool) -> Result<()> {
         let keyspaces = self.worker.shared.store.keyspaces;
-        let mut batch = Batch::new();
+        let mut batch = OrderedBatch::default();
         let (mut start, mut end, mut record) = (Vec::new(), Vec::new(), Vec::new());
         let purge = Purge::Database(id);
         purge.range(&mut start, &mut end);
@@ -392,7 +392,7 @@ impl Duty {
         if is_last {
             batch.delete(keyspaces.purges, &record);
         }
-        self.worker.write(&batch).await?;
+        self.worker.write_ordered(&batch).await?;
         if is_last {
             self.purging.remove(&id);
         } else {

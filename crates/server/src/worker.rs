@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-use firn_engine::{Completion, Session, Ticket};
+use firn_engine::{Completion, OrderedSession, Ticket};
 
 use self::sending::lose;
 use crate::access::Login;
@@ -134,7 +134,7 @@ const COUNTING: u32 = 1;
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
-    session: RefCell<Box<dyn Session>>,
+    session: RefCell<Box<dyn OrderedSession>>,
     sockets: RefCell<Sockets>,
     tasks: Tasks,
     /// By number; the first two are never clients'.
@@ -173,7 +173,7 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Rc<Self>> {
         let mailbox = shared.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
         let sockets = Sockets::new(shared.settings.network, Arc::clone(&mailbox.alarm))?;
-        let mut session = shared.store.engine.session();
+        let mut session = shared.store.engine.ordered_session();
         session.set_deferred(true);
         let now_ms = shared.store.clock.unix_ms();
         Ok(Rc::new(Self {

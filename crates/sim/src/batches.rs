@@ -159,7 +159,7 @@ impl Run<'_> {
         let failed =
             |error: firn_engine::Error| Stop::Violation(format!("recovery failed: {error} ({error:?})"));
         let (opened, ids) = self.open(knobs).map_err(failed)?;
-        let mut session = Blocking::new(opened.engine.session());
+        let mut session = Blocking::new(opened.ordered().map_err(failed)?.ordered_session());
         let mut found = State::new();
         for (space, id) in ids.iter().enumerate() {
             let records = session.scan(ReadAt::Latest, *id, ScanRange::all()).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Scripts from seeds.
 
 use fastrand::Rng;
-use firn_engine::OpKind;
+use firn_engine::OrderedOpKind;
 
 use crate::ops::{KEY_COUNT, Op, Part, SLOT_COUNT, SPACE_COUNT, Script, UpdateKind, Visit};
 
@@ -93,18 +93,18 @@ impl Generator {
 
     fn part(&mut self) -> Part {
         let kind = match self.rng.u8(0..20) {
-            0..12 => OpKind::Put,
-            12..15 => OpKind::Delete,
-            15..18 => OpKind::Merge,
-            _ => OpKind::DeleteRange,
+            0..12 => OrderedOpKind::Put,
+            12..15 => OrderedOpKind::Delete,
+            15..18 => OrderedOpKind::Merge,
+            _ => OrderedOpKind::DeleteRange,
         };
         let mut part =
             Part { kind, space: self.space(), key: self.key(), end: 0, bytes: 0, seed: 0, ttl_ms: 0 };
         match kind {
-            OpKind::Delete => {}
+            OrderedOpKind::Delete => {}
             // Now and then a range that is reversed or empty.
-            OpKind::DeleteRange => part.end = self.key(),
-            OpKind::Put => {
+            OrderedOpKind::DeleteRange => part.end = self.key(),
+            OrderedOpKind::Put => {
                 part.seed = self.value();
                 part.bytes = self.bytes();
                 if self.rng.u8(0..6) == 0 {
@@ -113,7 +113,7 @@ impl Generator {
                     part.bytes = part.bytes.max(8);
                 }
             }
-            OpKind::Merge => {
+            OrderedOpKind::Merge => {
                 part.seed = self.value();
                 part.bytes = self.rng.u32(8..100);
                 if part.space == 0 && self.rng.u8(0..8) > 0 {

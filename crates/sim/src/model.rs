@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use firn_engine::{
-    Batch, Direction, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
-    OpKind, Result, ScanRange, Semantics, WriteOptions,
+    Direction, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, OrderedBatch,
+    OrderedOpKind, Result, ScanRange, Semantics, WriteOptions,
 };
 
 /// Longest key, in bytes.
@@ -48,7 +48,7 @@ struct Keyspace {
 #[derive(Clone, Debug)]
 struct Version {
     moment: Moment,
-    kind: OpKind,
+    kind: OrderedOpKind,
     value: Vec<u8>,
     expires_at_ms: u64,
 }
@@ -113,17 +113,17 @@ impl Model {
 
     /// Whether `batch` may be written: `Invalid` if it is empty, too large in a part, or names what
     /// is not there.
-    pub fn check(&self, batch: &Batch) -> Result<()> {
+    pub fn check(&self, batch: &OrderedBatch) -> Result<()> {
         if batch.is_empty() {
             return Err(Error::invalid("the batch is empty"));
         }
         for op in batch.ops() {
             let keyspace = self.keyspaces.get(&op.keyspace).ok_or_else(|| unknown(op.keyspace))?;
-            let is_range = op.kind == OpKind::DeleteRange;
+            let is_range = op.kind == OrderedOpKind::DeleteRange;
             if op.key.len() > KEY_BYTES_MAX || is_range && op.value.len() > KEY_BYTES_MAX {
                 return Err(Error::invalid(format!("a key may have {KEY_BYTES_MAX} bytes")));
             }
-            if op.kind == OpKind::Merge && keyspace.settings.merge_operator.is_none() {
+            if op.kind == OrderedOpKind::Merge && keyspace.settings.merge_operator.is_none() {
                 return Err(Error::invalid(format!("{} has no merge operator", keyspace.name)));
             }
         }
@@ -131,18 +131,18 @@ impl Model {
     }
 
     /// Applies a batch that passed [`check`](Self::check); the moment after its last operation.
-    pub fn apply(&mut self, batch: &Batch, options: WriteOptions) -> Moment {
+    pub fn apply(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Moment {
         let mut moment = self.end();
         for op in batch.ops() {
             let Some(keyspace) = self.keyspaces.get_mut(&op.keyspace) else { continue };
-            if op.kind == OpKind::DeleteRange {
+            if op.kind == OrderedOpKind::DeleteRange {
                 let (start, end) = (op.key.to_vec(), op.value.to_vec());
                 keyspace.ranges.push(RangeTombstone { moment, start, end });
             } else {
                 // Only values expire.
                 let expires_at_ms = match op.kind {
-                    OpKind::Put if op.expires_at_ms == 0 => options.expires_at_ms,
-                    OpKind::Put => op.expires_at_ms,
+                    OrderedOpKind::Put if op.expires_at_ms == 0 => options.expires_at_ms,
+                    OrderedOpKind::Put => op.expires_at_ms,
                     _ => 0,
                 };
                 let version = Version { moment, kind: op.kind, value: op.value.to_vec(), expires_at_ms };
@@ -228,11 +228,11 @@ impl Model {
                 break;
             }
             match version.kind {
-                OpKind::Merge => operands.push(&version.value[..]),
-                OpKind::Put => base = Some(&version.value[..]),
-                OpKind::Delete | OpKind::DeleteRange => {}
+                OrderedOpKind::Merge => operands.push(&version.value[..]),
+                OrderedOpKind::Put => base = Some(&version.value[..]),
+                OrderedOpKind::Delete | OrderedOpKind::DeleteRange => {}
             }
-            if version.kind != OpKind::Merge {
+            if version.kind != OrderedOpKind::Merge {
                 break;
             }
         }

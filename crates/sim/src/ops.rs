@@ -5,7 +5,7 @@
 //! follows from its text (see [`crate::text`]) and the settings it runs under.
 
 use firn_engine::conformance::{ADD, APPEND, FILTER_DROP, PREFIX_4};
-use firn_engine::{Compression, KeyspaceSettings, OpKind};
+use firn_engine::{Compression, KeyspaceSettings, OrderedOpKind};
 
 /// How many different keys scripts use.
 pub const KEY_COUNT: u16 = 60;
@@ -18,7 +18,7 @@ pub const SLOT_COUNT: u8 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// What it does.
-    pub kind: OpKind,
+    pub kind: OrderedOpKind,
     /// The keyspace, by number.
     pub space: u8,
     /// The key, by number.
@@ -286,9 +286,9 @@ impl Part {
     /// The value, operand or excluded end as bytes.
     pub fn value_bytes(&self) -> Vec<u8> {
         match self.kind {
-            OpKind::Delete => Vec::new(),
-            OpKind::DeleteRange => key(self.end),
-            OpKind::Put | OpKind::Merge => value(self.space, self.bytes, self.seed),
+            OrderedOpKind::Delete => Vec::new(),
+            OrderedOpKind::DeleteRange => key(self.end),
+            OrderedOpKind::Put | OrderedOpKind::Merge => value(self.space, self.bytes, self.seed),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_engine::{
-    Completion, Durability, Error, ErrorKind, KeyspaceId, Outcome, Scan, Session, Snapshot, Ticket,
+    Completion, Durability, Error, ErrorKind, KeyspaceId, OrderedSession, Outcome, Scan, Snapshot, Ticket,
 };
 use firn_storage::place::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
@@ -71,7 +71,7 @@ pub struct Runner<'w> {
 struct Open {
     scans: BTreeMap<u8, OpenScan>,
     snapshots: BTreeMap<u8, (Snapshot, Moment)>,
-    session: Box<dyn Session>,
+    session: Box<dyn OrderedSession>,
     /// Completions of other tickets.
     apart: BTreeMap<Ticket, Completion>,
     opened: Opened,
@@ -237,7 +237,8 @@ impl<'w> Runner<'w> {
         let storage = Arc::new(self.memory.clone());
         match self.world.open(storage, &self.knobs, self.clock.clone()) {
             Ok(opened) => {
-                let mut session = opened.engine.session();
+                let ordered = opened.ordered().map_err(|error| self.failed("open", &error))?;
+                let mut session = ordered.ordered_session();
                 session.set_inline(self.knobs.seed % 2 == 1);
                 let (scans, snapshots, apart) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
                 self.open = Some(Open { scans, snapshots, session, apart, opened });
@@ -431,6 +432,7 @@ impl<'w> Runner<'w> {
 fn kind_of(completion: &Completion) -> &'static str {
     match completion {
         Completion::Written(_) => "a write",
+        Completion::Modified(..) => "a named change",
         Completion::Value(_) => "a read",
         Completion::Values(_) => "a read of several",
         Completion::Scanned(_) => "a scan",

@@ -15,7 +15,7 @@
 use std::fmt;
 use std::str::{FromStr, SplitWhitespace};
 
-use firn_engine::OpKind;
+use firn_engine::OrderedOpKind;
 
 use crate::ops::{Op, Part, Script, UpdateKind, Visit};
 
@@ -111,10 +111,10 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Part { space, key, end, bytes, seed, ttl_ms, .. } = self;
         match self.kind {
-            OpKind::Put => write!(f, "put:{space}:{key}:{bytes}:{seed}:{ttl_ms}"),
-            OpKind::Merge => write!(f, "merge:{space}:{key}:{bytes}:{seed}"),
-            OpKind::Delete => write!(f, "delete:{space}:{key}"),
-            OpKind::DeleteRange => write!(f, "range:{space}:{key}:{end}"),
+            OrderedOpKind::Put => write!(f, "put:{space}:{key}:{bytes}:{seed}:{ttl_ms}"),
+            OrderedOpKind::Merge => write!(f, "merge:{space}:{key}:{bytes}:{seed}"),
+            OrderedOpKind::Delete => write!(f, "delete:{space}:{key}"),
+            OrderedOpKind::DeleteRange => write!(f, "range:{space}:{key}:{end}"),
         }
     }
 }
@@ -220,10 +220,10 @@ fn slot<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Result<Option<T>, String
 fn part(word: &str) -> Result<Part, String> {
     let fields: Vec<&str> = word.split(':').collect();
     let (kind, is_complete) = match (fields[0], fields.len()) {
-        ("put", count) => (OpKind::Put, count == 6),
-        ("merge", count) => (OpKind::Merge, count == 5),
-        ("delete", count) => (OpKind::Delete, count == 3),
-        ("range", count) => (OpKind::DeleteRange, count == 4),
+        ("put", count) => (OrderedOpKind::Put, count == 6),
+        ("merge", count) => (OrderedOpKind::Merge, count == 5),
+        ("delete", count) => (OrderedOpKind::Delete, count == 3),
+        ("range", count) => (OrderedOpKind::DeleteRange, count == 4),
         _ => return Err(format!("{word:?} is no operation")),
     };
     if !is_complete {
@@ -232,13 +232,13 @@ fn part(word: &str) -> Result<Part, String> {
     let (space, key) = (parse(fields[1])?, parse(fields[2])?);
     let mut part = Part { kind, space, key, end: 0, bytes: 0, seed: 0, ttl_ms: 0 };
     match kind {
-        OpKind::DeleteRange => part.end = parse(fields[3])?,
-        OpKind::Put | OpKind::Merge => {
+        OrderedOpKind::DeleteRange => part.end = parse(fields[3])?,
+        OrderedOpKind::Put | OrderedOpKind::Merge => {
             part.bytes = parse(fields[3])?;
             part.seed = parse(fields[4])?;
             part.ttl_ms = fields.get(5).map_or(Ok(0), |field| parse(field))?;
         }
-        OpKind::Delete => {}
+        OrderedOpKind::Delete => {}
     }
     Ok(part)
 }

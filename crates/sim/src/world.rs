@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
-use firn_engine::{Compression, Durability, Engine, ErrorKind, Result};
+use firn_engine::{Compression, Durability, Engine, Error, ErrorKind, Ordered, Result};
 use firn_jobs::{Executor, Local};
 use firn_storage::{Clock, Storage, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
@@ -154,6 +154,14 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// The ordered half of its contract, which scripts need.
+    ///
+    /// # Errors
+    /// `Bug` if the engine keeps no order.
+    pub(crate) fn ordered(&self) -> Result<Arc<dyn Ordered>> {
+        Arc::clone(&self.engine).ordered().ok_or_else(|| Error::bug("scripts need an ordered engine"))
+    }
+
     /// Ends what is in the middle of a job.
     ///
     /// # Errors
@@ -213,6 +221,7 @@ impl World for ReferenceWorld {
             clock,
             durability: knobs.durability,
             pending_every: u64::from(knobs.steps_max),
+            is_ordered: true,
             fault: self.fault,
         };
         let engine = Arc::new(Reference::open(options)?);

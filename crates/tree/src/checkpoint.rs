@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Checkpoint, Error, Position, Result};
+use firn_engine::{Checkpoint, Error, Result};
 use firn_format::file_name;
 use firn_format::manifest::EditEncoder;
 use firn_storage::Storage;
@@ -83,7 +83,7 @@ impl Database {
         self.complete(&*place, (&near, &far), &edit)?;
         drop(kept);
         let position = log_end.max(cut);
-        Ok(Checkpoint { path: path.to_owned(), position: Position(position.0) })
+        Ok(Checkpoint { path: path.to_owned(), position })
     }
 
     /// Makes `place`, which has the files `near`, a database: copies the files `far` into it and

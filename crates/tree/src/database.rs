@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use firn_engine::{Durability, Error, ErrorKind, LockTable, Result, Semantics};
+use firn_engine::{Durability, Error, ErrorKind, LockTable, Position, Result, Semantics};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected, Reusing};
 use firn_storage::{Clock, Storage};
@@ -144,7 +144,7 @@ impl Database {
     ///
     /// # Errors
     /// `NotDurable` where it may have it later; what the log's failure says.
-    pub(crate) fn make_durable(&self, end: firn_format::Position, durability: Durability) -> Result<()> {
+    pub(crate) fn make_durable(&self, end: Position, durability: Durability) -> Result<()> {
         let made = match durability {
             Durability::Process => self.log.write_through(end),
             Durability::Disk => self.log.sync_through(end),

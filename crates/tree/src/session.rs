@@ -7,13 +7,15 @@
 mod line;
 mod streamed;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use firn_engine::{
-    Batch, Completion, CompletionQueue, Durability, KeyLocks, KeyspaceId, Notifier, Op, OpKind, Outcome,
-    Position, ReadAt, Result, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+    AnswerOfRmw, Batch, Completion, CompletionQueue, Durability, KeyLocks, KeyspaceId, Notifier, Op,
+    OrderedBatch, OrderedOp, OrderedOpKind, OrderedSession, Outcome, Position, ReadAt, Result, Rmw,
+    RmwAnswer, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
 };
 use firn_storage::file::table::ReadMode;
 
@@ -46,6 +48,8 @@ pub(crate) struct TreeSession {
     /// Reads of values beside the tree since then.
     beside: BesideReads,
     line: Line,
+    /// Answers of named changes that are under way.
+    answers: BTreeMap<Ticket, AnswerOfRmw>,
 }
 
 /// Bytes a session writes before it adds them to the shared counter.
@@ -63,27 +67,42 @@ impl TreeSession {
             unnoted_reads: 0,
             beside: BesideReads::default(),
             line: Line::default(),
+            answers: BTreeMap::new(),
         }
     }
 
     /// One operation as a batch of one, without a copy of it.
-    fn write_one(&mut self, op: Op<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
-        let op = Op { expires_at_ms: if op.kind == OpKind::Put { options.expires_at_ms } else { 0 }, ..op };
+    fn write_one(&mut self, op: OrderedOp<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
+        let op =
+            Op { expires_at_ms: if op.kind == OrderedOpKind::Put { options.expires_at_ms } else { 0 }, ..op };
+        let copy = || {
+            let mut batch = OrderedBatch::default();
+            batch.push(op);
+            batch
+        };
+        self.write_ops(std::iter::once(op), op.key.len() + op.value.len(), options, copy)
+    }
+
+    /// `bytes` of operations as one frame; `batch` makes a copy of them where they must wait.
+    fn write_ops<'o>(
+        &mut self,
+        ops: impl Iterator<Item = OrderedOp<'o>> + Clone,
+        bytes: usize,
+        options: WriteOptions,
+        batch: impl FnOnce() -> OrderedBatch,
+    ) -> Result<Outcome<Position>> {
         self.check_write(options)?;
-        self.shared.validate(std::iter::once(op))?;
+        self.shared.validate(ops.clone())?;
         if self.inline {
-            let bytes = op.key.len() + op.value.len();
-            return self.write_inline(bytes, options, |shared| shared.try_append(std::iter::once(op)));
+            return self.write_inline(bytes, options, |shared| shared.try_append(ops.clone()));
         }
         if self.line.is_free() {
-            match self.shared.try_append(std::iter::once(op))? {
-                Appended::At(end) => return self.acknowledge(end, op.key.len() + op.value.len(), options),
+            match self.shared.try_append(ops)? {
+                Appended::At(end) => return self.acknowledge(end, bytes, options),
                 Appended::Stopped => self.note_stopped()?,
             }
         }
-        let mut batch = Batch::new();
-        batch.push(op);
-        Ok(Outcome::Pending(self.line_up(Write::Batch(batch), options)))
+        Ok(Outcome::Pending(self.line_up(Write::Batch(batch()), options)))
     }
 
     /// Writes on the calling thread, waiting for room, for the pace, and for durability.
@@ -105,7 +124,21 @@ impl TreeSession {
         };
         self.shared.make_durable(end, self.durability(options))?;
         self.count_written(bytes);
-        Ok(Outcome::Done(Position(end.0)))
+        Ok(Outcome::Done(end))
+    }
+
+    /// What the completion of an update says where the update was a named change.
+    fn with_answer(&mut self, ticket: Ticket, completion: Completion) -> Completion {
+        if self.answers.is_empty() {
+            return completion;
+        }
+        match (self.answers.remove(&ticket), completion) {
+            (Some(answer), Completion::Written(position)) => match answer.take() {
+                Ok(answer) => Completion::Modified(position, answer),
+                Err(error) => Completion::Failed(error),
+            },
+            (_, completion) => completion,
+        }
     }
 
     /// Counts bytes written, in steps that keep the shared counter off the path of each write.
@@ -177,7 +210,7 @@ impl TreeSession {
     fn wait_for_many(
         &mut self,
         version: Arc<Version>,
-        (keyspace, before): (KeyspaceId, firn_format::Position),
+        (keyspace, before): (KeyspaceId, Position),
         rest: &[&[u8]],
         out: &mut Values,
     ) -> Result<Outcome<()>> {
@@ -223,10 +256,10 @@ impl Drop for TreeSession {
 }
 
 /// The point a read sees.
-fn point(shared: &Database, version: &Version, at: ReadAt<'_>) -> firn_format::Position {
+fn point(shared: &Database, version: &Version, at: ReadAt<'_>) -> Position {
     match at {
         ReadAt::Latest => shared.read_position(version),
-        ReadAt::Snapshot(snapshot) => firn_format::Position(snapshot.position().0),
+        ReadAt::Snapshot(snapshot) => snapshot.position(),
     }
 }
 
@@ -333,18 +366,8 @@ impl Session for TreeSession {
     }
 
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
-        self.check_write(options)?;
-        self.shared.validate(batch.ops())?;
-        if self.inline {
-            return self.write_inline(batch.data_bytes(), options, |shared| shared.try_append(batch.ops()));
-        }
-        if self.line.is_free() {
-            match self.shared.try_append(batch.ops())? {
-                Appended::At(end) => return self.acknowledge(end, batch.data_bytes(), options),
-                Appended::Stopped => self.note_stopped()?,
-            }
-        }
-        Ok(Outcome::Pending(self.line_up(Write::Batch(batch.clone()), options)))
+        let ops = batch.ops().map(OrderedOp::from);
+        self.write_ops(ops, batch.data_bytes(), options, || batch.clone().into())
     }
 
     fn put(
@@ -354,7 +377,7 @@ impl Session for TreeSession {
         value: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 }, options)
+        self.write_one(Op { keyspace, kind: OrderedOpKind::Put, key, value, expires_at_ms: 0 }, options)
     }
 
     fn delete(
@@ -363,7 +386,10 @@ impl Session for TreeSession {
         key: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 }, options)
+        self.write_one(
+            Op { keyspace, kind: OrderedOpKind::Delete, key, value: &[], expires_at_ms: 0 },
+            options,
+        )
     }
 
     fn merge(
@@ -373,7 +399,10 @@ impl Session for TreeSession {
         operand: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(Op { keyspace, kind: OpKind::Merge, key, value: operand, expires_at_ms: 0 }, options)
+        self.write_one(
+            Op { keyspace, kind: OrderedOpKind::Merge, key, value: operand, expires_at_ms: 0 },
+            options,
+        )
     }
 
     fn update(
@@ -386,7 +415,7 @@ impl Session for TreeSession {
         self.check_write(options)?;
         self.shared.validate(std::iter::once(Op {
             keyspace,
-            kind: OpKind::Put,
+            kind: OrderedOpKind::Put,
             key,
             value: &[],
             expires_at_ms: 0,
@@ -402,6 +431,23 @@ impl Session for TreeSession {
         Ok(Outcome::Pending(ticket))
     }
 
+    fn rmw(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        rmw: Rmw<'_>,
+        options: WriteOptions,
+    ) -> Result<Outcome<(Position, RmwAnswer)>> {
+        let (f, answer) = rmw.as_update();
+        match self.update(keyspace, key, f, options)? {
+            Outcome::Done(position) => Ok(Outcome::Done((position, answer.take()?))),
+            Outcome::Pending(ticket) => {
+                self.answers.insert(ticket, answer);
+                Ok(Outcome::Pending(ticket))
+            }
+        }
+    }
+
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
         let hash = |(keyspace, key): &(KeyspaceId, &[u8])| lock_hash(*keyspace, key);
         let tickets = &self.tickets;
@@ -412,14 +458,6 @@ impl Session for TreeSession {
         self.shared.locks.lock_all(&self.queue.sender(), || self.tickets.next())
     }
 
-    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
-        let version = self.shared.version.load_full();
-        let before = point(&self.shared, &version, at);
-        let later = (!self.inline).then(|| (self.queue.sender(), Arc::clone(&self.tickets)));
-        let scan = TreeScan::open(&self.shared, version, before, keyspace, range, later)?;
-        Ok(Box::new(scan))
-    }
-
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
         // First, so that a nudge that comes during `go_on` is kept for the next wait.
         self.queue.take_nudge();
@@ -428,7 +466,7 @@ impl Session for TreeSession {
         while let Some((ticket, completion)) = self.queue.pop() {
             self.tickets.delivered();
             delivered += 1;
-            sink(ticket, completion);
+            sink(ticket, self.with_answer(ticket, completion));
         }
         delivered
     }
@@ -472,5 +510,30 @@ impl Session for TreeSession {
     fn settle(&mut self) -> Result<()> {
         // Everything that a reader has seen lies below the watermark.
         self.shared.log.write_through(self.shared.log.watermark())
+    }
+}
+
+impl OrderedSession for TreeSession {
+    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
+        let version = self.shared.version.load_full();
+        let before = point(&self.shared, &version, at);
+        let later = (!self.inline).then(|| (self.queue.sender(), Arc::clone(&self.tickets)));
+        let scan = TreeScan::open(&self.shared, version, before, keyspace, range, later)?;
+        Ok(Box::new(scan))
+    }
+
+    fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Outcome<Position>> {
+        self.write_ops(batch.ops(), batch.data_bytes(), options, || batch.clone())
+    }
+
+    fn delete_range(
+        &mut self,
+        keyspace: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        let kind = OrderedOpKind::DeleteRange;
+        self.write_one(Op { keyspace, kind, key: start, value: end, expires_at_ms: 0 }, options)
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
-    Batch, Checkpoint, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
-    Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
+    Checkpoint, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
+    OrderedSession, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
 };
 use firn_format::manifest::Change;
 use firn_storage::StorageLock;
@@ -75,14 +75,6 @@ impl Tree {
             }
             result => result,
         }
-    }
-
-    /// Writes through a session of the calling thread's own.
-    fn write(&self, batch: &Batch) -> Result<Position> {
-        let mut session = self.session();
-        session.set_inline(true);
-        let outcome = session.write(batch, WriteOptions::default())?;
-        outcome.done().ok_or_else(|| Error::bug("an inline write answered Pending"))
     }
 }
 
@@ -253,7 +245,7 @@ impl Engine for Tree {
         self.shared.check_open()?;
         let through = self.log().advance()?;
         self.log().sync_through(through)?;
-        Ok(Position(self.log().durable_through().0))
+        Ok(self.log().durable_through())
     }
 
     fn wait_idle(&self) -> Result<()> {
@@ -296,13 +288,8 @@ impl Engine for Tree {
 const KEYSPACE_NAME_BYTES_MAX: usize = 255;
 
 impl Ordered for Tree {
-    fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position> {
-        let mut batch = Batch::new();
-        batch.delete_range(keyspace, start, end);
-        if batch.is_empty() {
-            return Err(Error::invalid("a range to delete must end after it starts"));
-        }
-        self.write(&batch)
+    fn ordered_session(&self) -> Box<dyn OrderedSession> {
+        Box::new(TreeSession::new(Arc::clone(&self.shared)))
     }
 
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
@@ -317,11 +304,7 @@ impl Database {
     /// Keyspaces other than `dropped` that have less log to replay than the manifest says, and from
     /// where. Without this the segments of the dropped keyspace would stay until another one
     /// drains.
-    fn idle_beside(
-        &self,
-        version: &Version,
-        dropped: KeyspaceId,
-    ) -> Result<Vec<(u32, firn_format::Position)>> {
+    fn idle_beside(&self, version: &Version, dropped: KeyspaceId) -> Result<Vec<(u32, Position)>> {
         let end = self.log.active().base();
         if self.log.advance()? < end {
             // A writer still copies into a segment before it, for any keyspace.

@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-pmem", &[]),
     ("firn-storage", &["firn-format", "firn-pmem"]),
     ("firn-objects", &["firn-storage"]),
-    ("firn-engine", &[]),
+    ("firn-engine", &["firn-format"]),
     ("firn-protocol", &[]),
     ("firn-lua", &[]),
     ("firn-jobs", &["firn-format", "firn-storage", "firn-engine"]),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_engine::{
-    BatchLimit, Completion, Durability, Engine, Error, KEYSPACE_DEFAULT, Outcome, ReadAt, Result, ScanBatch,
-    ScanRange, Session, Ticket, WriteOptions,
+    BatchLimit, Completion, Durability, Error, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt,
+    Result, ScanBatch, ScanRange, Ticket, WriteOptions,
 };
 
 use super::{Client, Counters, MemoryReport, Settings, Target, Visit, dir_disk_bytes};
@@ -16,7 +16,7 @@ type Close = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
 
 /// An [`Engine`] as a target. Writes go to the default keyspace.
 pub struct EngineTarget {
-    engine: Arc<dyn Engine>,
+    engine: Arc<dyn Ordered>,
     close: Close,
     name: String,
     dir: PathBuf,
@@ -27,7 +27,7 @@ pub struct EngineTarget {
 impl EngineTarget {
     /// Drives `engine`, whose files lie in `dir`; `settings` go into the reports as they are.
     pub fn new(
-        engine: Arc<dyn Engine>,
+        engine: Arc<dyn Ordered>,
         name: &str,
         dir: PathBuf,
         durability: Durability,
@@ -64,7 +64,7 @@ impl Target for EngineTarget {
     }
 
     fn client(&self) -> Result<Box<dyn Client>> {
-        let mut session = self.engine.session();
+        let mut session = self.engine.ordered_session();
         session.set_inline(true);
         let options = WriteOptions { durability: Some(self.durability), ..WriteOptions::default() };
         Ok(Box::new(EngineClient { session, options, batch: ScanBatch::new() }))
@@ -106,7 +106,7 @@ impl Target for EngineTarget {
 }
 
 struct EngineClient {
-    session: Box<dyn Session>,
+    session: Box<dyn OrderedSession>,
     options: WriteOptions,
     batch: ScanBatch,
 }

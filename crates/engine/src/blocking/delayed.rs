@@ -53,7 +53,7 @@ pub(crate) struct Delayed {
 }
 
 impl Delayed {
-    pub(crate) fn pair() -> (Box<dyn Session>, Held) {
+    pub(crate) fn pair() -> (Box<dyn OrderedSession>, Held) {
         let session = Delayed::default();
         *session.held.sender.lock().unwrap() = Some(session.queue.sender());
         let held = session.held.clone();
@@ -160,6 +160,23 @@ impl Session for Delayed {
         self.hold(Completion::Written(position))
     }
 
+    fn rmw(
+        &mut self,
+        _: KeyspaceId,
+        key: &[u8],
+        rmw: Rmw<'_>,
+        _: WriteOptions,
+    ) -> Result<Outcome<(Position, RmwAnswer)>> {
+        let mut records = self.records.lock().unwrap();
+        let (change, answer) = rmw.apply(records.get(key).map(Vec::as_slice))?;
+        if let Change::Put(value) = change {
+            records.insert(key.to_vec(), value);
+        }
+        drop(records);
+        let position = Position(self.tickets + 1);
+        self.hold(Completion::Modified(position, answer))
+    }
+
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
         let sender = self.queue.sender();
         let locked =
@@ -171,13 +188,6 @@ impl Session for Delayed {
     fn lock_all(&mut self) -> Outcome<KeyLocks> {
         let locked = LockTable::new().lock_all(&self.queue.sender(), || Ticket(0));
         self.hold_locks(locked)
-    }
-
-    fn scan(&mut self, _: ReadAt<'_>, _: KeyspaceId, _: ScanRange) -> Result<Box<dyn Scan>> {
-        let records = self.records.lock().unwrap().clone().into_iter().collect();
-        self.tickets += 1000;
-        let next = Arc::new(Mutex::new(self.tickets * 1000));
-        Ok(Box::new(DelayedScan { held: self.held.clone(), records, next }))
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
@@ -198,6 +208,31 @@ impl Session for Delayed {
     }
 
     fn set_inline(&mut self, _: bool) {}
+}
+
+impl OrderedSession for Delayed {
+    fn scan(&mut self, _: ReadAt<'_>, _: KeyspaceId, _: ScanRange) -> Result<Box<dyn Scan>> {
+        let records = self.records.lock().unwrap().clone().into_iter().collect();
+        self.tickets += 1000;
+        let next = Arc::new(Mutex::new(self.tickets * 1000));
+        Ok(Box::new(DelayedScan { held: self.held.clone(), records, next }))
+    }
+
+    fn write_ordered(&mut self, _: &OrderedBatch, _: WriteOptions) -> Result<Outcome<Position>> {
+        self.hold(Completion::Failed(Error::invalid("no range deletes")))
+    }
+
+    fn delete_range(
+        &mut self,
+        _: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        _: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.records.lock().unwrap().retain(|key, _| key < &start.to_vec() || key >= &end.to_vec());
+        let position = Position(self.tickets + 1);
+        self.hold(Completion::Written(position))
+    }
 }
 
 struct DelayedScan {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Check;
 use super::database::{Database, key, noise};
-use crate::{Batch, ErrorKind, KeyspaceSettings, ReadAt, WriteOptions};
+use crate::{Batch, ErrorKind, KeyspaceSettings, OrderedBatch, ReadAt, WriteOptions};
 
 pub(super) const CHECKS: &[Check] = &[
     ("batches::later operations on a key win", false, later_operations_win),
@@ -36,11 +36,12 @@ fn later_operations_win(database: &mut Database) {
 fn range_delete_inside(database: &mut Database) {
     let keyspace = database.keyspace;
     database.put(b"b0", b"before");
-    let mut batch = Batch::new();
+    let mut batch = OrderedBatch::default();
     batch.put(keyspace, b"b1", b"covered").put(keyspace, b"c", b"end");
     batch.delete_range(keyspace, b"b", b"c").put(keyspace, b"b2", b"after").put(keyspace, b"b0", b"again");
     batch.delete_range(keyspace, b"z", b"a");
-    database.write(&batch);
+    let options = database.options;
+    database.ordered_db().write_ordered(&batch, options).expect("write_ordered");
     database.everywhere(&mut |database| {
         database.assert_value(ReadAt::Latest, b"b0", Some(b"again"));
         database.assert_value(ReadAt::Latest, b"b1", None);

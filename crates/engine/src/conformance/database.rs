@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Harness, OpenWith};
-use crate::blocking::Blocking;
+use crate::blocking::{Blocking, OrderedBlocking};
 use crate::{
     Batch, Engine, KEYSPACE_DEFAULT, KeyspaceId, Ordered, Position, ReadAt, ScanRange, WriteOptions,
 };
@@ -19,23 +19,45 @@ pub(super) struct Database {
     pub(super) keyspace: KeyspaceId,
     /// Options of the short calls' writes.
     pub(super) options: WriteOptions,
-    open: Option<(Blocking, Arc<dyn Engine>)>,
+    open: Option<Open>,
+}
+
+/// An engine with its sessions.
+struct Open {
+    session: Blocking,
+    /// For what needs order; `None` if the engine keeps none.
+    ordered: Option<OrderedBlocking>,
+    engine: Arc<dyn Engine>,
+}
+
+impl Open {
+    fn of(engine: Arc<dyn Engine>) -> Self {
+        let ordered = Arc::clone(&engine).ordered();
+        let ordered = ordered.map(|ordered| Blocking::new(ordered.ordered_session()));
+        Self { session: Blocking::new(engine.session()), ordered, engine }
+    }
 }
 
 impl Database {
     pub(super) fn open(mut harness: Box<dyn Harness>, with: OpenWith) -> Self {
         let engine = harness.open(with).expect("an empty storage opens");
-        let open = Some((Blocking::new(engine.session()), engine));
+        let open = Some(Open::of(engine));
         Self { harness, with, keyspace: KEYSPACE_DEFAULT, options: WriteOptions::default(), open }
     }
 
     pub(super) fn engine(&self) -> &Arc<dyn Engine> {
-        &self.open.as_ref().expect("the database is open").1
+        &self.open.as_ref().expect("the database is open").engine
     }
 
     /// The session the short calls use.
     pub(super) fn db(&mut self) -> &mut Blocking {
-        &mut self.open.as_mut().expect("the database is open").0
+        &mut self.open.as_mut().expect("the database is open").session
+    }
+
+    /// The session of checks that need order.
+    pub(super) fn ordered_db(&mut self) -> &mut OrderedBlocking {
+        let open = self.open.as_mut().expect("the database is open");
+        open.ordered.as_mut().expect("the engine is ordered")
     }
 
     /// A further session.
@@ -77,7 +99,8 @@ impl Database {
 
     #[track_caller]
     pub(super) fn delete_range(&mut self, start: &[u8], end: &[u8]) -> Position {
-        self.ordered().delete_range(self.keyspace, start, end).expect("delete_range")
+        let (keyspace, options) = (self.keyspace, self.options);
+        self.ordered_db().delete_range(keyspace, start, end, options).expect("delete_range")
     }
 
     #[track_caller]
@@ -99,7 +122,7 @@ impl Database {
     #[track_caller]
     pub(super) fn scan_at(&mut self, at: ReadAt<'_>, range: ScanRange) -> Pairs {
         let keyspace = self.keyspace;
-        let records = self.db().scan(at, keyspace, range).expect("scan");
+        let records = self.ordered_db().scan(at, keyspace, range).expect("scan");
         records.map(|record| record.expect("scan's next record")).collect()
     }
 
@@ -143,13 +166,13 @@ impl Database {
         self.drop_engine();
         let engine = self.harness.open(with).expect("a closed database opens");
         self.with = with;
-        self.open = Some((Blocking::new(engine.session()), engine));
+        self.open = Some(Open::of(engine));
     }
 
     /// Drops the last handle.
     pub(super) fn drop_engine(&mut self) {
-        let (session, engine) = self.open.take().expect("the database is open");
-        drop(session);
+        let Open { session, ordered, engine } = self.open.take().expect("the database is open");
+        drop((session, ordered));
         drop(engine);
     }
 

@@ -3,7 +3,8 @@
 use super::Check;
 use super::database::{Database, key};
 use crate::{
-    Batch, Change, ErrorKind, KeyspaceId, KeyspaceSettings, Op, OpKind, ReadAt, ScanRange, WriteOptions,
+    Batch, Change, ErrorKind, KeyspaceId, KeyspaceSettings, Op, OpKind, OrderedBatch, OrderedOpKind, ReadAt,
+    ScanRange, WriteOptions,
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -14,6 +15,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("expiry::updates see expired records as absent", false, updates),
     ("expiry::survives reopening", false, reopened),
     ("expiry::only values expire", false, only_values),
+    ("expiry::range deletes do not expire", true, range_deletes_stay),
     ("expiry::deletes and what has expired are told apart", false, stored),
     ("expiry::a snapshot tells what was stored at its point", false, stored_at_snapshot),
     ("expiry::operands are stored, whatever they apply to", false, operands_stored),
@@ -115,7 +117,7 @@ fn only_values(database: &mut Database) {
     let now = database.harness.now_ms();
     let keyspace = appending(database);
     let soon = expiring(now + 1000);
-    for name in [&b"deleted"[..], b"deleted in a batch", b"deleted by an update", b"in a range", b"kept"] {
+    for name in [&b"deleted"[..], b"deleted in a batch", b"deleted by an update", b"kept"] {
         database.put(name, b"1");
     }
     database.db().delete(keyspace, b"deleted", soon).expect("delete");
@@ -129,19 +131,35 @@ fn only_values(database: &mut Database) {
     };
     push(OpKind::Delete, b"deleted in a batch", b"");
     push(OpKind::Merge, b"merged in a batch", b"a");
-    push(OpKind::DeleteRange, b"in a", b"in b");
     // The batch's own operations say when they expire, not the options.
     batch.put(keyspace, b"put in a batch", b"1").merge(keyspace, b"merged in a batch", b"b");
     database.db().write(&batch, soon).expect("write");
     database.harness.advance_ms(1000);
     database.everywhere(&mut |database| {
-        for gone in [&b"deleted"[..], b"deleted in a batch", b"deleted by an update", b"in a range"] {
+        for gone in [&b"deleted"[..], b"deleted in a batch", b"deleted by an update"] {
             database.assert_value(ReadAt::Latest, gone, None);
         }
         database.assert_value(ReadAt::Latest, b"merged", Some(b"ab"));
         database.assert_value(ReadAt::Latest, b"merged in a batch", Some(b"ab"));
         database.assert_value(ReadAt::Latest, b"put in a batch", Some(b"1"));
         database.assert_value(ReadAt::Latest, b"kept", Some(b"1"));
+    });
+}
+
+fn range_deletes_stay(database: &mut Database) {
+    let (keyspace, now) = (database.keyspace, database.harness.now_ms());
+    database.put(b"in a range", b"1");
+    database.put(b"in a batch", b"1");
+    let soon = expiring(now + 1000);
+    let mut batch = OrderedBatch::default();
+    let kind = OrderedOpKind::DeleteRange;
+    batch.push(Op { keyspace, kind, key: b"in a b", value: b"in a c", expires_at_ms: now + 1000 });
+    database.ordered_db().write_ordered(&batch, soon).expect("write_ordered");
+    database.ordered_db().delete_range(keyspace, b"in a r", b"in b", soon).expect("delete_range");
+    database.harness.advance_ms(1000);
+    database.everywhere(&mut |database| {
+        database.assert_value(ReadAt::Latest, b"in a range", None);
+        database.assert_value(ReadAt::Latest, b"in a batch", None);
     });
 }
 

@@ -30,7 +30,10 @@ const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), ex
 
 /// Waits until every ticket of `tickets` has completed; panics on an unknown or repeated ticket, or
 /// an end of waiting.
-fn settle(session: &mut dyn Session, mut tickets: BTreeSet<Ticket>) -> BTreeMap<Ticket, Completion> {
+pub(super) fn settle(
+    session: &mut dyn Session,
+    mut tickets: BTreeSet<Ticket>,
+) -> BTreeMap<Ticket, Completion> {
     let mut settled = BTreeMap::new();
     loop {
         session.poll(&mut |ticket, completion| {
@@ -192,7 +195,7 @@ fn pending_scans_complete(database: &mut Database) {
         database.put(&key(number), b"value");
     }
     database.everywhere(&mut |database| {
-        let mut session = database.engine().session();
+        let mut session = database.ordered().ordered_session();
         let mut scan = session.scan(ReadAt::Latest, database.keyspace, ScanRange::all()).expect("scan");
         let mut count = 0;
         let mut batch = ScanBatch::new();

@@ -67,7 +67,8 @@ fn empty_ranges(database: &mut Database) {
     let keyspace = database.keyspace;
     for (start, end) in [(20, 20), (30, 20)] {
         // An engine may refuse such a range or ignore it; it must not delete.
-        let _ = database.ordered().delete_range(keyspace, &key(start), &key(end));
+        let options = database.options;
+        let _ = database.ordered_db().delete_range(keyspace, &key(start), &key(end), options);
     }
     database.delete_range(b"a", b"b");
     database.everywhere(&mut |database| assert_left(database, |_| true));

@@ -142,12 +142,13 @@ fn limits(database: &mut Database) {
         let keyspace = database.keyspace;
         for (records, bytes, most) in [(1, 1 << 20, 1), (7, 1 << 20, 7), (1000, 1, 1), (1000, 5 * 1010, 6)] {
             for range in [ScanRange::all(), ScanRange::all().backward()] {
-                let mut scan = database.db().session().scan(ReadAt::Latest, keyspace, range).expect("scan");
+                let mut scan =
+                    database.ordered_db().session().scan(ReadAt::Latest, keyspace, range).expect("scan");
                 let mut batch = ScanBatch::new();
                 let mut seen = Vec::new();
                 while !batch.is_finished() {
                     let limit = BatchLimit { records, bytes };
-                    database.db().next_batch(&mut *scan, limit, &mut batch).expect("next_batch");
+                    database.ordered_db().next_batch(&mut *scan, limit, &mut batch).expect("next_batch");
                     assert!(batch.len() <= most, "{} records in a batch limited by {limit:?}", batch.len());
                     assert!(!batch.is_empty() || batch.is_finished(), "one record always fits");
                     seen.extend(batch.records().map(|(key, _)| key.to_vec()));
@@ -166,14 +167,20 @@ fn finished(database: &mut Database) {
     }
     let keyspace = database.keyspace;
     for range in [ScanRange::all(), ScanRange::all().backward(), ScanRange::with_prefix(b"none")] {
-        let mut scan = database.db().session().scan(ReadAt::Latest, keyspace, range).expect("scan");
+        let mut scan = database.ordered_db().session().scan(ReadAt::Latest, keyspace, range).expect("scan");
         let mut batch = ScanBatch::new();
         while !batch.is_finished() {
-            database.db().next_batch(&mut *scan, BatchLimit::default(), &mut batch).expect("next_batch");
+            database
+                .ordered_db()
+                .next_batch(&mut *scan, BatchLimit::default(), &mut batch)
+                .expect("next_batch");
         }
         database.put(b"zzz", b"later");
         for _ in 0..3 {
-            database.db().next_batch(&mut *scan, BatchLimit::default(), &mut batch).expect("next_batch");
+            database
+                .ordered_db()
+                .next_batch(&mut *scan, BatchLimit::default(), &mut batch)
+                .expect("next_batch");
             assert!(
                 batch.is_empty() && batch.is_finished(),
                 "after the end every batch is empty and finished"
@@ -205,9 +212,13 @@ fn empty(database: &mut Database) {
     database.everywhere(&mut |database| {
         let keyspace = database.keyspace;
         for range in [ScanRange::all(), ScanRange::all().backward()] {
-            let mut scan = database.db().session().scan(ReadAt::Latest, keyspace, range).expect("scan");
+            let mut scan =
+                database.ordered_db().session().scan(ReadAt::Latest, keyspace, range).expect("scan");
             let mut batch = ScanBatch::new();
-            database.db().next_batch(&mut *scan, BatchLimit::default(), &mut batch).expect("next_batch");
+            database
+                .ordered_db()
+                .next_batch(&mut *scan, BatchLimit::default(), &mut batch)
+                .expect("next_batch");
             assert!(batch.is_empty() && batch.is_finished());
         }
     });

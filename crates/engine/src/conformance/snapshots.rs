@@ -2,6 +2,7 @@
 
 use super::Check;
 use super::database::{Database, key, noise};
+use crate::blocking::Blocking;
 use crate::{Batch, BatchLimit, KeyspaceSettings, ReadAt, ScanBatch, ScanRange};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -162,7 +163,7 @@ fn scans_keep_their_point(database: &mut Database) {
         database.put(&key(number), b"first");
     }
     let keyspace = database.keyspace;
-    let mut session = database.session();
+    let mut session = Blocking::new(database.ordered().ordered_session());
     for range in [ScanRange::all(), ScanRange::all().backward()] {
         let mut scan = session.session().scan(ReadAt::Latest, keyspace, range).expect("scan");
         let mut batch = ScanBatch::new();
@@ -199,7 +200,7 @@ fn scans_outlive(database: &mut Database) {
     }
     database.flush();
     let keyspace = database.keyspace;
-    let mut inner = database.engine().session();
+    let mut inner = database.ordered().ordered_session();
     inner.set_inline(true);
     let snapshot = database.engine().snapshot().expect("snapshot");
     let mut scan = inner.scan(ReadAt::Snapshot(&snapshot), keyspace, ScanRange::all()).expect("scan");

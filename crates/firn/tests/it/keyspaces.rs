@@ -73,7 +73,7 @@ fn every_call_works_in_a_keyspace() {
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     let empty = lists.delete_range("b", "a").expect_err("nothing to delete");
     assert_eq!(empty.kind(), ErrorKind::Invalid);
-    drop(db);
+    drop((db, lists));
     let error = Db::open(dir.path()).expect_err("the operator is not registered");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("lists") && error.to_string().contains("test.append.1"), "{error}");
@@ -116,7 +116,7 @@ fn a_database_whose_first_segments_are_empty_opens_again() {
         drop(copied);
         std::fs::remove_dir_all(copy).expect("removed");
     }
-    drop(db);
+    drop((db, two));
     let db = Db::open(dir.path()).expect("opened again");
     let two = db.in_keyspace(db.keyspace("two").expect("there"));
     assert_eq!(two.scan(ScanRange::all()).expect("scan").count(), 5);

@@ -3,6 +3,7 @@
 mod examples;
 mod opening;
 mod settings;
+mod handles;
 mod keyspaces;
 mod scans;
 mod threads;

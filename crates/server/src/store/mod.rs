@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use firn::Db;
 use firn::storage::Clock;
-use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Result};
+use firn_engine::{KeyspaceId, KeyspaceSettings, Ordered, Result};
 use firn_format::datatype;
 
 use crate::access::Users;
@@ -30,7 +30,7 @@ pub(crate) use generations::{Generations, NextGeneration};
 /// The engine's database with the keyspaces that data types lie in, and what its catalog says.
 pub(crate) struct Store {
     pub(crate) db: Arc<Db>,
-    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) engine: Arc<dyn Ordered>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keyspaces: Keyspaces,
     /// Which database each index means; replaced as a whole.

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use firn_engine::{
-    Batch, BatchLimit, Completion, Error, KeyLocks, KeyspaceId, Outcome, ReadAt, Scan, ScanBatch, ScanRange,
-    Ticket, Values, WriteOptions,
+    Batch, BatchLimit, Completion, Error, KeyLocks, KeyspaceId, OrderedBatch, Outcome, Position, ReadAt,
+    Scan, ScanBatch, ScanRange, Ticket, Values, WriteOptions,
 };
 
 use super::{COUNTING, Worker};
@@ -284,10 +284,28 @@ impl Worker {
         if batch.is_empty() {
             return Ok(());
         }
-        self.counters().add(Measure::Changes, batch.len() as u64);
-        let options =
-            WriteOptions { durability: self.shared.parameters.durability(), ..WriteOptions::default() };
+        let options = self.write_options(batch.len());
         let outcome = self.session.borrow_mut().write(batch, options)?;
+        self.written(outcome).await
+    }
+
+    /// Writes `batch`, which may delete ranges and may be empty.
+    pub(crate) async fn write_ordered(&self, batch: &OrderedBatch) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let options = self.write_options(batch.len());
+        let outcome = self.session.borrow_mut().write_ordered(batch, options)?;
+        self.written(outcome).await
+    }
+
+    /// How a write of `count` operations, which are counted, is done.
+    fn write_options(&self, count: usize) -> WriteOptions {
+        self.counters().add(Measure::Changes, count as u64);
+        WriteOptions { durability: self.shared.parameters.durability(), ..WriteOptions::default() }
+    }
+
+    async fn written(&self, outcome: Outcome<Position>) -> Result<()> {
         match outcome {
             Outcome::Done(_) => Ok(()),
             Outcome::Pending(ticket) => match self.completion(ticket).await {

@@ -1,6 +1,6 @@
 //! Ways to break the reference engine on purpose.
 
-use firn_engine::{Batch, Op, OpKind};
+use firn_engine::{OrderedBatch, OrderedOp, OrderedOpKind};
 
 /// One broken promise. Suites that hold engines to the contract are run against each of these and
 /// must notice.
@@ -80,19 +80,21 @@ impl Fault {
     ];
 
     /// What this fault makes of a batch before it is applied.
-    pub(super) fn distort(self, batch: &Batch) -> Batch {
-        let mut distorted = Batch::new();
-        let mut ops: Vec<Op<'_>> = batch.ops().collect();
+    pub(super) fn distort(self, batch: &OrderedBatch) -> OrderedBatch {
+        let mut distorted = OrderedBatch::default();
+        let mut ops: Vec<OrderedOp<'_>> = batch.ops().collect();
         if self == Fault::FirstOperationWins {
             ops.reverse();
         }
         for op in ops {
             match (self, op.kind) {
-                (Fault::NoExpiry, _) => distorted.push(Op { expires_at_ms: 0, ..op }),
-                (Fault::MergeReplaces, OpKind::Merge) => distorted.push(Op { kind: OpKind::Put, ..op }),
-                (Fault::InclusiveRange, OpKind::DeleteRange) => {
+                (Fault::NoExpiry, _) => distorted.push(OrderedOp { expires_at_ms: 0, ..op }),
+                (Fault::MergeReplaces, OrderedOpKind::Merge) => {
+                    distorted.push(OrderedOp { kind: OrderedOpKind::Put, ..op })
+                }
+                (Fault::InclusiveRange, OrderedOpKind::DeleteRange) => {
                     let end = [op.value, &[0]].concat();
-                    distorted.push(Op { value: &end, ..op })
+                    distorted.push(OrderedOp { value: &end, ..op })
                 }
                 _ => distorted.push(op),
             };

@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use firn_engine::{
-    Batch, Compression, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Op, OpKind, Place, Result,
+    Compression, Error, ErrorKind, KeyspaceId, KeyspaceSettings, OrderedBatch, OrderedOp, OrderedOpKind,
+    Place, Result,
 };
 use firn_storage::{Storage, WriteFile};
 
@@ -24,7 +25,7 @@ const FRAME_HEADER_BYTES: usize = 12;
 /// One change of the database.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
-    Batch(Batch),
+    Batch(OrderedBatch),
     CreateKeyspace(String, KeyspaceSettings),
     DropKeyspace(KeyspaceId),
 }
@@ -192,17 +193,18 @@ fn decode_frame(mut bytes: &[u8], offset: u64) -> Option<(Entry, usize)> {
     Some((entry, FRAME_HEADER_BYTES + payload_bytes))
 }
 
-fn decode_batch(mut payload: &[u8]) -> Option<Batch> {
-    let mut batch = Batch::new();
+fn decode_batch(mut payload: &[u8]) -> Option<OrderedBatch> {
+    let mut batch = OrderedBatch::default();
     while let Some((kind, rest)) = payload.split_first() {
         payload = rest;
-        let kinds = [OpKind::Put, OpKind::Delete, OpKind::Merge, OpKind::DeleteRange];
+        let kinds =
+            [OrderedOpKind::Put, OrderedOpKind::Delete, OrderedOpKind::Merge, OrderedOpKind::DeleteRange];
         let kind = kinds.into_iter().find(|known| *known as u8 == *kind)?;
         let keyspace = KeyspaceId(take_u32(&mut payload)?);
         let expires_at_ms = take_u64(&mut payload)?;
         let key = take_bytes(&mut payload)?;
         let value = take_bytes(&mut payload)?;
-        batch.push(Op { keyspace, kind, key, value, expires_at_ms });
+        batch.push(OrderedOp { keyspace, kind, key, value, expires_at_ms });
     }
     Some(batch)
 }

@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Batch, Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, OpKind,
-    Ordered, Position, Result, Semantics, Session, Snapshot, SnapshotPin, Stats, ValueSource, WriteOptions,
+    Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, Ordered,
+    OrderedBatch, OrderedOpKind, OrderedSession, Position, Result, Semantics, Session, Snapshot, SnapshotPin,
+    Stats, ValueSource, WriteOptions,
 };
 use firn_storage::{Clock, Storage, StorageLock};
 
@@ -39,6 +40,8 @@ pub struct ReferenceOptions {
     pub durability: Durability,
     /// Every so-manieth operation of a session that is not inline answers `Pending`; 0 = none.
     pub pending_every: u64,
+    /// Whether it has the ordered half of the contract.
+    pub is_ordered: bool,
     /// The promise to break.
     pub fault: Option<Fault>,
 }
@@ -100,7 +103,7 @@ fn distort_recovery(fault: Option<Fault>, entries: &mut Vec<Entry>) {
         (Some(Fault::ForgetLast), Some(Entry::Batch(_))) => drop(entries.pop()),
         (Some(Fault::SwapLast), Some(Entry::Batch(_))) if count > 1 => entries.swap(count - 1, count - 2),
         (Some(Fault::HalfBatch), Some(Entry::Batch(batch))) => {
-            let mut half = Batch::new();
+            let mut half = OrderedBatch::default();
             batch.ops().take(batch.len().div_ceil(2)).for_each(|op| _ = half.push(op));
             *batch = half;
         }
@@ -119,15 +122,15 @@ impl Shared {
 
     /// Journals and applies one batch. The caller holds the lock, so that an update can have read
     /// before.
-    fn write(&self, state: &mut State, batch: &Batch, options: WriteOptions) -> Result<Position> {
+    fn write(&self, state: &mut State, batch: &OrderedBatch, options: WriteOptions) -> Result<Position> {
         state.check_open(self)?;
         match state.model.check(batch) {
             Err(_) if self.is(Fault::LongKeys) && batch.ops().any(|op| op.key.len() > KEY_BYTES_MAX) => {}
             checked => checked?,
         }
-        let mut journaled = Batch::new();
+        let mut journaled = OrderedBatch::default();
         for mut op in batch.ops() {
-            if op.expires_at_ms == 0 && op.kind == OpKind::Put {
+            if op.expires_at_ms == 0 && op.kind == OrderedOpKind::Put {
                 op.expires_at_ms = options.expires_at_ms;
             }
             journaled.push(op);
@@ -300,19 +303,13 @@ impl Engine for Reference {
     }
 
     fn ordered(self: Arc<Self>) -> Option<Arc<dyn Ordered>> {
-        Some(self)
+        self.shared.options.is_ordered.then_some(self as Arc<dyn Ordered>)
     }
 }
 
 impl Ordered for Reference {
-    fn delete_range(&self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position> {
-        let mut state = self.shared.lock();
-        let mut batch = Batch::new();
-        batch.delete_range(keyspace, start, end);
-        if batch.is_empty() {
-            return Ok(Position(state.model.end()));
-        }
-        self.shared.write(&mut state, &batch, WriteOptions::default())
+    fn ordered_session(&self) -> Box<dyn OrderedSession> {
+        Box::new(ReferenceSession::new(Arc::clone(&self.shared)))
     }
 
     fn compact_range(&self, _keyspace: KeyspaceId, _start: &[u8], _end: Option<&[u8]>) -> Result<()> {

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use firn_engine::{
     Batch, BatchLimit, Change, Completion, CompletionQueue, CompletionSender, Direction, Error, KeyLocks,
-    KeyspaceId, LockTable, Notifier, Op, OpKind, Outcome, Position, ReadAt, Result, Scan, ScanBatch,
-    ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+    KeyspaceId, LockTable, Notifier, OrderedBatch, OrderedOp, OrderedOpKind, OrderedSession, Outcome,
+    Position, ReadAt, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Ticket, UpdateFn, Values,
+    WriteOptions,
 };
 
 use super::{Fault, Shared};
@@ -94,9 +95,9 @@ impl ReferenceSession {
         }
     }
 
-    fn write_one(&mut self, op: Op<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
-        let expires_at_ms = if op.kind == OpKind::Put { options.expires_at_ms } else { 0 };
-        self.write(Batch::new().push(Op { expires_at_ms, ..op }), options)
+    fn write_one(&mut self, op: OrderedOp<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
+        let expires_at_ms = if op.kind == OrderedOpKind::Put { options.expires_at_ms } else { 0 };
+        self.write_ordered(OrderedBatch::default().push(OrderedOp { expires_at_ms, ..op }), options)
     }
 }
 
@@ -187,23 +188,7 @@ impl Session for ReferenceSession {
     }
 
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
-        // Each operation of a batch has its own.
-        let options = WriteOptions { expires_at_ms: 0, ..options };
-        if self.shared.is(Fault::SplitBatch) && batch.len() > 1 {
-            self.shared.lock().model.check(batch)?;
-            let mut position = Position(0);
-            for op in batch.ops() {
-                let mut state = self.shared.lock();
-                position = self.shared.write(&mut state, Batch::new().push(op), options)?;
-                drop(state);
-                std::thread::yield_now();
-            }
-            return Ok(self.written(position));
-        }
-        let mut state = self.shared.lock();
-        let position = self.shared.write(&mut state, batch, options)?;
-        drop(state);
-        Ok(self.written(position))
+        self.write_ordered(&batch.clone().into(), options)
     }
 
     fn put(
@@ -213,7 +198,10 @@ impl Session for ReferenceSession {
         value: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(Op { keyspace, kind: OpKind::Put, key, value, expires_at_ms: 0 }, options)
+        self.write_one(
+            OrderedOp { keyspace, kind: OrderedOpKind::Put, key, value, expires_at_ms: 0 },
+            options,
+        )
     }
 
     fn delete(
@@ -222,7 +210,10 @@ impl Session for ReferenceSession {
         key: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(Op { keyspace, kind: OpKind::Delete, key, value: &[], expires_at_ms: 0 }, options)
+        self.write_one(
+            OrderedOp { keyspace, kind: OrderedOpKind::Delete, key, value: &[], expires_at_ms: 0 },
+            options,
+        )
     }
 
     fn merge(
@@ -232,7 +223,10 @@ impl Session for ReferenceSession {
         operand: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(Op { keyspace, kind: OpKind::Merge, key, value: operand, expires_at_ms: 0 }, options)
+        self.write_one(
+            OrderedOp { keyspace, kind: OrderedOpKind::Merge, key, value: operand, expires_at_ms: 0 },
+            options,
+        )
     }
 
     fn update(
@@ -249,7 +243,7 @@ impl Session for ReferenceSession {
             std::thread::yield_now();
             state = self.shared.lock();
         }
-        let mut batch = Batch::new();
+        let mut batch = OrderedBatch::default();
         match f(value.as_deref()) {
             Change::Put(value) => _ = batch.put(keyspace, key, &value),
             Change::Delete => _ = batch.delete(keyspace, key),
@@ -258,6 +252,28 @@ impl Session for ReferenceSession {
         let position = self.shared.write(&mut state, &batch, options)?;
         drop(state);
         Ok(self.written(position))
+    }
+
+    fn rmw(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        rmw: Rmw<'_>,
+        options: WriteOptions,
+    ) -> Result<Outcome<(Position, RmwAnswer)>> {
+        let (f, answer) = rmw.as_update();
+        let is_inline = std::mem::replace(&mut self.inline, true);
+        let updated = self.update(keyspace, key, f, options);
+        self.inline = is_inline;
+        let Outcome::Done(position) = updated? else { return Err(Error::bug("an inline update is pending")) };
+        let answer = answer.take()?;
+        Ok(match self.tickets.ticket(self.inline) {
+            Some(ticket) => {
+                self.tickets.complete(ticket, Completion::Modified(position, answer));
+                Outcome::Pending(ticket)
+            }
+            None => Outcome::Done((position, answer)),
+        })
     }
 
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
@@ -279,20 +295,6 @@ impl Session for ReferenceSession {
         let outcome = table.lock_all(&self.queue.sender(), || self.tickets.next());
         self.locks_awaited += u64::from(matches!(outcome, Outcome::Pending(_)));
         outcome
-    }
-
-    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
-        let state = self.shared.lock();
-        let at = moment(&self.shared, at, state.model.end());
-        let mut wanted = range.clone();
-        if let (true, Some(end)) = (self.shared.is(Fault::InclusiveScan), &mut wanted.end) {
-            end.push(0);
-        }
-        let mut records: VecDeque<_> = state.model.scan(at, keyspace, &wanted, now_ms(&self.shared))?.into();
-        if self.shared.is(Fault::ShortBackwardScan) && range.direction == Direction::Backward {
-            records.pop_front();
-        }
-        Ok(Box::new(ReferenceScan { records, tickets: self.tickets.clone(), inline: self.inline }))
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
@@ -323,6 +325,56 @@ impl Session for ReferenceSession {
 
     fn set_inline(&mut self, inline: bool) {
         self.inline = inline;
+    }
+}
+
+impl OrderedSession for ReferenceSession {
+    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
+        let state = self.shared.lock();
+        let at = moment(&self.shared, at, state.model.end());
+        let mut wanted = range.clone();
+        if let (true, Some(end)) = (self.shared.is(Fault::InclusiveScan), &mut wanted.end) {
+            end.push(0);
+        }
+        let mut records: VecDeque<_> = state.model.scan(at, keyspace, &wanted, now_ms(&self.shared))?.into();
+        if self.shared.is(Fault::ShortBackwardScan) && range.direction == Direction::Backward {
+            records.pop_front();
+        }
+        Ok(Box::new(ReferenceScan { records, tickets: self.tickets.clone(), inline: self.inline }))
+    }
+
+    fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Outcome<Position>> {
+        // Each operation of a batch has its own.
+        let options = WriteOptions { expires_at_ms: 0, ..options };
+        if self.shared.is(Fault::SplitBatch) && batch.len() > 1 {
+            self.shared.lock().model.check(batch)?;
+            let mut position = Position(0);
+            for op in batch.ops() {
+                let mut state = self.shared.lock();
+                position = self.shared.write(&mut state, OrderedBatch::default().push(op), options)?;
+                drop(state);
+                std::thread::yield_now();
+            }
+            return Ok(self.written(position));
+        }
+        let mut state = self.shared.lock();
+        let position = self.shared.write(&mut state, batch, options)?;
+        drop(state);
+        Ok(self.written(position))
+    }
+
+    fn delete_range(
+        &mut self,
+        keyspace: KeyspaceId,
+        start: &[u8],
+        end: &[u8],
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        if start >= end {
+            return Err(Error::invalid("a range to delete must end after it starts"));
+        }
+        let kind = OrderedOpKind::DeleteRange;
+        self.write_one(OrderedOp { keyspace, kind, key: start, value: end, expires_at_ms: 0 }, options)
     }
 }
 

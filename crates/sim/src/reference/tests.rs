@@ -12,12 +12,18 @@ struct InMemory {
     clock: Arc<ManualClock>,
     fault: Option<Fault>,
     pending_every: u64,
+    is_ordered: bool,
 }
 
 impl InMemory {
     fn make(fault: Option<Fault>, pending_every: u64) -> Box<dyn Harness> {
         let clock = Arc::new(ManualClock::new(1_000_000));
-        Box::new(Self { memory: Memory::new(), clock, fault, pending_every })
+        Box::new(Self { memory: Memory::new(), clock, fault, pending_every, is_ordered: true })
+    }
+
+    fn unordered(fault: Option<Fault>) -> Box<dyn Harness> {
+        let (memory, clock) = (Memory::new(), Arc::new(ManualClock::new(1_000_000)));
+        Box::new(Self { memory, clock, fault, pending_every: 3, is_ordered: false })
     }
 
     fn reference(&self, memory: &Memory, with: OpenWith) -> Result<Arc<dyn Engine>> {
@@ -27,6 +33,7 @@ impl InMemory {
             clock: self.clock.clone(),
             durability: with.durability,
             pending_every: self.pending_every,
+            is_ordered: self.is_ordered,
             fault: self.fault,
         };
         Ok(Arc::new(Reference::open(options)?))
@@ -66,6 +73,14 @@ fn the_reference_keeps_the_contract_with_pending_answers() {
     for every in [1, 3] {
         conformance::check(&|| InMemory::make(None, every));
     }
+}
+
+#[test]
+fn an_engine_without_order_keeps_the_contract() {
+    conformance::check(&|| InMemory::unordered(None));
+    // What is checked there can fail.
+    let failures = conformance::failures(&|| InMemory::unordered(Some(Fault::MergeReplaces)), |_| true);
+    assert!(!failures.is_empty(), "a merge that replaces passes");
 }
 
 /// Faults that only a crash shows; `crash` and `metamorphic` have their own canaries for them.

@@ -163,7 +163,7 @@ impl Runner<'_> {
         };
         let knobs = self.knobs.clone().stepped();
         let opened = self.world.open(Arc::new(memory), &knobs, self.clock.clone()).map_err(failed)?;
-        let mut session = Blocking::new(opened.engine.session());
+        let mut session = Blocking::new(opened.ordered().map_err(failed)?.ordered_session());
         let mut content = Content::new();
         for (name, id) in opened.engine.keyspaces() {
             let records = session.scan(ReadAt::Latest, id, ScanRange::all()).map_err(failed)?;

@@ -192,7 +192,7 @@ fn time_passes_while_a_session_is_woken_for_nothing() {
     let mut runner = Runner::new(&world, Knobs::draw(0), Memory::new(), 0).unwrap();
     let clock = Arc::clone(&runner.clock);
     let open = runner.opened().unwrap();
-    let inner = open.opened.engine.session();
+    let inner = open.opened.ordered().unwrap().ordered_session();
     open.session = Box::new(restless::Restless { inner, clock });
     let done = runner.wait_for(restless::TICKET, TakeTime::Yes);
     assert!(matches!(done, Ok(Completion::Written(_))), "{done:?}");

@@ -1,8 +1,9 @@
 //! Writes on both sides.
 
-use std::sync::Arc;
-
-use firn_engine::{Batch, Change, Completion, Durability, Op as EngineOp, OpKind, Outcome, WriteOptions};
+use firn_engine::{
+    Batch, Change, Completion, Durability, Op, OpKind, OrderedBatch, OrderedOp, OrderedOpKind, Outcome,
+    Position, WriteOptions,
+};
 
 use super::{Runner, Stop, TakeTime};
 use crate::model::{Moment, shown};
@@ -13,19 +14,19 @@ const GROWN_BYTES_MAX: usize = 4096;
 
 impl Runner<'_> {
     pub(super) fn write(&mut self, parts: &[Part], single: bool, disk: bool) -> Result<(), Stop> {
-        let (mut batch, mut modelled) = (Batch::new(), Batch::new());
+        let (mut batch, mut modelled) = (OrderedBatch::default(), OrderedBatch::default());
         for part in parts {
             let Some((id, model_id)) = self.space(part.space)? else { continue };
             let (key, value) = (part.key_bytes(), part.value_bytes());
-            let is_empty_range = part.kind == OpKind::DeleteRange && key >= value;
+            let is_empty_range = part.kind == OrderedOpKind::DeleteRange && key >= value;
             let expires_at_ms = match part.ttl_ms {
                 0 => 0,
                 ttl_ms => self.now_ms() + u64::from(ttl_ms),
             };
             if !is_empty_range {
-                let op = EngineOp { keyspace: id, kind: part.kind, key: &key, value: &value, expires_at_ms };
+                let op = OrderedOp { keyspace: id, kind: part.kind, key: &key, value: &value, expires_at_ms };
                 batch.push(op);
-                modelled.push(EngineOp { keyspace: model_id, ..op });
+                modelled.push(OrderedOp { keyspace: model_id, ..op });
             }
         }
         if batch.is_empty() {
@@ -33,11 +34,11 @@ impl Runner<'_> {
         }
         let options =
             WriteOptions { durability: disk.then_some(Durability::Disk), ..WriteOptions::default() };
-        let is_range = batch.ops().all(|op| op.kind == OpKind::DeleteRange);
-        let is_disk = self.is_disk(disk && !(single && is_range));
-        let outcome = match (single, batch.len()) {
-            (true, 1) => self.write_single(&batch, options)?,
-            _ => self.opened()?.session.write(&batch, options),
+        let is_disk = self.is_disk(disk);
+        let outcome = match (single, batch.len(), without_ranges(&batch)) {
+            (true, 1, _) => self.write_single(&batch, options)?,
+            (_, _, Some(batch)) => self.opened()?.session.write(&batch, options),
+            (_, _, None) => self.opened()?.session.write_ordered(&batch, options),
         };
         let written = self.settle(outcome, TakeTime::Yes, |completion| match completion {
             Completion::Written(position) => Some(position),
@@ -65,21 +66,18 @@ impl Runner<'_> {
     /// Writes a batch of one by the call for its kind.
     fn write_single(
         &mut self,
-        batch: &Batch,
+        batch: &OrderedBatch,
         options: WriteOptions,
-    ) -> Result<firn_engine::Result<Outcome<firn_engine::Position>>, Stop> {
+    ) -> Result<firn_engine::Result<Outcome<Position>>, Stop> {
         let open = self.opened()?;
         let Some(op) = batch.ops().next() else { return Ok(Err(firn_engine::Error::bug("an empty batch"))) };
-        let EngineOp { keyspace, kind, key, value, expires_at_ms } = op;
+        let OrderedOp { keyspace, kind, key, value, expires_at_ms } = op;
         let options = WriteOptions { expires_at_ms, ..options };
         Ok(match kind {
-            OpKind::Put => open.session.put(keyspace, key, value, options),
-            OpKind::Delete => open.session.delete(keyspace, key, options),
-            OpKind::Merge => open.session.merge(keyspace, key, value, options),
-            OpKind::DeleteRange => match Arc::clone(&open.opened.engine).ordered() {
-                Some(ordered) => ordered.delete_range(keyspace, key, value).map(Outcome::Done),
-                None => open.session.write(batch, options),
-            },
+            OrderedOpKind::Put => open.session.put(keyspace, key, value, options),
+            OrderedOpKind::Delete => open.session.delete(keyspace, key, options),
+            OrderedOpKind::Merge => open.session.merge(keyspace, key, value, options),
+            OrderedOpKind::DeleteRange => open.session.delete_range(keyspace, key, value, options),
         })
     }
 
@@ -114,7 +112,7 @@ impl Runner<'_> {
             let found = seen.as_ref().map_or("no call".to_owned(), show);
             return Err(Stop::Violation(format!("an update saw {found}, expected {}", show(&before))));
         }
-        let mut modelled = Batch::new();
+        let mut modelled = OrderedBatch::default();
         match change(space, kind, seed, seen.unwrap_or(before).as_deref()) {
             Change::Put(value) => _ = modelled.put(model_id, &key, &value),
             Change::Delete => _ = modelled.delete(model_id, &key),
@@ -164,4 +162,19 @@ fn change(space: u8, kind: UpdateKind, seed: u64, current: Option<&[u8]>) -> Cha
             Change::Put(grown)
         }
     }
+}
+
+/// The same operations as a batch for any engine, if none deletes a range.
+fn without_ranges(batch: &OrderedBatch) -> Option<Batch> {
+    let mut points = Batch::new();
+    for OrderedOp { keyspace, kind, key, value, expires_at_ms } in batch.ops() {
+        let kind = match kind {
+            OrderedOpKind::Put => OpKind::Put,
+            OrderedOpKind::Delete => OpKind::Delete,
+            OrderedOpKind::Merge => OpKind::Merge,
+            OrderedOpKind::DeleteRange => return None,
+        };
+        points.push(Op { keyspace, kind, key, value, expires_at_ms });
+    }
+    Some(points)
 }

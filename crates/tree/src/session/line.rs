@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Batch, Completion, CompletionSender, Durability, KeyspaceId, Outcome, Position, Result, Ticket, UpdateFn,
-    WriteOptions,
+    Completion, CompletionSender, Durability, KeyspaceId, OrderedBatch, Outcome, Position, Result, Ticket,
+    UpdateFn, WriteOptions,
 };
 
 use super::TreeSession;
@@ -30,12 +30,12 @@ pub(super) struct Line {
     /// Since when (engine's clock) the first one finds no room.
     stopped_since: Option<Duration>,
     /// Acknowledgements that admission delays: when (engine's clock), which, of what.
-    delayed: Vec<(Duration, Ticket, firn_format::Position, Durability)>,
+    delayed: Vec<(Duration, Ticket, Position, Durability)>,
 }
 
 /// A write that is kept until it may be written.
 pub(super) enum Write {
-    Batch(Batch),
+    Batch(OrderedBatch),
     Update { keyspace: KeyspaceId, key: Vec<u8>, f: UpdateFn },
 }
 
@@ -70,11 +70,11 @@ impl Database {
         &self,
         session: &CompletionSender,
         ticket: Ticket,
-        end: firn_format::Position,
+        end: Position,
         durability: Durability,
     ) {
         let durable = self.make_durable(end, durability);
-        let written = durable.map_or_else(Completion::Failed, |()| Completion::Written(Position(end.0)));
+        let written = durable.map_or_else(Completion::Failed, |()| Completion::Written(end));
         session.send(ticket, written);
     }
 }
@@ -91,7 +91,7 @@ impl TreeSession {
     /// Answers a published write: at once, or when its pace and its durability allow.
     pub(super) fn acknowledge(
         &mut self,
-        end: firn_format::Position,
+        end: Position,
         bytes: usize,
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
@@ -104,7 +104,7 @@ impl TreeSession {
             if !is_visible {
                 self.shared.make_durable(end, durability)?;
             }
-            return Ok(Outcome::Done(Position(end.0)));
+            return Ok(Outcome::Done(end));
         }
         let ticket = self.tickets.next();
         if delay.is_zero() {
@@ -117,7 +117,7 @@ impl TreeSession {
         Ok(Outcome::Pending(ticket))
     }
 
-    fn make_durable_later(&self, ticket: Ticket, end: firn_format::Position, durability: Durability) {
+    fn make_durable_later(&self, ticket: Ticket, end: Position, durability: Durability) {
         let shared = Arc::clone(&self.shared);
         let sender = self.queue.sender();
         self.shared.on_pool_for(durability, move || shared.tell_durable(&sender, ticket, end, durability));

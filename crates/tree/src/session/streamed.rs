@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use firn_engine::{
-    Durability, Error, ErrorKind, KeyspaceId, Op, OpKind, Position, Result, Session, ValueSource,
-    WriteOptions,
+    Durability, Error, ErrorKind, KeyspaceId, OrderedOp, OrderedOpKind, Position, Result, Session,
+    ValueSource, WriteOptions,
 };
 use firn_format::Kind;
 use firn_format::log::frame_bytes;
@@ -38,7 +38,13 @@ impl TreeSession {
         options: WriteOptions,
     ) -> Result<Position> {
         self.check_write(options)?;
-        let op = Op { keyspace, kind: OpKind::Put, key, value: &[], expires_at_ms: options.expires_at_ms };
+        let op = OrderedOp {
+            keyspace,
+            kind: OrderedOpKind::Put,
+            key,
+            value: &[],
+            expires_at_ms: options.expires_at_ms,
+        };
         self.shared.validate(std::iter::once(op))?;
         match self.shared.way(keyspace, source.value_bytes())? {
             Way::Streamed(codec) => self.put_streamed(op, codec, source, options),
@@ -52,7 +58,7 @@ impl TreeSession {
 
     fn put_streamed(
         &mut self,
-        op: Op<'_>,
+        op: OrderedOp<'_>,
         codec: Compression,
         mut source: ValueSource<'_>,
         options: WriteOptions,
@@ -122,7 +128,7 @@ impl Database {
 
     /// Writes the frame that refers to `whole`, whose segment joins the others with it; `whole`
     /// stays where there is no room.
-    fn append_whole(&self, op: Op<'_>, whole: &mut Option<WholeValue<'_>>) -> Result<Appended> {
+    fn append_whole(&self, op: OrderedOp<'_>, whole: &mut Option<WholeValue<'_>>) -> Result<Appended> {
         let missing = || Error::bug("a streamed value is written twice");
         let reference = whole.as_ref().ok_or_else(missing)?.reference.encode();
         let item = Item { kind: Kind::PutReference, value: &reference, ..Item::from(op) };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Error, Op, OpKind, Result};
+use firn_engine::{Error, OrderedOp, OrderedOpKind, Result};
 use firn_format::Kind;
 use firn_format::table::Compression;
 use firn_format::value::record::padding;
@@ -62,7 +62,7 @@ pub(crate) struct References {
 
 impl References {
     /// The record that operation `index` becomes.
-    pub(crate) fn item<'o>(&'o self, index: usize, op: Op<'o>) -> Item<'o> {
+    pub(crate) fn item<'o>(&'o self, index: usize, op: OrderedOp<'o>) -> Item<'o> {
         match self.by_op.get(index) {
             Some(Some(reference)) => Item { kind: Kind::PutReference, value: reference, ..Item::from(op) },
             _ => Item::from(op),
@@ -76,7 +76,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Values::put`].
-    pub(crate) fn separate<'o>(&self, ops: impl Iterator<Item = Op<'o>>) -> Result<Option<Separated>> {
+    pub(crate) fn separate<'o>(&self, ops: impl Iterator<Item = OrderedOp<'o>>) -> Result<Option<Separated>> {
         if !self.values.are_wanted() {
             return Ok(None);
         }
@@ -84,7 +84,7 @@ impl Database {
         let mut large = Vec::new();
         for (index, op) in ops.enumerate() {
             let Ok(state) = version.keyspace(op.keyspace.0) else { continue };
-            if op.kind == OpKind::Put && op.value.len() >= self.separate_bytes(state) as usize {
+            if op.kind == OrderedOpKind::Put && op.value.len() >= self.separate_bytes(state) as usize {
                 large.push((index, op, state.codec()));
             }
         }
@@ -119,7 +119,7 @@ impl Values {
     ///
     /// # Errors
     /// `Retry` when the disk is full: what was written is given up. What else writing says.
-    fn put(&self, ops: &[(usize, Op<'_>, Compression)]) -> Result<Separated> {
+    fn put(&self, ops: &[(usize, OrderedOp<'_>, Compression)]) -> Result<Separated> {
         let mut separated = Separated::default();
         let (mut group, mut bytes) = (Vec::new(), 0);
         for (index, op, codec) in ops {

@@ -29,14 +29,12 @@ impl Snapshots {
     ///
     /// A merge that began earlier drops only versions superseded below the watermark of its own
     /// beginning, which this snapshot sees superseded too.
-    pub(crate) fn take(self: &Arc<Self>, watermark: impl FnOnce() -> firn_format::Position) -> Snapshot {
+    pub(crate) fn take(self: &Arc<Self>, watermark: impl FnOnce() -> Position) -> Snapshot {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let position = watermark();
         *counts.entry(position.sequence()).or_default() += 1;
-        Snapshot::new(
-            Position(position.0),
-            Arc::new(Pin { owner: Arc::clone(self), sequence: position.sequence() }),
-        )
+        let pin = Arc::new(Pin { owner: Arc::clone(self), sequence: position.sequence() });
+        Snapshot::new(position, pin)
     }
 
     /// Sequences of the snapshots alive, ascending: a record is visible to one that is greater than

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use firn_engine::{Error, ErrorKind, KeyspaceId, Op, OpKind, Result};
+use firn_engine::{Error, ErrorKind, KeyspaceId, OrderedOp, OrderedOpKind, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
 use firn_format::{Kind, Position};
@@ -23,9 +23,9 @@ pub(crate) struct Item<'o> {
     pub(crate) expires_at_ms: u64,
 }
 
-impl<'o> From<Op<'o>> for Item<'o> {
-    fn from(op: Op<'o>) -> Self {
-        let Op { keyspace, kind, key, value, expires_at_ms } = op;
+impl<'o> From<OrderedOp<'o>> for Item<'o> {
+    fn from(op: OrderedOp<'o>) -> Self {
+        let OrderedOp { keyspace, kind, key, value, expires_at_ms } = op;
         Self { keyspace, kind: kind_of(kind), key, value, expires_at_ms }
     }
 }
@@ -56,44 +56,45 @@ pub(crate) enum Appended {
     Stopped,
 }
 
-pub(crate) fn kind_of(kind: OpKind) -> Kind {
+pub(crate) fn kind_of(kind: OrderedOpKind) -> Kind {
     match kind {
-        OpKind::Put => Kind::Put,
-        OpKind::Delete => Kind::Delete,
-        OpKind::Merge => Kind::Merge,
-        OpKind::DeleteRange => Kind::DeleteRange,
+        OrderedOpKind::Put => Kind::Put,
+        OrderedOpKind::Delete => Kind::Delete,
+        OrderedOpKind::Merge => Kind::Merge,
+        OrderedOpKind::DeleteRange => Kind::DeleteRange,
     }
 }
 
-fn op_bytes(op: &Op<'_>) -> usize {
+fn op_bytes(op: &OrderedOp<'_>) -> usize {
     record_bytes(op.key.len(), op.value.len(), op.expires_at_ms != 0)
 }
 
 impl Database {
     /// Refuses what can never be written: limits, unknown keyspaces, merges without an operator.
-    pub(crate) fn validate<'o>(&self, ops: impl Iterator<Item = Op<'o>>) -> Result<()> {
+    pub(crate) fn validate<'o>(&self, ops: impl Iterator<Item = OrderedOp<'o>>) -> Result<()> {
         let settings = &self.settings;
         let version = self.version.load();
         let mut bytes = 0_u64;
         for op in ops {
             let keyspace = version.keyspace(op.keyspace.0)?;
-            let long = op.key.len().max(if op.kind == OpKind::DeleteRange { op.value.len() } else { 0 });
+            let long =
+                op.key.len().max(if op.kind == OrderedOpKind::DeleteRange { op.value.len() } else { 0 });
             if long > settings.key_bytes_max {
                 let max = settings.key_bytes_max;
                 return Err(Error::invalid(format!(
                     "a key of {long} bytes is longer than key_bytes_max = {max}"
                 )));
             }
-            if op.kind != OpKind::DeleteRange {
+            if op.kind != OrderedOpKind::DeleteRange {
                 self.check_value_bytes(op.value.len() as u64)?;
             }
-            if op.kind == OpKind::Merge && keyspace.definition.merge_operator.is_none() {
+            if op.kind == OrderedOpKind::Merge && keyspace.definition.merge_operator.is_none() {
                 let name = &keyspace.definition.name;
                 return Err(Error::invalid(format!(
                     "keyspace {name:?} has no merge operator: create it with one"
                 )));
             }
-            if op.kind == OpKind::DeleteRange && op.key >= op.value {
+            if op.kind == OrderedOpKind::DeleteRange && op.key >= op.value {
                 return Err(Error::invalid("a range to delete must end after it starts"));
             }
             bytes += op_bytes(&op) as u64;
@@ -120,7 +121,10 @@ impl Database {
     ///
     /// Copies every byte once, into the arena; holds no lock across the copy. May create a
     /// segment's file.
-    pub(crate) fn try_append<'o>(&self, ops: impl Iterator<Item = Op<'o>> + Clone) -> Result<Appended> {
+    pub(crate) fn try_append<'o>(
+        &self,
+        ops: impl Iterator<Item = OrderedOp<'o>> + Clone,
+    ) -> Result<Appended> {
         // Each try would write the values again, and those of the try before would be dead.
         if self.values.are_wanted() && self.is_stopped() {
             return Ok(Appended::Stopped);

@@ -18,8 +18,8 @@
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Change, Completion, CompletionQueue, Error, KeyLocks, KeyspaceId, Op, OpKind, Outcome, Result, Ticket,
-    UpdateFn,
+    Change, Completion, CompletionQueue, Error, KeyLocks, KeyspaceId, OrderedOp, OrderedOpKind, Outcome,
+    Result, Ticket, UpdateFn,
 };
 use firn_format::key::key_hash;
 use firn_format::log::frame_bytes;
@@ -108,10 +108,10 @@ impl Database {
             let current = matches!(found, Found::Value { .. }).then_some(value.as_slice());
             let (kind, new) = match f(current) {
                 Change::Keep => return Ok(Appended::At(before)),
-                Change::Put(new) => (OpKind::Put, new),
-                Change::Delete => (OpKind::Delete, Vec::new()),
+                Change::Put(new) => (OrderedOpKind::Put, new),
+                Change::Delete => (OrderedOpKind::Delete, Vec::new()),
             };
-            let op = Op { keyspace, kind, key, value: &new, expires_at_ms };
+            let op = OrderedOp { keyspace, kind, key, value: &new, expires_at_ms };
             self.validate(std::iter::once(op))?;
             match self.try_append_if_unchanged(op, found.newest())? {
                 Attempt::Appended(appended) => return Ok(appended),
@@ -120,7 +120,7 @@ impl Database {
         }
     }
 
-    fn try_append_if_unchanged(&self, op: Op<'_>, seen: Option<Sequence>) -> Result<Attempt> {
+    fn try_append_if_unchanged(&self, op: OrderedOp<'_>, seen: Option<Sequence>) -> Result<Attempt> {
         // A value that lies beside the tree is written again if another write comes between.
         let separated = self.separate(std::iter::once(op))?.unwrap_or_default();
         let (item, places) = (separated.references.item(0, op), separated.places);
@@ -146,7 +146,7 @@ impl Database {
     }
 
     /// The newest version of the key among everything below `end`, once all of that is published.
-    fn newest_below(&self, op: &Op<'_>, end: Position) -> Result<Option<Sequence>> {
+    fn newest_below(&self, op: &OrderedOp<'_>, end: Position) -> Result<Option<Sequence>> {
         // With more writers than processors the writer that all others wait for must get its turn:
         // this call yields.
         self.log.wait_published(end)?;

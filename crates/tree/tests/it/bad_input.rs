@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::{Blocking, OrderedBlocking};
 use firn_engine::{
     Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, ReadAt,
     ScanRange, Semantics, WriteOptions,
@@ -19,6 +19,7 @@ use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use crate::read_only::{OnDisk, everything_in, local};
 use crate::verify_sample::{NOW_MS, SMALL, options, options_on, read_files, sample, scan_all};
+use crate::world::delete_range;
 
 #[track_caller]
 fn assert_refused(error: &Error, kind: ErrorKind, says: &[&str]) {
@@ -125,10 +126,10 @@ fn opens_the_second_directory() {
 }
 
 /// A database in memory with one key, and a session of it.
-fn open_small(settings: TreeSettings) -> (Memory, Arc<Tree>, Blocking) {
+fn open_small(settings: TreeSettings) -> (Memory, Arc<Tree>, OrderedBlocking) {
     let storage = Memory::new();
     let tree = Tree::open(TreeOptions { settings, ..options(&storage, NOW_MS) }).unwrap();
-    let mut session = Blocking::new(tree.session());
+    let mut session = Blocking::new(tree.ordered_session());
     session.put(KEYSPACE_DEFAULT, b"key", b"value", WriteOptions::default()).unwrap();
     (storage, tree, session)
 }
@@ -161,7 +162,7 @@ fn an_unknown_keyspace_is_refused_by_every_call() {
         session.merge(id, b"a", b"b", o).unwrap_err(),
         session.update(id, b"a", o, |_| (Change::Delete, ())).unwrap_err(),
         session.write(&batch, o).unwrap_err(),
-        tree.delete_range(id, b"a", b"b").unwrap_err(),
+        delete_range(&tree, id, b"a", b"b").unwrap_err(),
         tree.drop_keyspace(id).unwrap_err(),
     ];
     for error in refusals {
@@ -187,7 +188,7 @@ fn what_is_too_long_is_refused_and_names_the_limit() {
         session.put(id, &key, b"", o).unwrap_err(),
         session.delete(id, &key, o).unwrap_err(),
         session.update(id, &key, o, |_| (Change::Delete, ())).unwrap_err(),
-        tree.delete_range(id, b"a", &key).unwrap_err(),
+        delete_range(&tree, id, b"a", &key).unwrap_err(),
     ] {
         assert_refused(&error, ErrorKind::Invalid, &key_says);
     }
@@ -213,7 +214,8 @@ fn a_batch_larger_than_the_whole_buffer_is_written() {
     tree.close().unwrap();
     drop(tree);
     let tree = Tree::open(TreeOptions { settings: small_settings(), ..options(&storage, NOW_MS) }).unwrap();
-    let found = Blocking::new(tree.session()).get(ReadAt::Latest, KEYSPACE_DEFAULT, b"large1").unwrap();
+    let found =
+        Blocking::new(tree.ordered_session()).get(ReadAt::Latest, KEYSPACE_DEFAULT, b"large1").unwrap();
     assert!(found.as_ref() == Some(&value));
 }
 
@@ -252,7 +254,7 @@ fn batches_and_operations_without_sense_are_refused() {
     );
     for (start, end) in [(&b"b"[..], &b"a"[..]), (b"b", b"b")] {
         assert_refused(
-            &tree.delete_range(id, start, end).unwrap_err(),
+            &delete_range(&tree, id, start, end).unwrap_err(),
             ErrorKind::Invalid,
             &["end after it starts"],
         );

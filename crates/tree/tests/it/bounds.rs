@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use firn_engine::{Completion, Engine, ErrorKind, KEYSPACE_DEFAULT, Outcome, Session, Stats, WriteOptions};
+use firn_engine::{
+    Completion, Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, Stats, WriteOptions,
+};
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeSettings};
@@ -67,7 +69,7 @@ fn write_inline(tree: &Tree, thread: u8, count: u32, value: &[u8]) {
 }
 
 /// As [`write_inline`], with up to eight writes under way.
-fn write_ahead(session: &mut dyn Session, thread: u8, count: u32, value: &[u8]) {
+fn write_ahead(session: &mut dyn OrderedSession, thread: u8, count: u32, value: &[u8]) {
     let mut under_way = 0;
     for number in 0..count {
         let key = [&[thread][..], &number.to_be_bytes()].concat();
@@ -110,7 +112,7 @@ fn overwhelm(settings: TreeSettings, delay: Duration, count: u32, value: &[u8]) 
             let tree = &tree;
             scope.spawn(move || write_inline(tree, 0, count, value));
             scope.spawn(move || write_inline(tree, 1, count, value));
-            scope.spawn(move || write_ahead(&mut *tree.session(), 2, count, value));
+            scope.spawn(move || write_ahead(&mut *tree.ordered_session(), 2, count, value));
         });
         done.store(true, Ordering::Release);
         watcher.join().unwrap()
@@ -157,7 +159,7 @@ fn a_stopped_session_that_does_not_block_is_counted_too() {
     let world = World::new(bounded(8 * MIB, 8 * MIB));
     let tree = world.open_timed(Arc::new(slow_tables(&world, Duration::from_millis(10))));
     let (begun, writing) = (now(), Arc::clone(&tree));
-    in_time("40 MB", move || write_ahead(&mut *writing.session(), 0, 100, &vec![9; 400_000]));
+    in_time("40 MB", move || write_ahead(&mut *writing.ordered_session(), 0, 100, &vec![9; 400_000]));
     let (took, stats) = (begun.elapsed(), tree.stats());
     let stopped = Duration::from_micros(stats.stop_us_total);
     assert!(stopped > took / 4, "{stopped:?} counted of {took:?}");
@@ -206,7 +208,7 @@ fn stopped_writers_are_refused_where_a_full_disk_keeps_drains_from_making_room()
     let refuse = |inline: bool| {
         let tree = Arc::clone(&tree);
         in_time("a refusal", move || {
-            let mut session = tree.session();
+            let mut session = tree.ordered_session();
             session.set_inline(inline);
             for number in 0..1000_u32 {
                 let value = vec![4; 100_000];

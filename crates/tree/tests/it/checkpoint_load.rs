@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::{
-    Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, Ordered, Outcome, Position, ReadAt, ScanRange,
-    Session, WriteOptions,
+    Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, Position, ReadAt,
+    ScanRange, WriteOptions,
 };
 use firn_storage::place::{Crash, Effect, Fault, Operation, When};
 use firn_storage::{Clock, SystemClock};
@@ -152,7 +152,7 @@ fn do_everything(tree: &Tree, world: &World, both: Both, round: u32, told: &Told
                 while scan.next_record().unwrap().is_some() {}
             }
         });
-        scope.spawn(|| update_ahead(&mut *tree.session()));
+        scope.spawn(|| update_ahead(&mut *tree.ordered_session()));
         scope.spawn(|| {
             for number in 0.. {
                 if assert_closed(tree.create_keyspace(&format!("k{round}-{number}"), Default::default())) {
@@ -164,7 +164,7 @@ fn do_everything(tree: &Tree, world: &World, both: Both, round: u32, told: &Told
 }
 
 /// Updates that the session hands to other threads, until they are refused; each is answered.
-fn update_ahead(session: &mut dyn Session) {
+fn update_ahead(session: &mut dyn OrderedSession) {
     let (mut under_way, mut refused) = (0, false);
     while !refused || under_way > 0 {
         if !refused {
@@ -226,7 +226,7 @@ fn an_update_that_waits_for_room_does_not_keep_the_database_from_closing() {
     let storage = slow(&world, "*.table", Operation::Write, Duration::from_millis(30));
     let tree = world.open_timed(Arc::new(storage));
     put(&mut session(&tree), b"before", b"kept");
-    let mut ahead = tree.session();
+    let mut ahead = tree.ordered_session();
     for number in 0..64_u32 {
         let large = |_: Option<&[u8]>| Change::Put(vec![7; 900_000]);
         let key = number.to_be_bytes();

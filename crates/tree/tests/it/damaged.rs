@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, WriteOptions};
 use firn_storage::Storage;
 use firn_tree::Tree;
 
 use crate::values_holes::{KEY, KEYS, Scene, text};
-use crate::world::{self, World, get, put, tiny};
+use crate::world::{self, World, delete_range, get, put, tiny};
 
 /// Flips a byte of the first file with this ending in which `bytes` are found; its name.
 fn damage(world: &World, ending: &str, bytes: &[u8]) -> String {
@@ -94,7 +94,7 @@ fn value(number: u32, round: u32) -> Vec<u8> {
     (0..400).map(|_| random.u8(..)).collect()
 }
 
-fn load(session: &mut Blocking, round: u32) {
+fn load(session: &mut OrderedBlocking, round: u32) {
     for number in 0..20_000 {
         put(session, &key(number), &value(number, round));
     }
@@ -146,7 +146,7 @@ fn a_table_that_is_damaged_is_not_compacted_and_all_others_are() {
     assert_eq!(get(&mut world::session(&tree), b"and"), Some(b"on".to_vec()));
     assert_eq!(tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap_err().kind(), ErrorKind::Corrupt);
     // A range that is deleted takes it along, unread.
-    tree.delete_range(KEYSPACE_DEFAULT, &key(0), &key(20_000)).unwrap();
+    delete_range(&tree, KEYSPACE_DEFAULT, &key(0), &key(20_000)).unwrap();
     tree.flush().unwrap();
     settle_with_errors(&tree);
     assert!(!world.storage.list().unwrap().iter().any(|(file, _)| *file == name));

@@ -1,17 +1,17 @@
 //! Writes that are answered before the kernel has them.
 
-use firn_engine::{Durability, Engine, KEYSPACE_DEFAULT, Outcome, ReadAt, Session, WriteOptions};
+use firn_engine::{Durability, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt, WriteOptions};
 use firn_storage::place::Crash;
 
 use crate::world::{World, get, session, tiny};
 
-fn put(session: &mut dyn Session, key: &[u8]) {
+fn put(session: &mut dyn OrderedSession, key: &[u8]) {
     let options = WriteOptions { durability: Some(Durability::Process), ..WriteOptions::default() };
     let outcome = session.put(KEYSPACE_DEFAULT, key, b"v", options).expect("it is written");
     assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
 }
 
-fn sees(session: &mut dyn Session, key: &[u8]) -> bool {
+fn sees(session: &mut dyn OrderedSession, key: &[u8]) -> bool {
     let mut value = Vec::new();
     let outcome = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key, &mut value).expect("it is read");
     outcome.done().expect("it is resident")
@@ -21,7 +21,7 @@ fn sees(session: &mut dyn Session, key: &[u8]) -> bool {
 fn what_is_deferred_is_visible_at_once_and_survives_a_kill_once_it_is_settled() {
     let world = World::new(tiny());
     let tree = world.open().unwrap();
-    let (mut writer, mut reader) = (tree.session(), tree.session());
+    let (mut writer, mut reader) = (tree.ordered_session(), tree.ordered_session());
     writer.set_deferred(true);
     put(&mut *writer, b"first");
     assert!(sees(&mut *writer, b"first") && sees(&mut *reader, b"first"));

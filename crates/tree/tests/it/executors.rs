@@ -425,7 +425,7 @@ fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
 /// Writes until `count` writes were delayed, and sleeps on the notifier alone until each is
 /// acknowledged. No drain ends while one is delayed.
 fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32) {
-    let (mut session, value, begun) = (tree.session(), vec![5; 100_000], clock.now());
+    let (mut session, value, begun) = (tree.ordered_session(), vec![5; 100_000], clock.now());
     let mut told = 0;
     while told < count {
         assert!(clock.now() - begun < Duration::from_secs(60), "{told} writes were delayed");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
-use firn_engine::{Engine, Error, ErrorKind, KeyspaceId, ReadAt, ScanRange};
+use firn_engine::blocking::{Blocking, OrderedBlocking};
+use firn_engine::{Engine, Error, ErrorKind, KeyspaceId, Ordered, ReadAt, ScanRange};
 use firn_tree::Tree;
 
 use crate::unmapped::Unmapped;
@@ -58,7 +58,7 @@ fn read_all(files: &Files, contents: &Contents, access: Access, demand: Demand) 
         Ok(tree) => tree,
         Err(error) => return accept(&error, demand).map_err(|wrong| format!("open: {wrong}")),
     };
-    let mut session = Blocking::new(tree.session());
+    let mut session = Blocking::new(tree.ordered_session());
     for (name, expected) in contents {
         let Some(id) = tree.keyspace(name) else { return Err(format!("keyspace {name} is gone")) };
         get_all(&mut session, id, expected, demand).map_err(|wrong| format!("{name}: {wrong}"))?;
@@ -69,7 +69,7 @@ fn read_all(files: &Files, contents: &Contents, access: Access, demand: Demand) 
 }
 
 fn get_all(
-    session: &mut Blocking,
+    session: &mut OrderedBlocking,
     id: KeyspaceId,
     expected: &BTreeMap<Vec<u8>, Vec<u8>>,
     demand: Demand,
@@ -89,7 +89,7 @@ fn get_all(
 }
 
 fn scan_all(
-    session: &mut Blocking,
+    session: &mut OrderedBlocking,
     id: KeyspaceId,
     expected: &BTreeMap<Vec<u8>, Vec<u8>>,
     backward: bool,

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use firn_engine::blocking::Blocking;
-use firn_engine::{Completion, Durability, Engine, Outcome, ReadAt, Session, Ticket, WriteOptions};
+use firn_engine::blocking::OrderedBlocking;
+use firn_engine::{
+    Completion, Durability, Engine, Ordered, OrderedSession, Outcome, ReadAt, Ticket, WriteOptions,
+};
 use firn_storage::place::Crash;
 use firn_storage::{Clock, SystemClock};
 use firn_tree::Tree;
@@ -96,7 +98,7 @@ struct Pending {
 }
 
 impl Pending {
-    fn take(&mut self, session: &mut dyn Session, told: &Told, thread: u8) -> usize {
+    fn take(&mut self, session: &mut dyn OrderedSession, told: &Told, thread: u8) -> usize {
         let mut numbers = Vec::new();
         let count = session.poll(&mut |ticket, completion| {
             let Completion::Written(_) = completion else { panic!("thread {thread}: {completion:?}") };
@@ -115,7 +117,7 @@ impl Pending {
 
 /// A thread that has many writes under way at once.
 fn write_ahead(tree: &Tree, both: Both, thread: u8, rounds: &AtomicU64, seed: u64, told: &Told, ask: Ask) {
-    let (mut session, mut rng) = (tree.session(), fastrand::Rng::with_seed(seed));
+    let (mut session, mut rng) = (tree.ordered_session(), fastrand::Rng::with_seed(seed));
     let notifier = session.notifier();
     let mut pending = Pending::default();
     for number in numbers(rounds) {
@@ -145,7 +147,7 @@ fn write_ahead(tree: &Tree, both: Both, thread: u8, rounds: &AtomicU64, seed: u6
     assert!(!session.wait(None), "nothing is under way any more");
 }
 
-fn wait(session: &mut dyn Session, ask: Ask, notifier: &firn_engine::Notifier) {
+fn wait(session: &mut dyn OrderedSession, ask: Ask, notifier: &firn_engine::Notifier) {
     #[expect(clippy::disallowed_methods, reason = "a deadline is wall time by its meaning")]
     let deadline = Instant::now() + Duration::from_secs(30);
     match ask {
@@ -161,7 +163,7 @@ fn crash_and_look(world: &World, told: &Told, crash: Crash) {
     let after = world.crash(crash);
     let tree = after.open().unwrap();
     let both = both(&tree);
-    let mut session: Blocking = session(&tree);
+    let mut session: OrderedBlocking = session(&tree);
     let found = prefixes(&mut session, ReadAt::Latest, both);
     for (thread, acknowledged) in before {
         let count = found.get(&thread).copied().unwrap_or(0);

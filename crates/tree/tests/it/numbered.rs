@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange};
 use firn_tree::Tree;
 
@@ -32,7 +32,7 @@ pub(crate) fn numbered(both: Both, thread: u8, number: u32, records: u16, value_
 ///
 /// # Panics
 /// If one is there in part, or with bytes that were never written.
-pub(crate) fn found(session: &mut Blocking, at: ReadAt<'_>, both: Both) -> BTreeMap<u8, Vec<u32>> {
+pub(crate) fn found(session: &mut OrderedBlocking, at: ReadAt<'_>, both: Both) -> BTreeMap<u8, Vec<u32>> {
     let mut records: BTreeMap<(u8, u32), (u16, u16)> = BTreeMap::new();
     for keyspace in both {
         let mut scan = session.scan(at, keyspace, ScanRange::all()).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn found(session: &mut Blocking, at: ReadAt<'_>, both: Both) -> BTree
 ///
 /// # Panics
 /// If a later one is there without an earlier one.
-pub(crate) fn prefixes(session: &mut Blocking, at: ReadAt<'_>, both: Both) -> BTreeMap<u8, u32> {
+pub(crate) fn prefixes(session: &mut OrderedBlocking, at: ReadAt<'_>, both: Both) -> BTreeMap<u8, u32> {
     let count = |(thread, numbers): (u8, Vec<u32>)| {
         let count = numbers.len() as u32;
         assert!(numbers.iter().copied().eq(0..count), "thread {thread}: a batch before others is missing");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, Ordered};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
@@ -63,7 +63,7 @@ fn fill(tree: &Tree) {
 }
 
 /// Every so many keys of the first quarter, so little that it is merged above for a while.
-fn overwrite(tree: &Tree, writer: &mut Blocking, round: u8, every: usize) {
+fn overwrite(tree: &Tree, writer: &mut OrderedBlocking, round: u8, every: usize) {
     for key in (0..500_u32).step_by(every) {
         put(writer, &key.to_be_bytes(), &[round; 1000]);
     }

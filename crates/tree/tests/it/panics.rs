@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
     CompactionFilter, Engine, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
     WriteOptions,
@@ -51,12 +51,12 @@ fn open(world: &World, dreads: &[u8]) -> (Arc<Clumsy>, Arc<Tree>, KeyspaceId) {
     (clumsy, tree, keyspace)
 }
 
-fn put_in(session: &mut Blocking, keyspace: KeyspaceId, key: &str, value: &[u8]) {
+fn put_in(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &str, value: &[u8]) {
     session.put(keyspace, key.as_bytes(), value, WriteOptions::default()).unwrap();
 }
 
 /// Each round is a drain of both keyspaces; compactions of both fall due.
-fn write(tree: &Tree, session: &mut Blocking, keyspace: KeyspaceId, rounds: Range<u8>) {
+fn write(tree: &Tree, session: &mut OrderedBlocking, keyspace: KeyspaceId, rounds: Range<u8>) {
     for round in rounds {
         for key in 0..50 {
             put_in(session, keyspace, &format!("new{key}"), &[round; 100]);

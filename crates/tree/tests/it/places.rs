@@ -4,7 +4,9 @@
 use firn_engine::{Engine, KeyspaceId, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::{Clock, ManualClock};
 
-use crate::world::{World, adding, appending, get_in, prefixed, rows, seed, session, settle, tiny};
+use crate::world::{
+    World, adding, appending, delete_range, get_in, prefixed, rows, seed, session, settle, tiny,
+};
 
 /// Leaves what was written so far in tables, in runs or in the memtable, in turn.
 fn move_on(tree: &firn_tree::Tree, round: usize) {
@@ -61,7 +63,7 @@ fn a_snapshot_sees_through_range_deletes_and_flushes_what_readers_of_now_do_not(
         let snapshot = tree.snapshot().unwrap();
         let gone = rng.u32(0..7);
         let (start, end) = (format!("{gone:04}/"), format!("{gone:04}0"));
-        tree.delete_range(keyspace, start.as_bytes(), end.as_bytes()).unwrap();
+        delete_range(&tree, keyspace, start.as_bytes(), end.as_bytes()).unwrap();
         move_on(&tree, rng.usize(0..3));
         tree.compact_range(keyspace, b"", None).unwrap();
         let seen = rows(&mut session, ReadAt::Snapshot(&snapshot), keyspace, ScanRange::all());

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
-    Batch, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Position, ReadAt,
-    ScanRange, Stats, WriteOptions,
+    Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, OrderedBatch, Position,
+    ReadAt, ScanRange, Stats, WriteOptions,
 };
 use firn_format::manifest::TableMeta;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
@@ -205,7 +205,7 @@ fn whatever_lies_in_the_levels_reads_the_same_after_they_were_cut() {
     }
     // Some have expired for every reader.
     world.clock.advance(Duration::from_secs(2));
-    let read = |reader: &mut Blocking| {
+    let read = |reader: &mut OrderedBlocking| {
         [ReadAt::Latest, ReadAt::Snapshot(&snapshot)].map(|at| rows(reader, at, hard, ScanRange::default()))
     };
     let before = read(&mut reader);
@@ -239,7 +239,7 @@ fn whatever_lies_in_the_levels_reads_the_same_after_they_were_cut() {
 }
 
 /// One change of some kind for each so many keys.
-fn change(writer: &mut Blocking, keyspace: KeyspaceId, random: &mut fastrand::Rng, every: u32) {
+fn change(writer: &mut OrderedBlocking, keyspace: KeyspaceId, random: &mut fastrand::Rng, every: u32) {
     let options = WriteOptions::default();
     for at in (0..HARD_KEYS).step_by(every as usize) {
         let number = at + random.u32(..every);
@@ -259,8 +259,8 @@ fn change(writer: &mut Blocking, keyspace: KeyspaceId, random: &mut fastrand::Rn
     }
 }
 
-fn delete_range(writer: &mut Blocking, keyspace: KeyspaceId, start: u32, end: u32) -> Position {
-    let mut batch = Batch::new();
+fn delete_range(writer: &mut OrderedBlocking, keyspace: KeyspaceId, start: u32, end: u32) -> Position {
+    let mut batch = OrderedBatch::default();
     batch.delete_range(keyspace, &start.to_be_bytes(), &end.to_be_bytes());
-    writer.write(&batch, WriteOptions::default()).unwrap()
+    writer.write_ordered(&batch, WriteOptions::default()).unwrap()
 }

@@ -3,22 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::blocking::Blocking;
-use firn_engine::{
-    Batch, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
-};
+use firn_engine::blocking::OrderedBlocking;
+use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
 use firn_storage::place::Crash;
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Tree, TreeSettings};
 
-use crate::world::{World, get, put, rows, session, settle, tiny};
+use crate::world::{World, delete_range, get, put, rows, session, settle, tiny};
 
 fn key(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
 /// Writes records of 1 KiB into tables and lets what there is to do be done.
-fn load(tree: &Tree, session: &mut Blocking, numbers: std::ops::Range<u32>) {
+fn load(tree: &Tree, session: &mut OrderedBlocking, numbers: std::ops::Range<u32>) {
     for number in numbers {
         put(session, &key(number), &[7; 1000]);
     }
@@ -32,7 +30,7 @@ fn table_bytes(world: &World) -> u64 {
 }
 
 fn delete(tree: &Tree, from: u32, to: u32) {
-    tree.delete_range(KEYSPACE_DEFAULT, &key(from), &key(to)).unwrap();
+    delete_range(&tree, KEYSPACE_DEFAULT, &key(from), &key(to)).unwrap();
 }
 
 #[test]

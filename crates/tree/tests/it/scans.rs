@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, ReadAt, ScanRange};
 use firn_tree::{Tree, TreeSettings};
 
@@ -17,7 +17,7 @@ fn level0(tree: &Tree) -> (u64, u64) {
 
 /// Every third key anew and a drain, `rounds` times: that many sorted runs in level 0 above the
 /// first one's tables.
-fn deepen(tree: &Tree, session: &mut Blocking, rounds: u32) {
+fn deepen(tree: &Tree, session: &mut OrderedBlocking, rounds: u32) {
     for round in 0..=rounds {
         for number in (0..300u32).filter(|number| round == 0 || number % 3 == round % 3) {
             let value = [round as u8; 100];
@@ -30,7 +30,7 @@ fn deepen(tree: &Tree, session: &mut Blocking, rounds: u32) {
 
 /// A tree with several sorted runs in level 0 that no budget minds, in which reads buy compactions
 /// at `price`.
-pub(crate) fn deep_tree_at(price: f64) -> (Arc<Tree>, Blocking) {
+pub(crate) fn deep_tree_at(price: f64) -> (Arc<Tree>, OrderedBlocking) {
     let settings = TreeSettings {
         level0_runs_max: 12,
         garbage_share_max: 100.0,
@@ -43,15 +43,15 @@ pub(crate) fn deep_tree_at(price: f64) -> (Arc<Tree>, Blocking) {
     (tree, session)
 }
 
-fn deep_tree() -> (Arc<Tree>, Blocking) {
+fn deep_tree() -> (Arc<Tree>, OrderedBlocking) {
     deep_tree_at(1.0)
 }
 
-fn all(session: &mut Blocking) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn all(session: &mut OrderedBlocking) -> Vec<(Vec<u8>, Vec<u8>)> {
     rows(session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all())
 }
 
-pub(crate) fn scan(session: &mut Blocking, times: usize) {
+pub(crate) fn scan(session: &mut OrderedBlocking, times: usize) {
     for _ in 0..times {
         let range = ScanRange::from(&100u32.to_be_bytes());
         let mut scan = session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, range).unwrap();

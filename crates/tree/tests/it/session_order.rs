@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Change, Completion, Engine, KEYSPACE_DEFAULT, Outcome, Position, Session, Ticket, WriteOptions,
+    Change, Completion, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, Position, Ticket, WriteOptions,
 };
 
 use crate::world::{World, get, session, tiny};
@@ -14,7 +14,7 @@ use crate::world::{World, get, session, tiny};
 const PLAIN: WriteOptions = WriteOptions { durability: None, expires_at_ms: 0 };
 
 /// Polls until every ticket has its completion; their positions.
-fn finish(session: &mut dyn Session, tickets: &[Ticket]) -> BTreeMap<Ticket, Position> {
+fn finish(session: &mut dyn OrderedSession, tickets: &[Ticket]) -> BTreeMap<Ticket, Position> {
     let mut done = BTreeMap::new();
     while done.len() < tickets.len() {
         assert!(session.wait(Some(deadline())), "no answer in ten seconds: {tickets:?}, {done:?}");
@@ -35,7 +35,7 @@ fn deadline() -> Instant {
 fn what_follows_an_update_is_written_after_it() {
     let world = World::new(tiny());
     let tree = world.open_threads();
-    let mut writer = tree.session();
+    let mut writer = tree.ordered_session();
     for round in 0..300_u32 {
         let slow = Box::new(move |_: Option<&[u8]>| {
             // Long enough for what follows to be called, and to overtake where it can.
@@ -65,7 +65,7 @@ fn what_follows_an_update_is_written_after_it() {
 fn an_updates_function_never_runs_in_a_poll() {
     let world = World::new(tiny());
     let tree = world.open_threads();
-    let mut writer = tree.session();
+    let mut writer = tree.ordered_session();
     let here = std::thread::current().id();
     let ran_here = Arc::new(AtomicBool::new(false));
     let mut tickets = Vec::new();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
     Completion, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Outcome, ReadAt, Values,
     WriteOptions,
@@ -60,7 +60,7 @@ impl Ahead {
 #[test]
 fn a_delete_of_what_is_stored_holds_after_the_clock_is_set_back() {
     let ahead = Ahead::new();
-    let mut session: Blocking = world::session(&ahead.tree);
+    let mut session: OrderedBlocking = world::session(&ahead.tree);
     for (keyspace, place) in ahead.keyspaces.iter().zip(PLACES) {
         for key in [b"deleted", b"ignored"] {
             assert_eq!(get_in(&mut session, *keyspace, key), None, "{place}");
@@ -142,7 +142,7 @@ fn who_does_not_wait_is_told_later() {
     let tree = machine.open_on(Arc::new(unmapped), Background::Manual);
     machine.clock.set_unix_ms(now_ms + 3_600_000);
     for (key, is_stored) in [(b"a", true), (b"b", false), (b"c", true)] {
-        let mut session = tree.session();
+        let mut session = tree.ordered_session();
         let told = match session.is_stored(KEYSPACE_DEFAULT, key).unwrap() {
             Outcome::Done(told) => told,
             Outcome::Pending(ticket) => {
@@ -165,7 +165,7 @@ fn who_does_not_wait_is_told_later() {
 
 /// What a session that does not wait gets for `keys`.
 fn values_later(tree: &Tree, keyspace: KeyspaceId, keys: &[&[u8]]) -> Values {
-    let (mut session, mut values) = (tree.session(), Values::new());
+    let (mut session, mut values) = (tree.ordered_session(), Values::new());
     if let Outcome::Pending(_) = session.multi_get(ReadAt::Latest, keyspace, keys, &mut values).unwrap() {
         session.wait(None);
         session.poll(&mut |_, completion| match completion {

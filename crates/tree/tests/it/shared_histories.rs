@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::conformance::APPEND;
-use firn_engine::{Batch, Completion, Durability, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Outcome};
+use firn_engine::{
+    Batch, Completion, Durability, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, Outcome,
+};
 use firn_storage::place::{Crash, Divided, Memory, Operation};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
@@ -202,7 +204,7 @@ fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
         plain.put(KEYSPACE_DEFAULT, &key.to_be_bytes(), &vec![key as u8; 20_000], HERE).unwrap();
     }
     tree.flush().unwrap();
-    let mut reader = tree.session();
+    let mut reader = tree.ordered_session();
     let mut miss = |key: u32| {
         let f = Box::new(|_: Option<&[u8]>| firn_engine::Change::Keep);
         let out = reader.update(KEYSPACE_DEFAULT, &key.to_be_bytes(), f, HERE).unwrap();
@@ -217,7 +219,7 @@ fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
         done
     };
     assert!(miss(0), "nobody waits for the place yet");
-    let mut writer = tree.session();
+    let mut writer = tree.ordered_session();
     let answers = Answers::default();
     let is_there = Arc::clone(&answers.0);
     hook.set(move || {

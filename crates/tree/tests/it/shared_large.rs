@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, WriteOptions};
 use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
@@ -42,7 +42,7 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
     tree.set_separate_bytes(KEYSPACE_DEFAULT, separate_bytes).unwrap();
     let mut writer = session(&tree);
     let mut model = Model::new();
-    let put = |writer: &mut Blocking, key: &[u8], value: &[u8]| {
+    let put = |writer: &mut OrderedBlocking, key: &[u8], value: &[u8]| {
         writer.put(KEYSPACE_DEFAULT, key, value, SHARED).map(drop)
     };
     put(&mut writer, b"before", b"small").unwrap();

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Engine, KEYSPACE_DEFAULT, Outcome, ReadAt, ScanBatch, ScanRange, Session, WriteOptions};
+use firn_engine::{
+    Engine, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt, ScanBatch, ScanRange, WriteOptions,
+};
 use firn_storage::place::Memory;
 use firn_storage::{ManualClock, Storage};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
@@ -35,24 +37,24 @@ pub(crate) fn options(storage: &Memory, settings: TreeSettings) -> TreeOptions {
     }
 }
 
-fn inline(tree: &Tree) -> Box<dyn Session> {
-    let mut session = tree.session();
+fn inline(tree: &Tree) -> Box<dyn OrderedSession> {
+    let mut session = tree.ordered_session();
     session.set_inline(true);
     session
 }
 
-fn put(session: &mut dyn Session, key: &str, value: &[u8]) {
+fn put(session: &mut dyn OrderedSession, key: &str, value: &[u8]) {
     let outcome = session.put(KEYSPACE_DEFAULT, key.as_bytes(), value, WriteOptions::default()).unwrap();
     assert!(matches!(outcome, Outcome::Done(_)));
 }
 
-fn get(session: &mut dyn Session, key: &str) -> Option<Vec<u8>> {
+fn get(session: &mut dyn OrderedSession, key: &str) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_bytes(), &mut out).unwrap();
     found.done().expect("inline").then_some(out)
 }
 
-fn count(session: &mut dyn Session, range: ScanRange) -> usize {
+fn count(session: &mut dyn OrderedSession, range: ScanRange) -> usize {
     let mut scan = session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, range).unwrap();
     let (mut batch, mut total) = (ScanBatch::new(), 0);
     loop {

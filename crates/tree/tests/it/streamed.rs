@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
     Compression, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, Result,
     WriteOptions,
@@ -120,7 +120,7 @@ pub(crate) fn value_files(machine: &World) -> Vec<String> {
 /// What is read in pieces.
 pub(crate) fn read_into(
     tree: &Tree,
-    session: &mut Blocking,
+    session: &mut OrderedBlocking,
     keyspace: KeyspaceId,
     key: &[u8],
 ) -> Option<Vec<u8>> {

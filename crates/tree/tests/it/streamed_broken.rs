@@ -291,7 +291,7 @@ fn a_writer_that_is_stopped_keeps_its_value() {
         begun(TreeSettings { buffer_bytes: room, buffer_bytes_max: room, ..tiny() });
     let value = value(12, 5 * MIB);
     let mut source = Source::of(&value).then(3 * MIB, || {
-        let session = &mut *tree.session();
+        let session = &mut *tree.ordered_session();
         let record = vec![7; 50_000];
         for key in 0_u32.. {
             let key = key.to_be_bytes();

@@ -14,7 +14,7 @@ use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use crate::bounds::until;
-use crate::world::{Hook, World, describe, put, session, settle, threads, tiny};
+use crate::world::{Hook, World, delete_range, describe, put, session, settle, threads, tiny};
 
 /// Runs jobs here and remembers what their outputs were to be called.
 #[derive(Debug)]
@@ -293,7 +293,7 @@ fn what_a_reader_has_stays() {
     let mut scan = reader.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).unwrap();
     scan.next().unwrap().unwrap();
     // Neither these tables nor these values are named by an edit then.
-    tree.delete_range(KEYSPACE_DEFAULT, b"", &[0xff; 9]).unwrap();
+    delete_range(&tree, KEYSPACE_DEFAULT, b"", &[0xff; 9]).unwrap();
     compact(&tree);
     settle(&tree);
     assert_eq!(tree.stats().table_bytes, 0);

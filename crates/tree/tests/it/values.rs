@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Operation};
@@ -39,7 +39,12 @@ fn value_files(world: &World) -> Vec<String> {
     files.into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".values")).collect()
 }
 
-fn compare(session: &mut Blocking, keyspace: KeyspaceId, model: &BTreeMap<Vec<u8>, Vec<u8>>, what: &str) {
+fn compare(
+    session: &mut OrderedBlocking,
+    keyspace: KeyspaceId,
+    model: &BTreeMap<Vec<u8>, Vec<u8>>,
+    what: &str,
+) {
     for (key, value) in model {
         let found = get_in(session, keyspace, key);
         assert_eq!(found.as_ref(), Some(value), "{what}: {}", key.escape_ascii());

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_engine::{
-    BatchLimit, Completion, Compression, Engine, KeyspaceId, KeyspaceSettings, Ordered, Outcome, ReadAt,
-    ScanBatch, ScanRange, Session, Values, WriteOptions,
+    BatchLimit, Completion, Compression, Engine, KeyspaceId, KeyspaceSettings, Ordered, OrderedSession,
+    Outcome, ReadAt, ScanBatch, ScanRange, Values, WriteOptions,
 };
 use firn_storage::place::{ASKED_MAX, Local, LocalOptions};
 use firn_storage::{Clock, Storage, SystemClock};
@@ -73,7 +73,7 @@ fn value(key: u32) -> Vec<u8> {
 /// Keys and values of a batch or of several keys, in order.
 type Rows = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
-fn read_several(session: &mut dyn Session, id: KeyspaceId) -> Rows {
+fn read_several(session: &mut dyn OrderedSession, id: KeyspaceId) -> Rows {
     // Some of them there are not, and one lies in the tree.
     let keys: Vec<[u8; 4]> = (0..KEYS + 10).map(u32::to_be_bytes).collect();
     let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
@@ -88,7 +88,7 @@ fn read_several(session: &mut dyn Session, id: KeyspaceId) -> Rows {
     keys.iter().zip(values.iter()).map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))).collect()
 }
 
-fn scan(session: &mut dyn Session, id: KeyspaceId, range: ScanRange) -> Rows {
+fn scan(session: &mut dyn OrderedSession, id: KeyspaceId, range: ScanRange) -> Rows {
     let mut scan = session.scan(ReadAt::Latest, id, range).unwrap();
     let mut batch = ScanBatch::new();
     if let Outcome::Pending(_) = scan.next_batch(BatchLimit::default(), &mut batch).unwrap() {
@@ -132,7 +132,7 @@ fn check(events: Vec<Event>, is_mapped: bool, what: &str) -> (usize, usize, usiz
 }
 
 fn read(tree: &Arc<Tree>, id: KeyspaceId, way: Way, is_inline: bool) -> Rows {
-    let mut session = tree.session();
+    let mut session = tree.ordered_session();
     session.set_inline(is_inline);
     match way {
         Way::Several => read_several(&mut *session, id),

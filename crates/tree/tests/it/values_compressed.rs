@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
     Compression, Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
 };
@@ -43,7 +43,7 @@ fn value(random: &mut fastrand::Rng) -> Vec<u8> {
     value
 }
 
-fn compare(session: &mut Blocking, keyspace: KeyspaceId, model: &Model, what: &str) {
+fn compare(session: &mut OrderedBlocking, keyspace: KeyspaceId, model: &Model, what: &str) {
     for (key, value) in model {
         assert!(get_in(session, keyspace, key).as_ref() == Some(value), "{what}: {}", key.escape_ascii());
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use firn_engine::{
-    BatchLimit, Change, Compression, Engine, Outcome, ReadAt, ScanBatch, ScanRange, ValueStats, WriteOptions,
+    BatchLimit, Change, Compression, Engine, Ordered, Outcome, ReadAt, ScanBatch, ScanRange, ValueStats,
+    WriteOptions,
 };
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ErrorKind, Storage};
@@ -142,7 +143,7 @@ fn files_of_collected_segments_are_told_as_long_as_a_reader_has_them() {
     scene.litter(1);
     scene.reopen(1.05);
     let bytes = stats(&scene.tree).segment_bytes;
-    let mut session = scene.tree.session();
+    let mut session = scene.tree.ordered_session();
     session.set_inline(true);
     let mut scan = session.scan(ReadAt::Latest, scene.keyspace, ScanRange::all()).unwrap();
     settle(&scene.tree);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::conformance::{APPEND, semantics};
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, Snapshot, WriteOptions};
 use firn_jobs::Executor;
@@ -13,7 +13,7 @@ use firn_storage::Storage;
 use firn_storage::place::Crash;
 use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
-use crate::world::{self, World, get_in, rows, settle, tiny};
+use crate::world::{self, World, delete_range, get_in, rows, settle, tiny};
 
 /// Keys there are.
 pub(crate) const KEYS: u32 = 120;
@@ -25,7 +25,7 @@ pub(crate) struct Scene {
     pub(crate) machine: World,
     pub(crate) tree: Arc<Tree>,
     pub(crate) keyspace: KeyspaceId,
-    pub(crate) session: Blocking,
+    pub(crate) session: OrderedBlocking,
     /// What every key should have.
     pub(crate) model: BTreeMap<u32, Vec<u8>>,
     /// The executor of jobs from the next opening on.
@@ -225,7 +225,7 @@ fn what_is_deleted_stays_so_and_what_snapshots_see_stays() {
     let mut scene = Scene::new();
     let delete_range = |scene: &mut Scene| {
         let [start, end] = [KEY, KEY + 1].map(u32::to_be_bytes);
-        scene.tree.delete_range(scene.keyspace, &start, &end).unwrap();
+        delete_range(&scene.tree, scene.keyspace, &start, &end).unwrap();
     };
     for (is_range, round) in [(false, 1), (true, 3)] {
         scene.litter(round);

@@ -1,12 +1,12 @@
 //! The room of values beside the tree comes back after large range deletions, although the tables
 //! that refer to them are small.
 
-use firn_engine::blocking::Blocking;
-use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
+use firn_engine::blocking::OrderedBlocking;
+use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
 use firn_tree::{Tree, TreeSettings};
 
-use crate::world::{self, World, get_in, rows, settle, tiny};
+use crate::world::{self, World, delete_range, get_in, rows, settle, tiny};
 
 const KEYS: u32 = 3000;
 const VALUE_BYTES: usize = 8000;
@@ -16,7 +16,7 @@ fn world() -> World {
 }
 
 /// A keyspace whose values all lie beside the tree, its tables at rest.
-fn load(tree: &Tree, session: &mut Blocking) -> KeyspaceId {
+fn load(tree: &Tree, session: &mut OrderedBlocking) -> KeyspaceId {
     let settings = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
     let keyspace = tree.create_keyspace("large", settings).unwrap();
     for key in 0..KEYS {
@@ -38,7 +38,7 @@ fn most(live: u32) -> u64 {
     (f64::from(live) * VALUE_BYTES as f64 * (1.3 + 0.1)) as u64 + (2 << 20)
 }
 
-fn check(tree: &Tree, session: &mut Blocking, keyspace: KeyspaceId, live: &[std::ops::Range<u32>]) {
+fn check(tree: &Tree, session: &mut OrderedBlocking, keyspace: KeyspaceId, live: &[std::ops::Range<u32>]) {
     let count = live.iter().map(ExactSizeIterator::len).sum::<usize>();
     let left = rows(session, ReadAt::Latest, keyspace, ScanRange::all());
     assert_eq!(left.len(), count);
@@ -61,7 +61,7 @@ fn room_comes_back_by_itself_after_a_range_is_deleted() {
         let tree = world.open().unwrap();
         let session = &mut world::session(&tree);
         let keyspace = load(&tree, session);
-        tree.delete_range(keyspace, &from.to_be_bytes(), &to.to_be_bytes()).unwrap();
+        delete_range(&tree, keyspace, &from.to_be_bytes(), &to.to_be_bytes()).unwrap();
         // No call flushes, compacts or writes.
         settle(&tree);
         check(&tree, session, keyspace, &[0..from, to..KEYS]);
@@ -85,7 +85,7 @@ fn room_comes_back_after_many_small_ranges_are_deleted() {
     let keyspace = load(&tree, session);
     let mut live = Vec::new();
     for from in (0..KEYS).step_by(300) {
-        tree.delete_range(keyspace, &from.to_be_bytes(), &(from + 270).to_be_bytes()).unwrap();
+        delete_range(&tree, keyspace, &from.to_be_bytes(), &(from + 270).to_be_bytes()).unwrap();
         live.push(from + 270..from + 300);
         settle(&tree);
         // They are looked at once a second.
@@ -104,7 +104,7 @@ fn a_snapshot_keeps_its_values_and_no_longer_than_it_lives() {
     let keyspace = load(&tree, session);
     let snapshot = tree.snapshot().unwrap();
     let (from, to) = (100_u32.to_be_bytes(), 2900_u32.to_be_bytes());
-    tree.delete_range(keyspace, &from, &to).unwrap();
+    delete_range(&tree, keyspace, &from, &to).unwrap();
     settle(&tree);
     let before = tree.stats();
     assert!(before.values.segment_bytes > u64::from(KEYS) * VALUE_BYTES as u64, "{:?}", before.values);
@@ -129,7 +129,7 @@ fn what_is_deleted_whole_twice_goes_twice() {
     let session = &mut world::session(&tree);
     let keyspace = load(&tree, session);
     for round in 0..3 {
-        tree.delete_range(keyspace, b"", &KEYS.to_be_bytes()).unwrap();
+        delete_range(&tree, keyspace, b"", &KEYS.to_be_bytes()).unwrap();
         for key in (0..KEYS).filter(|_| round < 2) {
             let value = vec![key as u8; VALUE_BYTES];
             session.put(keyspace, &key.to_be_bytes(), &value, WriteOptions::default()).unwrap();

@@ -12,7 +12,7 @@ use firn_tree::{Severity, Tree, VerifyOptions, VerifyReport, verify};
 
 use crate::verify::report;
 use crate::verify_sample::{Files, NOW_MS, SMALL, directory, key, options, read_files, sample};
-use crate::world::{World, prefixed, put, session, tiny};
+use crate::world::{World, delete_range, prefixed, put, session, tiny};
 
 /// The manifest's edits, oldest first.
 pub(crate) fn edits(files: &Files) -> Vec<ManifestEdit> {
@@ -212,7 +212,7 @@ fn a_newer_range_tombstone_in_an_older_place_is_found() {
         }
         tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
         // No entry is in two places: only the tombstone shows it.
-        tree.delete_range(KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
+        delete_range(&tree, KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
         tree.flush().unwrap();
     });
     assert!(report(&directory(&files)).is_sound());
@@ -237,7 +237,7 @@ fn a_newer_version_below_an_older_range_tombstone_is_found() {
         // Not deleted: else the deletion would take all of the table away, and go with it.
         put(&mut session, &key(9), b"first");
         tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
-        tree.delete_range(KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
+        delete_range(&tree, KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
         tree.flush().unwrap();
         put(&mut session, &key(4), b"later");
         tree.flush().unwrap();

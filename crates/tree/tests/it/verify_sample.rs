@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use crate::world::delete_range;
+use firn_engine::blocking::{Blocking, OrderedBlocking};
 use firn_engine::{
     Batch, Compression, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, MergeOperator, Ordered,
     Result, Semantics, WriteOptions,
@@ -81,7 +82,7 @@ pub(crate) fn options_on(storage: Arc<dyn Storage>, now_ms: u64) -> TreeOptions 
 /// Writes to a database and to the answers expected of it.
 struct Writer {
     tree: Arc<Tree>,
-    session: Blocking,
+    session: OrderedBlocking,
     contents: Contents,
     shape: Shape,
 }
@@ -89,7 +90,7 @@ struct Writer {
 impl Writer {
     fn open(storage: &Memory, now_ms: u64, contents: Contents, shape: Shape) -> Self {
         let tree = Tree::open(options(storage, now_ms)).unwrap();
-        let session = Blocking::new(tree.session());
+        let session = Blocking::new(tree.ordered_session());
         Self { tree, session, contents, shape }
     }
 
@@ -117,7 +118,7 @@ impl Writer {
     }
 
     fn delete_range(&mut self, name: &str, start: &[u8], end: &[u8]) {
-        self.tree.delete_range(self.id(name), start, end).unwrap();
+        delete_range(&self.tree, self.id(name), start, end).unwrap();
         self.expected(name).retain(|key, _| key.as_slice() < start || key.as_slice() >= end);
     }
 
@@ -224,7 +225,7 @@ pub(crate) fn directory(files: &Files) -> Memory {
 /// What `tree` holds, by scans forward.
 pub(crate) fn scan_all(tree: &Tree) -> Result<Contents> {
     let mut contents = Contents::new();
-    let mut session = Blocking::new(tree.session());
+    let mut session = Blocking::new(tree.ordered_session());
     for (name, id) in tree.keyspaces() {
         let mut found = BTreeMap::new();
         let mut scan = session.scan(firn_engine::ReadAt::Latest, id, firn_engine::ScanRange::all())?;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Batch, Engine, Ordered, ReadAt, ScanRange, Snapshot, WriteOptions};
 use firn_format::key::key_hash;
 use firn_tree::Tree;
@@ -36,7 +36,13 @@ fn round_batch(both: Both, writer: u8, round: u32) -> Batch {
 
 /// The one round that all keys of `writer` in a keyspace have at one point; `None` before its
 /// first.
-fn round_of(session: &mut Blocking, at: ReadAt<'_>, both: Both, side: usize, writer: u8) -> Option<u32> {
+fn round_of(
+    session: &mut OrderedBlocking,
+    at: ReadAt<'_>,
+    both: Both,
+    side: usize,
+    writer: u8,
+) -> Option<u32> {
     let keys: Vec<[u8; 2]> = (0..KEYS).map(|index| key(writer, index)).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
     let values = session.multi_get(at, both[side], &keys).unwrap();
@@ -47,7 +53,7 @@ fn round_of(session: &mut Blocking, at: ReadAt<'_>, both: Both, side: usize, wri
 }
 
 /// A few bytes that stand for all that a snapshot shows, in both directions.
-fn digest(session: &mut Blocking, snapshot: &Snapshot, both: Both) -> Vec<u64> {
+fn digest(session: &mut OrderedBlocking, snapshot: &Snapshot, both: Both) -> Vec<u64> {
     let mut digest = Vec::new();
     for keyspace in both {
         let forward = rows(session, ReadAt::Snapshot(snapshot), keyspace, ScanRange::all());

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::{Blocking, OrderedBlocking};
 use firn_engine::conformance::{ADD, APPEND, PREFIX_4, semantics};
 use firn_engine::{
-    Durability, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position, ReadAt, Result,
+    Durability, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Position, ReadAt, Result,
     ScanRange, WriteOptions,
 };
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
@@ -102,27 +102,32 @@ pub(crate) fn threads() -> Background {
     Background::Threads(Arc::new(ThreadSpawn::new()))
 }
 
-pub(crate) fn session(tree: &Tree) -> Blocking {
-    Blocking::new(tree.session())
+pub(crate) fn session(tree: &Tree) -> OrderedBlocking {
+    Blocking::new(tree.ordered_session())
 }
 
-pub(crate) fn put(session: &mut Blocking, key: &[u8], value: &[u8]) -> Position {
+/// Removes every key of `start..end`, by a session of its own.
+pub(crate) fn delete_range(tree: &Tree, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> Result<Position> {
+    session(tree).delete_range(keyspace, start, end, WriteOptions::default())
+}
+
+pub(crate) fn put(session: &mut OrderedBlocking, key: &[u8], value: &[u8]) -> Position {
     session.put(KEYSPACE_DEFAULT, key, value, WriteOptions::default()).unwrap()
 }
 
 /// Puts and waits for the device.
-pub(crate) fn put_disk(session: &mut Blocking, key: &[u8], value: &[u8]) -> Result<Position> {
+pub(crate) fn put_disk(session: &mut OrderedBlocking, key: &[u8], value: &[u8]) -> Result<Position> {
     session.put(KEYSPACE_DEFAULT, key, value, DISK)
 }
 
 /// Options of a write that survives loss of power.
 pub(crate) const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
 
-pub(crate) fn get(session: &mut Blocking, key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get(session: &mut OrderedBlocking, key: &[u8]) -> Option<Vec<u8>> {
     get_in(session, KEYSPACE_DEFAULT, key)
 }
 
-pub(crate) fn get_in(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get_in(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &[u8]) -> Option<Vec<u8>> {
     session.get(ReadAt::Latest, keyspace, key).unwrap()
 }
 
@@ -143,7 +148,7 @@ pub(crate) fn prefixed() -> KeyspaceSettings {
 
 /// Keys and values of a scan.
 pub(crate) fn rows(
-    session: &mut Blocking,
+    session: &mut OrderedBlocking,
     at: ReadAt<'_>,
     keyspace: KeyspaceId,
     range: ScanRange,

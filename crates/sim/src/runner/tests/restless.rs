@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Batch, Completion, Error, KeyLocks, KeyspaceId, Notifier, Outcome, Position, ReadAt, Result, Scan,
-    ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+    Batch, Completion, Error, KeyLocks, KeyspaceId, Notifier, OrderedBatch, OrderedSession, Outcome,
+    Position, ReadAt, Result, Rmw, RmwAnswer, Scan, ScanRange, Session, Ticket, UpdateFn, Values,
+    WriteOptions,
 };
 use firn_storage::{Clock, ManualClock};
 
@@ -17,12 +18,12 @@ pub(super) const TIME: Duration = Duration::from_secs(2);
 
 /// No more than waits for [`TICKET`].
 pub(super) struct Restless {
-    pub(super) inner: Box<dyn Session>,
+    pub(super) inner: Box<dyn OrderedSession>,
     pub(super) clock: Arc<ManualClock>,
 }
 
 fn none<T>() -> Result<Outcome<T>> {
-    Err(Error::bug("nobody asks this session for anything"))
+    Err(Error::bug("this session has one operation"))
 }
 
 impl Session for Restless {
@@ -75,16 +76,22 @@ impl Session for Restless {
         none()
     }
 
+    fn rmw(
+        &mut self,
+        _: KeyspaceId,
+        _: &[u8],
+        _: Rmw<'_>,
+        _: WriteOptions,
+    ) -> Result<Outcome<(Position, RmwAnswer)>> {
+        none()
+    }
+
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
         self.inner.lock(keys)
     }
 
     fn lock_all(&mut self) -> Outcome<KeyLocks> {
         self.inner.lock_all()
-    }
-
-    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
-        self.inner.scan(at, keyspace, range)
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
@@ -104,4 +111,24 @@ impl Session for Restless {
     }
 
     fn set_inline(&mut self, _: bool) {}
+}
+
+impl OrderedSession for Restless {
+    fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
+        self.inner.scan(at, keyspace, range)
+    }
+
+    fn write_ordered(&mut self, _: &OrderedBatch, _: WriteOptions) -> Result<Outcome<Position>> {
+        none()
+    }
+
+    fn delete_range(
+        &mut self,
+        _: KeyspaceId,
+        _: &[u8],
+        _: &[u8],
+        _: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        none()
+    }
 }

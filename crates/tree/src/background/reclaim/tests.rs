@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::{Batch, KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
+use firn_engine::{KEYSPACE_DEFAULT, OrderedBatch, OrderedSession, Outcome, Session, WriteOptions};
 use firn_storage::ManualClock;
 use firn_storage::place::Memory;
 
@@ -35,9 +35,9 @@ fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
     }
     drain(&database);
     while database.step().expect("works") {}
-    let mut batch = Batch::new();
+    let mut batch = OrderedBatch::default();
     batch.delete_range(KEYSPACE_DEFAULT, &[], &[9]);
-    let outcome = session.write(&batch, WriteOptions::default()).expect("written");
+    let outcome = session.write_ordered(&batch, WriteOptions::default()).expect("written");
     assert!(matches!(outcome, Outcome::Done(_)));
     drain(&database);
     (database, clock)

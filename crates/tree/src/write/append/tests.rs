@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Op, OpKind};
+use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, OrderedOp, OrderedOpKind};
 use firn_storage::ManualClock;
 use firn_storage::place::Memory;
 
@@ -27,7 +27,7 @@ fn who_waits_for_room_writes_its_values_once() {
     let large = tree.create_keyspace("large", beside).expect("created");
     let value = vec![7; 100 << 10];
     let append = |keyspace: KeyspaceId, key: &[u8]| {
-        let op = Op { keyspace, kind: OpKind::Put, key, value: &value, expires_at_ms: 0 };
+        let op = OrderedOp { keyspace, kind: OrderedOpKind::Put, key, value: &value, expires_at_ms: 0 };
         tree.shared.try_append(std::iter::once(op)).expect("no failure")
     };
     let mut key = 0_u32;

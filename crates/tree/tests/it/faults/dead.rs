@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
     BatchLimit, Direction, Engine, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanBatch, ScanRange, Snapshot,
     WriteOptions,
@@ -16,7 +16,7 @@ use firn_format::datatype::slot::crc16;
 use firn_storage::Clock;
 use firn_tree::Tree;
 
-use crate::world::{World, get, put, rows, session, settle, tiny};
+use crate::world::{World, delete_range, get, put, rows, session, settle, tiny};
 
 /// Times that a dead record is passed at most, and once more after a reopening.
 const PASSES: u64 = 4;
@@ -25,7 +25,7 @@ fn key(number: u32) -> Vec<u8> {
     [b"queue:", &number.to_be_bytes()[..]].concat()
 }
 
-fn delete(session: &mut Blocking, key: &[u8]) {
+fn delete(session: &mut OrderedBlocking, key: &[u8]) {
     session.delete(KEYSPACE_DEFAULT, key, WriteOptions::default()).unwrap();
 }
 
@@ -35,7 +35,7 @@ fn passed(tree: &Tree) -> u64 {
 }
 
 /// The key at one end.
-fn first(session: &mut Blocking, direction: Direction) -> Option<Vec<u8>> {
+fn first(session: &mut OrderedBlocking, direction: Direction) -> Option<Vec<u8>> {
     let range = ScanRange { direction, ..ScanRange::with_prefix(b"queue:") };
     let mut scan = session.session().scan(ReadAt::Latest, KEYSPACE_DEFAULT, range).unwrap();
     let mut batch = ScanBatch::new();
@@ -46,13 +46,13 @@ fn first(session: &mut Blocking, direction: Direction) -> Option<Vec<u8>> {
 }
 
 /// Takes the key at one end.
-fn pop(session: &mut Blocking, direction: Direction) -> Option<Vec<u8>> {
+fn pop(session: &mut OrderedBlocking, direction: Direction) -> Option<Vec<u8>> {
     let found = first(session, direction)?;
     delete(session, &found);
     Some(found)
 }
 
-fn fill(session: &mut Blocking, count: u32) {
+fn fill(session: &mut OrderedBlocking, count: u32) {
     (0..count).for_each(|number| {
         put(session, &key(number), b"v");
     });
@@ -60,7 +60,7 @@ fn fill(session: &mut Blocking, count: u32) {
 
 /// Takes `count` keys, which are there, from one end.
 #[track_caller]
-fn pop_all(session: &mut Blocking, count: u32, direction: Direction) {
+fn pop_all(session: &mut OrderedBlocking, count: u32, direction: Direction) {
     for number in 0..count {
         let expected = match direction {
             Direction::Forward => number,
@@ -118,7 +118,7 @@ fn scattered(number: u32) -> Vec<u8> {
 }
 
 /// Looks at the first keys, as a step of `SCAN` does: 32 of them.
-fn look_at_first(session: &mut Blocking) {
+fn look_at_first(session: &mut OrderedBlocking) {
     let mut scan =
         session.session().scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::with_prefix(b"queue:")).unwrap();
     let (mut batch, mut found) = (ScanBatch::new(), 0);
@@ -131,7 +131,7 @@ fn look_at_first(session: &mut Blocking) {
 }
 
 /// Learns of gaps whose ends take more memory than gaps may.
-fn learn_elsewhere(session: &mut Blocking) {
+fn learn_elsewhere(session: &mut OrderedBlocking) {
     for number in 0..5 * 600_u32 {
         let key = [b"other:", &number.to_be_bytes()[..], &[7; 4000]].concat();
         put(session, &key, b"v");
@@ -175,7 +175,7 @@ fn p2_after_deletes_flush_compaction_and_reopening() {
     fill(&mut at, count);
     tree.flush().unwrap();
     (0..count - 1).for_each(|number| delete(&mut at, &key(number)));
-    let look = |at: &mut Blocking, tree: &Tree, what: &str, allowed: u64| {
+    let look = |at: &mut OrderedBlocking, tree: &Tree, what: &str, allowed: u64| {
         let before = passed(tree);
         for _ in 0..20 {
             assert_eq!(first(at, Direction::Forward), Some(key(count - 1)), "{what}");
@@ -240,7 +240,7 @@ fn p2_expired_and_range_deleted_records_are_passed_once() {
     }
     assert_eq!(first(&mut session, Direction::Forward), Some(key(0)), "they have not expired yet");
     world.clock.advance(std::time::Duration::from_secs(2));
-    tree.delete_range(KEYSPACE_DEFAULT, &key(count), &key(2 * count)).unwrap();
+    delete_range(&tree, KEYSPACE_DEFAULT, &key(count), &key(2 * count)).unwrap();
     for _ in 0..20 {
         assert_eq!(first(&mut session, Direction::Forward), Some(key(2 * count)));
     }
@@ -308,7 +308,7 @@ impl Draw {
 
 /// Both directions of some range show the model.
 #[track_caller]
-fn same(session: &mut Blocking, at: ReadAt<'_>, model: &Model, draw: &mut Draw, what: &str) {
+fn same(session: &mut OrderedBlocking, at: ReadAt<'_>, model: &Model, draw: &mut Draw, what: &str) {
     let (a, b) = (draw.below(64), draw.below(66));
     let end = (b < 64).then(|| key(b));
     let is_inside = |key: &&Vec<u8>| end.as_ref().is_none_or(|end| *key < end);
@@ -350,7 +350,7 @@ fn p2_drawn_histories_show_what_the_model_shows() {
                 7 => {
                     let (a, b) = (draw.below(64), draw.below(64));
                     if a < b {
-                        tree.delete_range(KEYSPACE_DEFAULT, &key(a), &key(b)).unwrap();
+                        delete_range(&tree, KEYSPACE_DEFAULT, &key(a), &key(b)).unwrap();
                         model.retain(|at, _| *at < key(a) || *at >= key(b));
                     }
                 }
@@ -392,7 +392,7 @@ fn p2_drawn_histories_show_what_the_model_shows() {
 }
 
 /// Writes between two batches of a walk, which shows what was there when it began.
-fn amid_a_pass(session: &mut Blocking, model: &mut Model, draw: &mut Draw, step: u32, what: &str) {
+fn amid_a_pass(session: &mut OrderedBlocking, model: &mut Model, draw: &mut Draw, step: u32, what: &str) {
     let direction = [Direction::Forward, Direction::Backward][draw.below(2) as usize];
     let range = ScanRange { direction, ..ScanRange::all() };
     let mut scan = session.session().scan(ReadAt::Latest, KEYSPACE_DEFAULT, range).unwrap();

@@ -3,8 +3,8 @@
 //! that is frozen; looks after which little is new.
 
 use firn_engine::{
-    BatchLimit, Completion, Direction, Engine, KEYSPACE_DEFAULT, Outcome, ReadAt, ScanBatch, ScanRange,
-    Session, Snapshot,
+    BatchLimit, Completion, Direction, Engine, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt,
+    ScanBatch, ScanRange, Snapshot,
 };
 use firn_tree::Tree;
 
@@ -20,7 +20,7 @@ fn write(tree: &Tree, numbers: std::ops::Range<u32>) {
 /// Reads two batches from one end; whether the pool has read the first. The second one needs it no
 /// more.
 fn is_begun_on_the_pool(
-    session: &mut Box<dyn Session>,
+    session: &mut Box<dyn OrderedSession>,
     at: Option<&Snapshot>,
     direction: Direction,
     first: u32,
@@ -63,7 +63,7 @@ fn p2_a_first_look_at_many_writes_leaves_its_thread() {
         if is_frozen {
             tree.freeze().unwrap();
         }
-        let session = &mut tree.session();
+        let session = &mut tree.ordered_session();
         assert!(is_begun_on_the_pool(session, None, direction, first(many)), "{what}");
         assert!(!is_begun_on_the_pool(session, None, direction, first(many)), "{what}: sorted before");
         write(&tree, many..many + 100);

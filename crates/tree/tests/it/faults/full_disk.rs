@@ -16,7 +16,7 @@ use firn_storage::place::{Divided, Faulty, Memory};
 use firn_storage::{Clock, Storage};
 use firn_tree::{Background, Tree};
 
-use crate::world::{World, get_in, session, tiny};
+use crate::world::{World, delete_range, get_in, session, tiny};
 
 const FREE: u64 = 40 << 20;
 
@@ -120,7 +120,7 @@ fn t10_a_range_is_removed_from_a_full_disk() {
     let full = Full::new(KeyspaceSettings::default());
     let error = full.put(b"more").unwrap_err();
     assert!(error.kind() == ErrorKind::Retry && error.to_string().contains("delete records"), "{error}");
-    full.tree.delete_range(full.keyspace, b"", &[0xff; 5]).unwrap();
+    delete_range(&full.tree, full.keyspace, b"", &[0xff; 5]).unwrap();
     full.check_emptied();
 }
 
@@ -241,7 +241,7 @@ fn t10_a_full_database_is_opened_for_writing_and_emptied() {
         full.reopen();
         assert!(full.is_there(0) && full.is_there(full.count - 1));
     }
-    full.tree.delete_range(full.keyspace, b"", &[0xff; 5]).unwrap();
+    delete_range(&full.tree, full.keyspace, b"", &[0xff; 5]).unwrap();
     full.check_emptied();
 }
 
@@ -249,7 +249,7 @@ fn t10_a_full_database_is_opened_for_writing_and_emptied() {
 fn t10_values_beside_the_tree_are_removed_from_a_full_disk() {
     let settings = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
     let full = Full::new(settings);
-    full.tree.delete_range(full.keyspace, b"", &[0xff; 5]).unwrap();
+    delete_range(&full.tree, full.keyspace, b"", &[0xff; 5]).unwrap();
     full.tree.flush().unwrap();
     full.work();
     assert!((0..full.count).all(|number| !full.is_there(number)));

@@ -4,7 +4,7 @@
 //! records between keys as long as keys can be, and the memory for what is known of them, which the
 //! budget counts.
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
     BatchLimit, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, ScanBatch, ScanRange,
     WriteOptions,
@@ -20,16 +20,16 @@ fn key(queue: u32, number: u32) -> Vec<u8> {
     [&queue.to_be_bytes()[..], &number.to_be_bytes()].concat()
 }
 
-fn put(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) {
+fn put(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &[u8]) {
     session.put(keyspace, key, b"v", WriteOptions::default()).unwrap();
 }
 
-fn delete(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) {
+fn delete(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &[u8]) {
     session.delete(keyspace, key, WriteOptions::default()).unwrap();
 }
 
 /// Takes the first key of a queue.
-fn pop(session: &mut Blocking, keyspace: KeyspaceId, queue: u32) -> Option<Vec<u8>> {
+fn pop(session: &mut OrderedBlocking, keyspace: KeyspaceId, queue: u32) -> Option<Vec<u8>> {
     let range = ScanRange::with_prefix(&queue.to_be_bytes());
     let mut scan = session.session().scan(ReadAt::Latest, keyspace, range).unwrap();
     let mut batch = ScanBatch::new();
@@ -108,7 +108,7 @@ fn p2_rows_between_the_longest_keys_are_learnt_and_counted() {
     let few = ScanRange::between(&long(0), &long(3));
     assert_eq!(rows(&mut session, ReadAt::Latest, KEYSPACE_DEFAULT, few).len(), 1);
     let before = (passed(&tree), tree.stats().memory_bytes);
-    let look = |session: &mut Blocking| {
+    let look = |session: &mut OrderedBlocking| {
         assert_eq!(rows(session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).len(), 2);
     };
     look(&mut session);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Change, Direction, Engine, KeyspaceId, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_tree::Tree;
 
@@ -91,7 +91,7 @@ fn shortest(mut read: impl FnMut()) -> Duration {
 
 /// Fails if `read` of a key of many merges takes more than linear time.
 #[track_caller]
-fn is_linear(what: &str, lie: Lie, read: impl Fn(&mut Blocking, &Scene) -> Vec<u8>) {
+fn is_linear(what: &str, lie: Lie, read: impl Fn(&mut OrderedBlocking, &Scene) -> Vec<u8>) {
     let times = [FEW, MANY].map(|count| {
         let scene = Scene::new(count, lie);
         let mut session = session(&scene.tree);
@@ -102,7 +102,7 @@ fn is_linear(what: &str, lie: Lie, read: impl Fn(&mut Blocking, &Scene) -> Vec<u
     assert!(ratio < TIMES_MAX, "{what}, {lie:?}: {ratio:.1} times as long for 16 times as many: {times:?}");
 }
 
-fn scanned(session: &mut Blocking, scene: &Scene, direction: Direction) -> Vec<u8> {
+fn scanned(session: &mut OrderedBlocking, scene: &Scene, direction: Direction) -> Vec<u8> {
     let range = ScanRange { direction, ..ScanRange::all() };
     let rows = rows(session, ReadAt::Latest, scene.keyspace, range);
     assert_eq!(rows.len(), 3);

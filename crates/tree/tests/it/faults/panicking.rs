@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
-    BatchLimit, Change, Completion, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, Outcome, ReadAt,
-    ScanBatch, ScanRange, Session, Ticket, WriteOptions,
+    BatchLimit, Change, Completion, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, Ordered,
+    OrderedSession, Outcome, ReadAt, ScanBatch, ScanRange, Ticket, WriteOptions,
 };
 use firn_tree::{Tree, TreeOptions};
 
@@ -50,11 +50,11 @@ impl Scene {
         scene
     }
 
-    fn merge(&self, session: &mut Blocking) {
+    fn merge(&self, session: &mut OrderedBlocking) {
         session.merge(self.keyspace, KEY, b"+", WriteOptions::default()).unwrap();
     }
 
-    fn update(&self, session: &mut Blocking) {
+    fn update(&self, session: &mut OrderedBlocking) {
         let add = |value: Option<&[u8]>| (Change::Put([value.unwrap(), b"!"].concat()), ());
         session.update(self.keyspace, KEY, WriteOptions::default(), add).unwrap();
     }
@@ -110,7 +110,7 @@ fn t11_a_function_that_panics_in_an_update_fails_that_update() {
 }
 
 /// What the ticket completes with.
-fn completion(session: &mut dyn Session, ticket: Ticket) -> Completion {
+fn completion(session: &mut dyn OrderedSession, ticket: Ticket) -> Completion {
     let mut found = None;
     #[expect(clippy::disallowed_methods, reason = "`wait` takes its deadline as an Instant")]
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
@@ -122,7 +122,7 @@ fn completion(session: &mut dyn Session, ticket: Ticket) -> Completion {
 }
 
 #[track_caller]
-fn failure<T>(session: &mut dyn Session, outcome: Outcome<T>) -> Error {
+fn failure<T>(session: &mut dyn OrderedSession, outcome: Outcome<T>) -> Error {
     let Outcome::Pending(ticket) = outcome else { panic!("it is done on the pool") };
     match completion(session, ticket) {
         Completion::Failed(error) => error,
@@ -136,7 +136,7 @@ fn failure<T>(session: &mut dyn Session, outcome: Outcome<T>) -> Error {
 fn t11_panics_on_the_pool_fail_their_tickets() {
     let scene = Scene::with_threads();
     let (keyspace, options) = (scene.keyspace, WriteOptions::default());
-    let mut session = scene.tree.session();
+    let mut session = scene.tree.ordered_session();
     scene.joining.panic_from(1);
     let outcome = session.update(keyspace, KEY, Box::new(|_| Change::Delete), options).unwrap();
     let error = failure(&mut *session, outcome);

@@ -2,14 +2,14 @@
 //! inserted. Neighbours: point reads, which buy compactions too; a price below 1; the default.
 
 use firn_engine::Engine;
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_tree::TreeSettings;
 
 use super::super::scans::{deep_tree_at, scan};
 use super::super::world::{get, settle};
 
 /// How often `read` is done until a compaction is bought at `price`.
-fn reads_until_bought(price: f64, mut read: impl FnMut(&mut Blocking)) -> u32 {
+fn reads_until_bought(price: f64, mut read: impl FnMut(&mut OrderedBlocking)) -> u32 {
     let (tree, mut session) = deep_tree_at(price);
     let written = || tree.stats().compaction_write_bytes_total;
     let before = written();
@@ -23,7 +23,7 @@ fn reads_until_bought(price: f64, mut read: impl FnMut(&mut Blocking)) -> u32 {
     panic!("10 000 reads have bought nothing at {price}");
 }
 
-fn costs_four_times_as_many(read: impl Fn(&mut Blocking)) {
+fn costs_four_times_as_many(read: impl Fn(&mut OrderedBlocking)) {
     let [half, one, four] = [0.5, 1.0, 4.0].map(|price| reads_until_bought(price, &read));
     assert!(half < one, "{half} reads at a price of a half, {one} at 1");
     assert!((3 * one..=5 * one).contains(&four), "{one} reads at a price of 1, {four} at 4");

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_engine::blocking::Blocking;
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, WriteOptions};
 use firn_storage::Clock;
 use firn_tree::{Tree, TreeSettings};
@@ -36,13 +36,13 @@ fn settings() -> TreeSettings {
 }
 
 /// How a value goes.
-type Remove = fn(&mut Blocking, KeyspaceId, &[u8]);
+type Remove = fn(&mut OrderedBlocking, KeyspaceId, &[u8]);
 
-fn delete(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) {
+fn delete(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &[u8]) {
     session.delete(keyspace, key, WriteOptions::default()).unwrap();
 }
 
-fn empty(session: &mut Blocking, keyspace: KeyspaceId, key: &[u8]) {
+fn empty(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &[u8]) {
     session.put(keyspace, key, b"", WriteOptions::default()).unwrap();
 }
 

@@ -7,7 +7,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
-use firn_engine::{Change, Completion, Engine, KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
+use firn_engine::{
+    Change, Completion, Engine, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, WriteOptions,
+};
 use firn_tree::{Tree, TreeSettings};
 
 use crate::bounds::in_time;
@@ -122,7 +124,7 @@ fn t9_a_session_updates_what_it_has_locked() {
 #[test]
 fn t9_sessions_that_do_not_wait_take_turns() {
     let tree = World::new(tiny()).open_threads();
-    let mut sessions: Vec<Box<dyn Session>> = (0..32).map(|_| tree.session()).collect();
+    let mut sessions: Vec<Box<dyn OrderedSession>> = (0..32).map(|_| tree.ordered_session()).collect();
     let mut owed = 0_u64;
     for _ in 0..10 {
         for session in &mut sessions {

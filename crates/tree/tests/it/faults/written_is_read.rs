@@ -21,7 +21,7 @@ use firn_storage::place::Crash;
 use firn_tree::{Tree, TreeSettings};
 
 use crate::verify::report;
-use crate::world::{World, rows, seed, session, settle, tiny};
+use crate::world::{World, delete_range, rows, seed, session, settle, tiny};
 
 const KEY_BYTES_MAX: usize = 65_535;
 
@@ -143,7 +143,7 @@ impl Round {
         let [start, end] = bounds;
         // Something stays.
         if start < end && self.model.range(start.clone()..end.clone()).count() <= self.model.len() / 2 {
-            tree.delete_range(keyspace, &start, &end).unwrap();
+            delete_range(&tree, keyspace, &start, &end).unwrap();
             self.model.retain(|key, _| *key < start || *key >= end);
         }
         if self.model.len() > 1 {

@@ -1,0 +1,256 @@
+//! One database over any engine: what needs no order of keys.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn_engine::blocking::Blocking;
+use firn_engine::{
+    Batch, Change, Checkpoint, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position,
+    ReadAt, Result, Snapshot, Stats, Values, WriteOptions,
+};
+use firn_storage::ThreadSpawn;
+
+use crate::{Db, PointKeyspace};
+
+/// A database in this process, over an engine that may keep its keys in no order.
+///
+/// A handle: cheap to clone, to keep, and to send to other threads; all clones are one database.
+/// The calls here block, use the default keyspace, and borrow a session from a pool. A loop that
+/// does millions of them is faster on a [`session`](Self::session) of its own. Dropping the last
+/// handle closes the database.
+///
+/// [`Db`] has the same calls and those that need order; [`ordered`](Self::ordered) leads there.
+///
+/// 1. An acknowledged write survives what the database's durability names.
+/// 2. One process has a directory open for writing at a time.
+#[derive(Clone)]
+pub struct PointDb {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Arc<dyn Engine>,
+    idle: Mutex<Vec<Blocking>>,
+    spawn: Arc<ThreadSpawn>,
+}
+
+impl std::fmt::Debug for PointDb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PointDb").finish_non_exhaustive()
+    }
+}
+
+impl PointDb {
+    /// A database over `engine`, whose background threads `spawn` began.
+    pub(crate) fn new(engine: Arc<dyn Engine>, spawn: Arc<ThreadSpawn>) -> Self {
+        Self { shared: Arc::new(Shared { engine, idle: Mutex::default(), spawn }) }
+    }
+
+    /// The engine itself: sessions that do not block, snapshots, statistics.
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.shared.engine)
+    }
+
+    /// The same database with the calls that need order; `None` if its engine keeps none.
+    pub fn ordered(&self) -> Option<Db> {
+        self.engine().ordered().map(|engine| Db::over(self.clone(), engine))
+    }
+
+    /// A blocking session of the caller's own: the fast way to do many operations on one thread.
+    pub fn session(&self) -> Blocking {
+        Blocking::new(self.shared.engine.session())
+    }
+
+    /// The keyspace `id`, to read and write it: all calls below are calls of the default keyspace.
+    pub fn in_keyspace(&self, id: KeyspaceId) -> PointKeyspace {
+        PointKeyspace::new(self.clone(), id)
+    }
+
+    /// The default keyspace, to read it at a snapshot or to write it with options.
+    pub fn in_default(&self) -> PointKeyspace {
+        self.in_keyspace(KEYSPACE_DEFAULT)
+    }
+
+    /// The value of `key`. See [`PointKeyspace::get`].
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.with_session(|session| session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_ref()))
+    }
+
+    /// Values of `keys` as of one point, in their order. See [`PointKeyspace::multi_get`].
+    pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Values> {
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        self.with_session(|session| session.multi_get(ReadAt::Latest, KEYSPACE_DEFAULT, &keys))
+    }
+
+    /// Sets `key` to `value`. See [`PointKeyspace::put`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
+        let (key, value, options) = (key.as_ref(), value.as_ref(), WriteOptions::default());
+        self.with_session(|session| session.put(KEYSPACE_DEFAULT, key, value, options))
+    }
+
+    /// Removes `key`. See [`PointKeyspace::delete`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
+        let options = WriteOptions::default();
+        self.with_session(|session| session.delete(KEYSPACE_DEFAULT, key.as_ref(), options))
+    }
+
+    /// Replaces the value of `key` by what `f` makes of it, atomically. See [`PointKeyspace::update`].
+    pub fn update<R: Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
+    ) -> Result<R> {
+        let options = WriteOptions::default();
+        self.with_session(|session| session.update(KEYSPACE_DEFAULT, key.as_ref(), options, f))
+    }
+
+    /// Applies all of `batch` or none of it, whichever keyspaces it touches.
+    ///
+    /// # Errors
+    /// `Invalid` for an empty batch; else as [`PointKeyspace::put`].
+    pub fn write(&self, batch: &Batch) -> Result<Position> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// As [`write`](Self::write) with a durability of its own. Expiry is the operations', not the
+    /// batch's.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<Position> {
+        self.with_session(|session| session.write(batch, options))
+    }
+
+    /// The keyspace called `name`, created with default settings if there is none.
+    ///
+    /// # Errors
+    /// As [`create_keyspace`](Self::create_keyspace), if there is none.
+    pub fn keyspace(&self, name: &str) -> Result<KeyspaceId> {
+        match self.shared.engine.keyspace(name) {
+            Some(id) => Ok(id),
+            None => self.shared.engine.create_keyspace(name, KeyspaceSettings::default()),
+        }
+    }
+
+    /// Creates a keyspace, durable on return; the one there is if it has the same name and
+    /// settings.
+    ///
+    /// # Errors
+    /// `Conflict` if the name exists with other settings; `Invalid` if an operator it names is not
+    /// registered; `Closed` where writes are.
+    pub fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<KeyspaceId> {
+        self.shared.engine.create_keyspace(name, settings)
+    }
+
+    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as
+    /// the database's settings say.
+    ///
+    /// New values follow at once, older ones when a compaction meets them;
+    /// [`Keyspace::compact_range`](crate::Keyspace::compact_range) meets all. At least 32.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such keyspace, or for fewer than 32 bytes; `Closed` where writes
+    /// are.
+    pub fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
+        self.shared.engine.set_separate_bytes(id, bytes)
+    }
+
+    /// Names and ids of all keyspaces, by id; the default one is called `default`.
+    pub fn keyspaces(&self) -> Vec<(String, KeyspaceId)> {
+        self.shared.engine.keyspaces()
+    }
+
+    /// Drops a keyspace with all its data, durable on return.
+    ///
+    /// # Errors
+    /// `Invalid` for the default keyspace and for one that is not there; `Closed` where writes are.
+    pub fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
+        self.shared.engine.drop_keyspace(id)
+    }
+
+    /// A point in time whose data stays readable while the snapshot lives. Read it with
+    /// [`PointKeyspace::at`].
+    ///
+    /// # Errors
+    /// `Closed` after [`close`](Self::close).
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.shared.engine.snapshot()
+    }
+
+    /// A consistent copy at `path`, which opens as a database of its own. Immutable files are
+    /// linked, so `path` must be missing or empty, on the same file system. What lies on shared
+    /// storage is copied: all of the copy lies at `path`.
+    ///
+    /// # Errors
+    /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes
+    /// are. What was made is removed then, but for the directory itself; where that fails too, the
+    /// message says so.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<Checkpoint> {
+        self.shared.engine.checkpoint(path.as_ref())
+    }
+
+    /// Makes every write acknowledged so far durable at `Disk` and answers the position through
+    /// which it is.
+    ///
+    /// # Errors
+    /// `Closed` with the cause if the sync fails: then nothing is written any more.
+    pub fn sync(&self) -> Result<Position> {
+        self.shared.engine.sync()
+    }
+
+    /// Writes everything acknowledged so far to tables. Never needed for durability: it shortens
+    /// the next opening.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full; `Closed` where writes are.
+    pub fn flush(&self) -> Result<()> {
+        self.shared.engine.flush()
+    }
+
+    /// Waits until no background work is left.
+    ///
+    /// # Errors
+    /// What background work failed with, if it failed for good.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.shared.engine.wait_idle()
+    }
+
+    /// Counters and sizes.
+    pub fn stats(&self) -> Stats {
+        self.shared.engine.stats()
+    }
+
+    /// Makes everything durable and ends; later calls are refused, those of all other handles too.
+    /// Errors that dropping would hide show here.
+    pub fn close(&self) -> Result<()> {
+        self.shared.close()
+    }
+
+    /// Calls with a session from the pool: as many exist as threads were ever in here at once.
+    pub(crate) fn with_session<T>(&self, call: impl FnOnce(&mut Blocking) -> Result<T>) -> Result<T> {
+        let idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut session = idle.unwrap_or_else(|| self.session());
+        let answer = call(&mut session);
+        self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        answer
+    }
+}
+
+impl Shared {
+    fn close(&self) -> Result<()> {
+        let closed = self.engine.close();
+        let panicked = self.spawn.join_all();
+        closed?;
+        match panicked.first() {
+            None => Ok(()),
+            Some(name) => Err(Error::bug(format!("background thread {name} panicked"))),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A caller that needs the result calls `close`.
+        let _ignored = self.close();
+    }
+}

@@ -1,0 +1,252 @@
+//! One keyspace of a database, as calls see it that need no order.
+
+use std::io::{Read, Write};
+
+use firn_engine::{
+    Change, Error, KeyspaceId, Position, ReadAt, Result, Rmw, RmwAnswer, Snapshot, Values, WriteOptions,
+};
+
+use crate::PointDb;
+
+/// One keyspace of a [`PointDb`]: where reads look, as of which point, and how writes are done.
+///
+/// A handle: cheap to clone, to keep, and to send to other threads ([`PointDb::in_keyspace`]). It
+/// keeps the database open. Calls block, and borrow a session from the database's pool.
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// # let storage = std::sync::Arc::new(firn::storage::place::Memory::new());
+/// # let db = firn::Db::builder("example").storage(storage).open()?;
+/// use firn::{Durability, WriteOptions};
+///
+/// let orders = db.in_keyspace(db.keyspace("orders")?);
+/// orders.put("17", "open")?;
+/// let before = db.snapshot()?;
+/// let on_disk = WriteOptions { durability: Some(Durability::Disk), ..WriteOptions::default() };
+/// orders.with_options(on_disk).put("17", "paid")?;
+/// assert_eq!(orders.get("17")?.as_deref(), Some(&b"paid"[..]));
+/// assert_eq!(orders.at(&before).get("17")?.as_deref(), Some(&b"open"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct PointKeyspace {
+    db: PointDb,
+    id: KeyspaceId,
+    at: Option<Snapshot>,
+    options: WriteOptions,
+}
+
+impl PointKeyspace {
+    pub(crate) fn new(db: PointDb, id: KeyspaceId) -> Self {
+        Self { db, id, at: None, options: WriteOptions::default() }
+    }
+
+    /// The database it belongs to.
+    pub fn database(&self) -> &PointDb {
+        &self.db
+    }
+
+    /// Its number, for [`Batch`]es and sessions.
+    pub fn id(&self) -> KeyspaceId {
+        self.id
+    }
+
+    /// The same keyspace, read as of `snapshot`. Writes are not affected.
+    #[must_use]
+    pub fn at(&self, snapshot: &Snapshot) -> Self {
+        Self { at: Some(snapshot.clone()), ..self.clone() }
+    }
+
+    /// The same keyspace, written with `options`: another durability, an expiry.
+    #[must_use]
+    pub fn with_options(&self, options: WriteOptions) -> Self {
+        Self { options, ..self.clone() }
+    }
+
+    /// The value of `key`, or `None` if it has none.
+    ///
+    /// # Errors
+    /// `Corrupt` with file and offset; `Invalid` if the keyspace was dropped. The same for every
+    /// read here.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.db.with_session(|session| session.get(self.read_at(), self.id, key.as_ref()))
+    }
+
+    /// Values of `keys` as of one point, in their order.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Values> {
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        self.db.with_session(|session| session.multi_get(self.read_at(), self.id, &keys))
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// The same for every write here:
+    /// - `Invalid` for a key or value beyond its limit, or a dropped keyspace.
+    /// - `Retry` when the disk is full.
+    /// - `NotDurable` where that shows only after the write, or shared storage is away.
+    /// - `Closed` after [`PointDb::close`], when opened for reading only, and after a failed sync.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
+        self.db.with_session(|session| session.put(self.id, key.as_ref(), value.as_ref(), self.options))
+    }
+
+    /// Sets `key` to the `value_bytes` that `source` yields until its end. For large values: a few
+    /// MiB at a time are in memory. The value appears as a whole once the source has ended, or not
+    /// at all; other writes go on meanwhile. From 4 MiB on the keyspace needs `separate_bytes`.
+    ///
+    /// # Errors
+    /// `Invalid` where the source fails, ends early or has more, or where such a value would be
+    /// held in memory (the message names the setting). Otherwise as [`put`](Self::put).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let storage = std::sync::Arc::new(firn::storage::place::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// use firn::KeyspaceSettings;
+    ///
+    /// let beside = KeyspaceSettings { separate_bytes: Some(64 << 10), ..KeyspaceSettings::default() };
+    /// let films = db.in_keyspace(db.create_keyspace("films", beside)?);
+    /// let (bytes, mut source) = (5 << 20, std::io::repeat(7).take(5 << 20)); // or a file and its length
+    /// # use std::io::Read;
+    /// films.put_from("summer", bytes, &mut source)?;
+    /// let mut copy = std::io::sink(); // or a file
+    /// assert_eq!(films.read_into("summer", &mut copy)?, Some(bytes));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn put_from(
+        &self,
+        key: impl AsRef<[u8]>,
+        value_bytes: u64,
+        source: &mut dyn Read,
+    ) -> Result<Position> {
+        self.db.engine().put_from(self.id, key.as_ref(), value_bytes, source, self.options)
+    }
+
+    /// Writes the value of `key` to `out`, a few MiB at a time, as it was when the call began or in
+    /// the snapshot. Answers its length, or `None` if the key has no value; nothing is written
+    /// then.
+    ///
+    /// # Errors
+    /// `Retry` if the value expires meanwhile; `Invalid` if `out` refuses it, with its error as the
+    /// cause. Otherwise as [`get`](Self::get). A part of the value may be written then.
+    pub fn read_into(&self, key: impl AsRef<[u8]>, out: &mut dyn Write) -> Result<Option<u64>> {
+        let mut read = |snapshot: &Snapshot| {
+            self.db.with_session(|session| session.read_into(snapshot, self.id, key.as_ref(), out))
+        };
+        match &self.at {
+            None => read(&self.db.snapshot()?),
+            Some(snapshot) => read(snapshot),
+        }
+    }
+
+    /// Adds `by` to the value of `key`, atomically, and answers the sum. The value is an `i64` in 8
+    /// bytes, the lowest first; a key without a value has 0.
+    ///
+    /// # Errors
+    /// `Invalid` if the value has not 8 bytes, or the sum is beyond 64 bits; nothing is written
+    /// then. Otherwise as [`put`](Self::put).
+    pub fn add(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
+        match self.rmw(key.as_ref(), Rmw::Add(by))? {
+            RmwAnswer::Sum(sum) => Ok(sum),
+            answer => Err(unexpected(answer)),
+        }
+    }
+
+    /// Puts `bytes` behind the value of `key`, atomically, and answers the value's length.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn append(&self, key: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Result<u64> {
+        length(self.rmw(key.as_ref(), Rmw::Append(bytes.as_ref()))?)
+    }
+
+    /// Puts `bytes` over the value of `key` from `offset` on, atomically, and answers the value's
+    /// length. A value that ends before is filled with zeros up to there.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn set_range(&self, key: impl AsRef<[u8]>, offset: usize, bytes: impl AsRef<[u8]>) -> Result<u64> {
+        length(self.rmw(key.as_ref(), Rmw::SetRange { offset, bytes: bytes.as_ref() })?)
+    }
+
+    /// Sets the value of `key` to `new`, or removes it, if it is `expected` now; `None` = no value.
+    /// Answers whether it was.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn compare_and_set(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        match self.rmw(key.as_ref(), Rmw::CompareAndSet { expected, new })? {
+            RmwAnswer::Swapped(swapped) => Ok(swapped),
+            answer => Err(unexpected(answer)),
+        }
+    }
+
+    fn rmw(&self, key: &[u8], rmw: Rmw<'_>) -> Result<RmwAnswer> {
+        self.db.with_session(|session| session.rmw(self.id, key, rmw, self.options))
+    }
+
+    /// The point that reads see.
+    pub(crate) fn read_at(&self) -> ReadAt<'_> {
+        self.at.as_ref().map_or(ReadAt::Latest, ReadAt::Snapshot)
+    }
+
+    /// How writes are done.
+    pub(crate) fn options(&self) -> WriteOptions {
+        self.options
+    }
+
+    /// Removes `key`; no error if it has no value.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
+        self.db.with_session(|session| session.delete(self.id, key.as_ref(), self.options))
+    }
+
+    /// Adds `operand` to `key` for the keyspace's merge operator, without reading it.
+    ///
+    /// # Errors
+    /// `Invalid` if the keyspace has no merge operator; else as [`put`](Self::put).
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<Position> {
+        self.db.with_session(|session| session.merge(self.id, key.as_ref(), operand.as_ref(), self.options))
+    }
+
+    /// Replaces the value of `key` by what `f` makes of it, atomically; answers what the last call
+    /// of `f` answered.
+    ///
+    /// `f` may be called more than once, on this thread. It must not write to the database, nor
+    /// wait for another update of the key: such an update waits for this one. A panic of `f`, or of
+    /// a merge operator, passes through this call; nothing is written then, and the database goes
+    /// on.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn update<R: Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
+    ) -> Result<R> {
+        self.db.with_session(|session| session.update(self.id, key.as_ref(), self.options, f))
+    }
+}
+
+fn length(answer: RmwAnswer) -> Result<u64> {
+    match answer {
+        RmwAnswer::Length(bytes) => Ok(bytes),
+        answer => Err(unexpected(answer)),
+    }
+}
+
+fn unexpected(answer: RmwAnswer) -> Error {
+    Error::bug(format!("a named change answered {answer:?}, which is another one's answer"))
+}
