@@ -139,7 +139,7 @@ fn run_one(args: &KeyspacesArgs, count: u64, path: &Path) -> Result<KeyspacesRes
         settled_records_per_s: args.num as f64 / settled.as_secs_f64(),
         anonymous_bytes: peak.anonymous.into_inner(),
         descriptors: peak.descriptors.into_inner(),
-        tables: stats.table_count,
+        tables: stats.tree.as_ref().map_or(0, |tree| tree.table_count),
         waited_share: waited / (written.as_secs_f64() * args.threads.max(1) as f64),
         written_per_byte: stats.device_write_bytes_total() as f64 / user_bytes as f64,
         reopen_s,

@@ -91,8 +91,9 @@ fn reopen(args: &ReopenArgs, dir: &Path) -> Result<ReopenResult> {
     let db = Db::builder(dir).create(false).settings(settings(args)).open()?;
     let seconds = start.elapsed().as_secs_f64();
     let stats = db.stats();
-    if stats.table_count > 0 {
-        return Err(Error::bug(format!("{} tables were drained while loading", stats.table_count)));
+    let table_count = stats.tree.as_ref().map_or(0, |tree| tree.table_count);
+    if table_count > 0 {
+        return Err(Error::bug(format!("{table_count} tables were drained while loading")));
     }
     let sampled = check_sample(args, &db)?;
     db.close()?;

@@ -40,21 +40,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 
 /// The figures that are one number, by name.
 fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
+    let tree = stats.tree.clone().unwrap_or_default();
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
-        ("drain_write_bytes_total", stats.drain_write_bytes_total),
-        ("compaction_write_bytes_total", stats.compaction_write_bytes_total),
-        ("compaction_read_bytes_total", stats.compaction_read_bytes_total),
+        ("drain_write_bytes_total", tree.drain_write_bytes_total),
+        ("compaction_write_bytes_total", tree.compaction_write_bytes_total),
+        ("compaction_read_bytes_total", tree.compaction_read_bytes_total),
         ("manifest_write_bytes_total", stats.manifest_write_bytes_total),
-        ("merge_index_bytes_total", stats.merge_index_bytes_total),
+        ("merge_index_bytes_total", tree.merge_index_bytes_total),
         ("read_miss_bytes_total", stats.read_miss_bytes_total),
         ("read_miss_count", stats.read_miss_count),
-        ("scan_dead_passed_count", stats.scan_dead_passed_count),
+        ("scan_dead_passed_count", tree.scan_dead_passed_count),
         ("sync_count", stats.sync_count),
-        ("drain_count", stats.drain_count),
-        ("compaction_count", stats.compaction_count),
-        ("merge_count", stats.merge_count),
+        ("drain_count", tree.drain_count),
+        ("compaction_count", tree.compaction_count),
+        ("merge_count", tree.merge_count),
         ("compaction_fallback_count", stats.compaction_fallback_count),
         ("job_elsewhere_count", stats.jobs.kinds.iter().map(|kind| kind.elsewhere_count).sum()),
         ("job_here_count", stats.jobs.kinds.iter().map(|kind| kind.here_count).sum()),
@@ -66,39 +67,39 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
         ("stop_us_total", stats.stop_us_total),
         ("memory_bytes", stats.memory_bytes),
         ("memory_bytes_max", stats.memory_bytes_max),
-        ("buffer_bytes", stats.buffer_bytes),
+        ("buffer_bytes", tree.buffer_bytes),
         ("log_bytes", stats.log_bytes),
-        ("table_bytes", stats.table_bytes),
-        ("table_count", stats.table_count),
+        ("table_bytes", tree.table_bytes),
+        ("table_count", tree.table_count),
         ("spare_bytes", stats.spare_bytes),
         ("debt_bytes", stats.debt_bytes),
         ("snapshot_count", stats.snapshot_count),
-        ("value_segment_count", stats.values.segment_count),
-        ("value_segment_bytes", stats.values.segment_bytes),
-        ("value_dead_bytes", stats.values.dead_bytes),
-        ("value_stale_count", stats.values.stale_count),
-        ("value_hidden_bytes", stats.values.hidden_bytes),
-        ("value_debt_bytes", stats.values.debt_bytes),
-        ("value_retired_count", stats.values.retired_count),
-        ("value_retired_bytes", stats.values.retired_bytes),
-        ("redirect_count", stats.values.redirect_count),
-        ("redirect_bytes", stats.values.redirect_bytes),
-        ("value_write_count", stats.values.write_count),
-        ("value_write_bytes_total", stats.values.write_bytes_total),
-        ("value_sync_count", stats.values.sync_count),
-        ("value_read_count", stats.values.read_count),
-        ("value_read_bytes_total", stats.values.read_bytes_total),
-        ("collection_count", stats.values.collection_count),
-        ("collected_segment_count", stats.values.collected_segment_count),
-        ("collection_failure_count", stats.values.collection_failure_count),
-        ("collection_read_bytes_total", stats.values.collection_read_bytes_total),
-        ("collection_write_bytes_total", stats.values.collection_write_bytes_total),
-        ("value_survivor_count", stats.values.survivor_count),
-        ("value_survivor_bytes_total", stats.values.survivor_bytes_total),
-        ("value_dropped_count", stats.values.dropped_count),
-        ("value_dropped_bytes_total", stats.values.dropped_bytes_total),
-        ("value_wholly_dead_count", stats.values.wholly_dead_count),
-        ("value_wholly_dead_bytes_total", stats.values.wholly_dead_bytes_total),
+        ("value_segment_count", tree.values.segment_count),
+        ("value_segment_bytes", tree.values.segment_bytes),
+        ("value_dead_bytes", tree.values.dead_bytes),
+        ("value_stale_count", tree.values.stale_count),
+        ("value_hidden_bytes", tree.values.hidden_bytes),
+        ("value_debt_bytes", tree.values.debt_bytes),
+        ("value_retired_count", tree.values.retired_count),
+        ("value_retired_bytes", tree.values.retired_bytes),
+        ("redirect_count", tree.values.redirect_count),
+        ("redirect_bytes", tree.values.redirect_bytes),
+        ("value_write_count", tree.values.write_count),
+        ("value_write_bytes_total", tree.values.write_bytes_total),
+        ("value_sync_count", tree.values.sync_count),
+        ("value_read_count", tree.values.read_count),
+        ("value_read_bytes_total", tree.values.read_bytes_total),
+        ("collection_count", tree.values.collection_count),
+        ("collected_segment_count", tree.values.collected_segment_count),
+        ("collection_failure_count", tree.values.collection_failure_count),
+        ("collection_read_bytes_total", tree.values.collection_read_bytes_total),
+        ("collection_write_bytes_total", tree.values.collection_write_bytes_total),
+        ("value_survivor_count", tree.values.survivor_count),
+        ("value_survivor_bytes_total", tree.values.survivor_bytes_total),
+        ("value_dropped_count", tree.values.dropped_count),
+        ("value_dropped_bytes_total", tree.values.dropped_bytes_total),
+        ("value_wholly_dead_count", tree.values.wholly_dead_count),
+        ("value_wholly_dead_bytes_total", tree.values.wholly_dead_bytes_total),
     ]
 }
 
@@ -106,19 +107,22 @@ fn as_json(stats: &Stats) -> Value {
     let mut object: Map<String, Value> =
         figures(stats).into_iter().map(|(name, figure)| (name.to_owned(), json!(figure))).collect();
     let keyspace = |keyspace: &KeyspaceStats| {
-        let runs = keyspace.runs.iter().map(|(level, records)| json!({ "level": level, "records": records }));
-        let levels =
-            keyspace.levels.iter().map(|(tables, bytes)| json!({ "tables": tables, "bytes": bytes }));
+        let tree = keyspace.tree.clone().unwrap_or_default();
+        let runs = tree.runs.iter().map(|(level, records)| json!({ "level": level, "records": records }));
+        let levels = tree.levels.iter().map(|(tables, bytes)| json!({ "tables": tables, "bytes": bytes }));
         json!({
             "id": keyspace.id,
             "name": keyspace.name,
             "compression": keyspace.compression.name(),
-            "memtable_records": keyspace.memtable_records,
+            "memtable_records": tree.memtable_records,
             "runs": runs.collect::<Vec<Value>>(),
             "levels": levels.collect::<Vec<Value>>(),
         })
     };
-    object.insert("value_segments_by_dead".to_owned(), json!(stats.values.by_dead));
+    object.insert(
+        "value_segments_by_dead".to_owned(),
+        json!(stats.tree.clone().unwrap_or_default().values.by_dead),
+    );
     object.insert("keyspaces".to_owned(), stats.keyspaces.iter().map(keyspace).collect());
     Value::Object(object)
 }
@@ -130,11 +134,12 @@ fn as_lines(stats: &Stats, output: &mut Output) {
     for keyspace in &stats.keyspaces {
         output.line(&format!("\nkeyspace {} '{}'", keyspace.id, keyspace.name));
         output.line(&format!("  compression {:>9}", keyspace.compression.name()));
-        output.line(&format!("  memtable {:>12} records", keyspace.memtable_records));
-        for (level, records) in &keyspace.runs {
+        let Some(tree) = &keyspace.tree else { continue };
+        output.line(&format!("  memtable {:>12} records", tree.memtable_records));
+        for (level, records) in &tree.runs {
             output.line(&format!("  run B{level:<6} {records:>10} records"));
         }
-        for (level, (tables, bytes)) in keyspace.levels.iter().enumerate() {
+        for (level, (tables, bytes)) in tree.levels.iter().enumerate() {
             output.line(&format!("  level L{level:<4} {tables:>10} tables {bytes:>16} bytes"));
         }
     }

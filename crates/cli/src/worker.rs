@@ -175,7 +175,10 @@ fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals)
 /// Works for databases of this machine.
 fn listen_at(path: &Path, threads: u16) -> Result<Ending> {
     let listener = listen(path)?;
-    announce(format_args!("working for each database that connects to {}; SIGTERM or Ctrl-C ends it", path.display()));
+    announce(format_args!(
+        "working for each database that connects to {}; SIGTERM or Ctrl-C ends it",
+        path.display()
+    ));
     let spawn: Arc<dyn Spawn> = Arc::new(ThreadSpawn::new());
     // Operators, filters and extractors are code of programs that own databases: what needs them is
     // refused.

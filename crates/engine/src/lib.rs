@@ -67,5 +67,5 @@ pub use semantics::{CompactionFilter, FilterVerdict, Identity, MergeOperator, Pr
 pub use session::{Change, OrderedSession, Session, UpdateFn, Values, WriteOptions};
 pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
 pub use source::ValueSource;
-pub use stats::{KeyspaceStats, SharedCacheStats, Stats};
+pub use stats::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
 pub use value_stats::ValueStats;

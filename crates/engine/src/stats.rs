@@ -13,16 +13,8 @@ pub struct Stats {
     pub user_write_bytes_total: u64,
     /// Bytes written to log segments.
     pub log_write_bytes_total: u64,
-    /// Bytes drains wrote to tables.
-    pub drain_write_bytes_total: u64,
-    /// Bytes compactions wrote to tables.
-    pub compaction_write_bytes_total: u64,
-    /// Bytes compactions read.
-    pub compaction_read_bytes_total: u64,
     /// Bytes written to the manifest.
     pub manifest_write_bytes_total: u64,
-    /// Index bytes written by merges inside the buffer (memory, not a device).
-    pub merge_index_bytes_total: u64,
     /// Bytes that reads fetched into memory from files. Where a file is mapped, a part counts when
     /// it is touched for the first time. What the system drops and fetches again by itself is not
     /// seen.
@@ -30,17 +22,8 @@ pub struct Stats {
     /// Reads that answered "pending" because they would have waited for a file. Reads of sessions
     /// that block are not among them.
     pub read_miss_count: u64,
-    /// Records that scans passed without giving them: of deleted and expired keys, and older
-    /// versions of others.
-    pub scan_dead_passed_count: u64,
     /// Device syncs of log segments.
     pub sync_count: u64,
-    /// Drains committed.
-    pub drain_count: u64,
-    /// Compactions committed.
-    pub compaction_count: u64,
-    /// Buffer merges finished.
-    pub merge_count: u64,
     /// Jobs of compactions done here because the executor elsewhere refused, failed, was late or
     /// answered wrongly, or had done so a moment ago.
     pub compaction_fallback_count: u64,
@@ -68,14 +51,8 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// The limit itself.
     pub memory_bytes_max: u64,
-    /// Log bytes and indexes in the buffer, the memtables included.
-    pub buffer_bytes: u64,
     /// Bytes that live log segments take on disk, room set aside for what comes included.
     pub log_bytes: u64,
-    /// Bytes of live tables, and of what is dead in files that tables of several keyspaces share.
-    pub table_bytes: u64,
-    /// Live tables.
-    pub table_count: u64,
     /// Bytes of files that are gone and kept, for new ones to be written over them.
     pub spare_bytes: u64,
     /// Work the engine would do if nothing else were written, in bytes still to be read and
@@ -105,12 +82,42 @@ pub struct Stats {
     pub write_failure: Option<String>,
     /// The cache before shared storage; `None` = there is none.
     pub shared_cache: Option<SharedCacheStats>,
-    /// Values beside the tree.
-    pub values: ValueStats,
     /// Where background jobs ran.
     pub jobs: JobStats,
     /// Per keyspace.
     pub keyspaces: Vec<KeyspaceStats>,
+    /// What the ordered engine counts; `None` = the engine is another one.
+    pub tree: Option<TreeStats>,
+}
+
+/// What the ordered engine counts. Fields are as those of [`Stats`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TreeStats {
+    /// Bytes drains wrote to tables.
+    pub drain_write_bytes_total: u64,
+    /// Bytes compactions wrote to tables.
+    pub compaction_write_bytes_total: u64,
+    /// Bytes compactions read.
+    pub compaction_read_bytes_total: u64,
+    /// Index bytes written by merges inside the buffer (memory, not a device).
+    pub merge_index_bytes_total: u64,
+    /// Records that scans passed without giving them: of deleted and expired keys, and older
+    /// versions of others.
+    pub scan_dead_passed_count: u64,
+    /// Drains committed.
+    pub drain_count: u64,
+    /// Compactions committed.
+    pub compaction_count: u64,
+    /// Buffer merges finished.
+    pub merge_count: u64,
+    /// Log bytes and indexes in the buffer, the memtables included.
+    pub buffer_bytes: u64,
+    /// Bytes of live tables, and of what is dead in files that tables of several keyspaces share.
+    pub table_bytes: u64,
+    /// Live tables.
+    pub table_count: u64,
+    /// Values beside the tree.
+    pub values: ValueStats,
 }
 
 /// Parts of files on shared storage that are kept in a directory of this machine.
@@ -142,6 +149,13 @@ pub struct KeyspaceStats {
     pub name: String,
     /// How what it writes is compressed: as its own settings say, else those of the engine.
     pub compression: Compression,
+    /// Where the ordered engine has its records; `None` = the engine is another one.
+    pub tree: Option<TreeKeyspaceStats>,
+}
+
+/// Where the records of a keyspace are in the ordered engine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TreeKeyspaceStats {
     /// Records in its memtable.
     pub memtable_records: u64,
     /// Runs, newest first: (buffer level, records).
@@ -160,10 +174,16 @@ impl KeyspaceStats {
 impl Stats {
     /// Every byte handed to a device for writing.
     pub fn device_write_bytes_total(&self) -> u64 {
-        self.log_write_bytes_total
-            + self.drain_write_bytes_total
+        let tree = self.tree.as_ref().map_or(0, TreeStats::device_write_bytes_total);
+        self.log_write_bytes_total + self.manifest_write_bytes_total + tree
+    }
+}
+
+impl TreeStats {
+    /// Bytes of tables and of values beside the tree handed to a device for writing.
+    pub fn device_write_bytes_total(&self) -> u64 {
+        self.drain_write_bytes_total
             + self.compaction_write_bytes_total
-            + self.manifest_write_bytes_total
             + self.values.write_bytes_total
             + self.values.collection_write_bytes_total
     }

@@ -23,7 +23,7 @@ pub struct Collections {
 impl Collections {
     /// Those of an engine whose jobs `workers` were to do.
     pub(crate) fn of(stats: &Stats, workers: Option<&Elsewhere>) -> Self {
-        let count = stats.values.collection_count;
+        let count = stats.tree.as_ref().map_or(0, |tree| tree.values.collection_count);
         let Some(workers) = workers else { return Self { count, ..Self::default() } };
         let kind = stats.jobs.kinds.iter().find(|kind| kind.kind == "collection");
         let (elsewhere_count, fallback_count) =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, ValueStats};
+use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats, ValueStats};
 use firn_storage::place::CacheCounters;
 
 use crate::database::Database;
@@ -96,22 +96,28 @@ impl Database {
         let buffer_bytes = self.buffer_bytes();
         let held = self.held_bytes();
         let (damaged, failed) = (self.damage(), self.failed_inputs());
+        let tree = TreeStats {
+            drain_write_bytes_total: read(&self.counters.drain_write_bytes),
+            compaction_write_bytes_total: read(&self.counters.compaction_write_bytes),
+            compaction_read_bytes_total: read(&self.counters.compaction_read_bytes),
+            merge_index_bytes_total: read(&self.counters.merge_index_bytes),
+            scan_dead_passed_count: read(&self.counters.scan_dead_passed),
+            drain_count: read(&self.counters.drain_count),
+            compaction_count: read(&self.counters.compaction_count),
+            merge_count: read(&self.counters.merge_count),
+            buffer_bytes,
+            table_bytes: version.table_bytes() + self.graveyard.shared.dead_bytes(),
+            table_count: tables().count() as u64,
+            values: self.value_stats(),
+        };
         Stats {
             durability: self.settings.durability,
             user_write_bytes_total: read(&self.counters.user_write_bytes),
             log_write_bytes_total: read(&self.log.written_bytes),
-            drain_write_bytes_total: read(&self.counters.drain_write_bytes),
-            compaction_write_bytes_total: read(&self.counters.compaction_write_bytes),
-            compaction_read_bytes_total: read(&self.counters.compaction_read_bytes),
             manifest_write_bytes_total: read(&self.counters.manifest_write_bytes),
-            merge_index_bytes_total: read(&self.counters.merge_index_bytes),
             read_miss_bytes_total: self.cache.miss_bytes_total(),
             read_miss_count: read(&self.counters.read_miss_count),
-            scan_dead_passed_count: read(&self.counters.scan_dead_passed),
             sync_count: read(&self.log.sync_count),
-            drain_count: read(&self.counters.drain_count),
-            compaction_count: read(&self.counters.compaction_count),
-            merge_count: read(&self.counters.merge_count),
             compaction_fallback_count: self.jobs.fallbacks.as_ref().map_or(0, |fallbacks| fallbacks.count()),
             compaction_fallback_reason: self.jobs.fallbacks.as_ref().and_then(|fallbacks| fallbacks.reason()),
             orphan_remove_count: read(&self.counters.orphan_remove_count),
@@ -123,10 +129,7 @@ impl Database {
             stop_us_total: self.admission.stop_us(),
             memory_bytes: held + self.cache.memory_bytes(),
             memory_bytes_max: self.settings.memory_bytes,
-            buffer_bytes,
             log_bytes: version.segments.segments().iter().map(|segment| segment.file_bytes()).sum(),
-            table_bytes: version.table_bytes() + self.graveyard.shared.dead_bytes(),
-            table_count: tables().count() as u64,
             spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
             snapshot_count: self.snapshots.count(),
@@ -141,8 +144,8 @@ impl Database {
             write_refusal: self.write_refusal().map(|why| why.to_string()),
             write_failure: self.log.poison().map(ToString::to_string),
             shared_cache: self.storage.cache_counters().map(shared_cache_stats),
-            values: self.value_stats(),
             jobs: self.jobs.stats(),
+            tree: Some(tree),
             keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
         }
     }
@@ -221,8 +224,10 @@ fn keyspace_stats(keyspace: &crate::version::Keyspace) -> KeyspaceStats {
         id: keyspace.id(),
         name: keyspace.definition.name.clone(),
         compression: keyspace.definition.compression,
-        memtable_records: keyspace.memtable.len() as u64,
-        runs: keyspace.runs.iter().map(|run| (run.level(), run.len() as u64)).collect(),
-        levels: std::iter::once(level0).chain(levels.deeper.iter().map(|run| of(&run.tables))).collect(),
+        tree: Some(TreeKeyspaceStats {
+            memtable_records: keyspace.memtable.len() as u64,
+            runs: keyspace.runs.iter().map(|run| (run.level(), run.len() as u64)).collect(),
+            levels: std::iter::once(level0).chain(levels.deeper.iter().map(|run| of(&run.tables))).collect(),
+        }),
     }
 }

@@ -26,8 +26,7 @@ impl ServerAddress {
     /// # Errors
     /// `Retry` if the name is not known.
     pub fn resolve(&self) -> Result<SocketAddr> {
-        let unknown =
-            || Error::new(ErrorKind::Retry, format!("{self}: no machine `{}` is known", self.host));
+        let unknown = || Error::new(ErrorKind::Retry, format!("{self}: no machine `{}` is known", self.host));
         let mut found =
             (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| unknown().because(error))?;
         found.next().ok_or_else(unknown)

@@ -77,9 +77,10 @@ impl Target for EngineTarget {
 
     fn counters(&self) -> Counters {
         let stats = self.engine.stats();
+        let tree = stats.tree.clone().unwrap_or_default();
         Counters {
             bytes_written: stats.device_write_bytes_total(),
-            bytes_read: stats.compaction_read_bytes_total + stats.read_miss_bytes_total,
+            bytes_read: tree.compaction_read_bytes_total + stats.read_miss_bytes_total,
             stall_us: stats.stop_us_total,
             slowdown_us: stats.slowdown_us_total,
         }
@@ -91,12 +92,13 @@ impl Target for EngineTarget {
 
     fn memory(&self) -> MemoryReport {
         let stats = self.engine.stats();
+        let tree = stats.tree.clone().unwrap_or_default();
         MemoryReport::from([
             ("memory_bytes".to_owned(), stats.memory_bytes),
             ("memory_bytes_max".to_owned(), stats.memory_bytes_max),
-            ("buffer_bytes".to_owned(), stats.buffer_bytes),
+            ("buffer_bytes".to_owned(), tree.buffer_bytes),
             ("log_bytes".to_owned(), stats.log_bytes),
-            ("table_bytes".to_owned(), stats.table_bytes),
+            ("table_bytes".to_owned(), tree.table_bytes),
         ])
     }
 

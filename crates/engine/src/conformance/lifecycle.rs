@@ -101,37 +101,38 @@ fn maintenance_changes_nothing(database: &mut Database) {
 }
 
 fn totals(stats: &Stats) -> [u64; 30] {
+    let tree = stats.tree.clone().unwrap_or_default();
     [
         stats.user_write_bytes_total,
         stats.log_write_bytes_total,
-        stats.drain_write_bytes_total,
-        stats.compaction_write_bytes_total,
-        stats.compaction_read_bytes_total,
+        tree.drain_write_bytes_total,
+        tree.compaction_write_bytes_total,
+        tree.compaction_read_bytes_total,
         stats.manifest_write_bytes_total,
-        stats.merge_index_bytes_total,
+        tree.merge_index_bytes_total,
         stats.read_miss_bytes_total,
         stats.read_miss_count,
         stats.sync_count,
-        stats.drain_count,
-        stats.compaction_count,
+        tree.drain_count,
+        tree.compaction_count,
         stats.slowdown_us_total,
         stats.stop_us_total,
-        stats.values.write_count,
-        stats.values.write_bytes_total,
-        stats.values.sync_count,
-        stats.values.collection_count,
-        stats.values.collected_segment_count,
-        stats.values.collection_read_bytes_total,
-        stats.values.collection_write_bytes_total,
-        stats.values.collection_failure_count,
-        stats.values.read_count,
-        stats.values.read_bytes_total,
-        stats.values.survivor_count,
-        stats.values.survivor_bytes_total,
-        stats.values.dropped_count,
-        stats.values.dropped_bytes_total,
-        stats.values.wholly_dead_count,
-        stats.values.wholly_dead_bytes_total,
+        tree.values.write_count,
+        tree.values.write_bytes_total,
+        tree.values.sync_count,
+        tree.values.collection_count,
+        tree.values.collected_segment_count,
+        tree.values.collection_read_bytes_total,
+        tree.values.collection_write_bytes_total,
+        tree.values.collection_failure_count,
+        tree.values.read_count,
+        tree.values.read_bytes_total,
+        tree.values.survivor_count,
+        tree.values.survivor_bytes_total,
+        tree.values.dropped_count,
+        tree.values.dropped_bytes_total,
+        tree.values.wholly_dead_count,
+        tree.values.wholly_dead_bytes_total,
     ]
 }
 
@@ -150,12 +151,13 @@ fn totals_grow(database: &mut Database) {
             last.iter().zip(&now).all(|(last, now)| last <= now),
             "a total shrank: {last:?} then {now:?}"
         );
+        let tree = stats.tree.clone().unwrap_or_default();
         let parts = stats.log_write_bytes_total
-            + stats.drain_write_bytes_total
-            + stats.compaction_write_bytes_total
+            + tree.drain_write_bytes_total
+            + tree.compaction_write_bytes_total
             + stats.manifest_write_bytes_total
-            + stats.values.write_bytes_total
-            + stats.values.collection_write_bytes_total;
+            + tree.values.write_bytes_total
+            + tree.values.collection_write_bytes_total;
         assert_eq!(stats.device_write_bytes_total(), parts);
         last = now;
     }

@@ -138,7 +138,11 @@ impl Claimed {
 impl Drop for Claimed {
     fn drop(&mut self) {
         self.ranges.lock().flights.remove(&self.key);
-        self.flight.land(Err(Error::new(ErrorKind::Refused, "", "the read that asked for it gave up; ask again")));
+        self.flight.land(Err(Error::new(
+            ErrorKind::Refused,
+            "",
+            "the read that asked for it gave up; ask again",
+        )));
     }
 }
 

@@ -34,7 +34,9 @@ pub(super) fn of(shared: &Shared) -> Exposition {
         shared_cache(cache, &mut text);
     }
     writes(&stats, &mut text);
-    values::text(&stats.values, &mut text);
+    if let Some(tree) = &stats.tree {
+        values::text(&tree.values, &mut text);
+    }
     jobs::text(&stats.jobs, &mut text);
     keyspaces(&stats, &mut text);
     text
@@ -181,13 +183,14 @@ fn takes_writes(stats: &Stats, text: &mut Exposition) {
 
 fn engine(stats: &Stats, text: &mut Exposition) {
     takes_writes(stats, text);
+    let tree = stats.tree.clone().unwrap_or_default();
     let singles: [(&str, Kind, u64, &str); 26] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
-        ("buffer_bytes", Gauge, stats.buffer_bytes, "Log and indexes that are not in tables yet."),
+        ("buffer_bytes", Gauge, tree.buffer_bytes, "Log and indexes that are not in tables yet."),
         ("log_bytes", Gauge, stats.log_bytes, "Live log segments, as they take room on disk."),
-        ("table_bytes", Gauge, stats.table_bytes, "Live tables, and what is dead in files that they share."),
-        ("tables", Gauge, stats.table_count, "Live tables, counted."),
+        ("table_bytes", Gauge, tree.table_bytes, "Live tables, and what is dead in files that they share."),
+        ("tables", Gauge, tree.table_count, "Live tables, counted."),
         ("debt_bytes", Gauge, stats.debt_bytes, "Background work that is left."),
         ("snapshots", Gauge, stats.snapshot_count, "Snapshots that live."),
         (
@@ -215,24 +218,19 @@ fn engine(stats: &Stats, text: &mut Exposition) {
             stats.read_miss_bytes_total,
             "Bytes that reads fetched from files.",
         ),
-        (
-            "compaction_read_bytes_total",
-            Counter,
-            stats.compaction_read_bytes_total,
-            "Bytes compactions read.",
-        ),
+        ("compaction_read_bytes_total", Counter, tree.compaction_read_bytes_total, "Bytes compactions read."),
         (
             "merge_index_bytes_total",
             Counter,
-            stats.merge_index_bytes_total,
+            tree.merge_index_bytes_total,
             "Index bytes of merges in memory.",
         ),
-        ("scan_dead_passed_total", Counter, stats.scan_dead_passed_count, "Dead records that scans passed."),
+        ("scan_dead_passed_total", Counter, tree.scan_dead_passed_count, "Dead records that scans passed."),
         ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
-        ("drains_total", Counter, stats.drain_count, "Drains of the buffer into tables."),
-        ("compactions_total", Counter, stats.compaction_count, "Compactions."),
+        ("drains_total", Counter, tree.drain_count, "Drains of the buffer into tables."),
+        ("compactions_total", Counter, tree.compaction_count, "Compactions."),
         ("spare_bytes", Gauge, stats.spare_bytes, "Bytes of files kept to be written over."),
-        ("merges_total", Counter, stats.merge_count, "Merges in the buffer."),
+        ("merges_total", Counter, tree.merge_count, "Merges in the buffer."),
         (
             "compaction_fallbacks_total",
             Counter,
@@ -272,15 +270,16 @@ fn shared_cache(cache: &SharedCacheStats, text: &mut Exposition) {
 }
 
 fn writes(stats: &Stats, text: &mut Exposition) {
+    let tree = stats.tree.clone().unwrap_or_default();
     let name = "firn_engine_write_bytes_total";
     text.family(name, Counter, "Bytes written: by users, and for that to the log, tables and the manifest.");
     for (by, bytes) in [
         ("user", stats.user_write_bytes_total),
         ("log", stats.log_write_bytes_total),
-        ("drain", stats.drain_write_bytes_total),
-        ("compaction", stats.compaction_write_bytes_total),
-        ("values", stats.values.write_bytes_total),
-        ("collection", stats.values.collection_write_bytes_total),
+        ("drain", tree.drain_write_bytes_total),
+        ("compaction", tree.compaction_write_bytes_total),
+        ("values", tree.values.write_bytes_total),
+        ("collection", tree.values.collection_write_bytes_total),
         ("manifest", stats.manifest_write_bytes_total),
     ] {
         text.sample(name, &[("by", &by)], bytes);
@@ -294,20 +293,21 @@ fn writes(stats: &Stats, text: &mut Exposition) {
 
 fn keyspaces(stats: &Stats, text: &mut Exposition) {
     text.family("firn_memtable_records", Gauge, "Records in the memtable.");
-    for keyspace in &stats.keyspaces {
-        text.sample("firn_memtable_records", &[("keyspace", &keyspace.name)], keyspace.memtable_records);
+    let of_tree = || stats.keyspaces.iter().filter_map(|keyspace| Some((keyspace, keyspace.tree.as_ref()?)));
+    for (keyspace, tree) in of_tree() {
+        text.sample("firn_memtable_records", &[("keyspace", &keyspace.name)], tree.memtable_records);
     }
     text.family("firn_runs", Gauge, "Runs in the buffer.");
-    for keyspace in &stats.keyspaces {
-        text.sample("firn_runs", &[("keyspace", &keyspace.name)], keyspace.runs.len());
+    for (keyspace, tree) in of_tree() {
+        text.sample("firn_runs", &[("keyspace", &keyspace.name)], tree.runs.len());
     }
     let families = ["firn_level_tables", "firn_level_bytes"];
     for (which, (name, help)) in
         families.into_iter().zip(["Tables of a level.", "Bytes of a level."]).enumerate()
     {
         text.family(name, Gauge, help);
-        for keyspace in &stats.keyspaces {
-            for (level, (tables, bytes)) in keyspace.levels.iter().enumerate() {
+        for (keyspace, tree) in of_tree() {
+            for (level, (tables, bytes)) in tree.levels.iter().enumerate() {
                 let labels: [(&str, &dyn std::fmt::Display); 2] =
                     [("keyspace", &keyspace.name), ("level", &level)];
                 text.sample(name, &labels, [tables, bytes][which]);

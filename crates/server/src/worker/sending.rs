@@ -67,8 +67,7 @@ pub(super) fn lose(client: &Client, error: Error) {
         !client.is_blocked.get() && !client.is_replying.get() && !client.is_cut_off.get();
     client.cut_off();
     if is_between_replies {
-        let line =
-            format!("MISCONF what was written last may be lost, so that no reply is sent: {error}");
+        let line = format!("MISCONF what was written last may be lost, so that no reply is sent: {error}");
         Reply::new(client.output.borrow_mut().own(), client.protocol.get()).error(&line);
     }
 }

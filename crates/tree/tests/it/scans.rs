@@ -12,7 +12,10 @@ use crate::world::{World, get, put, rows, session, settle, tiny};
 /// Tables of level 0, and bytes that compaction has written.
 fn level0(tree: &Tree) -> (u64, u64) {
     let stats = tree.stats();
-    (stats.keyspaces[0].levels[0].0, stats.compaction_write_bytes_total)
+    (
+        stats.keyspaces[0].tree.as_ref().unwrap().levels[0].0,
+        stats.tree.as_ref().unwrap().compaction_write_bytes_total,
+    )
 }
 
 /// Every third key anew and a drain, `rounds` times: that many sorted runs in level 0 above the

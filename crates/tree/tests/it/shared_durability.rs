@@ -316,7 +316,11 @@ fn a_batch_is_never_in_half() {
     }
     settle(&tree);
     let stats = tree.stats();
-    assert!(stats.table_count > 0 && stats.keyspaces[0].memtable_records == 2, "{stats:?}");
+    assert!(
+        stats.tree.as_ref().unwrap().table_count > 0
+            && stats.keyspaces[0].tree.as_ref().unwrap().memtable_records == 2,
+        "{stats:?}"
+    );
     let second = on(&second, &lost(&shared, (writer, tree)));
     let new = second.take_over().unwrap();
     let mut reader = session(&new);

@@ -307,10 +307,13 @@ fn a_writer_that_is_stopped_keeps_its_value() {
     let written = tree.put_from(keyspace, &key, value.len() as u64, &mut source, WriteOptions::default());
     written.unwrap();
     let after = tree.stats();
-    assert!(after.drain_count > before.drain_count, "nobody had to make room");
+    assert!(
+        after.tree.as_ref().unwrap().drain_count > before.tree.as_ref().unwrap().drain_count,
+        "nobody had to make room"
+    );
     assert!(get_in(&mut session(&tree), keyspace, &key).as_deref() == Some(&value[..]));
     settle(&tree);
-    let stats = tree.stats().values;
+    let stats = tree.stats().tree.unwrap().values;
     assert_eq!((stats.segment_count, stats.dead_bytes), (1, 0), "{stats:?}");
 }
 

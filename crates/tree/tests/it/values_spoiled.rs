@@ -218,7 +218,11 @@ fn assert_made_good((mut scene, stem): (Scene, String), reason: &str, what: &str
     let left: Vec<_> = files.iter().filter(|(name, _)| is_output_of(name, &stem)).collect();
     assert!(left.is_empty(), "{what}: {left:?}");
     let values = files.iter().filter(|(name, _)| name.ends_with(".values")).count() as u64;
-    assert_eq!(values, scene.tree.stats().values.segment_count, "{what}: no other file is left");
+    assert_eq!(
+        values,
+        scene.tree.stats().tree.unwrap().values.segment_count,
+        "{what}: no other file is left"
+    );
     scene.tree.close().unwrap();
     scene.check_files();
     scene.reopen(100.0);

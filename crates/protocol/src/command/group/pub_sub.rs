@@ -14,7 +14,9 @@ pub(super) const COMMANDS: &[Command] = &[
     entry("publish", 3, "2.0.0", "O(N+M), N subscribers, M patterns of all", "Sends a message to a channel.")
         .flags(&[PubSub, Loading, Stale, Fast])
         .built(),
-    entry("pubsub", -2, "2.8.0", "as its subcommands", "Channels, patterns and their subscribers.").with(PUBSUB).built(),
+    entry("pubsub", -2, "2.8.0", "as its subcommands", "Channels, patterns and their subscribers.")
+        .with(PUBSUB)
+        .built(),
     entry("punsubscribe", -1, "2.0.0", "O(N), N patterns", "Ends subscriptions to patterns.")
         .flags(&[PubSub, NoScript, Loading, Stale])
         .built(),

@@ -101,6 +101,7 @@ pub(super) fn dataset_bytes(engine_bytes: u64, resident_bytes: u64) -> u64 {
 fn stats(call: &mut Call<'_>) -> Result<()> {
     let memory = process::memory();
     let engine = call.worker.shared.store.db.stats();
+    let tree = engine.tree.clone().unwrap_or_default();
     let resident = memory.resident_bytes;
     let peak = memory.resident_bytes_peak.max(resident);
     let dataset = dataset_bytes(engine.memory_bytes, resident);
@@ -119,7 +120,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
         ("functions.caches", 0),
         ("overhead.total", resident - dataset),
         ("dataset.bytes", dataset),
-        ("engine.buffer-bytes", engine.buffer_bytes),
+        ("engine.buffer-bytes", tree.buffer_bytes),
         ("engine.memory-bytes-max", engine.memory_bytes_max),
         ("allocator.resident", resident),
     ];
@@ -170,9 +171,10 @@ fn doctor(call: &mut Call<'_>) -> Result<()> {
 fn malloc_stats(call: &mut Call<'_>) -> Result<()> {
     let memory = process::memory();
     let engine = call.worker.shared.store.db.stats();
+    let tree = engine.tree.clone().unwrap_or_default();
     let text = format!(
         "resident_bytes {}\nresident_bytes_peak {}\nengine_memory_bytes {}\nengine_buffer_bytes {}\n",
-        memory.resident_bytes, memory.resident_bytes_peak, engine.memory_bytes, engine.buffer_bytes
+        memory.resident_bytes, memory.resident_bytes_peak, engine.memory_bytes, tree.buffer_bytes
     );
     call.reply(|reply| reply.verbatim(b"txt", text.as_bytes()));
     Ok(())

@@ -7,19 +7,20 @@ use crate::worker::Worker;
 
 pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     let stats = worker.shared.store.db.stats();
+    let tree = stats.tree.clone().unwrap_or_default();
     lines.line("memory_bytes", stats.memory_bytes);
     lines.line("memory_bytes_max", stats.memory_bytes_max);
-    lines.line("buffer_bytes", stats.buffer_bytes);
+    lines.line("buffer_bytes", tree.buffer_bytes);
     lines.line("log_bytes", stats.log_bytes);
-    lines.line("table_bytes", stats.table_bytes);
-    lines.line("table_count", stats.table_count);
+    lines.line("table_bytes", tree.table_bytes);
+    lines.line("table_count", tree.table_count);
     lines.line("debt_bytes", stats.debt_bytes);
     lines.line("snapshot_count", stats.snapshot_count);
     lines.line("user_write_bytes_total", stats.user_write_bytes_total);
     lines.line("log_write_bytes_total", stats.log_write_bytes_total);
-    lines.line("drain_write_bytes_total", stats.drain_write_bytes_total);
-    lines.line("compaction_write_bytes_total", stats.compaction_write_bytes_total);
-    lines.line("compaction_read_bytes_total", stats.compaction_read_bytes_total);
+    lines.line("drain_write_bytes_total", tree.drain_write_bytes_total);
+    lines.line("compaction_write_bytes_total", tree.compaction_write_bytes_total);
+    lines.line("compaction_read_bytes_total", tree.compaction_read_bytes_total);
     let written = stats.device_write_bytes_total() - stats.manifest_write_bytes_total;
     let amplification = match stats.user_write_bytes_total {
         0 => 0.0,
@@ -28,13 +29,13 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("write_amplification", format!("{amplification:.3}"));
     lines.line("read_miss_count", stats.read_miss_count);
     lines.line("read_miss_bytes_total", stats.read_miss_bytes_total);
-    lines.line("scan_dead_passed_count", stats.scan_dead_passed_count);
+    lines.line("scan_dead_passed_count", tree.scan_dead_passed_count);
     lines.line("sync_count", stats.sync_count);
-    lines.line("drain_count", stats.drain_count);
-    lines.line("merge_count", stats.merge_count);
-    lines.line("compaction_count", stats.compaction_count);
+    lines.line("drain_count", tree.drain_count);
+    lines.line("merge_count", tree.merge_count);
+    lines.line("compaction_count", tree.compaction_count);
     lines.line("spare_bytes", stats.spare_bytes);
-    values(&stats.values, lines);
+    values(&tree.values, lines);
     lines.line("compaction_fallback_count", stats.compaction_fallback_count);
     lines.line("compaction_fallback_reason", one_line(stats.compaction_fallback_reason.as_deref()));
     lines.line("write_refusal", one_line(stats.write_refusal.as_deref()));
@@ -55,13 +56,14 @@ pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
     lines.line("slowdown_us_total", stats.slowdown_us_total);
     lines.line("stop_us_total", stats.stop_us_total);
     for keyspace in &stats.keyspaces {
-        let runs: u64 = keyspace.runs.iter().map(|(_, records)| records).sum();
+        let Some(tree) = &keyspace.tree else { continue };
+        let runs: u64 = tree.runs.iter().map(|(_, records)| records).sum();
         let levels: Vec<String> =
-            keyspace.levels.iter().map(|(tables, bytes)| format!("{tables}/{bytes}")).collect();
+            tree.levels.iter().map(|(tables, bytes)| format!("{tables}/{bytes}")).collect();
         let text = format!(
             "memtable_records={},run_count={},run_records={runs},level_tables_and_bytes={}",
-            keyspace.memtable_records,
-            keyspace.runs.len(),
+            tree.memtable_records,
+            tree.runs.len(),
             levels.join(" ")
         );
         lines.line(&format!("keyspace_{}", keyspace.name), text);
