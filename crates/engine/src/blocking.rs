@@ -212,7 +212,7 @@ impl<S: Session + ?Sized> Blocking<S> {
     /// Completions taken by polling it directly are the caller's. Those that arrive while a
     /// blocking call waits are kept for [`wait_for`](Self::wait_for) and [`poll`](Self::poll).
     pub fn session(&mut self) -> &mut S {
-        &mut *self.session
+        &mut self.session
     }
 
     /// Waits for one ticket; completions of others are set apart.

@@ -122,7 +122,7 @@ fn a_compaction_that_workers_share_loses_nothing_with_one_of_them() {
         NAMES.into_iter().all(works) && workers.iter().all(|(_, (_, gate))| gate.sleepers() > 0)
     });
     are_one(&noting.compactions.lock().unwrap());
-    assert_eq!(db.stats().tree.unwrap().compaction_count, 0);
+    assert_eq!(db.stats().tree.expect("a tree").compaction_count, 0);
     let lost = rows().into_iter().find(|row| is_at_work(row, LOST)).unwrap().key;
 
     // One of them is no more. What it was at waits, until others have room for it.
@@ -131,7 +131,11 @@ fn a_compaction_that_workers_share_loses_nothing_with_one_of_them() {
     let (_, (worker, gate)) = workers.remove(index);
     drop(worker);
     scene.wait_until(|| !is_at_work(&of_lost(), LOST));
-    assert_eq!(db.stats().tree.unwrap().compaction_count, 0, "nothing of it is there before all of it is");
+    assert_eq!(
+        db.stats().tree.expect("a tree").compaction_count,
+        0,
+        "nothing of it is there before all of it is"
+    );
     // What it hung in goes on, and counts no more.
     gate.open();
     workers.iter().for_each(|(_, (_, gate))| gate.open());
@@ -141,7 +145,7 @@ fn a_compaction_that_workers_share_loses_nothing_with_one_of_them() {
     assert!(row.worker != LOST && row.attempts > 1, "{row:?}");
     let stats = db.stats();
     assert_eq!(
-        (stats.keyspaces[0].tree.as_ref().unwrap().levels[0].0, stats.compaction_fallback_count),
+        (stats.keyspaces[0].tree.as_ref().expect("a tree").levels[0].0, stats.compaction_fallback_count),
         (0, 0)
     );
 
@@ -151,7 +155,7 @@ fn a_compaction_that_workers_share_loses_nothing_with_one_of_them() {
     // Nothing is left of the part that was lost, once the next opening has looked.
     let db = Db::builder(&place).settings(quiet()).open().unwrap();
     holds(&db, &model);
-    scene.wait_until(|| tables(&place) as u64 == db.stats().tree.unwrap().table_count);
+    scene.wait_until(|| tables(&place) as u64 == db.stats().tree.expect("a tree").table_count);
     db.close().unwrap();
     drop(db);
     let report = firn::verify(&place, |_| ()).unwrap();

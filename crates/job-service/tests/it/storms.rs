@@ -34,8 +34,8 @@ fn whoever_comes_and_goes_costs_time_and_no_entry() {
         }
     }
     let stats = db.stats();
-    let jobs =
-        stats.tree.as_ref().unwrap().compaction_count + stats.tree.as_ref().unwrap().values.collection_count;
+    let jobs = stats.tree.as_ref().expect("a tree").compaction_count
+        + stats.tree.as_ref().expect("a tree").values.collection_count;
     println!("{jobs} jobs, of them {} here", stats.compaction_fallback_count);
     assert!(jobs > stats.compaction_fallback_count, "none was done elsewhere");
     db.close().unwrap();

@@ -155,7 +155,7 @@ fn holds_a_database(store: &Store) {
     let db = builder("first").create(true).open().unwrap();
     write(&db, 1);
     let written = write(&db, 2);
-    assert!(db.stats().tree.unwrap().compaction_count > 0);
+    assert!(db.stats().tree.expect("a tree").compaction_count > 0);
     db.close().unwrap();
 
     let refused = builder("second").open().unwrap_err().to_string();

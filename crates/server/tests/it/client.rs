@@ -59,7 +59,7 @@ impl Served {
 
     /// Dead records that the engine's scans have passed.
     pub(crate) fn dead_passed(&self) -> u64 {
-        self.db.stats().tree.unwrap().scan_dead_passed_count
+        self.db.stats().tree.expect("a tree").scan_dead_passed_count
     }
 
     /// Has the engine write all that is buffered to tables, and compact them if `compact` says so.

@@ -67,7 +67,7 @@ fn work(db: &firn::Db, client: &mut Client) -> u64 {
         writes += 1;
     }
     for round in 0.. {
-        assert!(round < 100, "nothing is collected: {:?}", db.stats().tree.unwrap().values);
+        assert!(round < 100, "nothing is collected: {:?}", db.stats().tree.expect("a tree").values);
         for key in 0..KEYS {
             if round == 0 || random.u32(0..3) == 0 {
                 let value = vec![b'a' + round as u8 % 26; VALUE_BYTES];
@@ -77,7 +77,7 @@ fn work(db: &firn::Db, client: &mut Client) -> u64 {
         }
         db.flush().expect("a flush");
         db.wait_idle().expect("it rests");
-        let values = db.stats().tree.unwrap().values;
+        let values = db.stats().tree.expect("a tree").values;
         if values.collection_count > 2 && values.redirect_count > 0 {
             break;
         }

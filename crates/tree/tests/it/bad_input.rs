@@ -233,7 +233,7 @@ fn a_buffer_smaller_than_its_memtables_keeps_taking_writes() {
         let id = ids[index as usize % ids.len()];
         session.put(id, &index.to_be_bytes(), &value, WriteOptions::default()).unwrap();
     }
-    assert!(tree.stats().tree.unwrap().buffer_bytes <= (8 << 20) + (5 << 20), "{:?}", tree.stats());
+    assert!(tree.stats().tree.expect("a tree").buffer_bytes <= (8 << 20) + (5 << 20), "{:?}", tree.stats());
     for index in 0..600_u32 {
         let id = ids[index as usize % ids.len()];
         let found = session.get(ReadAt::Latest, id, &index.to_be_bytes()).unwrap();

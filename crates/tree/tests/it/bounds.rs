@@ -93,7 +93,7 @@ fn write_ahead(session: &mut dyn OrderedSession, thread: u8, count: u32, value: 
 fn largest_buffer(tree: &Tree, done: &AtomicBool) -> u64 {
     let mut largest = 0;
     while !done.load(Ordering::Acquire) {
-        largest = largest.max(tree.stats().tree.unwrap().buffer_bytes);
+        largest = largest.max(tree.stats().tree.expect("a tree").buffer_bytes);
         std::thread::yield_now();
     }
     largest
@@ -177,7 +177,8 @@ fn a_batch_that_finds_no_room_in_a_quiet_buffer_makes_it() {
     tree.wait_idle().unwrap();
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().buffer_bytes < 12 * MIB && stats.tree.as_ref().unwrap().drain_count == 0,
+        stats.tree.as_ref().expect("a tree").buffer_bytes < 12 * MIB
+            && stats.tree.as_ref().expect("a tree").drain_count == 0,
         "no pressure yet: {stats:?}"
     );
     let writer = Arc::clone(&tree);
@@ -185,7 +186,7 @@ fn a_batch_that_finds_no_room_in_a_quiet_buffer_makes_it() {
         put(&mut session(&writer), b"large", &vec![2; 26 << 20]);
     });
     assert_eq!(get(&mut session(&tree), b"large").map(|value| value.len()), Some(26 << 20));
-    assert!(tree.stats().tree.unwrap().drain_count > 0);
+    assert!(tree.stats().tree.expect("a tree").drain_count > 0);
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn a_buffer_that_may_be_full_before_it_drains_keeps_taking_writes() {
     let tree = world.open_threads();
     let writer = Arc::clone(&tree);
     in_time("64 MiB", move || write_inline(&writer, 0, 1300, &vec![3; 50_000]));
-    assert!(tree.stats().tree.unwrap().buffer_bytes <= 28 * MIB, "{:?}", tree.stats());
+    assert!(tree.stats().tree.expect("a tree").buffer_bytes <= 28 * MIB, "{:?}", tree.stats());
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn stopped_writers_are_refused_where_a_full_disk_keeps_drains_from_making_room()
     faulty.clear_faults();
     let writer = Arc::clone(&tree);
     in_time("64 MB", move || write_inline(&writer, 9, 640, &vec![3; 100_000]));
-    assert!(tree.stats().tree.unwrap().drain_count > 0);
+    assert!(tree.stats().tree.expect("a tree").drain_count > 0);
 }
 
 /// Lets the second part of each drain find the disk full.
@@ -301,13 +302,13 @@ fn a_thread_that_is_alone_compacts_although_writers_never_rest() {
     let mut session = session(&tree);
     let mut random = fastrand::Rng::with_seed(1);
     let mut deepest = 0;
-    while tree.stats().tree.unwrap().drain_count < 25 {
+    while tree.stats().tree.expect("a tree").drain_count < 25 {
         // Always a drain's worth: a single thread would find one to do each time.
-        while tree.stats().tree.unwrap().buffer_bytes <= full {
+        while tree.stats().tree.expect("a tree").buffer_bytes <= full {
             put(&mut session, &random.u64(..5000).to_be_bytes(), &[1; 4000]);
         }
         tree.step().unwrap();
-        deepest = deepest.max(tree.stats().keyspaces[0].tree.as_ref().unwrap().levels[0].1);
+        deepest = deepest.max(tree.stats().keyspaces[0].tree.as_ref().expect("a tree").levels[0].1);
     }
     // A drain writes some 8 MB; twice the sorted runs that level 0 may have are far too many.
     assert!(deepest < 9 * 9_000_000, "level 0 grew to {deepest} bytes");

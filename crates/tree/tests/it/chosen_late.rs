@@ -52,7 +52,7 @@ fn most_waiting(wide: Option<usize>, filling: bool) -> usize {
         // The first compactions chosen are done, or a few are, and their threads look for more.
         until("a compaction", || {
             slow.allow(usize::from(waiting() > 0));
-            tree.stats().tree.unwrap().compaction_count > done
+            tree.stats().tree.expect("a tree").compaction_count > done
         });
     }
     slow.allow(1000);

@@ -51,9 +51,9 @@ fn a_value_segment_that_is_damaged_is_not_collected_and_all_others_are() {
     assert!(told.len() == 1 && told[0].contains(&name), "once, by name: {told:?}");
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().values.collection_count > 0,
+        stats.tree.as_ref().expect("a tree").values.collection_count > 0,
         "the others are collected: {:?}",
-        stats.tree.as_ref().unwrap().values
+        stats.tree.as_ref().expect("a tree").values
     );
     assert_eq!((stats.damaged_file_count, &stats.write_failure), (1, &None));
     let damage = stats.damage.unwrap();
@@ -66,12 +66,12 @@ fn a_value_segment_that_is_damaged_is_not_collected_and_all_others_are() {
     scene.session = world::session(&tree);
     let error = session.get(ReadAt::Latest, scene.keyspace, &KEY.to_be_bytes()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-    let before = tree.stats().tree.unwrap().values.collection_count;
+    let before = tree.stats().tree.expect("a tree").values.collection_count;
     for round in 2..6 {
         scene.litter(round);
         assert!(settle_with_errors(&tree).is_empty());
     }
-    assert!(tree.stats().tree.unwrap().values.collection_count > before);
+    assert!(tree.stats().tree.expect("a tree").values.collection_count > before);
     for key in (0..KEYS).filter(|key| *key != KEY) {
         assert_eq!(scene.get(key), scene.model.get(&key).cloned(), "key {key}");
     }
@@ -113,7 +113,7 @@ fn a_table_that_is_damaged_is_not_compacted_and_all_others_are() {
     load(&mut session, 0);
     tree.flush().unwrap();
     tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
-    assert!(tree.stats().tree.unwrap().table_count > 6);
+    assert!(tree.stats().tree.expect("a tree").table_count > 6);
     drop(session);
     tree.close().unwrap();
     drop(tree);
@@ -121,7 +121,7 @@ fn a_table_that_is_damaged_is_not_compacted_and_all_others_are() {
 
     let tree = world.open().unwrap();
     let mut session = world::session(&tree);
-    let before = tree.stats().tree.unwrap().compaction_count;
+    let before = tree.stats().tree.expect("a tree").compaction_count;
     let mut told = Vec::new();
     for round in 1..5 {
         load(&mut session, round);
@@ -131,9 +131,9 @@ fn a_table_that_is_damaged_is_not_compacted_and_all_others_are() {
     assert!(told.len() == 1 && told[0].contains(&name), "once, by name: {told:?}");
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().compaction_count > before + 2,
+        stats.tree.as_ref().expect("a tree").compaction_count > before + 2,
         "{} compactions",
-        stats.tree.as_ref().unwrap().compaction_count - before
+        stats.tree.as_ref().expect("a tree").compaction_count - before
     );
     assert_eq!((stats.damaged_file_count, &stats.write_failure), (1, &None));
     assert!(stats.damage.unwrap().contains(&name));

@@ -141,7 +141,7 @@ fn tables(world: &World, tree: &Tree) -> (u64, u64) {
     settle(tree);
     let files = world.storage.list().unwrap();
     let files = files.iter().filter(|(name, _)| name.ends_with(".table")).count();
-    (files as u64, tree.stats().tree.unwrap().table_count)
+    (files as u64, tree.stats().tree.expect("a tree").table_count)
 }
 
 /// Ways of answering wrongly.
@@ -202,9 +202,13 @@ fn what_an_executor_refuses_for_ever_is_compacted_here() {
         settle(&tree);
     }
     let stats = tree.stats();
-    assert!(stats.keyspaces[0].tree.as_ref().unwrap().levels[0].0 < 4, "level 0 is kept shallow: {stats:?}");
     assert!(
-        stats.compaction_fallback_count > 1 && stats.tree.as_ref().unwrap().compaction_write_bytes_total > 0,
+        stats.keyspaces[0].tree.as_ref().expect("a tree").levels[0].0 < 4,
+        "level 0 is kept shallow: {stats:?}"
+    );
+    assert!(
+        stats.compaction_fallback_count > 1
+            && stats.tree.as_ref().expect("a tree").compaction_write_bytes_total > 0,
         "{stats:?}"
     );
     assert_eq!(executor.count(), 1, "not asked again at once");
@@ -233,7 +237,7 @@ fn what_an_executor_keeps_for_too_long_is_compacted_here() {
     in_time("the end of a compaction that nobody answers for", move || waiting.wait_idle().unwrap());
     assert!(executor.is_cancelled());
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().unwrap().compaction_write_bytes_total > 0, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").compaction_write_bytes_total > 0, "{stats:?}");
     let reason = stats.compaction_fallback_reason.unwrap();
     assert!(reason.contains("no answer in 39"), "{reason}");
     // What comes too late changes nothing.
@@ -280,14 +284,14 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     let tree = open(&world, &executor, threads());
     fill(&tree, 3);
     executor.wait_held();
-    assert_eq!(tree.stats().tree.unwrap().compaction_write_bytes_total, 0);
+    assert_eq!(tree.stats().tree.expect("a tree").compaction_write_bytes_total, 0);
     let filling = Arc::clone(&tree);
     in_time("drains beside a held job", move || fill(&filling, 4));
     holds(&tree, 3);
     executor.release();
     tree.wait_idle().unwrap();
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().unwrap().compaction_write_bytes_total > 0);
+    assert!(stats.tree.as_ref().expect("a tree").compaction_write_bytes_total > 0);
     assert_eq!((stats.compaction_fallback_count, stats.compaction_fallback_reason), (0, None));
     holds(&tree, 3);
 }
@@ -354,7 +358,7 @@ fn an_executor_that_hangs_holds_up_no_drain() {
     executor.release();
     ended.unwrap_or_else(|panic| resume_unwind(panic));
     tree.wait_idle().unwrap();
-    assert!(tree.stats().tree.unwrap().values.collection_count > 0);
+    assert!(tree.stats().tree.expect("a tree").values.collection_count > 0);
     let mut session = session(&tree);
     for (key, value) in state.into_inner().1.into_iter().enumerate() {
         let found = get_in(&mut session, keyspace, &key.to_be_bytes());
@@ -477,7 +481,7 @@ fn closing_cancels_what_runs_elsewhere_and_commits_none_of_it() {
         executor.held.lock().unwrap().clear();
         closing.join().unwrap().unwrap();
     });
-    assert_eq!(tree.stats().tree.unwrap().compaction_write_bytes_total, 0);
+    assert_eq!(tree.stats().tree.expect("a tree").compaction_write_bytes_total, 0);
     holds(&world.open().unwrap(), 2);
 }
 

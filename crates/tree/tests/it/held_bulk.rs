@@ -74,7 +74,14 @@ impl Scene {
     }
 
     fn table_bytes(&self) -> u64 {
-        self.tree.stats().keyspaces[0].tree.as_ref().unwrap().levels.iter().map(|(_, bytes)| bytes).sum()
+        self.tree.stats().keyspaces[0]
+            .tree
+            .as_ref()
+            .expect("a tree")
+            .levels
+            .iter()
+            .map(|(_, bytes)| bytes)
+            .sum()
     }
 
     /// Jobs that were begun here, and jobs that are held.

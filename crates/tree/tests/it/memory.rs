@@ -24,7 +24,7 @@ fn key(number: u64) -> [u8; 8] {
 fn cached(tree: &Tree) -> u64 {
     let stats = tree.stats();
     assert!(stats.memory_bytes <= stats.memory_bytes_max, "{} are held", stats.memory_bytes);
-    stats.memory_bytes - stats.tree.as_ref().unwrap().buffer_bytes
+    stats.memory_bytes - stats.tree.as_ref().expect("a tree").buffer_bytes
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_cache_has_what_the_buffer_leaves_and_gives_it_back() {
     }
     let after = cached(&tree);
     assert!(
-        tree.stats().tree.unwrap().buffer_bytes > 28_000_000 && after + (16 << 20) < before,
+        tree.stats().tree.expect("a tree").buffer_bytes > 28_000_000 && after + (16 << 20) < before,
         "{before}, now {after}"
     );
     tree.flush().unwrap();
@@ -184,5 +184,5 @@ fn the_budget_holds_while_threads_work() {
     });
     tree.flush().unwrap();
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().unwrap().buffer_bytes < 8 << 20, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").buffer_bytes < 8 << 20, "{stats:?}");
 }

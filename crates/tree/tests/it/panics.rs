@@ -91,15 +91,17 @@ fn a_compaction_that_panics_is_tried_again_and_all_else_goes_on() {
     tree.wait_idle().unwrap();
     let after = tree.stats();
     assert!(
-        after.tree.as_ref().unwrap().drain_count >= before.tree.as_ref().unwrap().drain_count + 20,
+        after.tree.as_ref().expect("a tree").drain_count
+            >= before.tree.as_ref().expect("a tree").drain_count + 20,
         "{after:?}"
     );
     assert!(
-        after.tree.as_ref().unwrap().compaction_count > before.tree.as_ref().unwrap().compaction_count,
+        after.tree.as_ref().expect("a tree").compaction_count
+            > before.tree.as_ref().expect("a tree").compaction_count,
         "of the other keyspace"
     );
     assert!(after.background_refusal.is_some() && after.write_failure.is_none());
-    let runs = |tree: &Tree| tree.stats().keyspaces[1].tree.as_ref().unwrap().levels[0].0;
+    let runs = |tree: &Tree| tree.stats().keyspaces[1].tree.as_ref().expect("a tree").levels[0].0;
     let waiting = runs(&tree);
     assert!(waiting >= 20, "{waiting} tables wait in level 0");
     assert_eq!(get_in(&mut session, keyspace, b"old7"), Some(vec![1; 100]));
@@ -166,7 +168,7 @@ fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
     clumsy.is_able.store(true, Ordering::SeqCst);
     tree.flush().unwrap();
     assert_eq!(tree.stats().background_refusal, None);
-    assert!(tree.stats().tree.unwrap().drain_count > 0);
+    assert!(tree.stats().tree.expect("a tree").drain_count > 0);
     assert_eq!(get_in(&mut session, keyspace, b"key").as_deref(), Some(&b"two"[..]));
     drop(session);
     tree.close().unwrap();

@@ -66,7 +66,7 @@ fn holds(tree: &Tree) {
 
 /// How many tables there are in level 5, and in level 6.
 fn levels(stats: &Stats) -> [u64; 2] {
-    let levels = &stats.keyspaces[0].tree.as_ref().unwrap().levels;
+    let levels = &stats.keyspaces[0].tree.as_ref().expect("a tree").levels;
     [5, 6].map(|level: usize| levels.get(level).map_or(0, |level| level.0))
 }
 
@@ -82,7 +82,7 @@ fn files(world: &World, tree: &Tree) -> (u64, u64) {
     let files = firn_storage::Storage::list(&world.storage).unwrap();
     (
         files.iter().filter(|(name, _)| name.ends_with(".table")).count() as u64,
-        tree.stats().tree.unwrap().table_count,
+        tree.stats().tree.expect("a tree").table_count,
     )
 }
 
@@ -102,7 +102,8 @@ fn what_levels_hold_together_is_cut_and_committed_piece_by_piece() {
         jobs.iter().map(|(spec, _)| spec.input_bytes()).sum::<u64>() as f64
     };
     let all =
-        before.keyspaces[0].tree.as_ref().unwrap().levels.iter().map(|level| level.1).sum::<u64>() as f64;
+        before.keyspaces[0].tree.as_ref().expect("a tree").levels.iter().map(|level| level.1).sum::<u64>()
+            as f64;
     assert!(read(&jobs[..cut]) < 0.15 * all, "{} to cut, of {all}", read(&jobs[..cut]));
     // After that each piece is a commit, whose tables are few beside all.
     let names = |tables: &[TableMeta]| tables.iter().map(|table| table.file.clone()).collect::<BTreeSet<_>>();
@@ -114,9 +115,11 @@ fn what_levels_hold_together_is_cut_and_committed_piece_by_piece() {
     assert!((4..40).contains(&most), "{most} tables of {} are replaced by one commit", above + last);
     let after = tree.stats();
     assert!(
-        after.tree.as_ref().unwrap().compaction_count - before.tree.as_ref().unwrap().compaction_count >= 80,
+        after.tree.as_ref().expect("a tree").compaction_count
+            - before.tree.as_ref().expect("a tree").compaction_count
+            >= 80,
         "{}",
-        after.tree.as_ref().unwrap().compaction_count
+        after.tree.as_ref().expect("a tree").compaction_count
     );
     assert_eq!(levels(&after)[0], 0);
     holds(&tree);
@@ -142,7 +145,7 @@ fn a_full_disk_costs_what_was_not_cut_or_not_rewritten() {
         assert_eq!(error.kind(), ErrorKind::Retry, "{error:?}");
         let stats = tree.stats();
         let half = levels(&stats);
-        assert!(stats.tree.as_ref().unwrap().compaction_count > 0 && half[0] > 0, "{half:?}");
+        assert!(stats.tree.as_ref().expect("a tree").compaction_count > 0 && half[0] > 0, "{half:?}");
         // What was cut is more tables than before; of those below none is another one until all is
         // cut.
         assert!(half[0] > before[0], "{before:?}, {half:?}");

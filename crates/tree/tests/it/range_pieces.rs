@@ -61,7 +61,7 @@ fn tables(world: &World, tree: &Tree) -> (u64, u64) {
     let files = firn_storage::Storage::list(&world.storage).unwrap();
     (
         files.iter().filter(|(name, _)| name.ends_with(".table")).count() as u64,
-        tree.stats().tree.unwrap().table_count,
+        tree.stats().tree.expect("a tree").table_count,
     )
 }
 
@@ -133,16 +133,16 @@ impl Executor for Slow {
 fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
     let world = filled();
     let (slow, tree) = Slow::open(&world, Some(6));
-    let before = tree.stats().keyspaces[0].tree.as_ref().unwrap().levels.clone();
+    let before = tree.stats().keyspaces[0].tree.as_ref().expect("a tree").levels.clone();
     let compacting = Arc::clone(&tree);
     let compaction = begin(move || compacting.compact_range(KEYSPACE_DEFAULT, b"", None));
     until("as many jobs as there are executors", || slow.asked.load(Ordering::SeqCst) >= 6);
     SystemClock::new().sleep(Duration::from_millis(50));
     let at_first = slow.asked.load(Ordering::SeqCst);
-    assert_eq!(tree.stats().tree.unwrap().compaction_count, 0);
+    assert_eq!(tree.stats().tree.expect("a tree").compaction_count, 0);
     // The first piece is there before the others are, of which some stay undone, however late it is
     // committed.
-    let is_one_done = || tree.stats().tree.unwrap().compaction_count > 0;
+    let is_one_done = || tree.stats().tree.expect("a tree").compaction_count > 0;
     let mut allowed = 1;
     while allowed < at_first && !is_one_done() {
         slow.allow(1);
@@ -152,15 +152,15 @@ fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
             .for_each(|_| SystemClock::new().sleep(Duration::from_millis(1)));
     }
     until("the first piece", is_one_done);
-    let done = tree.stats().tree.unwrap().compaction_count;
-    let after = tree.stats().keyspaces[0].tree.as_ref().unwrap().levels.clone();
+    let done = tree.stats().tree.expect("a tree").compaction_count;
+    let after = tree.stats().keyspaces[0].tree.as_ref().expect("a tree").levels.clone();
     assert!(after[0].1 < before[0].1 && after[0].1 > 0, "a part of level 0 is gone: {before:?}, {after:?}");
     holds(&tree, 2);
     // An opening after a crash now finds it done, and nothing of the others.
     let found = world.crash(Crash::Kill);
     let next = found.open().unwrap();
     holds(&next, 2);
-    let found_above = next.stats().keyspaces[0].tree.as_ref().unwrap().levels[0].1;
+    let found_above = next.stats().keyspaces[0].tree.as_ref().expect("a tree").levels[0].1;
     assert!(found_above <= after[0].1 && after[0].1 < before[0].1, "{found_above}");
     let (files, live) = tables(&found, &next);
     assert_eq!(files, live);
@@ -172,12 +172,12 @@ fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
     assert!(slow.asked.load(Ordering::SeqCst) > at_first, "not all of them at once");
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().compaction_count > done + 1,
+        stats.tree.as_ref().expect("a tree").compaction_count > done + 1,
         "{} after {done}",
-        stats.tree.as_ref().unwrap().compaction_count
+        stats.tree.as_ref().expect("a tree").compaction_count
     );
     assert_eq!(
-        (stats.keyspaces[0].tree.as_ref().unwrap().levels[0].0, stats.compaction_fallback_count),
+        (stats.keyspaces[0].tree.as_ref().expect("a tree").levels[0].0, stats.compaction_fallback_count),
         (0, 0)
     );
     holds(&tree, 2);
@@ -189,14 +189,14 @@ fn a_range_is_rewritten_by_as_many_as_there_are_and_what_is_done_stays_done() {
 fn pieces_that_were_done_after_one_that_was_not_leave_nothing() {
     let world = filled();
     let (slow, tree) = Slow::open(&world, Some(8));
-    let live = tree.stats().tree.unwrap().table_count;
+    let live = tree.stats().tree.expect("a tree").table_count;
     let compacting = Arc::clone(&tree);
     let compaction = begin(move || compacting.compact_range(KEYSPACE_DEFAULT, b"", None));
     until("as many jobs as there are executors", || slow.asked.load(Ordering::SeqCst) >= 8);
     slow.is_latest_first.store(true, Ordering::SeqCst);
     let all_but_one = slow.waiting.lock().unwrap().len() - 1;
     slow.allow(all_but_one);
-    assert_eq!(tree.stats().tree.unwrap().compaction_count, 0, "the first piece is not done");
+    assert_eq!(tree.stats().tree.expect("a tree").compaction_count, 0, "the first piece is not done");
     let closing = Arc::clone(&tree);
     let close = begin(move || closing.close().unwrap());
     until("the close", || {
@@ -231,11 +231,11 @@ fn a_full_disk_costs_the_pieces_that_were_not_done() {
     let error = tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retry, "{error:?}");
     let half = tree.stats();
-    let level0 = |stats: &firn_engine::Stats| stats.keyspaces[0].tree.as_ref().unwrap().levels[0].1;
+    let level0 = |stats: &firn_engine::Stats| stats.keyspaces[0].tree.as_ref().expect("a tree").levels[0].1;
     assert!(
-        half.tree.as_ref().unwrap().compaction_count > 0 && level0(&half) > 0,
+        half.tree.as_ref().expect("a tree").compaction_count > 0 && level0(&half) > 0,
         "{}",
-        half.tree.as_ref().unwrap().compaction_count
+        half.tree.as_ref().expect("a tree").compaction_count
     );
     assert!(level0(&half) < level0(&before));
     holds(&tree, 2);

@@ -178,8 +178,8 @@ fn a_reader_leaves_all_background_work_undone() {
         let stats = tree.stats();
         assert_eq!(
             (
-                stats.tree.as_ref().unwrap().compaction_count,
-                stats.tree.as_ref().unwrap().drain_count,
+                stats.tree.as_ref().expect("a tree").compaction_count,
+                stats.tree.as_ref().expect("a tree").drain_count,
                 stats.manifest_write_bytes_total
             ),
             (0, 0, 0)
@@ -191,7 +191,7 @@ fn a_reader_leaves_all_background_work_undone() {
     let tree = Tree::open(eager(options_on(local(&path), NOW_MS))).unwrap();
     assert!(tree.step().unwrap());
     tree.wait_idle().unwrap();
-    assert!(tree.stats().tree.unwrap().compaction_count > 0, "{:?}", tree.stats());
+    assert!(tree.stats().tree.expect("a tree").compaction_count > 0, "{:?}", tree.stats());
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn table_bytes(world: &World) -> u64 {
 }
 
 fn delete(tree: &Tree, from: u32, to: u32) {
-    delete_range(&tree, KEYSPACE_DEFAULT, &key(from), &key(to)).unwrap();
+    delete_range(tree, KEYSPACE_DEFAULT, &key(from), &key(to)).unwrap();
 }
 
 #[test]
@@ -46,10 +46,13 @@ fn a_database_at_rest_gives_the_space_of_a_deleted_range_back() {
     settle(&tree);
     let after = tree.stats();
     assert!(table_bytes(&world) < 3_000_000, "{} bytes of tables left", table_bytes(&world));
-    assert_eq!(after.tree.as_ref().unwrap().drain_count, before.tree.as_ref().unwrap().drain_count + 1);
     assert_eq!(
-        after.tree.as_ref().unwrap().compaction_read_bytes_total,
-        before.tree.as_ref().unwrap().compaction_read_bytes_total,
+        after.tree.as_ref().expect("a tree").drain_count,
+        before.tree.as_ref().expect("a tree").drain_count + 1
+    );
+    assert_eq!(
+        after.tree.as_ref().expect("a tree").compaction_read_bytes_total,
+        before.tree.as_ref().expect("a tree").compaction_read_bytes_total,
         "nothing is read"
     );
     let left = rows(&mut session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all());
@@ -70,7 +73,7 @@ fn nothing_is_left_of_a_keyspace_that_is_deleted_whole() {
     delete(&tree, 0, 20_000);
     settle(&tree);
     assert_eq!(
-        (tree.stats().tree.unwrap().table_count, table_bytes(&world)),
+        (tree.stats().tree.expect("a tree").table_count, table_bytes(&world)),
         (0, 0),
         "the tombstone has gone too"
     );
@@ -113,15 +116,22 @@ fn small_range_deletions_make_no_small_tables() {
         settle(&tree);
     }
     let after = tree.stats();
-    assert_eq!(after.tree.as_ref().unwrap().drain_count, before.tree.as_ref().unwrap().drain_count);
-    assert_eq!(after.tree.as_ref().unwrap().table_count, before.tree.as_ref().unwrap().table_count);
+    assert_eq!(
+        after.tree.as_ref().expect("a tree").drain_count,
+        before.tree.as_ref().expect("a tree").drain_count
+    );
+    assert_eq!(
+        after.tree.as_ref().expect("a tree").table_count,
+        before.tree.as_ref().expect("a tree").table_count
+    );
     // Side by side small ranges hide as much as a large one.
     for number in 0..500 {
         delete(&tree, number * 40, number * 40 + 40);
         world.clock.advance(Duration::from_millis(100));
         settle(&tree);
     }
-    let drains = tree.stats().tree.unwrap().drain_count - before.tree.as_ref().unwrap().drain_count;
+    let drains =
+        tree.stats().tree.expect("a tree").drain_count - before.tree.as_ref().expect("a tree").drain_count;
     assert!((1..=40).contains(&drains), "{drains} drains for 20 MB");
     assert!(table_bytes(&world) < 2_000_000, "{}", table_bytes(&world));
     assert_eq!(rows(&mut session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()), []);
@@ -169,7 +179,11 @@ fn other_keyspaces_are_left_alone() {
     let kept = rows(&mut session, ReadAt::Latest, other, ScanRange::all());
     assert_eq!(kept.len(), 10_001);
     let records = |tree: &Tree| {
-        tree.stats().keyspaces.iter().map(|one| one.tree.as_ref().unwrap().memtable_records).sum::<u64>()
+        tree.stats()
+            .keyspaces
+            .iter()
+            .map(|one| one.tree.as_ref().expect("a tree").memtable_records)
+            .sum::<u64>()
     };
     assert_eq!(records(&tree), 1, "its memtable was not frozen");
 }

@@ -117,7 +117,7 @@ fn an_edit_of_unknown_fate_is_looked_up() {
         let files = files.iter().filter(|(name, _)| name.ends_with(".table")).count() as u64;
         assert_eq!(
             files,
-            tree.stats().tree.unwrap().table_count,
+            tree.stats().tree.expect("a tree").table_count,
             "tables of an edit that is not there are removed"
         );
         for tree in [tree, world.crash(Crash::PowerLoss { seed: 3 }).open().unwrap()] {

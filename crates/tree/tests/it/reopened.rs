@@ -22,13 +22,17 @@ fn a_reopened_database_rewrites_nothing_that_supersedes_nothing() {
             tree.flush().unwrap();
         }
         settle(&tree);
-        assert_eq!(tree.stats().tree.unwrap().compaction_write_bytes_total, 0, "each key was written once");
+        assert_eq!(
+            tree.stats().tree.expect("a tree").compaction_write_bytes_total,
+            0,
+            "each key was written once"
+        );
         tree.close().unwrap();
         let tree = world.open().unwrap();
         settle(&tree);
         let stats = tree.stats();
-        assert_eq!(stats.tree.as_ref().unwrap().compaction_write_bytes_total, 0, "{stats:?}");
-        assert!(stats.keyspaces[0].tree.as_ref().unwrap().levels[0].0 >= 4, "{stats:?}");
+        assert_eq!(stats.tree.as_ref().expect("a tree").compaction_write_bytes_total, 0, "{stats:?}");
+        assert!(stats.keyspaces[0].tree.as_ref().expect("a tree").levels[0].0 >= 4, "{stats:?}");
         assert_eq!(get(&mut session(&tree), &7_u32.to_be_bytes()).as_deref(), Some(&[1; 1000][..]));
     }
 }

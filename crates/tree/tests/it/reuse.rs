@@ -196,7 +196,7 @@ fn with_spare_tables(world: &World) -> (Faulty, Arc<Tree>) {
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
     churn(&tree, 0..6, 400);
-    let live = tree.stats().tree.unwrap().table_count as usize;
+    let live = tree.stats().tree.expect("a tree").table_count as usize;
     assert!(tables(&world.storage).len() > live, "{live} tables live, no file is kept");
     (faulty, tree)
 }
@@ -222,15 +222,15 @@ fn files_of_dead_tables_become_new_ones_and_the_rest_goes_when_nothing_is_writte
     let (faulty, tree) = with_spare_tables(&world);
     assert!(reused_tables(&faulty) > 20, "{} reused", reused_tables(&faulty));
     let kept = tables(&world.storage).iter().map(|(_, bytes)| bytes).sum::<u64>()
-        - tree.stats().tree.unwrap().table_bytes;
+        - tree.stats().tree.expect("a tree").table_bytes;
     let settings = tiny();
     assert!(kept <= settings.level0_runs_max as u64 * settings.buffer_bytes, "{kept} bytes are kept");
     world.clock.advance(Duration::from_secs(9));
     settle(&tree);
-    assert!(tables(&world.storage).len() as u64 > tree.stats().tree.unwrap().table_count);
+    assert!(tables(&world.storage).len() as u64 > tree.stats().tree.expect("a tree").table_count);
     world.clock.advance(Duration::from_secs(1));
     settle(&tree);
-    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.unwrap().table_count);
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.expect("a tree").table_count);
     assert!(verify(&world.crash(Crash::Kill).storage).is_sound());
 }
 
@@ -246,12 +246,16 @@ fn whoever_asks_for_rest_finds_no_spare_tables() {
         let (_, tree) = with_spare_tables(&world);
         ask(&tree).unwrap();
         settle(&tree);
-        assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.unwrap().table_count, "{name}");
+        assert_eq!(
+            tables(&world.storage).len() as u64,
+            tree.stats().tree.expect("a tree").table_count,
+            "{name}"
+        );
     }
     let world = World::new(tiny());
     let (_, tree) = with_spare_tables(&world);
     tree.close().unwrap();
-    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.unwrap().table_count, "close");
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.expect("a tree").table_count, "close");
 }
 
 #[test]
@@ -325,7 +329,7 @@ fn a_full_disk_takes_the_files_of_dead_tables_first() {
         }
     }
     assert!(made() > before, "no segment was made");
-    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.unwrap().table_count);
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.expect("a tree").table_count);
 }
 
 #[test]
@@ -336,15 +340,15 @@ fn a_drain_that_meets_a_full_disk_gives_up_the_files_of_dead_tables_and_is_done_
     for number in 0..200_u32 {
         put(&mut writer, &number.to_be_bytes(), &value(6, number));
     }
-    let before = tree.stats().tree.unwrap().drain_count;
+    let before = tree.stats().tree.expect("a tree").drain_count;
     let (on, effect) = (Operation::Write, Effect::Fail(firn_storage::ErrorKind::Full));
     faulty.inject(Fault { on, file: "*.table".to_owned(), when: When::Once { after: 0 }, effect });
     step_to_refusal(&tree);
-    assert_eq!(tree.stats().tree.unwrap().drain_count, before);
+    assert_eq!(tree.stats().tree.expect("a tree").drain_count, before);
     assert!(tree.step().unwrap(), "what was kept is to be removed");
-    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.unwrap().table_count);
+    assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.expect("a tree").table_count);
     settle(&tree);
-    assert!(tree.stats().tree.unwrap().drain_count > before, "nobody asked for it again");
+    assert!(tree.stats().tree.expect("a tree").drain_count > before, "nobody asked for it again");
 }
 
 #[test]
@@ -355,22 +359,22 @@ fn a_table_that_dies_while_the_disk_is_full_makes_room() {
     let scan = reader.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).unwrap();
     churn(&tree, 6..8, 400);
     tree.wait_idle().unwrap();
-    let held = tables(&world.storage).len() as u64 - tree.stats().tree.unwrap().table_count;
+    let held = tables(&world.storage).len() as u64 - tree.stats().tree.expect("a tree").table_count;
     assert!(held > 0, "the scan holds no dead table");
     let mut writer = session(&tree);
     for number in 0..200_u32 {
         put(&mut writer, &number.to_be_bytes(), &value(8, number));
     }
-    let before = tree.stats().tree.unwrap().drain_count;
+    let before = tree.stats().tree.expect("a tree").drain_count;
     let (on, effect) = (Operation::Write, Effect::Fail(firn_storage::ErrorKind::Full));
     faulty.inject(Fault { on, file: "*.table".to_owned(), when: When::Once { after: 0 }, effect });
     step_to_refusal(&tree);
     settle(&tree);
-    assert_eq!(tree.stats().tree.unwrap().drain_count, before, "nothing was freed");
+    assert_eq!(tree.stats().tree.expect("a tree").drain_count, before, "nothing was freed");
     drop(scan);
     settle(&tree);
     assert!(
-        tree.stats().tree.unwrap().drain_count > before,
+        tree.stats().tree.expect("a tree").drain_count > before,
         "the tables were kept for whoever does not begin"
     );
 }
@@ -386,7 +390,7 @@ fn a_dropped_keyspace_leaves_no_files() {
         writer.put(keyspace, &number.to_be_bytes(), &value, WriteOptions::default()).unwrap();
     }
     tree.flush().unwrap();
-    assert!(tree.stats().tree.unwrap().table_count > 0);
+    assert!(tree.stats().tree.expect("a tree").table_count > 0);
     tree.drop_keyspace(keyspace).unwrap();
     drop(writer);
     settle(&tree);
@@ -417,7 +421,7 @@ fn a_crash_finds_nothing_of_an_earlier_table() {
             let tree = found.open().unwrap();
             assert_eq!(
                 tables(&found.storage).len() as u64,
-                tree.stats().tree.unwrap().table_count,
+                tree.stats().tree.expect("a tree").table_count,
                 "{crash:?}"
             );
             let mut session = session(&tree);

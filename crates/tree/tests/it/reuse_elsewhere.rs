@@ -178,7 +178,7 @@ fn a_compaction_elsewhere_that_comes_late_changes_nothing() {
     overwrite(&tree, 6..7);
     check(&tree, 6);
     tree.wait_idle().unwrap();
-    assert_eq!(tables(&world) as u64, tree.stats().tree.unwrap().table_count);
+    assert_eq!(tables(&world) as u64, tree.stats().tree.expect("a tree").table_count);
     tree.close().unwrap();
     let storage = Arc::new(world.storage.clone());
     let report =

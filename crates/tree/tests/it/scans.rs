@@ -13,8 +13,8 @@ use crate::world::{World, get, put, rows, session, settle, tiny};
 fn level0(tree: &Tree) -> (u64, u64) {
     let stats = tree.stats();
     (
-        stats.keyspaces[0].tree.as_ref().unwrap().levels[0].0,
-        stats.tree.as_ref().unwrap().compaction_write_bytes_total,
+        stats.keyspaces[0].tree.as_ref().expect("a tree").levels[0].0,
+        stats.tree.as_ref().expect("a tree").compaction_write_bytes_total,
     )
 }
 

@@ -178,8 +178,8 @@ fn a_part_of_what_was_recovered_is_drained_and_divides_nothing() {
         };
         let tree = open_at(&first, watched);
         while tree.step().unwrap() {
-            in_part |= tree.stats().tree.unwrap().drain_count > 0
-                && tree.stats().tree.unwrap().buffer_bytes > 1 << 20;
+            in_part |= tree.stats().tree.expect("a tree").drain_count > 0
+                && tree.stats().tree.expect("a tree").buffer_bytes > 1 << 20;
         }
         if taken.lock().unwrap().is_none() {
             assert!(in_part && at > 20, "{at} operations, in part: {in_part}");

@@ -317,8 +317,8 @@ fn a_batch_is_never_in_half() {
     settle(&tree);
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().table_count > 0
-            && stats.keyspaces[0].tree.as_ref().unwrap().memtable_records == 2,
+        stats.tree.as_ref().expect("a tree").table_count > 0
+            && stats.keyspaces[0].tree.as_ref().expect("a tree").memtable_records == 2,
         "{stats:?}"
     );
     let second = on(&second, &lost(&shared, (writer, tree)));

@@ -199,7 +199,7 @@ fn a_compressed_value_takes_what_its_chunks_do() {
         let value = [b"not all alike".repeat(1000), vec![0; 6 * MIB]].concat();
         put_from(&tree, keyspace, b"key", &value, WriteOptions::default()).unwrap();
         settle(&tree);
-        let bytes = tree.stats().tree.unwrap().values.segment_bytes;
+        let bytes = tree.stats().tree.expect("a tree").values.segment_bytes;
         assert!(bytes < most, "{codec:?}: {bytes} bytes");
         assert!(get_in(&mut session(&tree), keyspace, b"key") == Some(value));
     }
@@ -247,7 +247,7 @@ fn nobody_waits_for_a_value_that_is_coming_and_no_figure_has_it() {
     let other = vec![7; 3000];
     let mut source = Source::of(&value).then(3 * MIB, || {
         let session = &mut session(&tree);
-        let before = tree.stats().tree.unwrap().values;
+        let before = tree.stats().tree.expect("a tree").values;
         session.put(keyspace, b"other", &other, DISK).unwrap();
         assert_eq!(get_in(session, keyspace, b"key"), None);
         tree.flush().unwrap();
@@ -256,7 +256,7 @@ fn nobody_waits_for_a_value_that_is_coming_and_no_figure_has_it() {
         tree.compact_range(keyspace, b"", None).unwrap();
         tree.wait_idle().unwrap();
         tree.drop_keyspace(tree.create_keyspace("short", KeyspaceSettings::default()).unwrap()).unwrap();
-        let stats = tree.stats().tree.unwrap().values;
+        let stats = tree.stats().tree.expect("a tree").values;
         assert_eq!((before.segment_count, before.segment_bytes, before.dead_bytes), (0, 0, 0), "{before:?}");
         assert_eq!((stats.segment_count, stats.dead_bytes), (1, 0), "{stats:?}");
         assert!(stats.segment_bytes < 4000, "{stats:?}");
@@ -265,7 +265,7 @@ fn nobody_waits_for_a_value_that_is_coming_and_no_figure_has_it() {
     tree.put_from(keyspace, b"key", value.len() as u64, &mut source, DISK).unwrap();
     assert!(source.events.is_empty());
     settle(&tree);
-    let stats = tree.stats().tree.unwrap().values;
+    let stats = tree.stats().tree.expect("a tree").values;
     assert_eq!((stats.segment_count, stats.dead_bytes), (2, 0), "{stats:?}");
     let session = &mut session(&tree);
     assert!(get_in(session, keyspace, b"key").as_deref() == Some(&value[..]));
@@ -352,7 +352,7 @@ fn a_snapshot_keeps_what_was_overwritten_and_reads_it_in_pieces() {
     drop(snapshot);
     tree.compact_range(keyspace, b"", None).unwrap();
     tree.wait_idle().unwrap();
-    let stats = tree.stats().tree.unwrap().values;
+    let stats = tree.stats().tree.expect("a tree").values;
     assert_eq!((stats.segment_count, value_files(&machine).len()), (1, 1), "{stats:?}");
     assert!(stats.segment_bytes < 9 * MIB as u64, "{stats:?}");
 }
@@ -366,12 +366,12 @@ fn what_is_overwritten_again_and_again_is_given_back_by_itself() {
         // No call flushes or compacts.
         put_from(&tree, keyspace, &[round % 2], &value, WriteOptions::default()).unwrap();
         settle(&tree);
-        most = most.max(tree.stats().tree.unwrap().values.segment_bytes);
+        most = most.max(tree.stats().tree.expect("a tree").values.segment_bytes);
     }
     // Of 500: as much as makes it worth while to look, once before anything is known of the
     // keyspace.
     assert!(most < 300 * MIB as u64, "{most} bytes");
-    assert!(tree.stats().tree.unwrap().values.segment_bytes < 150 * MIB as u64);
+    assert!(tree.stats().tree.expect("a tree").values.segment_bytes < 150 * MIB as u64);
 }
 
 #[test]

@@ -308,12 +308,12 @@ fn a_writer_that_is_stopped_keeps_its_value() {
     written.unwrap();
     let after = tree.stats();
     assert!(
-        after.tree.as_ref().unwrap().drain_count > before.tree.as_ref().unwrap().drain_count,
+        after.tree.as_ref().expect("a tree").drain_count > before.tree.as_ref().expect("a tree").drain_count,
         "nobody had to make room"
     );
     assert!(get_in(&mut session(&tree), keyspace, &key).as_deref() == Some(&value[..]));
     settle(&tree);
-    let stats = tree.stats().tree.unwrap().values;
+    let stats = tree.stats().tree.expect("a tree").values;
     assert_eq!((stats.segment_count, stats.dead_bytes), (1, 0), "{stats:?}");
 }
 

@@ -64,7 +64,7 @@ fn a_value_behind_many_segments_that_wait_is_in_no_group_either() {
     let large = value(3, 6 * MIB);
     put_from(&tree, keyspace, b"large", &large, SHARED).unwrap();
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().unwrap().values.segment_count > 8, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").values.segment_count > 8, "{stats:?}");
     assert!(stats.group_count > 0 && stats.group_write_bytes_total < MIB as u64, "{stats:?}");
     assert!(get_in(&mut session, keyspace, b"large").as_deref() == Some(&large[..]));
 }

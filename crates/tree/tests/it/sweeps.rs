@@ -296,7 +296,7 @@ fn what_a_reader_has_stays() {
     delete_range(&tree, KEYSPACE_DEFAULT, b"", &[0xff; 9]).unwrap();
     compact(&tree);
     settle(&tree);
-    assert_eq!(tree.stats().tree.unwrap().table_bytes, 0);
+    assert_eq!(tree.stats().tree.expect("a tree").table_bytes, 0);
     let late = site.wake();
     site.executor.given_up.fetch_add(1, Ordering::Relaxed);
     site.after(&tree, 0);
@@ -394,7 +394,7 @@ fn what_waits_for_its_edit_stays() {
     let swept = sweeps.load(Ordering::Relaxed);
     let stats = tree.stats();
     assert!(swept > 20 && stats.orphan_remove_count >= swept, "{swept} sweeps");
-    assert!(stats.tree.as_ref().unwrap().values.collection_count > 0, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").values.collection_count > 0, "{stats:?}");
     let mut reader = session(&tree);
     for key in 0..120_u32 {
         let round = if key % 3 > 0 { 2 } else { 0 };

@@ -123,7 +123,7 @@ fn what_is_finished_lies_where_others_reach_it_and_the_rest_does_not() {
     let tree = machine.open();
     settle(&tree);
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().unwrap().values.collection_count > 0, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").values.collection_count > 0, "{stats:?}");
     compare(&tree, keyspace, &model, "collected");
     // Something in the log alone.
     let mut writer = session(&tree);
@@ -349,8 +349,8 @@ fn what_was_collected_stays_when_a_log_that_is_needed_is_lost() {
     }
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().values.collection_count > 0
-            && stats.keyspaces[0].tree.as_ref().unwrap().memtable_records == 1,
+        stats.tree.as_ref().expect("a tree").values.collection_count > 0
+            && stats.keyspaces[0].tree.as_ref().expect("a tree").memtable_records == 1,
         "{stats:?}"
     );
     let second = Machine::new(eager(), &shared, 8);
@@ -419,7 +419,7 @@ fn goes_on_behind_where_values_were_sealed(durability: Durability) {
     let settling = Arc::clone(&tree);
     in_time("collections", move || settle(&settling));
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().unwrap().values.collection_count > 0, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").values.collection_count > 0, "{stats:?}");
     compare(&tree, keyspace, &model, "collected");
     tree.close().unwrap();
     second.check_files("collected");

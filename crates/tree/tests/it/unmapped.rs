@@ -120,7 +120,7 @@ fn reads_count_what_they_fetch_from_files_once_while_it_stays_in_memory() {
         assert_eq!(missed(&tree), once, "the filter answers");
         let all: Vec<_> = (0..1000_u32).map(|key| get(&mut session, &key.to_be_bytes())).collect();
         assert!(all.iter().all(Option::is_some));
-        let table_bytes = tree.stats().tree.unwrap().table_bytes;
+        let table_bytes = tree.stats().tree.expect("a tree").table_bytes;
         assert!((100_000..table_bytes).contains(&missed(&tree)), "{} of {table_bytes}", missed(&tree));
     }
 }

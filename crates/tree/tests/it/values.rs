@@ -195,7 +195,7 @@ fn values_are_found_wherever_collections_put_them() {
             }
             if random.u32(0..12) == 0 {
                 frozen = None;
-                collections += tree.stats().tree.unwrap().values.collection_count;
+                collections += tree.stats().tree.expect("a tree").values.collection_count;
                 drop(session);
                 tree.close().unwrap();
                 tree = machine.open().unwrap();
@@ -207,7 +207,7 @@ fn values_are_found_wherever_collections_put_them() {
         settle(&tree);
         // Files are kept for new segments until a caller waits in `wait_idle`.
         tree.wait_idle().unwrap();
-        let stats = tree.stats().tree.unwrap().values;
+        let stats = tree.stats().tree.expect("a tree").values;
         collections += stats.collection_count;
         assert!(collections > 20, "seed {seed}: {collections} collections, {stats:?}");
         let live: usize = model.values().map(Vec::len).filter(|bytes| *bytes >= SEPARATE_BYTES).sum();
@@ -230,14 +230,14 @@ fn room_comes_back_by_itself_after_most_is_deleted() {
     }
     tree.flush().unwrap();
     settle(&tree);
-    let full = tree.stats().tree.unwrap().values;
+    let full = tree.stats().tree.expect("a tree").values;
     assert_eq!((full.dead_bytes, full.collection_count), (0, 0));
     for key in (0..20_000_u32).filter(|key| key % 10 != 0) {
         session.delete(keyspace, &key.to_be_bytes(), WriteOptions::default()).unwrap();
     }
     // No call flushes, compacts or writes.
     settle(&tree);
-    let left = tree.stats().tree.unwrap().values;
+    let left = tree.stats().tree.expect("a tree").values;
     assert!(left.segment_bytes < full.segment_bytes / 5, "{full:?}, then {left:?}");
     assert_eq!(get_in(session, keyspace, &70_u32.to_be_bytes()), Some(text));
 }
@@ -355,11 +355,14 @@ fn values_that_are_collected_while_their_keyspace_is_dropped_go_with_it() {
     let collecting = Arc::downgrade(&tree);
     hook.set(move || {
         let tree = collecting.upgrade().unwrap();
-        while tree.stats().tree.unwrap().values.collection_count == 0 && tree.step().unwrap() {}
+        while tree.stats().tree.expect("a tree").values.collection_count == 0 && tree.step().unwrap() {}
     });
     tree.drop_keyspace(second).unwrap();
     hook.set(|| ());
-    assert!(tree.stats().tree.unwrap().values.collection_count > 0, "nothing was collected meanwhile");
+    assert!(
+        tree.stats().tree.expect("a tree").values.collection_count > 0,
+        "nothing was collected meanwhile"
+    );
     tree.flush().unwrap();
     tree.wait_idle().unwrap();
     let files = value_files(&machine);

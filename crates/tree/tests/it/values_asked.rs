@@ -54,7 +54,7 @@ fn filled(compression: Compression, are_moved: bool) -> (World, KeyspaceId) {
         world.settings.space_amplification_max = 1.05;
         let tree = world.open().unwrap();
         settle(&tree);
-        let stats = tree.stats().tree.unwrap().values;
+        let stats = tree.stats().tree.expect("a tree").values;
         assert!(stats.collection_count > 0 && stats.redirect_count > 0, "{stats:?}");
         tree.close().unwrap();
         world.settings.space_amplification_max = 100.0;
@@ -162,7 +162,7 @@ fn values_are_asked_for_before_the_first_is_read() {
                 let what = format!(
                     "{compression:?}, moved {are_moved}, mapped {is_mapped}, {way:?}, inline {is_inline}"
                 );
-                let counted = tree.stats().tree.unwrap().values;
+                let counted = tree.stats().tree.expect("a tree").values;
                 place.take();
                 let mut rows = read(&tree, id, way, is_inline);
                 let (reads, before, most) = check(place.take(), is_mapped, &what);
@@ -174,7 +174,7 @@ fn values_are_asked_for_before_the_first_is_read() {
                 assert!(rows.iter().take(KEYS as usize).cloned().eq(expected), "{what}");
                 let found = rows.iter().filter(|(_, value)| value.is_some()).count();
                 assert_eq!(found, KEYS as usize + 1, "{what}");
-                let stats = tree.stats().tree.unwrap().values;
+                let stats = tree.stats().tree.expect("a tree").values;
                 assert_eq!(stats.read_count - counted.read_count, KEYS.into(), "{what}: each once");
                 assert_eq!(
                     stats.read_bytes_total - counted.read_bytes_total,

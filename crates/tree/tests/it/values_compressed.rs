@@ -77,7 +77,7 @@ fn compressed_values_survive_collections_kills_and_loss_of_power() {
                 }
             }
             compare(session, id, &model, &what);
-            collections += tree.stats().tree.unwrap().values.collection_count;
+            collections += tree.stats().tree.expect("a tree").values.collection_count;
             let crash = if is_kill { Crash::Kill } else { Crash::PowerLoss { seed: random.u64(..) } };
             machine = machine.crash(crash);
         }
@@ -104,7 +104,7 @@ fn beside(compression: Compression, later: bool) -> u64 {
     tree.compact_range(id, b"", None).unwrap();
     settle(&tree);
     compare(session, id, &model, "after a compaction");
-    let stats = tree.stats().tree.unwrap().values;
+    let stats = tree.stats().tree.expect("a tree").values;
     stats.segment_bytes - stats.dead_bytes
 }
 

@@ -18,7 +18,7 @@ use crate::world::{self, DISK, World, get_in, rows, settle, tiny};
 const VALUE_BYTES: u64 = 3000;
 
 fn stats(tree: &Tree) -> ValueStats {
-    tree.stats().tree.unwrap().values
+    tree.stats().tree.expect("a tree").values
 }
 
 #[test]

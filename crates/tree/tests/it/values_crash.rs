@@ -49,10 +49,10 @@ fn littered() -> (World, KeyspaceId, Model) {
     }
     tree.compact_range(keyspace, b"", None).unwrap();
     assert_eq!(
-        tree.stats().tree.unwrap().values.collection_count,
+        tree.stats().tree.expect("a tree").values.collection_count,
         0,
         "{:?}",
-        tree.stats().tree.unwrap().values
+        tree.stats().tree.expect("a tree").values
     );
     drop(session);
     tree.close().unwrap();
@@ -95,7 +95,7 @@ fn a_machine_that_goes_at_any_step_of_a_collection_loses_nothing() {
             compare(&tree, keyspace, &model, &what);
             settle(&tree);
             compare(&tree, keyspace, &model, &format!("{what}, settled"));
-            let stats = tree.stats().tree.unwrap().values;
+            let stats = tree.stats().tree.expect("a tree").values;
             let live: usize = model.values().map(Vec::len).sum();
             let most = live as f64 * 1.1 + 2.0 * eager().value_segment_bytes as f64;
             assert!((stats.segment_bytes as f64) < most, "{what}: {live} bytes live, {stats:?}");
@@ -132,7 +132,7 @@ fn a_collection_waits_for_a_disk_that_is_full_and_is_done_once_there_is_room() {
             refused
         };
         assert_eq!(refused(&tree), 1, "{what}: once, and then it waits");
-        assert_eq!(tree.stats().tree.unwrap().values.collection_count, 0, "{what}");
+        assert_eq!(tree.stats().tree.expect("a tree").values.collection_count, 0, "{what}");
         compare(&tree, keyspace, &model, &what);
         let names = machine.storage.list().unwrap();
         assert!(!names.iter().any(|(name, _)| name.ends_with("-000000.values")), "{what}: {names:?}");
@@ -144,14 +144,14 @@ fn a_collection_waits_for_a_disk_that_is_full_and_is_done_once_there_is_room() {
         faulty.clear_faults();
         settle(&tree);
         assert_eq!(
-            tree.stats().tree.unwrap().values.collection_count,
+            tree.stats().tree.expect("a tree").values.collection_count,
             0,
             "{what}: nobody knows that there is room"
         );
         machine.clock.advance(Duration::from_secs(1));
         settle(&tree);
         assert!(
-            tree.stats().tree.unwrap().values.collection_count > 0,
+            tree.stats().tree.expect("a tree").values.collection_count > 0,
             "{what}: nobody writes, and it is done all the same"
         );
         compare(&tree, keyspace, &model, &format!("{what}, and then some"));
@@ -178,7 +178,7 @@ fn writers_go_on_while_segments_are_collected() {
             tree.step().unwrap();
         });
     }
-    let collections = tree.stats().tree.unwrap().values.collection_count;
+    let collections = tree.stats().tree.expect("a tree").values.collection_count;
     assert!(collections > 10, "{collections} collections");
     compare(&tree, keyspace, &model, "at the end");
     drop(session);
@@ -264,7 +264,7 @@ fn what_dies_while_segments_are_collected_is_dead_afterwards() {
         check(&machine, "closed");
         let tree = machine.open().unwrap();
         compare(&tree, keyspace, &model, "reopened");
-        let bytes = tree.stats().tree.unwrap().values.segment_bytes;
+        let bytes = tree.stats().tree.expect("a tree").values.segment_bytes;
         assert_eq!(bytes == 0, model.is_empty(), "{bytes} bytes of segments");
     }
 }
@@ -280,7 +280,7 @@ fn a_scan_reads_on_where_segments_are_collected_under_it() {
     overwrite_some(&tree);
     delete_all(&tree);
     settle(&tree);
-    assert!(tree.stats().tree.unwrap().values.collection_count > 0);
+    assert!(tree.stats().tree.expect("a tree").values.collection_count > 0);
     found.extend((&mut scan).map(|row| row.unwrap()));
     assert_eq!(found, model.into_iter().collect::<Vec<_>>());
     drop(scan);

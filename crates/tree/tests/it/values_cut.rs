@@ -23,7 +23,7 @@ fn collects(world: &World) {
     let keyspace = tree.keyspace("large").unwrap();
     let collecting = Arc::clone(&tree);
     in_time("collecting", move || settle(&collecting));
-    assert!(tree.stats().tree.unwrap().values.collection_count > 0, "{:?}", tree.stats());
+    assert!(tree.stats().tree.expect("a tree").values.collection_count > 0, "{:?}", tree.stats());
     let session = &mut world::session(&tree);
     for key in 0..200_u32 {
         let expected = (key < 100).then(|| value(key));

@@ -50,7 +50,7 @@ fn the_buffer_keeps_its_limit_and_what_it_hides_is_found_later() {
                 true
             }) {}
         }
-        most = most.max(tree.stats().tree.unwrap().buffer_bytes);
+        most = most.max(tree.stats().tree.expect("a tree").buffer_bytes);
         assert!(most <= limit, "{most} bytes after {number} values");
     }
     assert!(faulty.struck_count() > 10 && newest > 10_000, "{newest} values");
@@ -61,7 +61,7 @@ fn the_buffer_keeps_its_limit_and_what_it_hides_is_found_later() {
         let found = get_in(&mut session, keyspace, &(number % KEYS).to_be_bytes());
         assert!(found == Some(value(number)), "{number}");
     }
-    let values = tree.stats().tree.unwrap().values;
+    let values = tree.stats().tree.expect("a tree").values;
     assert!(values.hidden_bytes + values.dead_bytes < 32 << 20, "{values:?}");
 }
 
@@ -89,7 +89,7 @@ fn the_buffer_keeps_its_limit_beside_a_drain_that_takes_long() {
         let (clock, mut most) = (SystemClock::new(), 0);
         // A writer that gets little of the processors needs more than one drain's time.
         while clock.now() < Duration::from_secs(if has_come_far(most) { 5 } else { 60 }) {
-            most = most.max(tree.stats().tree.unwrap().buffer_bytes);
+            most = most.max(tree.stats().tree.expect("a tree").buffer_bytes);
             clock.sleep(Duration::from_millis(2));
         }
         is_over.store(true, Ordering::Relaxed);

@@ -21,7 +21,7 @@ fn left_bytes(storage: &Memory, tree: &Tree) -> u64 {
     let files = storage.list().unwrap();
     let values = files.iter().filter(|(name, _)| name.ends_with(".values"));
     let listed: u64 = values.map(|(_, bytes)| bytes).sum();
-    listed.saturating_sub(stats.tree.as_ref().unwrap().values.segment_bytes + stats.spare_bytes)
+    listed.saturating_sub(stats.tree.as_ref().expect("a tree").values.segment_bytes + stats.spare_bytes)
 }
 
 /// Has all work done where `hook` happens: bytes of files that were left then at most, and how many
@@ -32,10 +32,12 @@ fn collect_meanwhile(hook: &Hook, storage: &Memory, tree: &Arc<Tree>) -> (Arc<At
     let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&collections));
     hook.set(move || {
         let tree = stepping.upgrade().unwrap();
-        let before = tree.stats().tree.unwrap().values.collection_count;
+        let before = tree.stats().tree.expect("a tree").values.collection_count;
         settle(&tree);
-        has_collected
-            .fetch_add(tree.stats().tree.unwrap().values.collection_count - before, Ordering::Relaxed);
+        has_collected.fetch_add(
+            tree.stats().tree.expect("a tree").values.collection_count - before,
+            Ordering::Relaxed,
+        );
         is_left.fetch_max(left_bytes(&storage, &tree), Ordering::Relaxed);
     });
     (left, collections)
@@ -82,7 +84,7 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operan
     let hook = Arc::<Hook>::default();
     let place = hook.before(&machine.storage, Operation::Sync, "*.table");
     tree = machine.open_on(Arc::new(place), Background::Manual);
-    assert!(tree.stats().tree.unwrap().values.dead_bytes > 0);
+    assert!(tree.stats().tree.expect("a tree").values.dead_bytes > 0);
     let (left, collections) = collect_meanwhile(&hook, &machine.storage, &tree);
     settle(&tree);
     hook.set(|| ());
@@ -179,7 +181,7 @@ fn the_last_segment_s_file_is_let_go_with_it() {
     tree.flush().unwrap();
     tree.compact_range(id, b"", None).unwrap();
     settle(&tree);
-    assert_eq!(tree.stats().tree.unwrap().values.segment_count, 0);
+    assert_eq!(tree.stats().tree.expect("a tree").values.segment_count, 0);
     assert_eq!(held(), Vec::<std::path::PathBuf>::new(), "nothing is left of it, and no other one is begun");
     session.put(id, b"key", &[8; 9000], WriteOptions::default()).unwrap();
     assert_eq!(get_in(&mut session, id, b"key"), Some(vec![8; 9000]));

@@ -124,7 +124,7 @@ impl Scene {
         self.reopen(1.05);
         act(self);
         settle(&self.tree);
-        let stats = self.tree.stats().tree.unwrap().values;
+        let stats = self.tree.stats().tree.expect("a tree").values;
         assert!(stats.collection_count > 0, "{stats:?}");
         self.reopen(100.0);
     }
@@ -255,7 +255,7 @@ fn what_is_deleted_stays_so_and_what_snapshots_see_stays() {
     scene.delete(KEY);
     scene.litter(7);
     settle(&scene.tree);
-    assert!(scene.tree.stats().tree.unwrap().values.collection_count > 0);
+    assert!(scene.tree.stats().tree.expect("a tree").values.collection_count > 0);
     for (key, value) in &then {
         assert_eq!(scene.get_at(&snapshot, *key).as_ref(), Some(value), "as it was: key {key}");
     }
@@ -272,7 +272,7 @@ fn what_is_dead_is_known_after_a_restart() {
         let mut scene = Scene::new();
         scene.litter(1);
         scene.tree.sync().unwrap();
-        let dead = scene.tree.stats().tree.unwrap().values.dead_bytes;
+        let dead = scene.tree.stats().tree.expect("a tree").values.dead_bytes;
         assert!(dead > 50_000, "{dead} bytes");
         match crash {
             None => scene.reopen(100.0),
@@ -283,10 +283,10 @@ fn what_is_dead_is_known_after_a_restart() {
                 scene = Scene { machine, tree, session, ..scene };
             }
         }
-        assert_eq!(scene.tree.stats().tree.unwrap().values.dead_bytes, dead, "{crash:?}");
+        assert_eq!(scene.tree.stats().tree.expect("a tree").values.dead_bytes, dead, "{crash:?}");
         scene.collect();
         scene.check(&format!("{crash:?}"));
-        let stats = scene.tree.stats().tree.unwrap().values;
+        let stats = scene.tree.stats().tree.expect("a tree").values;
         assert!(stats.segment_bytes < u64::from(KEYS) * 3200, "{crash:?}: {stats:?}");
     }
 }
@@ -332,7 +332,7 @@ fn what_dies_before_any_table_refers_to_it_is_collected_too() {
     scene.compact();
     scene.reopen(1.05);
     settle(&scene.tree);
-    let stats = scene.tree.stats().tree.unwrap().values;
+    let stats = scene.tree.stats().tree.expect("a tree").values;
     let most = f64::from(KEYS) * 3100.0 * 1.1 + 2.0 * 65536.0;
     assert!((stats.segment_bytes as f64) < most, "{stats:?}");
     scene.check("settled");
@@ -357,17 +357,23 @@ fn what_a_merge_in_the_buffer_drops_is_dead() {
     }
     let stats = scene.tree.stats();
     assert_eq!(
-        (stats.tree.as_ref().unwrap().merge_count, stats.keyspaces[1].tree.as_ref().unwrap().runs.len()),
+        (
+            stats.tree.as_ref().expect("a tree").merge_count,
+            stats.keyspaces[1].tree.as_ref().expect("a tree").runs.len()
+        ),
         (1, 1),
         "{stats:?}"
     );
-    assert!(stats.tree.as_ref().unwrap().values.hidden_bytes >= 3000, "the merge dropped one: {stats:?}");
+    assert!(
+        stats.tree.as_ref().expect("a tree").values.hidden_bytes >= 3000,
+        "the merge dropped one: {stats:?}"
+    );
     // The segment ends, so that what is dead in it counts.
     for key in KEYS..KEYS + 30 {
         scene.put(key, &text(key, 1));
     }
     scene.compact();
-    let stats = scene.tree.stats().tree.unwrap().values;
+    let stats = scene.tree.stats().tree.expect("a tree").values;
     assert!(stats.dead_bytes > 6000, "two values of one key: {stats:?}");
     scene.check("compacted");
     scene.tree.close().unwrap();
@@ -389,7 +395,7 @@ fn lengths_have_no_limit_but_the_engine_s() {
     }
     scene.litter(1);
     scene.collect();
-    let stats = scene.tree.stats().tree.unwrap().values;
+    let stats = scene.tree.stats().tree.expect("a tree").values;
     assert!(stats.dead_bytes < 100 << 10, "all of them were collected: {stats:?}");
     for (at, (key_bytes, bytes)) in (1000..).zip(lengths) {
         let found = get_in(&mut scene.session, scene.keyspace, &key(at, key_bytes));
@@ -406,7 +412,7 @@ fn a_collection_writes_nothing_to_the_log_and_is_counted() {
     let before = scene.tree.stats();
     settle(&scene.tree);
     let after = scene.tree.stats();
-    let values = after.tree.as_ref().unwrap().values;
+    let values = after.tree.as_ref().expect("a tree").values;
     assert!(values.collection_count > 0 && values.collection_read_bytes_total > 0, "{values:?}");
     assert_eq!(after.log_write_bytes_total, before.log_write_bytes_total);
     let device = after.device_write_bytes_total() - before.device_write_bytes_total();

@@ -78,14 +78,14 @@ fn files_that_a_compaction_was_told_to_read_stay_while_they_are_collected() {
     tree.set_separate_bytes(quiet, Some(u32::MAX)).unwrap();
     let busy = Arc::clone(&tree);
     *interrupted.meanwhile.lock().unwrap() = Some(Box::new(move || {
-        let before = busy.stats().tree.unwrap().values.collection_count;
+        let before = busy.stats().tree.expect("a tree").values.collection_count;
         for round in 1..12 {
             overwrite(&busy, loud, 1, |key| large(key, round));
         }
         assert!(
-            busy.stats().tree.unwrap().values.collection_count > before,
+            busy.stats().tree.expect("a tree").values.collection_count > before,
             "{:?}",
-            busy.stats().tree.unwrap().values
+            busy.stats().tree.expect("a tree").values
         );
     }));
     for round in 0..40_u8 {

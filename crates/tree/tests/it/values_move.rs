@@ -24,7 +24,7 @@ fn separated() -> KeyspaceSettings {
 
 /// Bytes of values beside the tree that live.
 fn beside(tree: &Tree) -> u64 {
-    let stats = tree.stats().tree.unwrap().values;
+    let stats = tree.stats().tree.expect("a tree").values;
     stats.segment_bytes - stats.dead_bytes
 }
 
@@ -110,7 +110,11 @@ fn operands_are_combined_with_values_beside_the_tree() {
     }
     tree.compact_range(keyspace, b"", None).unwrap();
     settle(&tree);
-    assert!(tree.stats().tree.unwrap().values.redirect_count > 0, "{:?}", tree.stats().tree.unwrap().values);
+    assert!(
+        tree.stats().tree.expect("a tree").values.redirect_count > 0,
+        "{:?}",
+        tree.stats().tree.expect("a tree").values
+    );
     for round in 0..3_u8 {
         for key in 0..200_u32 {
             session.merge(keyspace, &key.to_be_bytes(), &[round; 10], PUT).unwrap();
@@ -149,5 +153,5 @@ fn a_filter_sees_values_beside_the_tree() {
         let expected = (!key.is_multiple_of(3)).then(|| value(key));
         assert_eq!(get_in(session, keyspace, &key.to_be_bytes()), expected, "key {key}");
     }
-    assert!(beside(&tree) < 200 * 3100, "{:?}", tree.stats().tree.unwrap().values);
+    assert!(beside(&tree) < 200 * 3100, "{:?}", tree.stats().tree.expect("a tree").values);
 }

@@ -27,9 +27,9 @@ fn load(tree: &Tree, session: &mut OrderedBlocking) -> KeyspaceId {
     settle(tree);
     let stats = tree.stats();
     // What they refer to is all that makes it worth while.
-    assert!(stats.tree.as_ref().unwrap().table_bytes < tiny().table_bytes / 4, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").table_bytes < tiny().table_bytes / 4, "{stats:?}");
     assert!(
-        stats.tree.as_ref().unwrap().values.segment_bytes > u64::from(KEYS) * VALUE_BYTES as u64,
+        stats.tree.as_ref().expect("a tree").values.segment_bytes > u64::from(KEYS) * VALUE_BYTES as u64,
         "{stats:?}"
     );
     keyspace
@@ -54,9 +54,9 @@ fn check(tree: &Tree, session: &mut OrderedBlocking, keyspace: KeyspaceId, live:
     }
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().values.segment_bytes < most(count as u32),
+        stats.tree.as_ref().expect("a tree").values.segment_bytes < most(count as u32),
         "{count} live: {:?}",
-        stats.tree.as_ref().unwrap().values
+        stats.tree.as_ref().expect("a tree").values
     );
 }
 
@@ -76,7 +76,7 @@ fn room_comes_back_by_itself_after_a_range_is_deleted() {
         tree.wait_idle().unwrap();
         let files = world.storage.list().unwrap();
         let tables = files.iter().filter(|(name, _)| name.ends_with(".table")).count();
-        assert_eq!(tables as u64, tree.stats().tree.unwrap().table_count);
+        assert_eq!(tables as u64, tree.stats().tree.expect("a tree").table_count);
         tree.close().unwrap();
         let tree = world.open().unwrap();
         settle(&tree);
@@ -115,9 +115,9 @@ fn a_snapshot_keeps_its_values_and_no_longer_than_it_lives() {
     settle(&tree);
     let before = tree.stats();
     assert!(
-        before.tree.as_ref().unwrap().values.segment_bytes > u64::from(KEYS) * VALUE_BYTES as u64,
+        before.tree.as_ref().expect("a tree").values.segment_bytes > u64::from(KEYS) * VALUE_BYTES as u64,
         "{:?}",
-        before.tree.as_ref().unwrap().values
+        before.tree.as_ref().expect("a tree").values
     );
     let seen = rows(session, ReadAt::Snapshot(&snapshot), keyspace, ScanRange::all());
     assert_eq!(seen.len(), KEYS as usize);
@@ -130,7 +130,10 @@ fn a_snapshot_keeps_its_values_and_no_longer_than_it_lives() {
         world.clock.advance(std::time::Duration::from_secs(1));
         settle(&tree);
     }
-    assert_eq!(tree.stats().tree.unwrap().compaction_count, after.tree.as_ref().unwrap().compaction_count);
+    assert_eq!(
+        tree.stats().tree.expect("a tree").compaction_count,
+        after.tree.as_ref().expect("a tree").compaction_count
+    );
 }
 
 #[test]

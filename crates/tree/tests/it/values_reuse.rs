@@ -76,11 +76,12 @@ fn a_few_files_are_kept_for_new_segments_until_somebody_waits() {
         overwrite(&tree, keyspace, round);
         check(&tree, keyspace, round);
     }
-    let stats = tree.stats().tree.unwrap().values;
+    let stats = tree.stats().tree.expect("a tree").values;
     let (kept, segments) = (files(&machine).len() as u64, stats.segment_count);
     assert!((segments + 1..=segments + 6).contains(&kept), "{kept} files for {segments} segments");
     tree.wait_idle().unwrap();
-    let (left, segments) = (files(&machine).len() as u64, tree.stats().tree.unwrap().values.segment_count);
+    let (left, segments) =
+        (files(&machine).len() as u64, tree.stats().tree.expect("a tree").values.segment_count);
     assert!(left <= segments + 1, "{left} files for {segments} segments");
     tree.close().unwrap();
     let tree = machine.open().unwrap();
@@ -196,7 +197,8 @@ fn a_collection_elsewhere_that_comes_late_changes_nothing() {
         overwrite_every(3, &tree, keyspace, round);
         machine.clock.advance(Duration::from_secs(3600));
     }
-    let (kept, segments) = (files(&machine).len() as u64, tree.stats().tree.unwrap().values.segment_count);
+    let (kept, segments) =
+        (files(&machine).len() as u64, tree.stats().tree.expect("a tree").values.segment_count);
     assert!((segments + 1..=segments + 6).contains(&kept), "{kept} files for {segments} segments");
     let (spec, finisher) = late.kept.lock().unwrap().take().expect("a collection that was kept");
     // Its victims are gone, or others are called what they were, and so is its spare.
@@ -209,7 +211,8 @@ fn a_collection_elsewhere_that_comes_late_changes_nothing() {
     overwrite(&tree, keyspace, 30);
     check(&tree, keyspace, 30);
     tree.wait_idle().unwrap();
-    let (left, segments) = (files(&machine).len() as u64, tree.stats().tree.unwrap().values.segment_count);
+    let (left, segments) =
+        (files(&machine).len() as u64, tree.stats().tree.expect("a tree").values.segment_count);
     assert!(left <= segments + 1, "{left} files for {segments} segments");
     tree.close().unwrap();
     check(&machine.open().unwrap(), keyspace, 30);

@@ -23,9 +23,9 @@ fn listed(machine: &World, ends: &[&str]) -> u64 {
 /// nothing else, as `check_files` sees.
 fn held(tree: &Tree) -> u64 {
     let stats = tree.stats();
-    stats.tree.as_ref().unwrap().table_bytes
-        + stats.tree.as_ref().unwrap().values.segment_bytes
-        + stats.tree.as_ref().unwrap().values.retired_bytes
+    stats.tree.as_ref().expect("a tree").table_bytes
+        + stats.tree.as_ref().expect("a tree").values.segment_bytes
+        + stats.tree.as_ref().expect("a tree").values.retired_bytes
 }
 
 fn check_files(machine: &World, tree: &Tree, what: &str) {
@@ -69,7 +69,7 @@ fn files_come_back_to_what_is_allowed_after_many_values_are_deleted() {
         let live = left.len() * (VALUE_BYTES + size_of::<u32>());
         let space = held(&tree) as f64 / live as f64;
         println!("{space:.3} bytes for each that lives, where {max} are allowed");
-        assert!(space <= max + 0.1, "{max}: {space}: {:?}", tree.stats().tree.unwrap().values);
+        assert!(space <= max + 0.1, "{max}: {space}: {:?}", tree.stats().tree.expect("a tree").values);
         check_files(&machine, &tree, &format!("{max}"));
         for key in left {
             assert_eq!(get_in(session, keyspace, &key.to_be_bytes()), Some(value(*key)));

@@ -220,7 +220,7 @@ fn assert_made_good((mut scene, stem): (Scene, String), reason: &str, what: &str
     let values = files.iter().filter(|(name, _)| name.ends_with(".values")).count() as u64;
     assert_eq!(
         values,
-        scene.tree.stats().tree.unwrap().values.segment_count,
+        scene.tree.stats().tree.expect("a tree").values.segment_count,
         "{what}: no other file is left"
     );
     scene.tree.close().unwrap();

@@ -21,14 +21,14 @@ use crate::world::{Hook, World, get_in, session, settle, tiny};
 const VALUE_BYTES: u64 = 3000;
 
 fn dead_bytes(scene: &Scene) -> u64 {
-    scene.tree.stats().tree.unwrap().values.dead_bytes
+    scene.tree.stats().tree.expect("a tree").values.dead_bytes
 }
 
 /// Brings what the buffer has to level 0, and compacts nothing.
 fn drain(scene: &Scene) {
-    let before = scene.tree.stats().tree.unwrap().compaction_count;
+    let before = scene.tree.stats().tree.expect("a tree").compaction_count;
     scene.tree.flush().unwrap();
-    assert_eq!(scene.tree.stats().tree.unwrap().compaction_count, before);
+    assert_eq!(scene.tree.stats().tree.expect("a tree").compaction_count, before);
 }
 
 #[test]
@@ -43,14 +43,14 @@ fn what_a_drain_hides_is_dead_and_can_be_collected_while_tables_refer_to_it() {
     let gone = u64::from(KEYS) * 2 / 3;
     assert!((gone * VALUE_BYTES..(gone + 2) * (VALUE_BYTES + 100)).contains(&dead), "{dead}");
     scene.check("drained");
-    assert_eq!(scene.tree.stats().tree.unwrap().values.stale_count, gone);
+    assert_eq!(scene.tree.stats().tree.expect("a tree").values.stale_count, gone);
     scene.reopen(100.0);
     assert_eq!(dead_bytes(&scene), dead, "it is known after a restart");
-    assert_eq!(scene.tree.stats().tree.unwrap().values.stale_count, gone);
+    assert_eq!(scene.tree.stats().tree.expect("a tree").values.stale_count, gone);
     // Over what was stale already, too.
     scene.put_some(2);
     drain(&scene);
-    let stats = scene.tree.stats().tree.unwrap().values;
+    let stats = scene.tree.stats().tree.expect("a tree").values;
     let lives = u64::from(KEYS) * (VALUE_BYTES + 100);
     assert!(stats.segment_bytes - stats.dead_bytes < lives, "{stats:?}");
     scene.collect();
@@ -70,14 +70,14 @@ fn what_a_drain_hides_is_dead_and_can_be_collected_while_tables_refer_to_it() {
 #[test]
 fn all_of_a_segment_may_be_stale() {
     let mut scene = Scene::new();
-    let before = scene.tree.stats().tree.unwrap().values.segment_bytes;
+    let before = scene.tree.stats().tree.expect("a tree").values.segment_bytes;
     for round in 1..4 {
         for key in 0..KEYS {
             scene.put(key, &text(key, round));
         }
         drain(&scene);
         // Whole segments go without a copy, though tables still refer to what they had.
-        let stats = scene.tree.stats().tree.unwrap().values;
+        let stats = scene.tree.stats().tree.expect("a tree").values;
         assert_eq!(stats.collection_count, 0);
         assert!(stats.segment_bytes < before * 3 / 2, "round {round}: {before} before, {stats:?}");
         settle(&scene.tree);
@@ -153,7 +153,7 @@ fn a_dropped_keyspace_takes_what_is_stale_with_it() {
     scene.tree.drop_keyspace(scene.keyspace).unwrap();
     scene.tree.flush().unwrap();
     settle(&scene.tree);
-    assert_eq!(scene.tree.stats().tree.unwrap().values.segment_bytes, 0);
+    assert_eq!(scene.tree.stats().tree.expect("a tree").values.segment_bytes, 0);
     scene.reopen(100.0);
     scene.tree.close().unwrap();
     scene.check_files();
@@ -204,7 +204,7 @@ fn what_dies_while_a_drain_is_written_does_not_die_again() {
     hook.set(move || {
         let tree = compacting.upgrade().unwrap();
         while !are_gone.load(Ordering::Relaxed) && tree.step().unwrap() {
-            are_gone.store(tree.stats().tree.unwrap().values.segment_count == 0, Ordering::Relaxed);
+            are_gone.store(tree.stats().tree.expect("a tree").values.segment_count == 0, Ordering::Relaxed);
         }
     });
     round(4);

@@ -85,8 +85,8 @@ fn what_two_executors_make_by_turns_is_read_and_collected_by_either() {
         let mut known = 0;
         while scene.tree.step().unwrap() {
             let stats = scene.tree.stats();
-            if stats.tree.as_ref().unwrap().values.collection_count > known {
-                known = stats.tree.as_ref().unwrap().values.collection_count;
+            if stats.tree.as_ref().expect("a tree").values.collection_count > known {
+                known = stats.tree.as_ref().expect("a tree").values.collection_count;
                 scene.check(&format!("round {round}, {known} collections"));
                 assert_sound(&scene.machine.crash(Crash::Kill));
             }

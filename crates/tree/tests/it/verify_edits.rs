@@ -212,7 +212,7 @@ fn a_newer_range_tombstone_in_an_older_place_is_found() {
         }
         tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
         // No entry is in two places: only the tombstone shows it.
-        delete_range(&tree, KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
+        delete_range(tree, KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
         tree.flush().unwrap();
     });
     assert!(report(&directory(&files)).is_sound());
@@ -237,7 +237,7 @@ fn a_newer_version_below_an_older_range_tombstone_is_found() {
         // Not deleted: else the deletion would take all of the table away, and go with it.
         put(&mut session, &key(9), b"first");
         tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
-        delete_range(&tree, KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
+        delete_range(tree, KEYSPACE_DEFAULT, &key(3), &key(5)).unwrap();
         tree.flush().unwrap();
         put(&mut session, &key(4), b"later");
         tree.flush().unwrap();

@@ -192,7 +192,8 @@ pub(crate) fn sample(shape: Shape) -> (Files, Contents) {
     writer.round(3);
     let stats = writer.tree.stats();
     for keyspace in &stats.keyspaces {
-        let tables: Vec<u64> = keyspace.tree.as_ref().unwrap().levels.iter().map(|level| level.0).collect();
+        let tables: Vec<u64> =
+            keyspace.tree.as_ref().expect("a tree").levels.iter().map(|level| level.0).collect();
         assert!(
             tables.len() > 1 && tables[0] > 0,
             "{} has tables in level 0 and deeper: {stats:?}",

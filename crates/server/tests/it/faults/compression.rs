@@ -36,7 +36,7 @@ fn t8_a_server_compresses_as_its_settings_say() {
         let told = db.stats().keyspaces.into_iter().find(|stats| stats.keyspace() == id).unwrap();
         assert_eq!(told.compression, Compression::Zstd, "{name}");
     }
-    let (bytes, whole) = (db.stats().tree.unwrap().table_bytes, 2 * COUNT * VALUE_BYTES);
+    let (bytes, whole) = (db.stats().tree.expect("a tree").table_bytes, 2 * COUNT * VALUE_BYTES);
     assert!(bytes < whole / 10, "{bytes} bytes of tables for {whole} of values");
     server.stop().unwrap();
 }

@@ -100,20 +100,21 @@ fn t2_a_compaction_that_fails_each_time_is_set_aside_and_writes_go_on() {
     assert_eq!(failing.work().len(), 0);
     let after = failing.tree.stats();
     assert!(
-        after.tree.as_ref().unwrap().compaction_count > before.tree.as_ref().unwrap().compaction_count,
+        after.tree.as_ref().expect("a tree").compaction_count
+            > before.tree.as_ref().expect("a tree").compaction_count,
         "of the other keyspace"
     );
     assert_eq!(after.set_aside_file_count, before.set_aside_file_count);
     failing.tree.wait_idle().unwrap_err();
     let tables = failing.world.storage_names(".table");
-    assert_eq!(tables.len() as u64, after.tree.as_ref().unwrap().table_count, "{tables:?}");
+    assert_eq!(tables.len() as u64, after.tree.as_ref().expect("a tree").table_count, "{tables:?}");
 
     // After another opening it is tried again, and comes off.
     failing.reopen();
     assert_eq!(failing.tree.stats().set_aside, None);
     assert!(failing.work().is_empty());
     let stats = failing.tree.stats();
-    assert!(stats.tree.as_ref().unwrap().compaction_count > 0 && stats.set_aside.is_none());
+    assert!(stats.tree.as_ref().expect("a tree").compaction_count > 0 && stats.set_aside.is_none());
     failing.put(b"afterwards");
 }
 
@@ -138,16 +139,19 @@ fn t2_what_still_fails_after_another_opening_refuses_nothing() {
 fn t2_a_compaction_that_fails_comes_off_in_a_plainer_form() {
     let failing = Failing::new();
     failing.fill(KEYSPACE_DEFAULT);
-    let before = failing.tree.stats().tree.unwrap().compaction_count;
+    let before = failing.tree.stats().tree.expect("a tree").compaction_count;
     let (on, file) = (Operation::Write, "*.table".to_owned());
     failing.faulty.inject(Fault { on, file, when: When::Once { after: 0 }, effect: Effect::Turn });
     assert!(failing.work().is_empty());
     assert_eq!(failing.faulty.struck_count(), 1);
     let stats = failing.tree.stats();
-    assert!(stats.tree.as_ref().unwrap().compaction_count > before && stats.set_aside.is_none());
+    assert!(stats.tree.as_ref().expect("a tree").compaction_count > before && stats.set_aside.is_none());
     // Neither what was spoiled nor what is kept to be written over.
     failing.tree.wait_idle().unwrap();
-    assert_eq!(failing.world.storage_names(".table").len() as u64, stats.tree.as_ref().unwrap().table_count);
+    assert_eq!(
+        failing.world.storage_names(".table").len() as u64,
+        stats.tree.as_ref().expect("a tree").table_count
+    );
 }
 
 #[test]
@@ -188,9 +192,9 @@ fn t2_a_collection_that_fails_each_time_is_set_aside_and_writes_go_on() {
     }
     let stats = tree.stats();
     assert!(
-        failed > 0 && stats.tree.as_ref().unwrap().values.collection_failure_count > 0,
+        failed > 0 && stats.tree.as_ref().expect("a tree").values.collection_failure_count > 0,
         "{:?}",
-        stats.tree.as_ref().unwrap().values
+        stats.tree.as_ref().expect("a tree").values
     );
     assert!(stats.set_aside_file_count > 0 && stats.write_failure.is_none(), "{stats:?}");
     put(&mut session(&tree), b"meanwhile", b"taken");
@@ -199,7 +203,9 @@ fn t2_a_collection_that_fails_each_time_is_set_aside_and_writes_go_on() {
     // The next opening collects them.
     let tree = scene.machine.open().unwrap();
     settle(&tree);
-    assert!(tree.stats().tree.unwrap().values.collection_count > 0 && tree.stats().set_aside.is_none());
+    assert!(
+        tree.stats().tree.expect("a tree").values.collection_count > 0 && tree.stats().set_aside.is_none()
+    );
 }
 
 #[test]

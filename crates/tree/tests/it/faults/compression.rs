@@ -40,7 +40,7 @@ fn fill(tree: &Arc<Tree>, keyspace: KeyspaceId) -> u64 {
     }
     let stats = tree.stats();
     let of_it = stats.keyspaces.iter().find(|stats| stats.keyspace() == keyspace).unwrap();
-    of_it.tree.as_ref().unwrap().levels.iter().map(|(_, bytes)| bytes).sum()
+    of_it.tree.as_ref().expect("a tree").levels.iter().map(|(_, bytes)| bytes).sum()
 }
 
 /// How the keyspace is compressed, by the statistics.
@@ -75,7 +75,7 @@ fn t8_values_beside_the_tree_are_compressed_as_the_database() {
         let tree = world.open().unwrap();
         let silent = tree.create_keyspace("silent", KeyspaceSettings::default()).unwrap();
         fill(&tree, silent);
-        tree.stats().tree.unwrap().values.segment_bytes
+        tree.stats().tree.expect("a tree").values.segment_bytes
     });
     assert!(sizes[1] < sizes[0] / 10, "{sizes:?}");
 }

@@ -31,7 +31,7 @@ fn delete(session: &mut OrderedBlocking, key: &[u8]) {
 
 /// Records that scans have passed without giving them.
 fn passed(tree: &Tree) -> u64 {
-    tree.stats().tree.unwrap().scan_dead_passed_count
+    tree.stats().tree.expect("a tree").scan_dead_passed_count
 }
 
 /// The key at one end.

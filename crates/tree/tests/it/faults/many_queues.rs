@@ -42,7 +42,7 @@ fn pop(session: &mut OrderedBlocking, keyspace: KeyspaceId, queue: u32) -> Optio
 }
 
 fn passed(tree: &Tree) -> u64 {
-    tree.stats().tree.unwrap().scan_dead_passed_count
+    tree.stats().tree.expect("a tree").scan_dead_passed_count
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::super::world::{get, settle};
 /// How often `read` is done until a compaction is bought at `price`.
 fn reads_until_bought(price: f64, mut read: impl FnMut(&mut OrderedBlocking)) -> u32 {
     let (tree, mut session) = deep_tree_at(price);
-    let written = || tree.stats().tree.unwrap().compaction_write_bytes_total;
+    let written = || tree.stats().tree.expect("a tree").compaction_write_bytes_total;
     let before = written();
     for reads in 1..10_000 {
         read(&mut session);

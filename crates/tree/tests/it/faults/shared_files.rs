@@ -124,20 +124,20 @@ impl Many {
         let bytes: u64 = tables.map(|(_, bytes)| *bytes).sum();
         let stats = self.tree.stats();
         assert_eq!(
-            stats.tree.as_ref().unwrap().table_bytes + stats.spare_bytes,
+            stats.tree.as_ref().expect("a tree").table_bytes + stats.spare_bytes,
             bytes,
             "{what}: told and there"
         );
         let live: u64 = stats
             .keyspaces
             .iter()
-            .flat_map(|keyspace| &keyspace.tree.as_ref().unwrap().levels)
+            .flat_map(|keyspace| &keyspace.tree.as_ref().expect("a tree").levels)
             .map(|(_, bytes)| bytes)
             .sum();
         assert!(
-            stats.tree.as_ref().unwrap().table_bytes <= 2 * live,
+            stats.tree.as_ref().expect("a tree").table_bytes <= 2 * live,
             "{what}: {} bytes for {live} that live",
-            stats.tree.as_ref().unwrap().table_bytes
+            stats.tree.as_ref().expect("a tree").table_bytes
         );
     }
 }
@@ -174,7 +174,10 @@ fn t5_keyspaces_in_one_file_are_read_reopened_and_compacted() {
     assert_eq!(files.len(), 1, "{files:?}");
     assert_eq!(many.world.storage_names(".table"), [""; 0]);
     let stats = many.tree.stats();
-    assert_eq!((stats.tree.as_ref().unwrap().table_count, stats.tree.as_ref().unwrap().drain_count), (12, 1));
+    assert_eq!(
+        (stats.tree.as_ref().expect("a tree").table_count, stats.tree.as_ref().expect("a tree").drain_count),
+        (12, 1)
+    );
     many.assert_all("flushed");
     many.assert_small("flushed");
     many.reopen();
@@ -211,9 +214,9 @@ fn t5_compactions_of_many_keyspaces_go_into_one_file_by_one_edit() {
     many.assert_small("compacted");
     let stats = many.tree.stats();
     assert!(
-        stats.tree.as_ref().unwrap().compaction_count >= 12,
+        stats.tree.as_ref().expect("a tree").compaction_count >= 12,
         "{}",
-        stats.tree.as_ref().unwrap().compaction_count
+        stats.tree.as_ref().expect("a tree").compaction_count
     );
     assert_eq!(many.world.storage_names(".table"), [""; 0]);
     let number = |name: &str| u64::from_str_radix(name.rsplit('-').next().unwrap(), 16).unwrap();
@@ -241,7 +244,7 @@ fn t5_a_file_goes_with_the_last_keyspace_that_a_reader_has_of_it() {
     drop((snapshot, reader));
     settle(&many.tree);
     assert_eq!(many.shared(), []);
-    assert_eq!(many.tree.stats().tree.unwrap().table_bytes, 0);
+    assert_eq!(many.tree.stats().tree.expect("a tree").table_bytes, 0);
 }
 
 #[test]
@@ -361,7 +364,7 @@ fn t5_a_keyspace_that_cannot_be_flushed_holds_up_no_other() {
     let in_tables = |id: KeyspaceId| {
         let stats = tree.stats();
         let of = stats.keyspaces.iter().filter(|keyspace| keyspace.keyspace() == id);
-        of.flat_map(|keyspace| &keyspace.tree.as_ref().unwrap().levels).any(|(tables, _)| *tables > 0)
+        of.flat_map(|keyspace| &keyspace.tree.as_ref().expect("a tree").levels).any(|(tables, _)| *tables > 0)
     };
     assert!(others.iter().all(|id| in_tables(*id)), "sound ones were flushed");
     assert!(!in_tables(broken));

@@ -143,7 +143,7 @@ impl Round {
         let [start, end] = bounds;
         // Something stays.
         if start < end && self.model.range(start.clone()..end.clone()).count() <= self.model.len() / 2 {
-            delete_range(&tree, keyspace, &start, &end).unwrap();
+            delete_range(tree, keyspace, &start, &end).unwrap();
             self.model.retain(|key, _| *key < start || *key >= end);
         }
         if self.model.len() > 1 {
