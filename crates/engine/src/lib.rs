@@ -15,7 +15,8 @@
 //! ```
 //!
 //! What only an engine with ordered keys can do is in [`Ordered`] and [`OrderedSession`]: no method
-//! refuses because of the engine's kind. Start at [`Engine`] and [`Session`]; [`blocking`] is the thin layer most programs want.
+//! refuses because of the engine's kind. Start at [`Engine`] and [`Session`]; [`blocking`] is the
+//! thin layer most programs want.
 //!
 //! # Not here
 //! - Any implementation: an engine is a crate of its own (`firn-tree`).

@@ -2,8 +2,8 @@
 //!
 //! [`Db::open`] needs a path and nothing else; [`Keyspace`] reads and writes one keyspace of a
 //! database. Both are handles to clone and keep. [`PointDb`] and [`PointKeyspace`] have the calls
-//! that an engine without order has too. [`Db::builder`] takes [`Settings`] (data, round-trips through TOML) and components
-//! (storage, clock, merge operators, filters, extractors).
+//! that an engine without order has too. [`Db::builder`] takes [`Settings`] (data, round-trips
+//! through TOML) and components (storage, clock, merge operators, filters, extractors).
 //!
 //! ```text
 //!   Db ─► PointDb ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files

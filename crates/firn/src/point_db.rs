@@ -94,7 +94,8 @@ impl PointDb {
         self.with_session(|session| session.delete(KEYSPACE_DEFAULT, key.as_ref(), options))
     }
 
-    /// Replaces the value of `key` by what `f` makes of it, atomically. See [`PointKeyspace::update`].
+    /// Replaces the value of `key` by what `f` makes of it, atomically. See
+    /// [`PointKeyspace::update`].
     pub fn update<R: Send + 'static>(
         &self,
         key: impl AsRef<[u8]>,
