@@ -25,7 +25,7 @@ pub(crate) struct Options {
 ///
 /// ```text
 /// Cure: redirects of a collection of collections lead to the end
-/// Fails: firn-tree it values_holes::a_collection_of_a_collection_loses_no_update_between_them
+/// Fails: firn-tree it values::holes::a_collection_of_a_collection_loses_no_update_between_them
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 struct Cure {

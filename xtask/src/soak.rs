@@ -291,7 +291,8 @@ mod tests {
     /// A run that filters every test out would say that all is well.
     #[test]
     fn the_flip_test_has_the_name_that_is_asked_for() {
-        let source = std::fs::read_to_string(root().join("crates/tree/tests/it/flip.rs")).expect("the test");
+        let source =
+            std::fs::read_to_string(root().join("crates/tree/tests/it/verify/flip.rs")).expect("the test");
         let is_ignored = source
             .split("#[test]")
             .any(|test| test.contains("#[ignore") && test.contains("fn every_bit_flipped"));

@@ -8,7 +8,7 @@ use firn_engine::{Compression, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, 
 use firn_engine::{ReadAt, WriteOptions};
 use firn_tree::{Tree, TreeSettings};
 
-use crate::world::{World, get_in, session, settle, tiny};
+use crate::support::world::{World, get_in, session, settle, tiny};
 
 const KEYS: u32 = 400;
 const VALUE_BYTES: usize = 2000;

@@ -12,8 +12,8 @@ use firn_storage::Storage;
 use firn_storage::place::{Crash, Memory};
 use firn_tree::{RepairOptions, RepairStep, repair};
 
-use crate::verify::report;
-use crate::world::{World, rows, session, tiny};
+use crate::support::world::{World, rows, session, tiny};
+use crate::verify::findings::report;
 
 const KEYS: u32 = 900;
 const VALUE_BYTES: usize = 8_000;
@@ -88,8 +88,8 @@ fn t13_what_a_loss_of_power_may_leave_opens_without_a_word() {
         let world = killed();
         damage(&world.storage, &logs(&world.storage));
         // Everything was on the device by chance, but for this.
-        let files = crate::verify_sample::read_files(&world.storage);
-        let storage = crate::verify_sample::directory(&files).crash(Crash::PowerLoss { seed: 1 });
+        let files = crate::support::sample::read_files(&world.storage);
+        let storage = crate::support::sample::directory(&files).crash(Crash::PowerLoss { seed: 1 });
         for (name, content) in &files {
             let file = storage.open_write(name).or_else(|_| storage.create(name)).unwrap();
             file.write_at(0, content).unwrap();
@@ -107,7 +107,7 @@ fn t13_the_tail_of_a_kill_opens_without_a_word() {
     assert_eq!(keys(&world), KEYS);
     let world = killed();
     let last = logs(&world.storage).pop().unwrap();
-    let mut content = crate::verify_sample::read_files(&world.storage).remove(&last).unwrap();
+    let mut content = crate::support::sample::read_files(&world.storage).remove(&last).unwrap();
     let end = content.iter().rposition(|byte| *byte != 0).unwrap();
     content[end - 3000..].fill(0);
     write(&world.storage, &last, 0, &content);
@@ -124,16 +124,16 @@ fn t13_repair_keeps_what_is_behind_aside() {
     for (what, damage) in DAMAGES {
         let world = killed();
         damage(&world.storage, &logs(&world.storage));
-        let before = crate::verify_sample::read_files(&world.storage);
+        let before = crate::support::sample::read_files(&world.storage);
         let planned = repaired(&world.storage, true);
         assert!(!planned.is_empty(), "{what}");
         assert_eq!(
-            crate::verify_sample::read_files(&world.storage),
+            crate::support::sample::read_files(&world.storage),
             before,
             "{what}: a dry run changes nothing"
         );
         assert_eq!(repaired(&world.storage, false), planned, "{what}");
-        let after = crate::verify_sample::read_files(&world.storage);
+        let after = crate::support::sample::read_files(&world.storage);
         for step in &planned {
             assert_eq!(after[&step.kept_as], before[&step.file], "{what}: {step}");
         }
@@ -141,7 +141,7 @@ fn t13_repair_keeps_what_is_behind_aside() {
         assert!(report(&world.storage).is_sound(), "{what}: {:?}", report(&world.storage));
         let kept = keys(&world);
         assert!(kept < KEYS, "{what}: {kept}");
-        let still = crate::verify_sample::read_files(&world.storage);
+        let still = crate::support::sample::read_files(&world.storage);
         assert!(
             planned.iter().all(|step| still.contains_key(&step.kept_as)),
             "{what}: an opening keeps them"

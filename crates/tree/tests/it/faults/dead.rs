@@ -16,7 +16,7 @@ use firn_format::datatype::slot::crc16;
 use firn_storage::Clock;
 use firn_tree::Tree;
 
-use crate::world::{World, delete_range, get, put, rows, session, settle, tiny};
+use crate::support::world::{World, delete_range, get, put, rows, session, settle, tiny};
 
 /// Times that a dead record is passed at most, and once more after a reopening.
 const PASSES: u64 = 4;
@@ -360,7 +360,7 @@ fn p2_drawn_histories_show_what_the_model_shows() {
                     drop(session);
                     drop(tree);
                     tree = world.open().unwrap();
-                    session = crate::world::session(&tree);
+                    session = crate::support::world::session(&tree);
                 }
                 9..=14 => {
                     let at = key(draw.below(64));

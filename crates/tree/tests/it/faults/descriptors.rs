@@ -16,7 +16,7 @@ use firn_storage::place::{Local, LocalOptions};
 use firn_tree::{Background, Tree};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::world::{World, get, get_in, put, session, settle, tiny};
+use crate::support::world::{World, get, get_in, put, session, settle, tiny};
 
 /// Tells the other process that it is one.
 const IS_OTHER: &str = "FIRN_TEST_FEW_DESCRIPTORS";

@@ -8,7 +8,7 @@ use firn_engine::{
 };
 use firn_tree::Tree;
 
-use crate::world::{World, put, session, tiny};
+use crate::support::world::{World, put, session, tiny};
 
 fn write(tree: &Tree, numbers: std::ops::Range<u32>) {
     let mut session = session(tree);

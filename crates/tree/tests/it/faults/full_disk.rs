@@ -16,7 +16,7 @@ use firn_storage::place::{Divided, Faulty, Memory};
 use firn_storage::{Clock, Storage};
 use firn_tree::{Background, Tree};
 
-use crate::world::{World, delete_range, get_in, session, tiny};
+use crate::support::world::{World, delete_range, get_in, session, tiny};
 
 const FREE: u64 = 40 << 20;
 

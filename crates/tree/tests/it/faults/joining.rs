@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_engine::{KeyspaceSettings, MergeOperator};
 use firn_tree::{Tree, TreeOptions};
 
-use crate::world::World;
+use crate::support::world::World;
 
 const JOINING: &str = "joining.1";
 

@@ -14,7 +14,7 @@ use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use super::joining::{Joining, joined};
-use crate::world::{World, session, threads};
+use crate::support::world::{World, session, threads};
 
 /// Tells the other process that it is one.
 const IS_OTHER: &str = "FIRN_TEST_LARGE_BATCHES";

@@ -15,7 +15,7 @@ use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions};
 use firn_tree::{Background, Tree, TreeSettings};
 
-use crate::world::{World, get, put, session, settle, tiny};
+use crate::support::world::{World, get, put, session, settle, tiny};
 
 const MIB: u64 = 1 << 20;
 
@@ -110,7 +110,7 @@ fn t3_keyspaces_of_one_record_share_what_the_log_may_have() {
     let left = disk_bytes(dir.path());
     assert!(left <= 8 * MIB, "{left} bytes of disk are left");
     for id in ids.iter().step_by(2) {
-        assert_eq!(crate::world::get_in(&mut writer, *id, b"key").as_deref(), Some(&b"value"[..]));
+        assert_eq!(crate::support::world::get_in(&mut writer, *id, b"key").as_deref(), Some(&b"value"[..]));
     }
 }
 
@@ -184,7 +184,7 @@ fn longest_log(bytes: usize) -> u64 {
         writer.put(KEYSPACE_DEFAULT, &key.to_be_bytes(), &value, WriteOptions::default()).unwrap();
         most = most.max(tree.stats().log_bytes);
     }
-    assert_eq!(crate::world::get_in(&mut writer, small, b"key").as_deref(), Some(&b"value"[..]));
+    assert_eq!(crate::support::world::get_in(&mut writer, small, b"key").as_deref(), Some(&b"value"[..]));
     most
 }
 

@@ -8,7 +8,7 @@
 use firn_engine::{Compression, Engine, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_tree::TreeSettings;
 
-use crate::world::{World, get_in, rows, session, tiny};
+use crate::support::world::{World, get_in, rows, session, tiny};
 
 /// The `number`th key of `bytes` bytes, in one of `families` that share nothing.
 fn key(number: u32, bytes: usize, families: u32) -> Vec<u8> {

@@ -11,7 +11,7 @@ use firn_engine::{
 };
 use firn_tree::Tree;
 
-use crate::world::{World, rows, session, tiny};
+use crate::support::world::{World, rows, session, tiny};
 
 /// Times that a dead record is passed at most.
 const PASSES: u64 = 4;

@@ -10,7 +10,7 @@ use firn_engine::{Change, Direction, Engine, KeyspaceId, Ordered, ReadAt, ScanRa
 use firn_tree::Tree;
 
 use super::joining::{Joining, joined};
-use crate::world::{World, get_in, put, rows, session, tiny};
+use crate::support::world::{World, get_in, put, rows, session, tiny};
 
 /// Few, and sixteen times as many: what is linear takes sixteen times as long, what is quadratic
 /// 256 times. Four times as long as either is left to a machine that is busy.

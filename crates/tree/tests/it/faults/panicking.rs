@@ -16,7 +16,7 @@ use firn_engine::{
 use firn_tree::{Tree, TreeOptions};
 
 use super::joining::{Joining, joined};
-use crate::world::{World, get, get_in, put, rows, session, settle, threads, tiny};
+use crate::support::world::{World, get, get_in, put, rows, session, settle, threads, tiny};
 
 const KEY: &[u8] = b"key";
 
@@ -149,7 +149,7 @@ fn t11_panics_on_the_pool_fail_their_tickets() {
     scene.goes_on(&value(0));
 
     // In a table behind so many operands a read is the pool's.
-    let mut other = crate::world::session(&scene.tree);
+    let mut other = crate::support::world::session(&scene.tree);
     other.put(keyspace, KEY, b"0", options).unwrap();
     scene.tree.flush().unwrap();
     (0..20).for_each(|_| scene.merge(&mut other));

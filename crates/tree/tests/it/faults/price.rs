@@ -5,8 +5,8 @@ use firn_engine::Engine;
 use firn_engine::blocking::OrderedBlocking;
 use firn_tree::TreeSettings;
 
-use super::super::scans::{deep_tree_at, scan};
-use super::super::world::{get, settle};
+use super::super::read::scans::{deep_tree_at, scan};
+use super::super::support::world::{get, settle};
 
 /// How often `read` is done until a compaction is bought at `price`.
 fn reads_until_bought(price: f64, mut read: impl FnMut(&mut OrderedBlocking)) -> u32 {

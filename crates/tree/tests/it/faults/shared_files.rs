@@ -18,7 +18,7 @@ use firn_storage::Storage;
 use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
 use super::joining::{Joining, joined};
-use crate::world::{World, appending, get_in, prefixed, rows, seed, session, settle, threads, tiny};
+use crate::support::world::{World, appending, get_in, prefixed, rows, seed, session, settle, threads, tiny};
 
 /// Records of each keyspace.
 type Model = BTreeMap<u32, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -330,8 +330,8 @@ fn t5_few_keyspaces_and_large_ones_have_files_of_their_own() {
     many.tree.flush().unwrap();
     assert_eq!(many.shared().len(), 1);
     many.tree.close().unwrap();
-    let files = crate::verify_sample::read_files(&many.world.storage);
-    let of_large = crate::verify_edits::tables_of(&files, large);
+    let files = crate::support::sample::read_files(&many.world.storage);
+    let of_large = crate::verify::edits::tables_of(&files, large);
     assert!(
         !of_large.is_empty() && of_large.iter().all(|(.., table)| part(&table.file).is_none()),
         "{of_large:?}"
@@ -437,10 +437,10 @@ fn t5_names_of_tables_tell_their_place() {
     let many = Many::flushed(6);
     let (file, bytes) = many.shared().remove(0);
     many.tree.close().unwrap();
-    let files = crate::verify_sample::read_files(&many.world.storage);
+    let files = crate::support::sample::read_files(&many.world.storage);
     let mut end = 0;
     for id in many.model.keys() {
-        let tables = crate::verify_edits::tables_of(&files, KeyspaceId(*id));
+        let tables = crate::verify::edits::tables_of(&files, KeyspaceId(*id));
         let part = part(&tables[0].2.file).unwrap();
         assert_eq!((part.file, part.offset, part.bytes), (file.as_str(), end, tables[0].2.bytes));
         end = part.end();

@@ -14,7 +14,7 @@ use firn_storage::Clock;
 use firn_tree::{Tree, TreeSettings};
 
 use super::log::{disk_bytes, open_at, rest};
-use crate::world::{World, get_in, session, settle};
+use crate::support::world::{World, get_in, session, settle};
 
 const MIB: u64 = 1 << 20;
 

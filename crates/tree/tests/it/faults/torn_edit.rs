@@ -11,8 +11,8 @@ use firn_storage::Storage;
 use firn_storage::place::{Crash, Memory};
 use firn_tree::{RepairOptions, RepairStep, Tree, repair};
 
-use crate::verify::report;
-use crate::world::{World, get, put, session, tiny};
+use crate::support::world::{World, get, put, session, tiny};
+use crate::verify::findings::report;
 
 /// A database with records in a table and in the log that was killed, and its newest manifest edit,
 /// which creates a keyspace.
@@ -82,7 +82,7 @@ fn p10_a_torn_newest_edit_is_set_aside() {
 fn p10_an_edit_stays_where_the_ones_before_do_not_do() {
     let (world, newest) = killed();
     world.storage.open_write(&newest).unwrap().set_len(60).unwrap();
-    let files = crate::verify_sample::read_files(&world.storage);
+    let files = crate::support::sample::read_files(&world.storage);
     let table = files.keys().find(|name| name.ends_with(".table")).unwrap();
     world.storage.remove(table).unwrap();
     let error = run(&world.storage, false).unwrap_err();

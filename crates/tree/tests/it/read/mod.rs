@@ -1,0 +1,6 @@
+//! Reads: what they see, and what they cause.
+
+mod places; // records in memtables, runs and tables at once
+mod watermark; // what is seen while several threads write
+mod set_back; // expired values after the clock is set back
+pub(crate) mod scans; // many of them make level 0 shallow
