@@ -8,8 +8,8 @@ use firn_storage::{Clock, SystemClock};
 use firn_tree::TreeSettings;
 
 use crate::compaction::range_pieces::{Slow, fill, holds, settings};
+use crate::support::in_time::until;
 use crate::support::world::{World, put, session, settle};
-use crate::write::bounds::until;
 
 /// A database of many tables, each with two newer ones over it in level 0, where from now on one is
 /// enough; `filling`: whose buffer is more than half full.

@@ -11,9 +11,9 @@ use firn_storage::Storage;
 use firn_storage::place::Memory;
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
+use crate::support::inspect::{edits, tables, tables_of};
 use crate::support::sample::read_files;
 use crate::support::world::{World, put, session, settle, tiny};
-use crate::verify::edits::{edits, tables, tables_of};
 
 /// A compaction, and the tables that there were as it was submitted.
 pub(crate) type Submitted = (CompactSpec, Vec<TableMeta>);

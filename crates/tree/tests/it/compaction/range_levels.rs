@@ -14,9 +14,9 @@ use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Tree, TreeSettings};
 
 use crate::compaction::older_ranges::{move_down, open};
+use crate::support::inspect::tables;
 use crate::support::sample::read_files;
 use crate::support::world::{World, appending, get, put, rows, seed, session, settle, tiny};
-use crate::verify::edits::tables;
 
 const KEYS: u32 = 48_000;
 const TABLE_BYTES: u64 = 64 << 10;

@@ -12,8 +12,8 @@ use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
+use crate::support::in_time::{in_time, until};
 use crate::support::world::{World, get, put, session, settle, threads, tiny};
-use crate::write::bounds::{in_time, until};
 
 /// Many tables of the last level, and little enough above.
 pub(crate) fn settings() -> TreeSettings {

@@ -13,8 +13,8 @@ use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Tree};
 
+use crate::support::scene::Scene;
 use crate::support::world::{World, get_in, put, session, settle, tiny};
-use crate::values::holes::Scene;
 
 /// A tree whose place fails on command, with a second keyspace.
 struct Failing {

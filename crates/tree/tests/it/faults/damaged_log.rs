@@ -12,8 +12,8 @@ use firn_storage::Storage;
 use firn_storage::place::{Crash, Memory};
 use firn_tree::{RepairOptions, RepairStep, repair};
 
+use crate::support::inspect::report;
 use crate::support::world::{World, rows, session, tiny};
-use crate::verify::findings::report;
 
 const KEYS: u32 = 900;
 const VALUE_BYTES: usize = 8_000;

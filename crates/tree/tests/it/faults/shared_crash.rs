@@ -13,10 +13,9 @@ use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Tree, VerifyReport};
 
 use super::shared_files::{Many, assert_holds, assert_sound, shared};
+use crate::support::inspect::{edits, report, tables_of};
 use crate::support::sample::{Files, directory, read_files};
 use crate::support::world::{World, settle};
-use crate::verify::edits::{edits, tables_of};
-use crate::verify::findings::report;
 
 /// What a machine that goes leaves.
 type Left = fn(&World) -> World;

@@ -331,7 +331,7 @@ fn t5_few_keyspaces_and_large_ones_have_files_of_their_own() {
     assert_eq!(many.shared().len(), 1);
     many.tree.close().unwrap();
     let files = crate::support::sample::read_files(&many.world.storage);
-    let of_large = crate::verify::edits::tables_of(&files, large);
+    let of_large = crate::support::inspect::tables_of(&files, large);
     assert!(
         !of_large.is_empty() && of_large.iter().all(|(.., table)| part(&table.file).is_none()),
         "{of_large:?}"
@@ -440,7 +440,7 @@ fn t5_names_of_tables_tell_their_place() {
     let files = crate::support::sample::read_files(&many.world.storage);
     let mut end = 0;
     for id in many.model.keys() {
-        let tables = crate::verify::edits::tables_of(&files, KeyspaceId(*id));
+        let tables = crate::support::inspect::tables_of(&files, KeyspaceId(*id));
         let part = part(&tables[0].2.file).unwrap();
         assert_eq!((part.file, part.offset, part.bytes), (file.as_str(), end, tables[0].2.bytes));
         end = part.end();

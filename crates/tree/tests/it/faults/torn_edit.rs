@@ -11,8 +11,8 @@ use firn_storage::Storage;
 use firn_storage::place::{Crash, Memory};
 use firn_tree::{RepairOptions, RepairStep, Tree, repair};
 
+use crate::support::inspect::report;
 use crate::support::world::{World, get, put, session, tiny};
-use crate::verify::findings::report;
 
 /// A database with records in a table and in the log that was killed, and its newest manifest edit,
 /// which creates a keyspace.

@@ -12,8 +12,8 @@ use firn_engine::{
 };
 use firn_tree::{Tree, TreeSettings};
 
+use crate::support::in_time::in_time;
 use crate::support::world::{World, get, put, session, tiny};
-use crate::write::bounds::in_time;
 
 const KEY: &[u8] = b"counter";
 

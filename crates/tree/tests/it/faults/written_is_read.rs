@@ -20,8 +20,8 @@ use firn_engine::{
 use firn_storage::place::Crash;
 use firn_tree::{Tree, TreeSettings};
 
+use crate::support::inspect::report;
 use crate::support::world::{World, delete_range, rows, seed, session, settle, tiny};
-use crate::verify::findings::report;
 
 const KEY_BYTES_MAX: usize = 65_535;
 

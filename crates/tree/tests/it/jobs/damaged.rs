@@ -7,8 +7,8 @@ use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, WriteOpt
 use firn_storage::Storage;
 use firn_tree::Tree;
 
+use crate::support::scene::{KEY, KEYS, Scene, text};
 use crate::support::world::{self, World, delete_range, get, put, tiny};
-use crate::values::holes::{KEY, KEYS, Scene, text};
 
 /// Flips a byte of the first file with this ending in which `bytes` are found; its name.
 fn damage(world: &World, ending: &str, bytes: &[u8]) -> String {

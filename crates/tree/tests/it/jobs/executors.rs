@@ -16,8 +16,8 @@ use firn_storage::place::Operation;
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
 
+use crate::support::in_time::{in_time, until};
 use crate::support::world::{Hook, World, get, get_in, put, seed, session, settle, threads, tiny};
-use crate::write::bounds::{in_time, until};
 
 /// Changes a right result into a wrong one.
 type Lie = fn(&mut CompactResult);

@@ -11,8 +11,8 @@ use firn_storage::Clock;
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
 use crate::support::asked_clock::AskedClock;
+use crate::support::in_time::{in_time, until};
 use crate::support::world::{World, put, session, settle, threads, tiny};
-use crate::write::bounds::{in_time, until};
 
 /// An executor that is away. Keeps the bytes of what it was asked to do.
 #[derive(Debug, Default)]

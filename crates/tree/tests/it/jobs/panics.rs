@@ -14,8 +14,8 @@ use firn_jobs::{Error, Executor, JobHandle, JobSpec};
 use firn_storage::ThreadSpawn;
 use firn_tree::{Background, Tree, TreeOptions};
 
+use crate::support::in_time::{in_time, until};
 use crate::support::world::{World, get, get_in, put, session, threads, tiny};
-use crate::write::bounds::{in_time, until};
 
 /// Keeps everything, while it is able to.
 #[derive(Debug)]

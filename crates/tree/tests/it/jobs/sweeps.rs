@@ -13,8 +13,8 @@ use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, Whe
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
+use crate::support::in_time::until;
 use crate::support::world::{Hook, World, delete_range, describe, put, session, settle, threads, tiny};
-use crate::write::bounds::until;
 
 /// Runs jobs here and remembers what their outputs were to be called.
 #[derive(Debug)]

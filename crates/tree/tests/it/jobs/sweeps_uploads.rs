@@ -11,8 +11,8 @@ use firn_storage::{ErrorKind, Storage};
 use firn_tree::{Background, Tree, TreeOptions};
 
 use crate::jobs::sweeps::{Site, compact, divided, fill};
+use crate::support::in_time::until;
 use crate::support::world::{put, session, settle, threads};
-use crate::write::bounds::until;
 
 impl Site {
     /// The executor that was asked for jobs has begun to upload outputs of other attempts at them,

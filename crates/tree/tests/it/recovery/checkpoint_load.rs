@@ -14,9 +14,9 @@ use firn_storage::place::{Crash, Effect, Fault, Operation, When};
 use firn_storage::{Clock, SystemClock};
 use firn_tree::{Tree, TreeOptions};
 
+use crate::support::in_time::in_time;
 use crate::support::numbered::{Both, both, numbered, prefixes};
-use crate::support::world::{World, describe, put, session, tiny};
-use crate::write::bounds::{in_time, slow};
+use crate::support::world::{World, describe, put, session, slow, tiny};
 
 /// Positions of acknowledged batches, by thread, in the order of their numbers.
 type Told = Mutex<BTreeMap<u8, Vec<Position>>>;

@@ -1,7 +1,7 @@
 //! Openings: after crashes, for reading, and of what a copy holds.
 
 mod reopened; // what is still known of compactions
-pub(crate) mod read_only; // beside other readers, without a trace
+mod read_only; // beside other readers, without a trace
 mod cuts; // of the log, crash after crash
 mod reuse; // recycled files, of which nothing old is found
 mod checkpoint_load; // copies and closing under load

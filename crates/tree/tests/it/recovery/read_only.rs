@@ -1,7 +1,7 @@
 //! Opening for reading: beside other readers, never beside a writer, and without a trace.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
@@ -9,69 +9,12 @@ use firn_engine::{
     Batch, Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, ReadAt,
     WriteOptions,
 };
-use firn_storage::place::{Local, LocalOptions};
-use firn_storage::{Spawn, Storage, ThreadSpawn};
+use firn_storage::{Spawn, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions, VerifyOptions, verify};
 
+use crate::support::on_disk::{OnDisk, everything_in, local};
 use crate::support::sample::{Files, NOW_MS, SMALL, options_on, sample, scan_all};
 use crate::support::world::delete_range;
-
-/// A directory on disk that goes with the test.
-#[derive(Debug)]
-pub(crate) struct OnDisk(PathBuf);
-
-impl OnDisk {
-    /// A new empty one for the test called `name`; runs of it at the same time have one each.
-    pub(crate) fn fresh(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        if path.exists() {
-            std::fs::remove_dir_all(&path).unwrap();
-        }
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// A database directory with these files.
-    pub(crate) fn with(name: &str, files: &Files) -> Self {
-        let directory = Self::fresh(name);
-        for (name, content) in files {
-            std::fs::write(directory.join(name), content).unwrap();
-        }
-        std::fs::write(directory.join("LOCK"), b"").unwrap();
-        directory
-    }
-}
-
-impl std::ops::Deref for OnDisk {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for OnDisk {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            // What stays is overwritten, or is left until the build folder is cleaned.
-            let _ignored = std::fs::remove_dir_all(&self.0);
-        }
-    }
-}
-
-/// Everything a directory holds, hidden files and times of change too.
-pub(crate) fn everything_in(path: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
-    let entries = std::fs::read_dir(path).unwrap().map(|entry| {
-        let entry = entry.unwrap();
-        let content = std::fs::read(entry.path()).unwrap();
-        (entry.file_name().into_string().unwrap(), (content, entry.metadata().unwrap().modified().unwrap()))
-    });
-    entries.collect()
-}
-
-pub(crate) fn local(path: &Path) -> Arc<dyn Storage> {
-    Arc::new(Local::open(path, LocalOptions { create: false }).unwrap())
-}
 
 fn for_reading(path: &Path) -> TreeOptions {
     TreeOptions { read_only: true, ..options_on(local(path), NOW_MS) }

@@ -7,8 +7,7 @@ use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Mounted, Opera
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Tree, TreeOptions};
 
-use crate::shared_storage::durability::{HERE, all, settings};
-use crate::shared_storage::two_machines::{Machine, Model};
+use crate::support::machine::{HERE, Machine, Model, all, settings};
 use crate::support::world::{describe, session, settle};
 
 /// What is shared.

@@ -11,11 +11,10 @@ use firn_storage::place::{Divided, Memory, Operation};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
-use crate::shared_storage::durability::{HERE, groups, lost, on, settings};
-use crate::shared_storage::two_machines::Machine;
+use crate::support::in_time::{in_time, until};
+use crate::support::machine::{HERE, Machine, groups, lost, on, settings};
 use crate::support::watched::Watched;
 use crate::support::world::{describe, rows, session, settle};
-use crate::write::bounds::{in_time, until};
 
 /// Keyspaces that are there besides the default one.
 const OTHERS: [&str; 2] = ["second", "third"];

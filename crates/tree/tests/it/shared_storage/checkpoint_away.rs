@@ -8,8 +8,7 @@ use firn_storage::place::{Divided, Effect, Fault, Faulty, Local, LocalOptions, M
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Tree, TreeOptions};
 
-use crate::shared_storage::durability::{HERE, all, settings};
-use crate::shared_storage::two_machines::{Machine, Model};
+use crate::support::machine::{HERE, Machine, Model, all, settings};
 use crate::support::world::{World, describe, session, settle};
 
 /// Rows in tables and value segments, which are copied, and in the log, which is linked.

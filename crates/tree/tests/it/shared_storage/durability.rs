@@ -1,60 +1,19 @@
 //! Writes that were acknowledged as `Shared`: another machine that takes the database over has
 //! them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::{
-    Batch, Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, ReadAt, ScanRange, WriteOptions,
-};
-use firn_format::file_name::{self, FileName};
+use firn_engine::{Batch, Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings};
+use firn_format::file_name;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
-use crate::shared_storage::two_machines::{Machine, Model, names};
-use crate::support::world::{Hook, describe, get_in, rows, session, settle, tiny};
-
-pub(crate) const SHARED: WriteOptions =
-    WriteOptions { durability: Some(Durability::Shared), expires_at_ms: 0 };
-pub(crate) const HERE: WriteOptions =
-    WriteOptions { durability: Some(Durability::Process), expires_at_ms: 0 };
-
-pub(crate) fn settings() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 32 << 10, manifest_edits_max: 6, ..tiny() }
-}
+use crate::support::machine::{HERE, Machine, Model, SHARED, all, groups, lost, on, settings};
+use crate::support::world::{Hook, describe, get_in, session, settle};
 
 fn machines(shared: &Memory) -> (Machine, Machine) {
     (Machine::new(settings(), shared, 7), Machine::new(settings(), shared, 8))
-}
-
-/// What all machines share once the machine that has `opened` is lost. What it would write as it
-/// closes is never written.
-pub(crate) fn lost(shared: &Memory, opened: impl Sized) -> Memory {
-    let left = shared.crash(Crash::Kill);
-    drop(opened);
-    left
-}
-
-/// `machine` where all share `shared`.
-pub(crate) fn on(machine: &Machine, shared: &Memory) -> Machine {
-    let Machine { world, local, home, .. } = machine;
-    Machine { world: world.clone(), local: local.clone(), shared: shared.clone(), home: *home }
-}
-
-/// Numbers of the groups that are there, by their generations.
-pub(crate) fn groups(shared: &Memory) -> BTreeMap<u64, Vec<u64>> {
-    let mut found: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for name in names(shared) {
-        if let FileName::Group { generation, number } = name {
-            found.entry(generation).or_default().push(number);
-        }
-    }
-    found
-}
-
-pub(crate) fn all(tree: &Tree) -> Model {
-    rows(&mut session(tree), ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).into_iter().collect()
 }
 
 /// Values that lie in the log, beside it, and beside it in several pieces.

@@ -12,8 +12,7 @@ use firn_storage::place::{Crash, Divided, Memory, Operation};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
-use crate::shared_storage::durability::{HERE, SHARED, all, groups, lost, on, settings};
-use crate::shared_storage::two_machines::Machine;
+use crate::support::machine::{HERE, Machine, SHARED, all, groups, lost, on, settings};
 use crate::support::watched::Watched;
 use crate::support::world::{DISK, Hook, describe, get_in, session, settle, threads};
 

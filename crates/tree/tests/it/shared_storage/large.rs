@@ -8,8 +8,7 @@ use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
-use crate::shared_storage::durability::{SHARED, all, groups, lost, on, settings};
-use crate::shared_storage::two_machines::{Machine, Model};
+use crate::support::machine::{Machine, Model, SHARED, all, groups, lost, on, settings};
 use crate::support::world::{describe, session};
 
 const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };

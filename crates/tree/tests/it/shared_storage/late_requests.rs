@@ -10,8 +10,7 @@ use firn_storage::Storage;
 use firn_storage::place::Memory;
 use firn_tree::Tree;
 
-use crate::shared_storage::durability::{HERE, SHARED, all, groups, lost, on, settings};
-use crate::shared_storage::two_machines::Machine;
+use crate::support::machine::{HERE, Machine, SHARED, all, groups, lost, on, settings};
 use crate::support::world::{session, settle};
 
 /// A database on shared storage that was killed and is open again, what it shares, and the

@@ -1,9 +1,9 @@
 //! Databases on shared storage, which other machines take over.
 
-pub(crate) mod two_machines; // the log on one machine, the rest where others reach it
+mod two_machines; // the log on one machine, the rest where others reach it
 mod two_machines_race; // both open the database at the same time
 mod take_overs; // of a machine that goes on writing
-pub(crate) mod durability; // of what was acknowledged as `Shared`
+mod durability; // of what was acknowledged as `Shared`
 mod race; // one acknowledges, the other takes over
 mod histories; // in which a write could be lost, or come back
 mod batches; // whole, whichever keyspaces are in tables

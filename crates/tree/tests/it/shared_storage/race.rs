@@ -10,7 +10,7 @@ use firn_storage::Storage;
 use firn_storage::place::{Crash, Divided, Memory};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
-use crate::shared_storage::two_machines::Model;
+use crate::support::machine::Model;
 use crate::support::watched::Watched;
 use crate::support::world::{World, describe, rows, session, settle, tiny};
 

@@ -8,9 +8,8 @@ use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Tree, TreeOptions};
 
-use crate::shared_storage::durability::{SHARED, all, groups, on};
 use crate::shared_storage::large::machine;
-use crate::shared_storage::two_machines::Model;
+use crate::support::machine::{Model, SHARED, all, groups, on};
 use crate::support::world::{describe, session};
 
 /// As many groups as may be too many, each of one write.

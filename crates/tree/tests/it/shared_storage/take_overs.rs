@@ -9,8 +9,7 @@ use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operati
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Tree, TreeOptions, TreeSettings};
 
-use crate::shared_storage::durability::{HERE, SHARED, all, settings};
-use crate::shared_storage::two_machines::{Machine, Model};
+use crate::support::machine::{HERE, Machine, Model, SHARED, all, settings};
 use crate::support::watched::Watched;
 use crate::support::world::{describe, session};
 

@@ -7,10 +7,10 @@ use firn_engine::{Engine, KEYSPACE_DEFAULT, WriteOptions};
 use firn_storage::place::{Divided, Memory, Operation};
 use firn_tree::{Tree, TreeOptions};
 
-use crate::shared_storage::two_machines::Machine;
+use crate::support::in_time::{in_time, until};
+use crate::support::machine::Machine;
 use crate::support::watched::Watched;
 use crate::support::world::{get, put, session, threads, tiny};
-use crate::write::bounds::{in_time, until};
 
 /// A place that is away takes minutes to say what became of an edit.
 #[test]

@@ -1,67 +1,18 @@
 //! Databases of which the log lies on one machine, and the rest where others reach it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::conformance::semantics;
 use firn_engine::{
     Durability, Engine, ErrorKind, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
 };
-use firn_format::file_name::{self, FileName};
+use firn_format::file_name::FileName;
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
-use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, VerifyReport, verify};
+use firn_tree::{Tree, TreeOptions, TreeSettings};
 
+use crate::support::in_time::in_time;
+use crate::support::machine::{Machine, Model, names};
 use crate::support::world::{Hook, World, describe, get_in, put, rows, session, settle, tiny};
-use crate::write::bounds::in_time;
-
-pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// A machine with its own disk, and what all machines share.
-pub(crate) struct Machine {
-    pub(crate) world: World,
-    pub(crate) local: Memory,
-    pub(crate) shared: Memory,
-    pub(crate) home: u128,
-}
-
-impl Machine {
-    pub(crate) fn new(settings: TreeSettings, shared: &Memory, home: u128) -> Self {
-        Self { world: World::new(settings), local: Memory::new(), shared: shared.clone(), home }
-    }
-
-    /// Its place, over the disk `local`.
-    pub(crate) fn place_on(&self, local: &Memory, shared: &Memory) -> Arc<dyn Storage> {
-        let (local, shared) = (Arc::new(local.clone()), Arc::new(shared.clone()));
-        Arc::new(Divided::open(local, shared, self.home).unwrap())
-    }
-
-    pub(crate) fn options(&self) -> TreeOptions {
-        TreeOptions { storage: self.place_on(&self.local, &self.shared), ..self.world.options() }
-    }
-
-    pub(crate) fn open(&self) -> Arc<Tree> {
-        Tree::open(self.options()).unwrap()
-    }
-
-    pub(crate) fn take_over(&self) -> firn_engine::Result<Arc<Tree>> {
-        Tree::open(TreeOptions { take_over: true, ..self.options() })
-    }
-
-    pub(crate) fn verify(&self) -> VerifyReport {
-        let storage = self.place_on(&self.local, &self.shared);
-        verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap()
-    }
-
-    pub(crate) fn check_files(&self, what: &str) {
-        let report = self.verify();
-        assert!(report.is_sound(), "{what}: {:?}", report.findings);
-    }
-}
-
-pub(crate) fn names(place: &Memory) -> Vec<FileName> {
-    place.list().unwrap().iter().filter_map(|(name, _)| file_name::parse(name)).collect()
-}
 
 /// Value segments that lie on this machine.
 fn values_here(machine: &Machine) -> usize {

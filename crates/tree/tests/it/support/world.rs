@@ -222,3 +222,11 @@ pub(crate) fn seed(seed: u64) -> u64 {
 pub(crate) fn describe(error: &Error) -> String {
     format!("{:?}: {error}", error.kind())
 }
+
+/// A place that takes `delay` longer for each such operation on the files.
+pub(crate) fn slow(world: &World, file: &str, on: Operation, delay: Duration) -> Faulty {
+    let faulty = Faulty::with_clock(Arc::new(world.storage.clone()), Arc::new(SystemClock::new()));
+    let (file, when) = (file.to_owned(), When::Always { after: 0 });
+    faulty.inject(Fault { on, file, when, effect: Effect::Delay(delay) });
+    faulty
+}

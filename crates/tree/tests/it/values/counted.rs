@@ -10,8 +10,8 @@ use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ErrorKind, Storage};
 use firn_tree::{Background, Tree, TreeSettings};
 
+use crate::support::scene::{KEY, KEYS, Scene, text};
 use crate::support::world::{self, DISK, World, get_in, rows, settle, tiny};
-use crate::values::holes::{KEY, KEYS, Scene, text};
 use crate::values::streamed::{beside, put_from};
 
 /// Bytes of each of the scene's values.

@@ -6,8 +6,8 @@ use firn_engine::{Engine, KeyspaceSettings, WriteOptions};
 use firn_storage::place::Operation;
 use firn_tree::{Background, TreeSettings};
 
+use crate::support::in_time::in_time;
 use crate::support::world::{self, Hook, World, get_in, settle, tiny};
-use crate::write::bounds::in_time;
 
 fn settings() -> TreeSettings {
     TreeSettings { value_segment_bytes: 1 << 20, space_amplification_max: 1.1, ..tiny() }

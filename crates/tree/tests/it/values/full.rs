@@ -10,8 +10,7 @@ use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, ErrorKind as Kind, Storage, SystemClock};
 use firn_tree::{Background, TreeSettings};
 
-use crate::support::world::{World, get_in, session, settle, threads, tiny};
-use crate::write::bounds::slow;
+use crate::support::world::{World, get_in, session, settle, slow, threads, tiny};
 
 const KEYS: u32 = 100;
 

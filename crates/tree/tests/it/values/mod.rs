@@ -11,7 +11,7 @@ mod cut; // segments behind the end of a copy's log
 mod streamed; // from a source, in bounded memory
 mod streamed_broken; // sources that do not come to their end
 mod streamed_shared; // where other machines are to have them
-pub(crate) mod holes; // known mistakes of other stores
+mod holes; // known mistakes of other stores
 mod stale; // references that something newer hides
 mod crash; // in the middle of a collection
 mod held; // files that jobs may still read

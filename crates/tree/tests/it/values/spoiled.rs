@@ -17,8 +17,8 @@ use firn_storage::Storage;
 use firn_storage::file::value::{RecordReader, ValueBuilder, ValueSegment};
 use firn_storage::place::Memory;
 
+use crate::support::scene::{Scene, text};
 use crate::support::world::{seed, settle};
-use crate::values::holes::{Scene, text};
 
 /// The outputs of a collection and its result, before the result is reported.
 struct Made<'m> {

@@ -12,10 +12,10 @@ use firn_format::value::SegmentNumber;
 use firn_storage::place::Operation;
 use firn_tree::{Background, TreeSettings};
 
+use crate::support::inspect::report;
 use crate::support::sample::{Files, directory, read_files};
+use crate::support::scene::{KEY, KEYS, Scene, text};
 use crate::support::world::{Hook, World, get_in, session, settle, tiny};
-use crate::values::holes::{KEY, KEYS, Scene, text};
-use crate::verify::findings::report;
 
 /// Bytes that a value of the scene takes with its record, at least.
 const VALUE_BYTES: u64 = 3000;

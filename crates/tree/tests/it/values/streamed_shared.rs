@@ -7,9 +7,8 @@ use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Tree, TreeOptions};
 
-use crate::shared_storage::durability::{SHARED, lost, on};
 use crate::shared_storage::large::machine;
-use crate::shared_storage::two_machines::Machine;
+use crate::support::machine::{Machine, SHARED, lost, on};
 use crate::support::world::{describe, get_in, session};
 use crate::values::streamed::{MIB, beside, put_from, value};
 

@@ -12,9 +12,9 @@ use firn_jobs::{Executor, JobHandle, JobResult, JobSpec, Local, new_job};
 use firn_storage::Storage;
 use firn_storage::place::Crash;
 
+use crate::support::scene::{Scene, assert_sound};
 use crate::support::unmapped::Unmapped;
 use crate::support::world::{World, seed};
-use crate::values::holes::{Scene, assert_sound};
 
 /// Does jobs here and, every other job, as a worker elsewhere. That goes from a spec's bytes to a
 /// result's, on a place that gives no file as memory.

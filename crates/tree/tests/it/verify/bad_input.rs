@@ -17,7 +17,7 @@ use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions, Memory};
 use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
 
-use crate::recovery::read_only::{OnDisk, everything_in, local};
+use crate::support::on_disk::{OnDisk, everything_in, local};
 use crate::support::sample::{NOW_MS, SMALL, options, options_on, read_files, sample, scan_all};
 use crate::support::world::delete_range;
 

@@ -3,22 +3,16 @@
 use std::sync::Arc;
 
 use firn_engine::conformance::{PREFIX_4, semantics};
-use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, Ordered, PrefixExtractor, Semantics};
+use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered, PrefixExtractor, Semantics};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, TableMeta};
 use firn_format::{Position, Sequence};
 use firn_storage::place::Memory;
 use firn_tree::{Severity, Tree, VerifyOptions, VerifyReport, verify};
 
+use crate::support::inspect::{edits, report, tables};
 use crate::support::sample::{Files, NOW_MS, SMALL, directory, key, options, read_files, sample};
 use crate::support::world::{World, delete_range, prefixed, put, session, tiny};
-use crate::verify::findings::report;
-
-/// The manifest's edits, oldest first.
-pub(crate) fn edits(files: &Files) -> Vec<ManifestEdit> {
-    let edits = files.iter().filter(|(name, _)| name.starts_with("manifest-"));
-    edits.map(|(_, content)| ManifestEdit::decode(content).unwrap()).collect()
-}
 
 /// What `verify` says once `changes` were committed on top of the sample.
 fn report_with(mut files: Files, changes: Vec<Change>) -> VerifyReport {
@@ -26,32 +20,6 @@ fn report_with(mut files: Files, changes: Vec<Change>) -> VerifyReport {
     let edit = ManifestEdit { number: last.number + 1, base: false, epoch: last.epoch, changes };
     files.insert(manifest_edit(edit.number), edit.encode());
     report(&directory(&files))
-}
-
-/// Live tables of the default keyspace: level, run, what they are. Deepest last.
-pub(crate) fn tables(files: &Files) -> Vec<(u32, u64, TableMeta)> {
-    tables_of(files, KEYSPACE_DEFAULT)
-}
-
-/// The same of another keyspace.
-pub(crate) fn tables_of(files: &Files, of: KeyspaceId) -> Vec<(u32, u64, TableMeta)> {
-    let mut tables = Vec::new();
-    for change in edits(files).into_iter().flat_map(|edit| edit.changes) {
-        match change {
-            Change::AddTable { keyspace, level, run, table } if keyspace == of.0 => {
-                tables.push((level, run, table));
-            }
-            Change::RemoveTable { file } => tables.retain(|(_, _, table)| table.file != file),
-            Change::MoveTable { file, level, run } => {
-                for table in tables.iter_mut().filter(|table| table.2.file == file) {
-                    (table.0, table.1) = (level, run);
-                }
-            }
-            _ => {}
-        }
-    }
-    tables.sort_by_key(|(level, run, _)| (*level, std::cmp::Reverse(*run)));
-    tables
 }
 
 #[track_caller]

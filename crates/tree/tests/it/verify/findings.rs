@@ -6,14 +6,10 @@ use firn_engine::conformance::semantics;
 use firn_engine::{Engine, ErrorKind};
 use firn_storage::Storage;
 use firn_storage::place::Memory;
-use firn_tree::{Severity, Tree, VerifyOptions, VerifyReport, verify};
+use firn_tree::{Severity, Tree, VerifyOptions, verify};
 
+use crate::support::inspect::report;
 use crate::support::sample::{Files, NOW_MS, SMALL, directory, options, read_files, sample};
-
-pub(crate) fn report(storage: &Memory) -> VerifyReport {
-    let storage = Arc::new(storage.clone()) as Arc<dyn Storage>;
-    verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap()
-}
 
 #[test]
 fn a_sound_database_has_no_findings_and_is_left_alone() {

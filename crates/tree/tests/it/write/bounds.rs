@@ -1,18 +1,19 @@
 //! Writers faster than the place: memory stays within its bound, writes wait and do not fail, and
 //! the wait is counted.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use firn_engine::{
     Completion, Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, Stats, WriteOptions,
 };
+use firn_storage::Storage;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
-use firn_storage::{Storage, SystemClock};
 use firn_tree::{Background, Tree, TreeSettings};
 
-use crate::support::world::{World, describe, get, put, session, settle, tiny};
+use crate::support::in_time::{in_time, now};
+use crate::support::world::{World, describe, get, put, session, settle, slow, tiny};
 
 const MIB: u64 = 1 << 20;
 
@@ -20,44 +21,9 @@ fn bounded(buffer_bytes: u64, buffer_bytes_max: u64) -> TreeSettings {
     TreeSettings { buffer_bytes, buffer_bytes_max, ..tiny() }
 }
 
-/// A place that takes `delay` longer for each such operation on the files.
-pub(crate) fn slow(world: &World, file: &str, on: Operation, delay: Duration) -> Faulty {
-    let faulty = Faulty::with_clock(Arc::new(world.storage.clone()), Arc::new(SystemClock::new()));
-    let (file, when) = (file.to_owned(), When::Always { after: 0 });
-    faulty.inject(Fault { on, file, when, effect: Effect::Delay(delay) });
-    faulty
-}
-
 /// A place that takes `delay` longer for each write to a table.
 fn slow_tables(world: &World, delay: Duration) -> Faulty {
     slow(world, "*.table", Operation::Write, delay)
-}
-
-/// Does `work` on another thread; fails if it has not ended in half a minute.
-pub(crate) fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, wait) = mpsc::channel();
-    #[expect(clippy::disallowed_methods, reason = "a thread that may never end cannot be scoped")]
-    let worker = std::thread::spawn(move || {
-        let _nobody_waits_any_more = done.send(());
-        work()
-    });
-    wait.recv().unwrap();
-    until(what, || worker.is_finished());
-    worker.join().unwrap()
-}
-
-/// Waits for `done`; fails if that takes half a minute.
-pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
-    let deadline = now() + Duration::from_secs(30);
-    while !done() {
-        assert!(now() < deadline, "{what}: not in half a minute");
-        std::thread::yield_now();
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "how long a test takes is wall time")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 fn write_inline(tree: &Tree, thread: u8, count: u32, value: &[u8]) {
