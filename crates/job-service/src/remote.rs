@@ -146,11 +146,6 @@ impl Remote {
 }
 
 impl Executor for Remote {
-    /// Workers map nothing ([`Scoped`](crate::Scoped)).
-    fn may_map_after_end(&self) -> bool {
-        false
-    }
-
     fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
         if spec.output_stem().len() + ATTEMPT_BYTES > STEM_BYTES_MAX {
             return Err(Error::new(ErrorKind::Rejected, "the stem has no room for an attempt's"));

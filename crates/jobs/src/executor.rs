@@ -49,13 +49,6 @@ pub trait Executor: Send + Sync + fmt::Debug {
         0
     }
 
-    /// Whether an attempt whose job has ended may still have an input mapped: truncating such a
-    /// file would end the process that maps it. An attempt that reads an input by calls meets other
-    /// bytes there at worst, and its result is not used.
-    fn may_map_after_end(&self) -> bool {
-        true
-    }
-
     /// Jobs of one submitter that run at the same time, at least 1, as far as is known now. Large
     /// jobs are divided into so many, and few more compactions are chosen than run. `None` = it
     /// does not say. MUST NOT block, nor call the database, which holds locks meanwhile, nor wait

@@ -53,11 +53,10 @@ use state::{Away, Place, Ready, Running, State, Syncs};
 ///    fallback without a thread ([`inline`](Self::inline)) does them here at once.
 /// 5. A job that has not begun there, where the first executor says so ([`JobHandle::is_waiting`]),
 ///    does not count against it. It is waited for as long as any other, then done here. Where
-///    writers are about to stop, relief is done here after [`Patience::begin_max`]. That time
-///    counts from when relief of this database last kept the first executor as busy as it can be
-///    ([`Patience::end_within`]). A job that begins has its whole time from then on. Its waits for
-///    syncs, where they are reported ([`JobHandle::is_syncing`]), do not count, up to
-///    [`Patience::sync_max`], unless an attempt has failed there.
+///    writers are about to stop, relief is done here after [`Patience::begin_max`]. A job that
+///    begins has its whole time from then on. Its waits for syncs, where they are reported
+///    ([`JobHandle::is_syncing`]), do not count, up to [`Patience::sync_max`], unless an attempt
+///    has failed there.
 /// 6. A share of what the first executor did is done here too ([`Patience::reexecuted_share`]).
 ///    Where the results differ, this process's is the job's, and the first executor is doubted.
 /// 7. A job that waits there is taken back if idle processors of this process are expected to end
@@ -176,11 +175,6 @@ impl Fallback {
 }
 
 impl Executor for Fallback {
-    /// Attempts at the second are waited for.
-    fn may_map_after_end(&self) -> bool {
-        self.shared.first.may_map_after_end()
-    }
-
     fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
         let (handle, finisher) = new_job();
         let number = self.shared.lock().draw();
@@ -285,7 +279,6 @@ impl Shared {
                     deadline,
                     is_probe,
                     was_waiting: false,
-                    begun_there: None,
                     syncs: Syncs::default(),
                 });
                 self.follow(Running { job, handle, begun: now, place, is_cancelled: false });
@@ -381,7 +374,7 @@ impl Shared {
                 continue;
             }
             let now = self.clock.now();
-            let mut ready = state.take_ready(|| self.first_width(), now, &self.patience);
+            let mut ready = state.take_ready(now, &self.patience);
             ready.extend(self.take_waiting(&mut state, now));
             self.fallbacks.set_here(state.here_count());
             if !ready.is_empty() {

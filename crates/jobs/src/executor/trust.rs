@@ -30,9 +30,7 @@ pub struct Patience {
     /// Where writers will stop within so long, no bulk job waits. Default 10 s.
     pub stall_near: Duration,
     /// Where writers will stop so soon, relief that has not begun elsewhere for so long is done
-    /// here, if that is reported. It counts from when all jobs that run there at a time were relief
-    /// of the same database, each expected to end soon ([`end_within`](Self::end_within)). Default
-    /// 1 s.
+    /// here, if that is reported. Default 1 s.
     pub begin_max: Duration,
     /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for
     /// each. None while writers will stop within [`stall_near`](Self::stall_near). Default 0.01.
@@ -59,14 +57,6 @@ impl Patience {
     /// For a job that reads `bytes`, with those before it.
     pub(super) fn with(&self, bytes: u64) -> Duration {
         self.least.saturating_add(time_of(bytes, self.bytes_per_second))
-    }
-
-    /// How long relief that has begun elsewhere is expected to end soon: for twice as long as such
-    /// a job takes, if that is known. At least [`begin_max`](Self::begin_max), and at most
-    /// [`stall_near`](Self::stall_near).
-    pub fn end_within(&self, takes: Option<Duration>) -> Duration {
-        let twice = takes.map_or(Duration::ZERO, |takes| takes.saturating_mul(2));
-        twice.max(self.begin_max).min(self.stall_near)
     }
 
     /// To look at what came of jobs that read `bytes`, all that are looked at together: each may

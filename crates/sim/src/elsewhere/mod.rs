@@ -192,11 +192,6 @@ impl Executor for Elsewhere {
         }
         Ok(handle)
     }
-
-    /// No file in memory can end a worker that has it mapped.
-    fn may_map_after_end(&self) -> bool {
-        false
-    }
 }
 
 /// What a worker does: a spec's bytes in, a result's bytes out.

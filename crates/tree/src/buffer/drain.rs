@@ -15,7 +15,7 @@ use firn_storage::Storage;
 use super::Run;
 use super::freeze::runs_of;
 use super::merge::note_reference;
-use super::met::{SAMPLE_EVERY, meet};
+use super::met::meet;
 use crate::Records;
 use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::{from_job, span_of};
@@ -278,8 +278,7 @@ impl Database {
         let parts = (bytes / self.settings.table_bytes).clamp(1, self.settings.background_threads as u64);
         let ranges = key_ranges(&runs, segments, parts as usize);
         let mut form = self.output_form(state, 0, self.splits(&state.levels));
-        let refers = mostly_refer(&runs, segments);
-        form.table_bytes_target = drain_table_bytes(&state.levels, bytes, refers, &self.pick_rules());
+        form.table_bytes_target = drain_table_bytes(&state.levels, bytes, &self.pick_rules());
         Drain {
             tombstones,
             rules: self.rules(state, older),
@@ -310,11 +309,4 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
         }
     }
     ranges
-}
-
-/// Whether most of a sample of the runs' records refer to values beside the tree.
-fn mostly_refer(runs: &[Arc<Run>], records: &SegmentMap) -> bool {
-    let sample = runs.iter().flat_map(|run| run.sample(SAMPLE_EVERY));
-    let kinds: Vec<Kind> = sample.filter_map(|(position, _)| Some(records.record(position)?.kind)).collect();
-    kinds.iter().filter(|kind| **kind == Kind::PutReference).count() * 2 > kinds.len()
 }

@@ -20,8 +20,6 @@ use super::job_log::{JobLog, Kind};
 pub(crate) struct Jobs {
     /// What an executor that the owner gave did not do; `None` = there is none.
     pub(crate) fallbacks: Option<Arc<Fallbacks>>,
-    /// Whether an executor may have an input mapped that no version holds any more.
-    pub(crate) may_map_after_end: bool,
     /// Jobs that came off.
     pub(crate) log: JobLog,
     clock: Arc<dyn Clock>,
@@ -64,11 +62,9 @@ impl Jobs {
         fallbacks: Option<Arc<Fallbacks>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        // Without an executor of the owner's all attempts are waited for.
-        let may_map_after_end = fallbacks.is_some() && executor.may_map_after_end();
         let state = Mutex::new(State { executor: Some(executor), running: BTreeMap::new() });
         let (log, ended, left) = Default::default();
-        Self { fallbacks, may_map_after_end, log, clock, ended, left, state }
+        Self { fallbacks, log, clock, ended, left, state }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

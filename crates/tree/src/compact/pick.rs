@@ -378,21 +378,13 @@ const GROUPS_FIRST: u64 = 16;
 /// A group begins with at least this many bytes.
 const GROUP_BYTES_MIN: u64 = 1 << 20;
 
-/// The same where what is drained refers to values beside the tree. Little of that is drained at a
-/// time (see `values::hidden`). Each group gets a table of it, which costs a sync however small it
-/// is (figures in decision 0014). In the tree 4 MiB have more written than 1: 3.9 to 4.2 bytes for
-/// each byte of a small database in place of 3.6 to 3.9.
-const GROUP_BYTES_MIN_REFERENCES: u64 = 4 << 20;
-
 /// Size at which a drain of `bytes` cuts its tables. The first drain divides the base level while
-/// it is small, so that what comes is cut alike. Whether what is drained mostly `refers` to values
-/// beside the tree decides how small groups may be.
-pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, refers: bool, rules: &PickRules) -> u64 {
+/// it is small, so that what comes is cut alike.
+pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, rules: &PickRules) -> u64 {
     if levels.tables().next().is_some() {
         return rules.table_bytes;
     }
-    let least = if refers { GROUP_BYTES_MIN_REFERENCES } else { GROUP_BYTES_MIN };
-    (bytes / GROUPS_FIRST).max(least).min(rules.table_bytes)
+    (bytes / GROUPS_FIRST).max(GROUP_BYTES_MIN).min(rules.table_bytes)
 }
 
 /// Keys that divide the base level, at which everything written above it or into it is cut, so that

@@ -201,9 +201,8 @@ impl Database {
     /// The tables that come, open.
     pub(super) fn open_added(&self, edit: &Edit) -> Result<Added> {
         // Which process did a job is not known here, and a worker's file need not be this process's
-        // to write over.
-        let is_own = self.jobs.fallbacks.is_none() || edit.drained.is_some();
-        let leaves_file = is_own && !self.jobs.may_map_after_end;
+        // to write over. Nor may a file be cut that an executor still has mapped.
+        let leaves_file = self.jobs.fallbacks.is_none();
         let opened = open_tables(&self.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.cache);
         let mut added = Added::new();
         for ((index, (level, run, meta)), reader) in edit.added.iter().enumerate().zip(opened) {

@@ -23,8 +23,6 @@ pub(super) struct State {
     pub(super) turn: Turn,
     pub(super) rates: Rates,
     pub(super) idleness: Idleness,
-    /// When the first executor was last as busy as it can be with relief of this database alone.
-    last_busy: Duration,
     /// Attempts that were given up and may still write, with their stems.
     pub(super) dead: Vec<(JobHandle, String)>,
     pub(super) is_closed: bool,
@@ -131,8 +129,6 @@ pub(super) struct Away {
     pub(super) is_probe: bool,
     /// As was looked last.
     pub(super) was_waiting: bool,
-    /// When it was begun first, if it was seen to wait before.
-    pub(super) begun_there: Option<Duration>,
     pub(super) syncs: Syncs,
 }
 
@@ -179,9 +175,6 @@ impl Running {
     fn note_begin(&mut self, now: Duration, patience: &Patience) {
         let is_waiting = self.handle.is_waiting();
         if let Place::Away(away) = &mut self.place {
-            if away.was_waiting && !is_waiting {
-                away.begun_there.get_or_insert(now);
-            }
             if away.was_waiting && !is_waiting && !self.is_cancelled {
                 let whole = patience.with(self.job.spec.input_bytes());
                 away.deadline = away.deadline.max(now.saturating_add(whole));
@@ -200,30 +193,9 @@ impl Running {
         now >= away.deadline.saturating_add(waits)
     }
 
-    /// Whether it has waited to begin for longer than relief may. Counted from `last_busy`, when
-    /// its executor was last busy with other relief of the same database.
-    fn is_overdue(&self, last_busy: Duration, now: Duration, patience: &Patience) -> bool {
-        // What has failed there waits for something else.
-        let last_busy = if self.handle.trouble().is_some() { Duration::ZERO } else { last_busy };
-        let waited = now.saturating_sub(self.begun.max(last_busy));
-        waited >= patience.begin_max && self.handle.is_waiting()
-    }
-
-    /// Whether it has begun and is expected to end soon, as far as `rates` tell, or has ended well
-    /// by now.
-    fn is_on_time(&self, rates: &Rates, now: Duration, patience: &Patience) -> bool {
-        let Place::Away(away) = &self.place else { return false };
-        if self.handle.is_finished() {
-            return matches!(self.handle.poll(), Some(Ok(_)));
-        }
-        if away.was_waiting || self.is_cancelled || self.handle.trouble().is_some() {
-            return false;
-        }
-        // Before the first report it is not known whether it waits.
-        let is_known =
-            away.begun_there.is_some() || now.saturating_sub(self.begun) >= patience.begin_max / 4 * 3;
-        let takes = patience.end_within(rates.alone(&self.job.spec));
-        is_known && now.saturating_sub(away.begun_there.unwrap_or(self.begun)) < takes
+    /// Whether it has waited to begin for longer than relief may.
+    fn is_overdue(&self, now: Duration, patience: &Patience) -> bool {
+        now.saturating_sub(self.begun) >= patience.begin_max && self.handle.is_waiting()
     }
 }
 
@@ -237,7 +209,6 @@ impl State {
             turn: Turn::default(),
             rates: Rates::default(),
             idleness: Idleness::default(),
-            last_busy: Duration::ZERO,
             dead: Vec::new(),
             is_closed: false,
             random: fastrand::Rng::with_seed(seed),
@@ -295,28 +266,9 @@ impl State {
         ended.map(|(_, stem)| stem).collect()
     }
 
-    /// Notes whether the first executor is as busy as its width allows, with relief of this
-    /// database that is expected to end soon. Relief that waits only for that would take processors
-    /// here that clients need, and end little sooner.
-    fn note_busy(&mut self, width: impl FnOnce() -> Option<usize>, now: Duration, patience: &Patience) {
-        let relief = || self.away().filter(|running| running.job.spec.is_relief());
-        if self.trust.is_doubted() || !relief().any(|running| running.handle.is_waiting()) {
-            return;
-        }
-        let on_time = relief().filter(|running| running.is_on_time(&self.rates, now, patience)).count();
-        if width().is_some_and(|width| on_time >= width) {
-            self.last_busy = now;
-        }
-    }
-
     /// Jobs that have a result or are late, and the next job that need not be held any longer;
-    /// passes cancellations on. `width` tells how many jobs the first executor does at a time.
-    pub(super) fn take_ready(
-        &mut self,
-        width: impl FnOnce() -> Option<usize>,
-        now: Duration,
-        patience: &Patience,
-    ) -> Vec<Ready> {
+    /// passes cancellations on.
+    pub(super) fn take_ready(&mut self, now: Duration, patience: &Patience) -> Vec<Ready> {
         for running in self.jobs.values_mut() {
             let is_asked = self.is_closed || running.job.finisher.control().is_cancelled();
             if is_asked && !running.is_cancelled {
@@ -333,13 +285,10 @@ impl State {
         let again = |job: &&mut Running| is_near && matches!(job.place, Place::Reexecuted(_));
         self.jobs.values_mut().filter(again).for_each(|job| job.handle.cancel());
         self.jobs.values_mut().for_each(|running| running.note_begin(now, patience));
-        self.note_busy(width, now, patience);
-        let last_busy = self.last_busy;
         let is_late = |job: &Running| match &job.place {
             Place::Away(away) => {
                 let is_urgent = is_near && job.job.spec.is_relief();
-                job.is_late(away, now, patience, is_urgent)
-                    || is_urgent && job.is_overdue(last_busy, now, patience)
+                job.is_late(away, now, patience, is_urgent) || is_urgent && job.is_overdue(now, patience)
             }
             // Once cancelled, its look is of no use.
             Place::Checked(checked) => job.is_cancelled || now >= checked.deadline,

@@ -278,13 +278,12 @@ fn the_base_level_divides_what_lies_above() {
     assert!((8..70).contains(&all.len()), "{}", all.len());
     assert!(later.iter().filter(|key| !all.contains(key)).count() <= 1);
     assert_eq!(
-        drain_table_bytes(&levels(&[]), 64 << 20, false, &PickRules { table_bytes: 1 << 30, ..RULES }),
+        drain_table_bytes(&levels(&[]), 64 << 20, &PickRules { table_bytes: 1 << 30, ..RULES }),
         4 << 20
     );
     let small = PickRules { table_bytes: 1 << 30, ..RULES };
-    assert_eq!(drain_table_bytes(&levels(&[]), 8 << 20, false, &small), 1 << 20);
-    assert_eq!(drain_table_bytes(&levels(&[]), 8 << 20, true, &small), 4 << 20, "a sync for each of few");
-    assert_eq!(drain_table_bytes(&levels(&["6 a-b"]), 64 << 20, false, &RULES), RULES.table_bytes);
+    assert_eq!(drain_table_bytes(&levels(&[]), 8 << 20, &small), 1 << 20);
+    assert_eq!(drain_table_bytes(&levels(&["6 a-b"]), 64 << 20, &RULES), RULES.table_bytes);
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Tables in files that others had before, beside an executor that may read them long after it was
-//! given up.
+//! Tables beside an executor that may read them long after it was given up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +8,7 @@ use firn_engine::Engine;
 use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::place::{Crash, Memory};
+use firn_storage::place::Memory;
 use firn_storage::{ManualClock, ReadFile, Storage};
 use firn_tree::{Tree, TreeOptions, VerifyOptions};
 
@@ -24,7 +23,6 @@ struct Elsewhere {
     inner: Local,
     storage: Memory,
     clock: Arc<ManualClock>,
-    maps: bool,
     keeps: AtomicBool,
     kept: Mutex<Option<Kept>>,
 }
@@ -50,13 +48,9 @@ impl Executor for Elsewhere {
         self.clock.advance(Duration::from_secs(3600));
         Ok(handle)
     }
-
-    fn may_map_after_end(&self) -> bool {
-        self.maps
-    }
 }
 
-fn open(world: &World, maps: bool) -> (Arc<Tree>, Arc<Elsewhere>) {
+fn open(world: &World) -> (Arc<Tree>, Arc<Elsewhere>) {
     let options = world.options();
     let inner = Local::inline(Arc::clone(&options.storage), Arc::new(options.semantics.clone()));
     let (keeps, kept) = Default::default();
@@ -64,7 +58,6 @@ fn open(world: &World, maps: bool) -> (Arc<Tree>, Arc<Elsewhere>) {
         inner,
         storage: world.storage.clone(),
         clock: Arc::clone(&world.clock),
-        maps,
         keeps,
         kept,
     });
@@ -130,42 +123,32 @@ fn as_read_now(world: &World, spec: &JobSpec, inputs: &[(String, Arc<dyn ReadFil
         let cache = Arc::new(BlockCache::new(0));
         differ +=
             usize::from(TableReader::open(&place, &known.table, &cache, ReaderOptions::default()).is_err());
-        assert!(world.storage.open_read(name).is_err(), "{name} is needed by nobody");
+        assert!(world.storage.open_read(name).is_err(), "{name} is no longer needed");
     }
     (place, differ)
 }
 
 #[test]
-fn only_what_drains_wrote_is_given_on_and_only_where_nobody_may_have_it_mapped() {
-    for maps in [false, true] {
-        let world = World::new(tiny());
-        let (tree, _) = open(&world, maps);
-        world.storage.keep_journal();
-        overwrite(&tree, 0..8);
-        let given_on = given_on(&world);
-        match maps {
-            true => assert_eq!(given_on, Vec::<String>::new()),
-            false => assert!(given_on.len() > 20, "{given_on:?}"),
-        }
-        // What others wrote has the stem of an attempt.
-        assert_eq!(given_on.iter().find(|done| done.contains("-e")), None);
-        check(&tree, 7);
-        drop(tree);
-        check(&world.crash(Crash::Kill).open().unwrap(), 7);
-    }
+fn no_table_leaves_its_file_where_an_executor_may_read_it_late() {
+    let world = World::new(tiny());
+    let (tree, _) = open(&world);
+    world.storage.keep_journal();
+    overwrite(&tree, 0..8);
+    assert_eq!(given_on(&world), Vec::<String>::new());
+    check(&tree, 7);
 }
 
-/// A worker that was given up reads tables in files which are others' by then.
+/// A worker that was given up reads tables that the database needs no more.
 #[test]
 fn a_compaction_elsewhere_that_comes_late_changes_nothing() {
     let world = World::new(tiny());
-    let (tree, elsewhere) = open(&world, false);
+    let (tree, elsewhere) = open(&world);
     overwrite(&tree, 0..4);
     elsewhere.keeps.store(true, Ordering::Relaxed);
     overwrite(&tree, 4..6);
     let Kept { spec, finisher, inputs } = elsewhere.kept.lock().unwrap().take().expect("one was kept");
     let (there, differ) = as_read_now(&world, &spec, &inputs);
-    assert!(differ > 0, "none of {} inputs is another table by now", inputs.len());
+    assert_eq!(differ, 0, "of {} inputs so many are other tables by now", inputs.len());
     let semantics = Arc::new(world.options().semantics.clone());
     let result = Local::inline(Arc::new(there.clone()), semantics).submit(spec).unwrap().wait();
     for (name, bytes) in there.list().unwrap().into_iter().filter(|(name, _)| is_new(&inputs, name)) {

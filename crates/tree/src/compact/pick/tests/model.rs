@@ -140,7 +140,7 @@ impl Model {
         self.drains += 1;
         self.cost.drained += keys.len() as u64;
         let bytes = keys.len() as u64 * RECORD;
-        let size = (drain_table_bytes(&self.levels, bytes, false, &self.rules) / RECORD) as usize;
+        let size = (drain_table_bytes(&self.levels, bytes, &self.rules) / RECORD) as usize;
         let next = self.splits_now();
         let splits = std::mem::replace(&mut self.splits, next);
         let keys: Vec<u32> = keys.into_iter().collect();
