@@ -33,7 +33,7 @@ fn p4_parameters_that_promise_act_or_are_refused() {
         ("loglevel", "debug", "--log-level"),
         ("acl-pubsub-default", "allchannels", "ACL SETUSER"),
         ("acllog-max-len", "5", "128"),
-        ("oom-score-adj", "yes", "who starts"),
+        ("oom-score-adj", "yes", "was started with"),
         ("proc-title-template", "x", "title"),
         ("propagation-error-behavior", "panic", "no replicas"),
         ("sanitize-dump-payload", "yes", "DUMP"),
