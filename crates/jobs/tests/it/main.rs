@@ -23,3 +23,5 @@ mod idle; // what would wait elsewhere, done here meanwhile
 mod fallback_away; // what waits while the first executor is away
 mod panics; // operators that panic
 mod merging; // the merge cursor against a sorted array
+mod scenes; // text files that show what a pure function answers, for other crates too
+mod scenes_read; // how they are read
