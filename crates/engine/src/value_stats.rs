@@ -31,7 +31,7 @@ pub struct ValueStats {
     pub redirect_bytes: u64,
     /// Values written to value segments as they came, those included whose writes failed
     /// afterwards. What compactions move there is in
-    /// [`compaction_write_bytes_total`](crate::Stats::compaction_write_bytes_total).
+    /// [`compaction_write_bytes_total`](crate::TreeStats::compaction_write_bytes_total).
     pub write_count: u64,
     /// Bytes written for them.
     pub write_bytes_total: u64,

@@ -47,7 +47,7 @@ impl PointKeyspace {
         &self.db
     }
 
-    /// Its number, for [`Batch`]es and sessions.
+    /// Its number, for a [`Batch`](firn_engine::Batch) and for sessions.
     pub fn id(&self) -> KeyspaceId {
         self.id
     }

@@ -14,7 +14,8 @@ use super::{Client, Counters, MemoryReport, Settings, Target, Visit, dir_disk_by
 /// Closes a store and everything that belongs to it.
 type Close = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
 
-/// An [`Engine`] as a target. Writes go to the default keyspace.
+/// An engine that keeps its keys in order ([`Ordered`]) as a target. Writes go to the default
+/// keyspace.
 pub struct EngineTarget {
     engine: Arc<dyn Ordered>,
     close: Close,
