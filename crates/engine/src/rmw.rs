@@ -47,7 +47,8 @@ impl Rmw<'_> {
     /// What this makes of `current`: the change, and the answer. For engines.
     ///
     /// # Errors
-    /// `Invalid` where a sum is wanted of a value that has not 8 bytes, or is beyond 64 bits.
+    /// `Invalid` where a sum is wanted of a value that has not 8 bytes, or is beyond 64 bits, or
+    /// where a range would end beyond 1 GiB.
     pub fn apply(&self, current: Option<&[u8]>) -> Result<(Change, RmwAnswer)> {
         match *self {
             Self::Add(by) => {
@@ -65,8 +66,13 @@ impl Rmw<'_> {
                 Ok((Change::Keep, RmwAnswer::Length(current.map_or(0, <[u8]>::len) as u64)))
             }
             Self::SetRange { offset, bytes } => {
-                let end = offset.checked_add(bytes.len());
-                let end = end.ok_or_else(|| Error::invalid("no value is as long as this range ends"))?;
+                let end = offset.checked_add(bytes.len()).filter(|end| *end <= VALUE_BYTES_MAX);
+                let end = end.ok_or_else(|| {
+                    let count = bytes.len();
+                    Error::invalid(format!(
+                        "{count} bytes from byte {offset} on end beyond 1 GiB, the most that a value may have"
+                    ))
+                })?;
                 let current = current.unwrap_or_default();
                 let mut value = Vec::with_capacity(end.max(current.len()));
                 value.extend_from_slice(current.get(..offset).unwrap_or(current));
@@ -154,6 +160,9 @@ impl Owned {
     }
 }
 
+/// Most bytes that any engine lets a value have. Room for no more is made, whatever an offset says.
+const VALUE_BYTES_MAX: usize = 1 << 30;
+
 fn integer(value: Option<&[u8]>) -> Result<i64> {
     let Some(value) = value else { return Ok(0) };
     let bytes = value.try_into().map_err(|_| {
@@ -186,7 +195,10 @@ mod tests {
             assert_eq!(rmw.apply(current).unwrap(), (Change::Put(expected.to_vec()), answer), "{rmw:?}");
         }
         assert_eq!(set(9, b"").apply(Some(b"xyz")).unwrap(), (Change::Keep, RmwAnswer::Length(3)));
-        assert!(set(usize::MAX, b"ab").apply(None).is_err());
+        for offset in [usize::MAX, 1 << 45, (1 << 30) - 1] {
+            let error = set(offset, b"ab").apply(None).unwrap_err();
+            assert!(error.to_string().contains("beyond 1 GiB"), "{error}");
+        }
     }
 
     #[test]

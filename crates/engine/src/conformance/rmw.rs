@@ -63,6 +63,9 @@ fn refused(database: &mut Database) {
         let error = database.db().rmw(keyspace, key, Rmw::Add(1), O).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
+    let far = Rmw::SetRange { offset: 1 << 45, bytes: b"far" };
+    let error = database.db().rmw(keyspace, b"text", far, O).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     database.everywhere(&mut |database| {
         database.assert_value(ReadAt::Latest, b"text", Some(b"12"));
         database.assert_value(ReadAt::Latest, b"most", Some(&i64::MAX.to_le_bytes()));
