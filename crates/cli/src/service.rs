@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_job_service::{Places, Remote, RemoteOptions, SharedToken};
-use firn_objects::{LazyRuntime, ObjectOptions, Throttle};
+use firn_objects::{LazyRuntime, ObjectOptions};
+use firn_storage::place::Throttle;
 use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};

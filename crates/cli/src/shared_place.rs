@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn::Builder;
-use firn_objects::{Cached, LazyRuntime, Throttle};
-use firn_storage::place::{Divided, Local, LocalOptions};
+use firn_objects::LazyRuntime;
+use firn_storage::place::{Cached, Divided, Local, LocalOptions, Throttle};
 use firn_storage::{ErrorKind, Storage, ThreadSpawn};
 use firn_tree::storage_error;
 

@@ -8,18 +8,16 @@
 //! ```text
 //!   tree, jobs ─► ObjectPlace ─┬─ write: parts, several at once ─► object, whole or not at all
 //!                 (blocking)   ├─ read: ranges, and ahead of sequential readers
-//!                              ├─ limits: requests and bytes a second, by class
 //!                              ├─ uploads: begun and never ended (S3)
 //!                              └─ Runtime: one thread that talks with the store
 //! ```
-//!
-//! A [`Cached`] place around any of them keeps what is read in small pieces in a directory of this
-//! machine.
 //!
 //! Start at [`open`], which takes whatever people name, or [`ObjectPlace::open`].
 //!
 //! # Not here
 //! - How files of a directory are written and read: `firn_storage::place::Local`.
+//! - Ranges kept on this machine, and limits of requests: `firn_storage::place::Cached` and
+//!   `Throttle`.
 //! - Locks: an object store has none. A database is fenced by its manifest, whose edits are created
 //!   once each.
 //!
@@ -38,17 +36,13 @@ mod options; // where objects are, and how they are asked for
 mod condition; // uploads that end only where the name is free
 mod full; // stores that have no room
 mod runtime; // the thread that talks with the store
-mod limits; // how often it is asked
 mod error; // what it can fail with
 mod place; // the directory
 mod write; // one object being written
 mod uploads; // objects that were begun in parts and not ended
 mod read; // one object being read
-mod cache; // ranges kept in a directory of this machine
 mod named; // places by name, directories too
 
-pub use cache::Cached;
-pub use limits::{Limits, RequestClass, Throttle};
 pub use named::{Access, open};
 pub use options::{ObjectOptions, PART_BYTES};
 pub use place::ObjectPlace;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use firn_storage::place::{Local, LocalOptions, Mounted};
+use firn_storage::place::{Local, LocalOptions, Mounted, Throttle};
 use firn_storage::{Error, ErrorKind, Result, Storage};
 
-use crate::{LazyRuntime, ObjectOptions, ObjectPlace, Throttle};
+use crate::{LazyRuntime, ObjectOptions, ObjectPlace};
 
 /// What a place that machines share is opened with.
 #[derive(Debug)]

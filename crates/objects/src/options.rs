@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_storage::place::Throttle;
 use firn_storage::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -18,7 +19,6 @@ use url::Url;
 
 use crate::condition::Conditional;
 use crate::full::Filling;
-use crate::limits::Throttle;
 use crate::uploads::Uploads;
 
 /// Bytes of one part of a large object, by default.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use firn_storage::place::{UnfinishedUpload, check_name};
+use firn_storage::place::{RequestClass, Throttle, UnfinishedUpload, check_name};
 use firn_storage::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
@@ -20,7 +20,6 @@ use object_store::{
 };
 
 use crate::error::{from_store, is_beyond_end, is_refusal, of_uploads};
-use crate::limits::{RequestClass, Throttle};
 use crate::options::{Client, ObjectOptions};
 use crate::read::ObjectReadFile;
 use crate::runtime::Runtime;

@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use firn_storage::place::ASKED_MAX;
+use firn_storage::place::{ASKED_MAX, RequestClass};
 use firn_storage::{Error, FileBytes, ReadFile, Result};
 use tokio::task::JoinHandle;
 
-use crate::limits::RequestClass;
 use crate::place::{Fetched, Store, fetch};
 
 /// Ranges that one file has ahead of its readers; the oldest is forgotten for the next one.

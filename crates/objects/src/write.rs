@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use firn_storage::place::RequestClass;
 use firn_storage::{Error, ErrorKind, Result, WriteFile};
 use object_store::MultipartUpload;
 use tokio::task::JoinHandle;
 
-use crate::limits::RequestClass;
 use crate::place::{Seen, Store, cannot};
 
 /// Parts on their way at once.

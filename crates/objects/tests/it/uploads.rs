@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_objects::{Limits, ObjectOptions, ObjectPlace, Throttle};
+use firn_objects::{ObjectOptions, ObjectPlace};
 use firn_s3_server::{Condition, Faults, Grant, S3Server, ServerOptions, User};
-use firn_storage::place::UnfinishedUpload;
+use firn_storage::place::{Limits, Throttle, UnfinishedUpload};
 use firn_storage::{Clock, ErrorKind, ManualClock, Storage};
 use object_store::aws::AmazonS3Builder;
 use object_store::multipart::MultipartStore;

@@ -11,9 +11,12 @@ mod parts; // a file that several tables share
 mod reuse; // any place, dead files becoming new ones
 mod divided; // two places as one: here, and where all machines reach it
 mod mounted; // a directory whose file server may be away
+mod cached; // any place, ranges of its files kept in a directory of this machine
+mod throttle; // how often a place is asked
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
+pub use cached::Cached;
 pub use divided::{Divided, SharedPart, copy};
 pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
@@ -23,6 +26,7 @@ pub use name::check as check_name;
 pub use parts::{PartsWriter, open_table};
 pub use pool::{ReadBody, ReadPool, Rejected};
 pub use reuse::{Reusing, SpareFiles, write_over};
+pub use throttle::{Limits, RequestClass, Throttle};
 
 use std::fmt;
 use std::ops::Range;

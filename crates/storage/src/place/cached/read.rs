@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use firn_storage::place::ASKED_MAX;
-use firn_storage::{FileBytes, ReadFile, Result};
+
+use crate::place::ASKED_MAX;
+use crate::{FileBytes, ReadFile, Result};
 
 use super::ranges::{BLOCK_BYTES, Claim, Claimed, Ranges, add};
 use super::slots::FileId;

@@ -30,8 +30,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_storage::place::{CacheCounters, Local, LocalOptions, SharedPart, UnfinishedUpload};
-use firn_storage::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
+use crate::place::{CacheCounters, Local, LocalOptions, SharedPart, UnfinishedUpload};
+use crate::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use self::ranges::{BLOCK_BYTES, Ranges};
 use self::read::CachedReadFile;
@@ -170,3 +170,6 @@ impl Storage for Cached {
         Some(self.counters())
     }
 }
+
+#[cfg(test)]
+mod tests;

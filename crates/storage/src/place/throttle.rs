@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use firn_storage::Clock;
+use crate::Clock;
 
 /// Kinds of request, which stores limit and charge for apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Throttle {
     }
 
     /// Blocks until one request of `class` that moves `bytes` may be made.
-    pub(crate) fn pass(&self, class: RequestClass, bytes: u64) {
+    pub fn pass(&self, class: RequestClass, bytes: u64) {
         let (requests, moved) = match class {
             RequestClass::Read => (&self.reads, &self.read_bytes),
             RequestClass::Write => (&self.writes, &self.write_bytes),
@@ -111,7 +111,7 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
-    use firn_storage::ManualClock;
+    use crate::ManualClock;
 
     use super::*;
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use firn_storage::{Error, ErrorKind, Result, Storage, StorageLock, WriteFile};
-use xxhash_rust::xxh3::xxh3_64;
+use firn_format::checksum::xxh3;
+
+use crate::{Error, ErrorKind, Result, Storage, StorageLock, WriteFile};
 
 use super::slots::{FileId, Found, Key, Slots};
 
@@ -246,7 +247,7 @@ impl Ranges {
             && stored
                 .chunks(PIECE_BYTES)
                 .enumerate()
-                .all(|(piece, bytes)| sums.get(piece) == Some(&xxh3_64(bytes)));
+                .all(|(piece, bytes)| sums.get(piece) == Some(&xxh3(bytes)));
         if let (true, Some(wanted)) = (is_good, stored.get(start - from..start - from + out.len())) {
             out.copy_from_slice(wanted);
             return true;
@@ -261,7 +262,7 @@ impl Ranges {
     fn keep(&self, key: Key, bytes: &Bytes) {
         let Some(disk) = &self.disk else { return };
         let Some(taken) = self.lock().slots.take() else { return };
-        let sums: Arc<[u64]> = bytes.chunks(PIECE_BYTES).map(xxh3_64).collect();
+        let sums: Arc<[u64]> = bytes.chunks(PIECE_BYTES).map(xxh3).collect();
         let written = disk.file.write_at(taken.slot as u64 * BLOCK_BYTES, bytes);
         let mut state = self.lock();
         match written {
