@@ -18,8 +18,6 @@
 //!    is always asked of the store.
 //! 3. No byte is given out with a wrong checksum. Checksums are in memory; that is why the cache
 //!    begins empty.
-//! 3. No byte is given out whose checksum, which is in memory, is wrong. That is why the cache
-//!    begins empty.
 //! 4. Whatever happens to the directory, a read ends as it would without the cache.
 
 mod ranges; // blocks that are here or on their way

@@ -13,6 +13,7 @@ mod divided; // two places as one: here, and where all machines reach it
 mod mounted; // a directory whose file server may be away
 mod cached; // any place, ranges of its files kept in a directory of this machine
 mod throttle; // how often a place is asked
+mod throttled; // any place, asked no more often than a throttle allows
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
@@ -27,6 +28,7 @@ pub use parts::{PartsWriter, open_table};
 pub use pool::{ReadBody, ReadPool, Rejected};
 pub use reuse::{Reusing, SpareFiles, write_over};
 pub use throttle::{Limits, RequestClass, Throttle};
+pub use throttled::Throttled;
 
 use std::fmt;
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use crate::place::{Effect, Fault, Faulty, Memory, Operation, When, conformance};
 
 const BLOCK: u64 = 256 << 10;
 const KEPT: &str = "ranges.cache";
@@ -25,6 +25,21 @@ fn read(file: &dyn ReadFile, offset: u64, bytes: usize) -> crate::Result<Vec<u8>
 
 fn always(on: Operation, kind: ErrorKind) -> Fault {
     Fault { on, file: "*".to_owned(), when: When::Always { after: 0 }, effect: Effect::Fail(kind) }
+}
+
+#[test]
+fn a_backend_behind_a_cache_keeps_the_contract() {
+    for fails in [false, true] {
+        let make = || {
+            let directory = Faulty::new(Arc::new(Memory::new()));
+            if fails {
+                directory.inject(always(Operation::Read, ErrorKind::Io));
+            }
+            Cached::new(Arc::new(Memory::new()), Arc::new(directory), 8 * BLOCK)
+        };
+        conformance::check(&|| Arc::new(make()));
+        conformance::check_links(&make(), Path::new("backup"));
+    }
 }
 
 /// Random reads and removals of a store that fails at times. The cache is too small for all, in a
