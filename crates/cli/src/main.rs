@@ -16,6 +16,7 @@ mod signals;
 mod secrets;
 mod until_stdin_closes;
 mod database;
+mod backends;
 mod shared_place;
 mod store_rates;
 mod get;

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_job_service::{Places, Remote, RemoteOptions, SharedToken};
-use firn_objects::{LazyRuntime, ObjectOptions};
-use firn_storage::place::Throttle;
+use firn_storage::place::{Registry, Throttle};
 use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
+use crate::backends::{open_with, registry};
 use crate::ending::{Ending, Failure, Result};
 use crate::secrets;
-use crate::shared_place::open_place;
 use crate::store_rates::StoreRates;
 use crate::tls::{ClientFiles, warn_of_plain_token};
 
@@ -112,8 +111,8 @@ pub(crate) struct Allowed {
     within: Vec<String>,
     /// Keeps the rates of all stores among them together.
     throttle: Option<Arc<Throttle>>,
-    /// Talks with all stores among them.
-    runtime: LazyRuntime,
+    /// Opens them.
+    registry: Registry,
 }
 
 impl Allowed {
@@ -127,13 +126,13 @@ impl Allowed {
             let what = format!("--within {name:?} names nothing: name a directory, or s3://BUCKET/PREFIX");
             return Err(Failure::new(Ending::Usage, what));
         }
-        if rates.is_some() && !within.iter().any(|name| ObjectOptions::is_url(name)) {
+        let registry = registry();
+        if rates.is_some() && !within.iter().any(|name| registry.is_throttled(name)) {
             let what = "--store-rates are for object stores, and no --within names one";
             return Err(Failure::new(Ending::Usage, what));
         }
         let within = within.iter().map(|name| real_name(name)).collect();
-        let runtime = LazyRuntime::new(Arc::new(ThreadSpawn::new()));
-        Ok(Self { within, throttle: rates.map(StoreRates::throttle), runtime })
+        Ok(Self { within, throttle: rates.map(StoreRates::throttle), registry })
     }
 
     /// The place called `name` as it is opened, if it is one of these.
@@ -186,8 +185,8 @@ impl Places for Allowed {
             let message = format!("it may not touch {name}: start it with --within for that place");
             return Err(Error::new(ErrorKind::Invalid, "", message));
         };
-        let throttle = self.throttle.clone().filter(|_| ObjectOptions::is_url(&real));
-        open_place(&real, throttle, false, &self.runtime)
+        let throttle = self.throttle.clone().filter(|_| self.registry.is_throttled(&real));
+        self.registry.open(&real, &open_with(throttle, false))
     }
 }
 

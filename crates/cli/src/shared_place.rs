@@ -1,15 +1,14 @@
 //! Where the part of a database lies that other machines reach.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn::Builder;
-use firn_objects::LazyRuntime;
-use firn_storage::place::{Cached, Divided, Local, LocalOptions, Throttle};
-use firn_storage::{ErrorKind, Storage, ThreadSpawn};
+use firn_storage::place::{Cached, Divided, Local, LocalOptions};
+use firn_storage::{ErrorKind, Storage};
 use firn_tree::storage_error;
 
+use crate::backends::{open_with, registry};
 use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::tell;
@@ -116,41 +115,12 @@ impl RangeCache {
     }
 }
 
-/// As [`open_place`], for people.
-pub(crate) fn use_place(name: &str, rates: Option<StoreRates>, create: bool) -> Result<Arc<dyn Storage>> {
-    let place = open_place(
-        name,
-        rates.map(StoreRates::throttle),
-        create,
-        &LazyRuntime::new(Arc::new(ThreadSpawn::new())),
-    );
-    place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
-}
-
-/// The place called `name`, asked as often as `throttle` lets it be, with what the environment says
-/// of stores. `create`: a directory that is missing is made. `runtime`: talks with an object store.
+/// The place called `name`, asked as often as `rates` say. `create`: a directory that is missing is
+/// made.
 ///
 /// # Errors
-/// The name is none, with what is expected; a directory has a throttle; what opening a directory
-/// says.
-pub(crate) fn open_place(
-    name: &str,
-    throttle: Option<Arc<Throttle>>,
-    create: bool,
-    runtime: &LazyRuntime,
-) -> firn_storage::Result<Arc<dyn Storage>> {
-    let access =
-        firn_objects::Access { settings: store_settings(std::env::vars_os()), runtime, throttle, create };
-    firn_objects::open(name, access)
-}
-
-/// What of the environment is for object stores.
-fn store_settings(
-    variables: impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
-) -> BTreeMap<String, String> {
-    let texts =
-        variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    texts
-        .filter(|(name, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|family| name.starts_with(family)))
-        .collect()
+/// The name is none, with what is expected; there are rates for a directory; what opening says.
+pub(crate) fn use_place(name: &str, rates: Option<StoreRates>, create: bool) -> Result<Arc<dyn Storage>> {
+    let place = registry().open(name, &open_with(rates.map(StoreRates::throttle), create));
+    place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
 }

@@ -12,7 +12,8 @@
 //!                              └─ Runtime: one thread that talks with the store
 //! ```
 //!
-//! Start at [`open`], which takes whatever people name, or [`ObjectPlace::open`].
+//! Start at [`register`], by which a registry opens `s3://BUCKET/PREFIX` and its like, or at
+//! [`ObjectPlace::open`].
 //!
 //! # Not here
 //! - How files of a directory are written and read: `firn_storage::place::Local`.
@@ -41,9 +42,9 @@ mod place; // the directory
 mod write; // one object being written
 mod uploads; // objects that were begun in parts and not ended
 mod read; // one object being read
-mod named; // places by name, directories too
+mod opener; // places by their URLs
 
-pub use named::{Access, open};
+pub use opener::register;
 pub use options::{ObjectOptions, PART_BYTES};
 pub use place::ObjectPlace;
 pub use runtime::{LazyRuntime, Runtime};

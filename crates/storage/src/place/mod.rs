@@ -14,6 +14,7 @@ mod mounted; // a directory whose file server may be away
 mod cached; // any place, ranges of its files kept in a directory of this machine
 mod throttle; // how often a place is asked
 mod throttled; // any place, asked no more often than a throttle allows
+mod registry; // any place, by its name
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
@@ -26,6 +27,7 @@ pub use mounted::Mounted;
 pub use name::check as check_name;
 pub use parts::{PartsWriter, open_table};
 pub use pool::{ReadBody, ReadPool, Rejected};
+pub use registry::{BackendUrl, OpenWith, Opener, Registry, Throttling};
 pub use reuse::{Reusing, SpareFiles, write_over};
 pub use throttle::{Limits, RequestClass, Throttle};
 pub use throttled::Throttled;
