@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_engine::{CompactionFilter, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_jobs::Executor;
-use firn_storage::place::{Divided, Local, LocalOptions};
+use firn_storage::place::{Divided, Local, LocalOptions, OpenWith, Registry};
 use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
@@ -19,12 +19,20 @@ pub struct Builder {
     settings: Settings,
     semantics: Semantics,
     storage: Option<Arc<dyn Storage>>,
-    shared: Option<Arc<dyn Storage>>,
+    registry: Registry,
+    shared: Option<Shared>,
     clock: Arc<dyn Clock>,
     executor: Option<Arc<dyn Executor>>,
     create: bool,
     read_only: bool,
     take_over: bool,
+}
+
+/// The part of a database that other machines reach, or what it is called.
+#[derive(Debug)]
+enum Shared {
+    Backend(Arc<dyn Storage>),
+    Named(String, OpenWith),
 }
 
 impl Builder {
@@ -35,6 +43,7 @@ impl Builder {
             settings: Settings::default(),
             semantics: Semantics::new(),
             storage: None,
+            registry: Registry::new(),
             shared: None,
             clock: Arc::new(SystemClock::new()),
             executor: None,
@@ -103,7 +112,24 @@ impl Builder {
     /// writing.
     #[must_use]
     pub fn shared(mut self, place: Arc<dyn Storage>) -> Self {
-        self.shared = Some(place);
+        self.shared = Some(Shared::Backend(place));
+        self
+    }
+
+    /// As [`shared`](Self::shared), with the backend that the [registry](Self::registry) opens for
+    /// `name`: a directory, `file:///DIRECTORY`, or the URL of a registered scheme. A database that
+    /// is opened read-only makes no directory, whatever `with` says.
+    #[must_use]
+    pub fn shared_at(mut self, name: impl Into<String>, with: OpenWith) -> Self {
+        self.shared = Some(Shared::Named(name.into(), with));
+        self
+    }
+
+    /// Opens names of backends by `registry`. Default: directories alone ([`Registry::new`]); crate
+    /// `firn-objects` registers object stores.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
         self
     }
 
@@ -140,8 +166,8 @@ impl Builder {
     ///
     /// # Errors
     /// `Conflict` if another process has it open; `Corrupt` with file and offset. `Invalid` for
-    /// settings out of range, a directory that is no database, a newer format, or an operator that
-    /// is not registered.
+    /// settings out of range, a directory that is no database, a newer format, an operator that is
+    /// not registered, or a name of a backend that the registry does not open.
     pub fn open(self) -> Result<Db> {
         self.settings.validate()?;
         let storage = match self.storage {
@@ -157,7 +183,15 @@ impl Builder {
                 }
             }
         };
-        let storage = match self.shared {
+        let shared = match self.shared {
+            Some(Shared::Named(name, with)) => {
+                let with = OpenWith { create: with.create && !self.read_only, ..with };
+                Some(self.registry.open(&name, &with).map_err(firn_tree::storage_error)?)
+            }
+            Some(Shared::Backend(backend)) => Some(backend),
+            None => None,
+        };
+        let storage = match shared {
             Some(shared) => {
                 let divided = Divided::open(storage, shared, fresh_id());
                 Arc::new(divided.map_err(firn_tree::storage_error)?) as Arc<dyn Storage>

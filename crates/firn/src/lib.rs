@@ -42,7 +42,8 @@ pub use firn_engine::{
 };
 /// A component that [`Builder`] takes: where compactions run ([`jobs::Executor`]).
 pub use firn_jobs as jobs;
-/// Components that [`Builder`] takes: places for files ([`storage::place`]), clocks.
+/// Components that [`Builder`] takes: places for files ([`storage::place`]), openers of places by
+/// name ([`storage::place::Registry`]), clocks.
 pub use firn_storage as storage;
 pub use firn_tree::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};
 pub use keyspace::Keyspace;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use firn::storage::ManualClock;
-use firn::storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
+use firn::storage::place::{
+    BackendUrl, Crash, Effect, Fault, Faulty, Memory, OpenWith, Opener, Operation, Registry, Throttling, When,
+};
+use firn::storage::{ManualClock, Storage};
 use firn::{
     CompactionFilter, Db, ErrorKind, FilterVerdict, KeyspaceSettings, PrefixExtractor, ScanRange,
     WriteOptions,
@@ -200,4 +202,59 @@ fn compactions_run_on_the_executor_given() {
     db.in_default().compact_range("", None).expect("compacted");
     assert_eq!(db.get("a").expect("get").as_deref(), Some(&b"2"[..]));
     assert!(executor.count.load(std::sync::atomic::Ordering::Relaxed) > 0);
+}
+
+/// Opens one directory in memory by every name of its scheme.
+#[derive(Debug)]
+struct InMemory(Memory);
+
+impl Opener for InMemory {
+    fn form(&self) -> &str {
+        "mem://NAME"
+    }
+
+    fn throttling(&self) -> Throttling {
+        Throttling::ByCall
+    }
+
+    fn open(&self, _url: &BackendUrl<'_>, _with: &OpenWith) -> firn::storage::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(self.0.clone()))
+    }
+}
+
+#[test]
+fn a_shared_backend_is_opened_by_the_registry() {
+    let (home, memory) = (tempfile::tempdir().expect("a directory"), Memory::new());
+    let mut registry = Registry::new();
+    registry.register("mem", Arc::new(InMemory(memory.clone())));
+    let open = |name: &str| {
+        let builder = Db::builder(home.path().join("db")).registry(registry.clone());
+        builder.shared_at(name, OpenWith::default()).open()
+    };
+    let db = open("mem://a").expect("opened");
+    db.put("a", "1").expect("put");
+    db.close().expect("closed");
+    let shared = memory.list().expect("listed");
+    assert!(shared.iter().any(|(name, _)| name.starts_with("manifest-")), "{shared:?}");
+    assert_eq!(open("mem://a").expect("again").get("a").expect("get").as_deref(), Some(&b"1"[..]));
+    let error = open("s3://bucket/prefix").expect_err("no opener");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("file:///DIRECTORY or mem://NAME, found"), "{error}");
+}
+
+#[test]
+fn a_database_that_is_opened_to_be_read_makes_no_shared_directory() {
+    let (home, elsewhere) =
+        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("another"));
+    let shared = elsewhere.path().join("shared");
+    let open = |name: &str, read_only: bool| {
+        let with = OpenWith { create: true, ..OpenWith::default() };
+        let builder = Db::builder(home.path().join(name)).read_only(read_only);
+        builder.shared_at(shared.to_str().expect("text"), with).open()
+    };
+    Db::open(home.path().join("known")).expect("opened").close().expect("closed");
+    open("known", true).expect_err("its shared part is missing");
+    assert!(!shared.exists());
+    open("new", false).expect("a new database").close().expect("closed");
+    open("new", true).expect("a database to read");
 }
