@@ -10,11 +10,14 @@
 //!        │                                    ▼
 //!        └──────────────► Storage ◄── place::Faulty (scripted errors, limits, counters; around any other)
 //!                            ├─ place::Local    a directory on disk: publish = temporary, fsync, rename, fsync
-//!                            └─ place::Memory   a directory in memory: what would a crash leave of it?
+//!                            ├─ place::Memory   a directory in memory: what would a crash leave of it?
+//!                            └─ other crates    object stores, opened by place::Registry
 //!   place::ReadPool: threads for reads that missed memory     Clock, Spawn: time and threads, as arguments
 //! ```
 //!
-//! Start at [`Storage`]; [`place::conformance`] says in code what every kind of it must do.
+//! Start at [`Storage`]; [`place::conformance`] says in code what every kind of it must do. Around
+//! any kind stand [`place::Cached`] (ranges kept on this machine) and [`place::Throttled`] (limits
+//! of requests).
 //!
 //! # Not here
 //! - What the bytes mean: crate `firn-format`.
