@@ -23,11 +23,12 @@ use std::time::Duration;
 
 use busy::Busy;
 pub(crate) use compactions::FAR_BEHIND;
-pub(crate) use failure::{Answer, Work, answer_to};
+pub(crate) use failure::Work;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_jobs::caught;
+pub(crate) use firn_maintenance::{Answer, answer_to};
 use firn_storage::{Priority, Spawn};
 pub(crate) use hiding::Probe;
 pub(crate) use rest::Rest;

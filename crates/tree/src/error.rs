@@ -1,27 +1,7 @@
 //! One way from the errors below to the contract's error.
 
 use firn_engine::{Error, ErrorKind, Place};
-
-/// The contract's error for what storage said.
-pub fn from_storage(error: firn_storage::Error) -> Error {
-    use firn_storage::ErrorKind as Kind;
-    let kind = match error.kind {
-        Kind::NotFound | Kind::Exists | Kind::Invalid => ErrorKind::Invalid,
-        Kind::Locked => ErrorKind::Conflict,
-        Kind::Full | Kind::Refused | Kind::Undecided => ErrorKind::Retry,
-        Kind::Corrupt => ErrorKind::Corrupt,
-        Kind::Unsynced | Kind::Io => ErrorKind::Closed,
-    };
-    let place = (!error.file.is_empty()).then(|| Place { file: error.file.clone(), offset: error.offset });
-    let mut lifted = Error::new(kind, error.message.clone());
-    if error.source.is_some() || ends_writing(error.kind) {
-        lifted = lifted.because(Said { kind: error.kind, system: error.source });
-    }
-    match place {
-        Some(place) => lifted.at(place),
-        None => lifted,
-    }
-}
+pub(crate) use firn_maintenance::{from_job, from_storage, said_by_storage};
 
 /// The contract's error for bytes of `file` that do not decode; `base` = file offset of the decoded
 /// slice.
@@ -45,32 +25,3 @@ pub(crate) fn survived<T>(what: &str, work: impl FnOnce() -> Result<T, Error>) -
     let caught = firn_jobs::caught(what, || Ok(work()));
     caught.unwrap_or_else(|panic| Err(Error::new(ErrorKind::Retry, panic.to_string())))
 }
-
-/// The kind of failure that storage told of, where `error` is what it said and no more. For
-/// failures of the device or the system it is always known.
-pub(crate) fn said_by_storage(error: &Error) -> Option<firn_storage::ErrorKind> {
-    std::error::Error::source(error)?.downcast_ref::<Said>().map(|said| said.kind)
-}
-
-/// Whether the contract's kind for it, `Closed`, says less than it does.
-fn ends_writing(kind: firn_storage::ErrorKind) -> bool {
-    matches!(kind, firn_storage::ErrorKind::Io | firn_storage::ErrorKind::Unsynced)
-}
-
-/// What storage said, as a source.
-#[derive(Debug)]
-struct Said {
-    kind: firn_storage::ErrorKind,
-    system: Option<std::sync::Arc<std::io::Error>>,
-}
-
-impl std::fmt::Display for Said {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.system {
-            Some(system) => system.fmt(f),
-            None => f.write_str("the device or the system failed"),
-        }
-    }
-}
-
-impl std::error::Error for Said {}

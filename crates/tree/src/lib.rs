@@ -50,7 +50,7 @@ mod tree;
 mod verify;
 mod repair;
 
-pub use error::from_storage as storage_error;
+pub use firn_maintenance::from_storage as storage_error;
 pub use records::Records;
 pub use repair::{RepairOptions, RepairStep, repair};
 pub use settings::{Background, TreeOptions, TreeSettings};

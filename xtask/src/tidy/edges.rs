@@ -16,7 +16,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-lua", &[]),
     ("firn-jobs", &["firn-format", "firn-storage", "firn-engine"]),
     ("firn-job-service", &["firn-engine", "firn-jobs", "firn-format", "firn-storage"]),
-    ("firn-tree", &["firn-engine", "firn-format", "firn-storage", "firn-pmem", "firn-jobs"]),
+    ("firn-maintenance", &["firn-engine", "firn-format", "firn-storage", "firn-jobs"]),
+    (
+        "firn-tree",
+        &["firn-engine", "firn-format", "firn-storage", "firn-pmem", "firn-jobs", "firn-maintenance"],
+    ),
     ("firn", &["firn-engine", "firn-tree", "firn-jobs", "firn-storage"]),
     ("firn-server", &["firn", "firn-engine", "firn-format", "firn-lua", "firn-protocol"]),
     ("firn-bench", &["firn", "firn-engine", "firn-protocol"]),

@@ -10,11 +10,11 @@ use firn_format::table::Compression as Codec;
 use firn_jobs::{CompactSpec, JobSpec, caught, run, verify_all};
 
 use super::pick::Choice;
-use super::run::{from_job, rewritten};
+use super::run::rewritten;
 use super::values::HeldPolicy;
 use crate::background::{Answer, answer_to};
 use crate::database::Database;
-use crate::error::said_by_storage;
+use crate::error::{from_job, said_by_storage};
 use crate::values::references_of;
 
 /// Ordinary outputs have so many times the bytes.

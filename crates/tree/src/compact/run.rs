@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Error, ErrorKind, Result};
+use firn_engine::Result;
 use firn_format::Sequence;
 use firn_format::table::{Compression as Codec, ReferenceSet};
 use firn_jobs::{
@@ -17,7 +17,7 @@ use super::stems::HeldStems;
 use super::values::HeldPolicy;
 use crate::background::{Answer, Work, answer_to};
 use crate::database::Database;
-use crate::error::from_storage;
+use crate::error::from_job;
 use crate::stats::count;
 use crate::values::{Sealed, references_of};
 use crate::version::commit::{Edit, Supersedes};
@@ -386,24 +386,4 @@ fn span_of_all<'t>(tables: impl Iterator<Item = &'t Arc<Table>>) -> KeyRange {
     let spans = tables.map(|table| span_of(table));
     let both = |a: KeyRange, b: KeyRange| KeyRange { start: a.start.min(b.start), end: a.end.max(b.end) };
     spans.reduce(both).unwrap_or_default()
-}
-
-/// The contract's error for what a job said.
-pub(crate) fn from_job(error: firn_jobs::Error) -> Error {
-    match (error.kind, error.source) {
-        (_, Some(source)) => from_storage(source),
-        (firn_jobs::ErrorKind::Cancelled, None) => {
-            Error::new(ErrorKind::Retry, "the database is being closed")
-        }
-        // Nothing was done, and operators may be luckier with other entries, or later; so may
-        // executors.
-        (firn_jobs::ErrorKind::Panicked | firn_jobs::ErrorKind::Unavailable, None) => {
-            Error::new(ErrorKind::Retry, error.message)
-        }
-        (firn_jobs::ErrorKind::NotConserved, None) => Error::new(
-            ErrorKind::Corrupt,
-            format!("a job's outputs do not hold what its inputs held: {}", error.message),
-        ),
-        (_, None) => Error::bug(error.message),
-    }
 }

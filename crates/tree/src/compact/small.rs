@@ -15,10 +15,10 @@ use firn_jobs::{CompactResult, CompactSpec, JobResult, JobSpec, caught, run, ver
 use firn_storage::place::PartsWriter;
 
 use super::pick::Choice;
-use super::run::{from_job, moved, rewritten};
+use super::run::{moved, rewritten};
 use crate::background::Work;
 use crate::database::Database;
-use crate::error::from_storage;
+use crate::error::{from_job, from_storage};
 use crate::stats::count;
 use crate::version::Keyspace;
 use crate::version::being_written::BeingWritten;

@@ -20,9 +20,8 @@ use firn_storage::file::value::ValueSegment;
 use super::{Home, Sealed};
 use crate::background::{Answer, answer_to};
 use crate::compact::job_log::Kind;
-use crate::compact::run::from_job;
 use crate::database::Database;
-use crate::error::from_storage;
+use crate::error::{from_job, from_storage};
 use crate::stats::count;
 use crate::version::values_state::ValuesState;
 

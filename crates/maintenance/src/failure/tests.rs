@@ -5,8 +5,7 @@ use firn_storage::ErrorKind as Storage;
 use rustix::io::Errno;
 
 use super::{Answer, answer_to};
-use crate::compact::run::from_job;
-use crate::error::from_storage;
+use crate::error::{from_job, from_storage};
 
 fn of_storage(kind: Storage) -> Answer {
     answer_to(&from_storage(firn_storage::Error::new(kind, "1.table", "cannot")))
