@@ -41,6 +41,7 @@ mod run; // all of it on one thread
 mod range; // one choice as several jobs
 mod pressure; // how urgent
 mod executor; // where
+pub mod submit; // how a database gives its jobs away
 #[cfg(unix)]
 pub mod socket; // in another process
 mod codec; // how specs and results travel

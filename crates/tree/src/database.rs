@@ -5,13 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use firn_engine::{Durability, Error, ErrorKind, LockTable, Position, Result, Semantics};
+use firn_jobs::submit::{Jobs, Stems};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::{ReadPool, Rejected, Reusing};
 use firn_storage::{Clock, Storage};
 
 use crate::background::{Rest, Schedule, Sweeps};
-use crate::compact::jobs::Jobs;
-use crate::compact::stems::Stems;
 use crate::groups::Groups;
 use crate::log::Log;
 use crate::log::segment::Graveyard;

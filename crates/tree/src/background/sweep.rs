@@ -32,10 +32,9 @@ use std::time::Duration;
 
 use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
+use firn_jobs::submit::{Aborted, GivenUp, Reach, Uploads};
 
 use super::busy::Busy;
-use crate::compact::stems::GivenUp;
-use crate::compact::uploads::{Aborted, Reach, Uploads};
 use crate::database::Database;
 use crate::groups::stale;
 use crate::stats::count;

@@ -3,11 +3,11 @@
 //! [`pick`] is a pure function from levels to a choice. So are [`seeks`] for what reads have lost,
 //! [`hiding`] for what tables hide, and [`expired`] and [`kept`] for what has expired and what
 //! snapshots kept. [`run`](mod@run) turns a choice into jobs, checks their results and commits them
-//! in one edit. [`jobs`] gives jobs to the executor, and [`job_log`] has what statistics tell of
-//! them. [`values`] says where values beside the tree are that a job may need. [`plain`] does once
-//! more what failed. [`small`] does many small compactions together. [`range`] does all of a key
-//! range, piece by piece. [`reclaim`] finds the tables that need no rewriting: range tombstones
-//! hide all of them. [`stems`] are the names of outputs.
+//! in one edit. [`firn_jobs::submit`] gives jobs to the executor, and has the names of outputs and
+//! what statistics tell of jobs. [`values`] says where values beside the tree are that a job may
+//! need. [`plain`] does once more what failed. [`small`] does many small compactions together.
+//! [`range`] does all of a key range, piece by piece. [`reclaim`] finds the tables that need no
+//! rewriting: range tombstones hide all of them.
 
 pub(crate) mod pick;
 pub(crate) mod seeks;
@@ -16,10 +16,6 @@ pub(crate) mod expired;
 pub(crate) mod kept;
 pub(crate) mod reclaim;
 mod values;
-pub(crate) mod stems;
-pub(crate) mod uploads;
-pub(crate) mod job_log;
-pub(crate) mod jobs;
 pub(crate) mod run;
 mod plain;
 pub(crate) mod small;

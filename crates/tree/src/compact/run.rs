@@ -5,15 +5,13 @@ use std::sync::Arc;
 use firn_engine::Result;
 use firn_format::Sequence;
 use firn_format::table::{Compression as Codec, ReferenceSet};
+use firn_jobs::submit::{HeldStems, Kind, Submitted};
 use firn_jobs::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of,
     partition,
 };
 
-use super::job_log::Kind;
-use super::jobs::Submitted;
 use super::pick::{Choice, PickRules, splits};
-use super::stems::HeldStems;
 use super::values::HeldPolicy;
 use crate::background::{Answer, Work, answer_to};
 use crate::database::Database;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
 use firn_format::manifest::Change;
+use firn_jobs::submit::{Aborted, Reach, Stems, Uploads};
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::SharedPart;
 
 use super::{Begun, definition, spawn_of, tables_version};
 use crate::background::Orphans;
-use crate::compact::stems::Stems;
-use crate::compact::uploads::{Aborted, Reach, Uploads};
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;

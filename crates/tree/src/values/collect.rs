@@ -14,12 +14,12 @@ use std::sync::{Arc, PoisonError, Weak};
 use firn_engine::Result;
 use firn_format::manifest::Change;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber};
+use firn_jobs::submit::Kind;
 use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
 use super::{Home, Sealed};
 use crate::background::{Answer, answer_to};
-use crate::compact::job_log::Kind;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::stats::count;

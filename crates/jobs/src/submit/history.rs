@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::executor::Ran;
+use crate::spec::{JobResult, JobSpec};
 use firn_engine::{JobKindStats, JobRow, JobStage, JobStats};
-use firn_jobs::{JobResult, JobSpec, Ran};
 
 /// Counts of jobs and of their stages, and the last of them.
 #[derive(Debug)]
-pub(crate) struct JobLog {
+pub struct JobLog {
     state: Mutex<State>,
 }
 
@@ -24,7 +25,7 @@ struct State {
 
 /// What jobs are told apart by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A compaction out of level 0.
     Relief,
     /// Any other compaction.
@@ -43,7 +44,7 @@ struct Times {
 }
 
 /// Jobs that are remembered.
-pub(crate) const LAST_MAX: usize = 64;
+const LAST_MAX: usize = 64;
 
 /// Bounds of the buckets of stages, in milliseconds: a worker that is near opens its inputs in one,
 /// a large job takes minutes.
@@ -63,7 +64,7 @@ impl Default for JobLog {
 }
 
 impl Kind {
-    pub(super) fn of(spec: &JobSpec) -> Self {
+    pub(crate) fn of(spec: &JobSpec) -> Self {
         match spec {
             JobSpec::Compact(_) if spec.is_relief() => Self::Relief,
             JobSpec::Compact(_) => Self::Compaction,
@@ -93,7 +94,7 @@ impl JobLog {
     }
 
     /// `spec` came to `result` at the moment `ended_unix_ms`, as `ran` tells.
-    pub(crate) fn came_off(&self, spec: &JobSpec, result: &JobResult, ran: &Ran, ended_unix_ms: u64) {
+    pub fn came_off(&self, spec: &JobSpec, result: &JobResult, ran: &Ran, ended_unix_ms: u64) {
         let kind = Kind::of(spec) as usize;
         let write_bytes = match result {
             JobResult::Compact(result) => result.written_bytes(),
@@ -141,12 +142,12 @@ impl JobLog {
     }
 
     /// What jobs of `kind` made became part of the database, which took `time`.
-    pub(crate) fn committed(&self, kind: Kind, time: Duration) {
+    pub fn committed(&self, kind: Kind, time: Duration) {
         self.lock().stages[kind as usize][COMMIT].add(time);
     }
 
     /// All of it; what waits is not known here.
-    pub(crate) fn stats(&self) -> JobStats {
+    pub fn stats(&self) -> JobStats {
         let state = self.lock();
         let of = |(kind, times): (&'static str, &[Times; STAGES.len()])| {
             STAGES.into_iter().zip(*times).map(move |(stage, times)| times.stats(kind, stage))
@@ -166,7 +167,8 @@ fn micros(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use firn_jobs::{CollectResult, CollectSpec, CompactResult, CompactSpec};
+    use crate::collect::{CollectResult, CollectSpec};
+    use crate::spec::{CompactResult, CompactSpec};
 
     use super::*;
 

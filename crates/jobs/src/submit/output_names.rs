@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// 2. A stem is in use until the task that drew it has said in an edit which of its outputs live,
 ///    or that none does.
 #[derive(Debug)]
-pub(crate) struct Stems {
+pub struct Stems {
     generation: u64,
     drawn: Mutex<Drawn>,
 }
@@ -24,25 +24,25 @@ struct Drawn {
 
 /// Stems in use; they are no longer once this is dropped.
 #[derive(Debug)]
-pub(crate) struct HeldStems<'s> {
+pub struct HeldStems<'s> {
     stems: &'s Stems,
     numbers: Vec<u64>,
 }
 
 impl Stems {
     /// Stems of the process whose log has this generation.
-    pub(crate) fn new(generation: u64) -> Self {
+    pub fn new(generation: u64) -> Self {
         Self { generation, drawn: Mutex::default() }
     }
 
     /// None yet, for a task that is about to draw some.
-    pub(crate) fn hold(&self) -> HeldStems<'_> {
+    pub fn hold(&self) -> HeldStems<'_> {
         HeldStems { stems: self, numbers: Vec::new() }
     }
 
     /// Which stems nothing waits for any more, as it is now: what is asked of it later is answered
     /// for this moment.
-    pub(crate) fn given_up(&self) -> GivenUp {
+    pub fn given_up(&self) -> GivenUp {
         let drawn = self.lock();
         GivenUp { generation: self.generation, next: drawn.next, in_use: drawn.in_use.clone() }
     }
@@ -54,7 +54,7 @@ impl Stems {
 
 impl HeldStems<'_> {
     /// What the outputs of one attempt are called; no other attempt of any process ever is.
-    pub(crate) fn draw(&mut self) -> String {
+    pub fn draw(&mut self) -> String {
         let mut drawn = self.stems.lock();
         let number = drawn.next;
         drawn.next += 1;
@@ -76,7 +76,7 @@ impl Drop for HeldStems<'_> {
 
 /// Stems of which no edit will say that their outputs live.
 #[derive(Debug)]
-pub(crate) struct GivenUp {
+pub struct GivenUp {
     generation: u64,
     next: u64,
     in_use: BTreeSet<u64>,
@@ -89,7 +89,7 @@ impl GivenUp {
     ///
     /// Segments that this process seals are neither, since a later try may find them again. Nor is
     /// what a process that is about to take the database over makes before its edit.
-    pub(crate) fn contains(&self, stem: &str) -> bool {
+    pub fn contains(&self, stem: &str) -> bool {
         let mut parts = stem.split('-').map(number);
         let Some(generation) = parts.next().flatten() else { return false };
         if generation != self.generation {

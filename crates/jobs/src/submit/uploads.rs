@@ -9,13 +9,13 @@ use firn_storage::{ErrorKind, Result, Storage};
 
 /// Uploads that a place has told.
 #[derive(Debug)]
-pub(crate) struct Uploads {
+pub struct Uploads {
     told: Result<Vec<UnfinishedUpload>>,
 }
 
 /// How far an attempt to abort uploads goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
+pub struct Reach {
     uploads: usize,
     /// Failures that may pass. Each may have taken as long as a place tries again.
     failures: usize,
@@ -23,29 +23,30 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// Of an opening, for which users wait.
-    pub(crate) const OPENING: Self = Self { uploads: 32, failures: 1 };
+    pub const OPENING: Self = Self { uploads: 32, failures: 1 };
     /// Of a sweep. One upload that the place cannot abort keeps no other from it.
-    pub(crate) const SWEEP: Self = Self { uploads: usize::MAX, failures: 3 };
+    pub const SWEEP: Self = Self { uploads: usize::MAX, failures: 3 };
 }
 
 /// What became of uploads that nothing waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Aborted {
-    pub(crate) count: u64,
+pub struct Aborted {
+    /// Uploads that the place has forgotten.
+    pub count: u64,
     /// Why some may be there still, in words.
-    pub(crate) refusal: Option<String>,
+    pub refusal: Option<String>,
     /// Whether what failed may not fail again.
-    pub(crate) may_pass: bool,
+    pub may_pass: bool,
 }
 
 impl Uploads {
     /// Asks `storage`. Blocks for a list.
-    pub(crate) fn list(storage: &dyn Storage) -> Self {
+    pub fn list(storage: &dyn Storage) -> Self {
         Self { told: storage.unfinished_uploads() }
     }
 
     /// Forgets those of files of which `is_orphan` does not hold.
-    pub(crate) fn retain(&mut self, is_orphan: impl Fn(&str) -> bool) {
+    pub fn retain(&mut self, is_orphan: impl Fn(&str) -> bool) {
         if let Ok(uploads) = &mut self.told {
             uploads.retain(|upload| is_orphan(&upload.name));
         }
@@ -53,12 +54,7 @@ impl Uploads {
 
     /// Has `storage` forget them, as far as `reach` goes, until `is_stopping`. Blocks for a request
     /// each. What fails is told in the answer, and is no error.
-    pub(crate) fn abort(
-        self,
-        storage: &dyn Storage,
-        reach: Reach,
-        is_stopping: impl Fn() -> bool,
-    ) -> Aborted {
+    pub fn abort(self, storage: &dyn Storage, reach: Reach, is_stopping: impl Fn() -> bool) -> Aborted {
         let mut aborted = Aborted::default();
         let uploads = self.told.unwrap_or_else(|error| {
             aborted.fail(&error);

@@ -1,15 +1,27 @@
-//! Where compactions run, and those that run there now.
+//! How a database submits its jobs: which run now, what came of them, and what their outputs are
+//! called.
+//!
+//! [`history`] has what statistics tell of them. [`output_names`] tells by a name whether anything
+//! waits for an output, and [`uploads`] aborts those that nothing waits for.
+
+mod output_names;
+mod uploads;
+mod history;
+
+pub use history::{JobLog, Kind};
+pub use output_names::{GivenUp, HeldStems, Stems};
+pub use uploads::{Aborted, Reach, Uploads};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::error::{Error, ErrorKind, Result};
+use crate::executor::{Executor, Fallbacks, JobHandle, Ran};
+use crate::spec::{JobResult, JobSpec};
 use firn_engine::JobStats;
-use firn_jobs::{Error, ErrorKind, Executor, Fallbacks, JobHandle, JobResult, JobSpec, Ran, Result};
 use firn_storage::Clock;
-
-use super::job_log::{JobLog, Kind};
 
 /// The executor of a database, from its opening to its close.
 ///
@@ -17,11 +29,11 @@ use super::job_log::{JobLog, Kind};
 ///    go.
 /// 2. [`end`](Self::end) asks all of them to stop; none is submitted afterwards.
 #[derive(Debug)]
-pub(crate) struct Jobs {
+pub struct Jobs {
     /// What an executor that the owner gave did not do; `None` = there is none.
-    pub(crate) fallbacks: Option<Arc<Fallbacks>>,
+    pub fallbacks: Option<Arc<Fallbacks>>,
     /// Jobs that came off.
-    pub(crate) log: JobLog,
+    pub log: JobLog,
     clock: Arc<dyn Clock>,
     /// Jobs that have ended, well or not.
     ended: AtomicU64,
@@ -33,7 +45,7 @@ pub(crate) struct Jobs {
 /// Jobs that were given to the executor together.
 #[derive(Debug)]
 #[must_use = "their inputs and names may be let go only once they have ended"]
-pub(crate) struct Submitted {
+pub struct Submitted {
     specs: Vec<JobSpec>,
     /// Of the first of them, up to one that was refused.
     handles: Vec<JobHandle>,
@@ -43,7 +55,7 @@ pub(crate) struct Submitted {
 
 impl Submitted {
     /// Asks all of them to stop. Does not wait.
-    pub(crate) fn cancel(&self) {
+    pub fn cancel(&self) {
         self.handles.iter().for_each(JobHandle::cancel);
     }
 }
@@ -57,7 +69,8 @@ struct State {
 }
 
 impl Jobs {
-    pub(crate) fn new(
+    /// Of a database that gives its jobs to `executor`, one with `fallbacks` if it may fail.
+    pub fn new(
         executor: Arc<dyn Executor>,
         fallbacks: Option<Arc<Fallbacks>>,
         clock: Arc<dyn Clock>,
@@ -73,14 +86,14 @@ impl Jobs {
 
     /// Jobs of this database that run at the same time, as far as is known now; `None` = the
     /// executor does not say.
-    pub(crate) fn width(&self) -> Option<usize> {
+    pub fn width(&self) -> Option<usize> {
         let executor = self.lock().executor.clone();
         executor.and_then(|executor| executor.width())
     }
 
     /// Compactions that were given to the executor and have no result yet: those that take runs out
     /// of level 0, and all.
-    pub(crate) fn unfinished(&self) -> (usize, usize) {
+    pub fn unfinished(&self) -> (usize, usize) {
         let state = self.lock();
         let unfinished = state.running.values().filter(|(_, handle)| !handle.is_finished());
         unfinished.fold((0, 0), |(relief, all), (kind, _)| match kind {
@@ -95,12 +108,12 @@ impl Jobs {
     /// # Errors
     /// The first failure; nothing runs any more then. `Cancelled` when the database is being
     /// closed.
-    pub(crate) fn run(&self, specs: Vec<JobSpec>) -> Result<Vec<JobResult>> {
+    pub fn run(&self, specs: Vec<JobSpec>) -> Result<Vec<JobResult>> {
         self.wait(self.begin(specs), || ())
     }
 
     /// Gives all of `specs` to the executor. The caller MUST [`wait`](Self::wait) for them.
-    pub(crate) fn begin(&self, specs: Vec<JobSpec>) -> Submitted {
+    pub fn begin(&self, specs: Vec<JobSpec>) -> Submitted {
         let begun = self.clock.now();
         let mut handles = Vec::with_capacity(specs.len());
         let all: Result<()> =
@@ -117,7 +130,7 @@ impl Jobs {
     ///
     /// # Errors
     /// As for [`run`](Self::run).
-    pub(crate) fn wait(&self, submitted: Submitted, ended: impl Fn()) -> Result<Vec<JobResult>> {
+    pub fn wait(&self, submitted: Submitted, ended: impl Fn()) -> Result<Vec<JobResult>> {
         let Submitted { specs, handles, refused, begun } = submitted;
         let wait = |(spec, handle): (&JobSpec, &JobHandle)| {
             let result = handle.wait();
@@ -156,7 +169,7 @@ impl Jobs {
     }
 
     /// Says when writers will stop; see [`Executor::urge`].
-    pub(crate) fn urge(&self, stalls_in: Option<Duration>) {
+    pub fn urge(&self, stalls_in: Option<Duration>) {
         let executor = self.lock().executor.clone();
         if let Some(executor) = executor {
             executor.urge(stalls_in);
@@ -164,7 +177,7 @@ impl Jobs {
     }
 
     /// What statistics tell of them.
-    pub(crate) fn stats(&self) -> JobStats {
+    pub fn stats(&self) -> JobStats {
         let (held_count, held_bytes) = self.fallbacks.as_ref().map_or((0, 0), |fallbacks| fallbacks.held());
         let is_executor_away = self.fallbacks.as_ref().is_some_and(|fallbacks| fallbacks.is_away());
         let fallbacks = self.fallbacks.as_ref();
@@ -186,26 +199,26 @@ impl Jobs {
     }
 
     /// Jobs that have ended.
-    pub(crate) fn ended_count(&self) -> u64 {
+    pub fn ended_count(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
     }
 
     /// Something may be left behind that nothing waits for: outputs of a job that failed, a file
     /// that could not be removed.
-    pub(crate) fn leave_something(&self) {
+    pub fn leave_something(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often that was so, attempts included that the executor gave up. Only grows until the
     /// close.
-    pub(crate) fn left_count(&self) -> u64 {
+    pub fn left_count(&self) -> u64 {
         let executor = self.lock().executor.clone();
         let given_up = executor.map_or(0, |executor| executor.given_up_count());
         self.left.load(Ordering::Relaxed) + given_up
     }
 
     /// Asks running jobs to stop and lets go of the executor. Does not wait.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let mut state = self.lock();
         let executor = state.executor.take();
         state.running.values().for_each(|(_, handle)| handle.cancel());
