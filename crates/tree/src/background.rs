@@ -214,7 +214,7 @@ impl Database {
         let started = self.start_threads(spawn);
         if started.is_err() {
             self.schedule.stop();
-            self.admission.end();
+            self.commit.admission.end();
         }
         started
     }
@@ -226,7 +226,7 @@ impl Database {
             spawn.spawn(format!("firn-work-{index}"), Priority::Background, body).map_err(from_storage)?;
         }
         let shared = Arc::clone(self);
-        let body = Box::new(move || shared.admission.nudge());
+        let body = Box::new(move || shared.commit.admission.nudge());
         spawn.spawn("firn-pace".to_owned(), Priority::Normal, body).map_err(from_storage)
     }
 
@@ -262,7 +262,7 @@ impl Database {
     /// counts as paid.
     fn claim(&self, busy: &mut Busy, task: &Task) {
         busy.claim(task);
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let pay = |keyspace: u32, choice: &Choice| {
             if let Ok(state) = version.keyspace(keyspace)
                 && !choice.moves
@@ -298,10 +298,10 @@ impl Database {
     /// Why work failed with `error`: where another machine has taken the database over, it has
     /// removed files too.
     pub(crate) fn explained(&self, error: Error) -> Error {
-        if error.kind() == ErrorKind::Retry || self.storage.shared_part().is_none() {
+        if error.kind() == ErrorKind::Retry || self.files.storage.shared_part().is_none() {
             return error;
         }
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if manifest.is_overtaken() { manifest.failure().unwrap_or(error) } else { error }
     }
 
@@ -394,13 +394,13 @@ impl Database {
         if self.read_only || self.failure.get().is_some() {
             return None;
         }
-        if self.balance.is_due() {
+        if self.reads.balance.is_due() {
             return Some(Task::Balance);
         }
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let now = self.clock.now();
         // Nothing else moves it over the end of a segment that no writer follows.
-        let watermark = self.log.advance().ok()?;
+        let watermark = self.commit.log.advance().ok()?;
         if let Some(task) = self.choose_freeze(busy, &version, watermark, now) {
             return Some(task);
         }
@@ -479,7 +479,7 @@ impl Database {
 
     /// What is to be done about files, whatever is in them.
     fn choose_for_files(&self, busy: &Busy) -> Option<Task> {
-        if !self.graveyard.is_empty() {
+        if !self.files.graveyard.is_empty() {
             return Some(Task::Bury);
         }
         if !busy.has_written_back

@@ -25,25 +25,25 @@ impl Database {
     /// What reading and writing say; then `path` is empty, and can be asked for again, unless the
     /// message says otherwise.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
-        let cut = self.log.advance()?;
+        let cut = self.commit.log.advance()?;
         self.freeze_all()?;
-        let active = self.log.settled_base();
+        let active = self.commit.log.settled_base();
         // Frames below that other threads still write belong to the copy too.
-        self.log.wait_published(active)?;
-        self.log.sync_through(active)?;
+        self.commit.log.wait_published(active)?;
+        self.commit.log.sync_through(active)?;
         let sealing = self.values.lock_sealing();
         // No edit is committed while the files of this version are linked, so none of them can go.
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = self.version.load_full();
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.catalog.version.load_full();
         // A keyspace may have drained more since the segment was ended. Then the copy ends where
         // that does, or batches would be in one keyspace and not in another.
         let drained = version.live().map(|keyspace| keyspace.drained_through).max().unwrap_or_default();
         let end = active.max(drained);
-        self.log.sync_through(end)?;
+        self.commit.log.sync_through(end)?;
         // What the linked records refer to is written to no more.
         let open = self.values.open_numbers();
-        let sealed = self.values.seal(&open, &self.version)?;
-        self.storage.sync_dir().map_err(from_storage)?;
+        let sealed = self.values.seal(&open, &self.catalog.version)?;
+        self.files.storage.sync_dir().map_err(from_storage)?;
         self.commit_seals(&mut manifest, sealing, sealed)?;
         let segments: Vec<_> =
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
@@ -58,10 +58,10 @@ impl Database {
         names.dedup();
         self.values.map().leave_no_files();
         names.extend(manifest.state().values.segments.values().map(|segment| segment.meta.file.clone()));
-        let shared = self.storage.shared_part();
+        let shared = self.files.storage.shared_part();
         let is_shared = |name: &String| shared.is_some_and(|shared| shared.is_shared(name));
         let (far, near): (Vec<String>, Vec<String>) = names.into_iter().partition(is_shared);
-        let place = self.storage.link_into(&near, path).map_err(from_storage)?;
+        let place = self.files.storage.link_into(&near, path).map_err(from_storage)?;
         // The copy's log ends with the last linked segment, and is on the device through there.
         let mut state = manifest.state().clone();
         let replayed = segments.last().map(|segment| segment.position(segment.region().published()));
@@ -94,7 +94,7 @@ impl Database {
     /// that it was not.
     fn complete(&self, place: &dyn Storage, (near, far): (&[String], &[String]), edit: &[u8]) -> Result<()> {
         let manifest = file_name::manifest_edit(1);
-        let copied = far.iter().try_for_each(|name| copy((&*self.storage, name), (place, name)));
+        let copied = far.iter().try_for_each(|name| copy((&*self.files.storage, name), (place, name)));
         let made = copied.and_then(|()| place.sync_dir());
         let made = made.and_then(|()| place.publish(&manifest, edit));
         made.map_err(|error| {

@@ -30,6 +30,7 @@ mod error;
 mod records;
 mod sync;
 mod log;
+mod files;
 mod groups;
 mod memtable;
 mod values;

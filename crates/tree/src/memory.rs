@@ -73,43 +73,46 @@ impl Database {
     /// holds are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
         // Spares first: what becomes one in between is counted twice otherwise.
-        let spares = self.log.spares.arena_bytes();
-        spares + self.graveyard.live_bytes() + self.index_bytes() + self.balance.gap_budget.bytes() as u64
+        let spares = self.commit.log.spares.arena_bytes();
+        spares
+            + self.files.graveyard.live_bytes()
+            + self.index_bytes()
+            + self.reads.balance.gap_budget.bytes() as u64
     }
 
     /// Gives the cache what the budget leaves, and tells tables and value segments whether they all
     /// fit beside it.
     pub(crate) fn balance_memory(&self) {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
         let may_be_evicted =
             version.table_bytes() + version.values.sealed_bytes() > self.settings.page_cache_bytes;
         tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
         version.values.set_may_be_evicted(may_be_evicted);
-        self.balance.due.store(false, Ordering::Relaxed);
-        let arriving = self.balance.lock();
+        self.reads.balance.due.store(false, Ordering::Relaxed);
+        let arriving = self.reads.balance.lock();
         let reserve = if self.read_only { 0 } else { RESERVE_SEGMENTS * self.settings.segment_bytes };
-        self.cache.set_capacity_bytes(self.capacity_beside(reserve.max(*arriving)));
+        self.reads.cache.set_capacity_bytes(self.capacity_beside(reserve.max(*arriving)));
     }
 
     /// Makes the cache leave room for an arena of `bytes`, until
     /// [`arena_is_there`](Self::arena_is_there) is said.
     pub(crate) fn give_way(&self, bytes: u64) {
-        let mut arriving = self.balance.lock();
+        let mut arriving = self.reads.balance.lock();
         *arriving = bytes;
         // Half of what the reserve holds for indexes: mostly there is more, and the roll has
         // nothing to do.
         let capacity = self.capacity_beside(bytes + self.settings.segment_bytes / 2);
-        if capacity < self.cache.capacity_bytes() {
-            self.cache.set_capacity_bytes(capacity);
+        if capacity < self.reads.cache.capacity_bytes() {
+            self.reads.cache.set_capacity_bytes(capacity);
         }
     }
 
     /// The arena that [`give_way`](Self::give_way) was called for is counted by now, or will not
     /// come.
     pub(crate) fn arena_is_there(&self) {
-        *self.balance.lock() = 0;
-        self.balance.due.store(true, Ordering::Relaxed);
+        *self.reads.balance.lock() = 0;
+        self.reads.balance.due.store(true, Ordering::Relaxed);
     }
 
     /// What the cache may take beside what is held and `bytes` more.

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use arc_swap::ArcSwap;
-use firn_engine::{Durability, Error, ErrorKind, LockTable, Place, Result};
+use firn_engine::{Durability, Error, ErrorKind, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::TableMeta;
 use firn_format::value::SegmentNumber;
@@ -23,21 +22,24 @@ pub(crate) use self::begin::log_conflict;
 use crate::background::{Rest, Schedule, Sweeps};
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
+use crate::files::Files;
 use crate::groups::{Groups, Older, not_shared};
 use crate::log::MemtableSet;
 use crate::log::segment::{Graveyard, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memory::Balance;
 use crate::memtable::{GapBudget, Gaps, Memtable};
+use crate::read::reads::Reads;
 use crate::recovery::RecoveredLog;
 use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::stats::Counters;
 use crate::values::{Values, ValuesStart};
+use crate::version::catalog::Catalog;
 use crate::version::manifest::{Manifest, load};
 use crate::version::set::from_text;
 use crate::version::state::{KeyspaceState, State, TableState};
-use crate::version::{Definition, Frozen, Keyspace, Levels, Snapshots, Table, Version};
-use crate::write::admission::Admission;
+use crate::version::{Definition, Frozen, Keyspace, Levels, Table, Version};
+use crate::write::commit::CommitPipeline;
 
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
 pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
@@ -109,46 +111,30 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let job_outputs = Arc::new(outputs.beside());
     let jobs = start_jobs(options, &job_outputs)?;
     let counters = counters(&manifest, &aborted);
+    let groups = Groups::new(
+        (state.database, generation),
+        is_shared,
+        older,
+        (recovered.next_base, recovered.crossing),
+    );
     let database = Arc::new(Database {
-        storage: Arc::clone(storage),
-        outputs,
-        job_outputs,
+        files: Files::new(Arc::clone(storage), outputs, job_outputs, graveyard),
         settings: options.settings.clone(),
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
-        log,
+        commit: CommitPipeline::new(log),
         values,
-        version: ArcSwap::new(Arc::new(version)),
-        changing: Mutex::new(()),
-        manifest: Mutex::new(manifest),
+        catalog: Catalog::new(version, manifest, state.tick_ms, next_run),
+        reads: Reads::new(cache, begun.balance, pool, share_pool),
+        groups,
         compacting_range: Mutex::new(()),
-        snapshots: Arc::new(Snapshots::default()),
-        admission: Admission::default(),
-        room: Default::default(),
-        foresight: Default::default(),
-        locks: LockTable::new(),
-        update_locks: LockTable::new(),
-        cache,
-        balance: begun.balance,
-        graveyard,
-        groups: Groups::new(
-            (state.database, generation),
-            is_shared,
-            older,
-            (recovered.next_base, recovered.crossing),
-        ),
         schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
         rest: Rest::new(found_values),
         jobs,
         control: firn_jobs::Control::new(),
         counters,
-        pool,
-        share_pool,
-        tick_ms: AtomicU64::new(state.tick_ms),
         stems: Stems::new(generation),
         sweeps: Sweeps::new(options.clock.now(), aborted, begun.may_follow),
-        spares_offered_ms: AtomicU64::new(0),
-        next_run: AtomicU64::new(next_run),
         read_only: options.read_only,
         closed: AtomicBool::new(false),
         failure: OnceLock::new(),

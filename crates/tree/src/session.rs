@@ -188,7 +188,7 @@ impl TreeSession {
         wants: Wants,
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>> {
-        let version = self.shared.version.load();
+        let version = self.shared.catalog.version.load();
         let before = point(&self.shared, &version, at);
         let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants };
         let found = self.look_up(&version, &lookup, out)?;
@@ -239,7 +239,7 @@ impl TreeSession {
         let shared = Arc::clone(&self.shared);
         let sender = self.queue.sender();
         count(&shared.counters.read_miss_count, 1);
-        self.shared.on_pool(move || {
+        self.shared.reads.on_pool(move || {
             let completion =
                 survived("a read", || read(&shared, &version)).unwrap_or_else(Completion::Failed);
             sender.send(ticket, completion);
@@ -271,7 +271,7 @@ impl Session for TreeSession {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>> {
-        let version = self.shared.version.load();
+        let version = self.shared.catalog.version.load();
         let before = point(&self.shared, &version, at);
         let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants: Wants::ALL };
         match self.look_up(&version, &lookup, out)? {
@@ -314,7 +314,7 @@ impl Session for TreeSession {
         keys: &[&[u8]],
         out: &mut Values,
     ) -> Result<Outcome<()>> {
-        let version = self.shared.version.load();
+        let version = self.shared.catalog.version.load();
         let before = point(&self.shared, &version, at);
         out.clear();
         let state = version.keyspace(keyspace.0)?;
@@ -358,7 +358,7 @@ impl Session for TreeSession {
     }
 
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
-        let version = self.shared.version.load();
+        let version = self.shared.catalog.version.load();
         // Where the keyspace does not exist, the reads report that.
         if let Ok(keyspace) = version.keyspace(keyspace.0) {
             version.prefetch(keyspace, keys);
@@ -451,11 +451,11 @@ impl Session for TreeSession {
     fn lock(&mut self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
         let hash = |(keyspace, key): &(KeyspaceId, &[u8])| lock_hash(*keyspace, key);
         let tickets = &self.tickets;
-        self.shared.locks.lock(keys.iter().map(hash), &self.queue.sender(), || tickets.next())
+        self.shared.reads.locks.lock(keys.iter().map(hash), &self.queue.sender(), || tickets.next())
     }
 
     fn lock_all(&mut self) -> Outcome<KeyLocks> {
-        self.shared.locks.lock_all(&self.queue.sender(), || self.tickets.next())
+        self.shared.reads.locks.lock_all(&self.queue.sender(), || self.tickets.next())
     }
 
     fn poll(&mut self, sink: &mut dyn FnMut(Ticket, Completion)) -> usize {
@@ -509,13 +509,13 @@ impl Session for TreeSession {
 
     fn settle(&mut self) -> Result<()> {
         // Everything that a reader has seen lies below the watermark.
-        self.shared.log.write_through(self.shared.log.watermark())
+        self.shared.commit.log.write_through(self.shared.commit.log.watermark())
     }
 }
 
 impl OrderedSession for TreeSession {
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
-        let version = self.shared.version.load_full();
+        let version = self.shared.catalog.version.load_full();
         let before = point(&self.shared, &version, at);
         let later = (!self.inline).then(|| (self.queue.sender(), Arc::clone(&self.tickets)));
         let scan = TreeScan::open(&self.shared, version, before, keyspace, range, later)?;

@@ -90,7 +90,7 @@ impl Counters {
 impl Database {
     /// Waits for no storage, and for no lock that is held while storage is waited for.
     pub(crate) fn stats(&self) -> Stats {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
         let buffer_bytes = self.buffer_bytes();
@@ -106,18 +106,18 @@ impl Database {
             compaction_count: read(&self.counters.compaction_count),
             merge_count: read(&self.counters.merge_count),
             buffer_bytes,
-            table_bytes: version.table_bytes() + self.graveyard.shared.dead_bytes(),
+            table_bytes: version.table_bytes() + self.files.graveyard.shared.dead_bytes(),
             table_count: tables().count() as u64,
             values: self.value_stats(),
         };
         Stats {
             durability: self.settings.durability,
             user_write_bytes_total: read(&self.counters.user_write_bytes),
-            log_write_bytes_total: read(&self.log.written_bytes),
+            log_write_bytes_total: read(&self.commit.log.written_bytes),
             manifest_write_bytes_total: read(&self.counters.manifest_write_bytes),
-            read_miss_bytes_total: self.cache.miss_bytes_total(),
+            read_miss_bytes_total: self.reads.cache.miss_bytes_total(),
             read_miss_count: read(&self.counters.read_miss_count),
-            sync_count: read(&self.log.sync_count),
+            sync_count: read(&self.commit.log.sync_count),
             compaction_fallback_count: self.jobs.fallbacks.as_ref().map_or(0, |fallbacks| fallbacks.count()),
             compaction_fallback_reason: self.jobs.fallbacks.as_ref().and_then(|fallbacks| fallbacks.reason()),
             orphan_remove_count: read(&self.counters.orphan_remove_count),
@@ -125,25 +125,25 @@ impl Database {
             upload_refusal: self.sweeps.upload_refusal(),
             group_count: read(&self.groups.count),
             group_write_bytes_total: read(&self.groups.bytes),
-            slowdown_us_total: self.admission.slowdown_us(),
-            stop_us_total: self.admission.stop_us(),
-            memory_bytes: held + self.cache.memory_bytes(),
+            slowdown_us_total: self.commit.admission.slowdown_us(),
+            stop_us_total: self.commit.admission.stop_us(),
+            memory_bytes: held + self.reads.cache.memory_bytes(),
             memory_bytes_max: self.settings.memory_bytes,
             log_bytes: version.segments.segments().iter().map(|segment| segment.file_bytes()).sum(),
-            spare_bytes: self.outputs.spare_bytes() + self.log.spares.file_bytes(),
+            spare_bytes: self.files.outputs.spare_bytes() + self.commit.log.spares.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
-            snapshot_count: self.snapshots.count(),
+            snapshot_count: self.catalog.snapshots.count(),
             damaged_file_count: damaged.count,
             damage: damaged.why.map(|why| format!("{why}; {AROUND_DAMAGE}")),
             set_aside_file_count: failed.count,
             set_aside: failed.why.map(|why| format!("{why}; {AROUND_SET_ASIDE}")),
             background_refusal: self
                 .schedule
-                .refusal(|keyspace| self.version.load().keyspace(keyspace).is_ok())
+                .refusal(|keyspace| self.catalog.version.load().keyspace(keyspace).is_ok())
                 .map(|why| format!("{why}; {MEANWHILE}")),
             write_refusal: self.write_refusal().map(|why| why.to_string()),
-            write_failure: self.log.poison().map(ToString::to_string),
-            shared_cache: self.storage.cache_counters().map(shared_cache_stats),
+            write_failure: self.commit.log.poison().map(ToString::to_string),
+            shared_cache: self.files.storage.cache_counters().map(shared_cache_stats),
             jobs: self.jobs.stats(),
             tree: Some(tree),
             keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
@@ -202,8 +202,8 @@ impl Database {
             stats.segment_count += segments;
             stats.segment_bytes += bytes;
         }
-        (stats.retired_count, stats.retired_bytes) = self.graveyard.retired_values();
-        let version = self.version.load();
+        (stats.retired_count, stats.retired_bytes) = self.files.graveyard.retired_values();
+        let version = self.catalog.version.load();
         stats.stale_count = version.live().map(|keyspace| keyspace.stale_count).sum();
         (stats.hidden_bytes, stats.debt_bytes) = self.value_debt(&version);
         stats

@@ -63,7 +63,7 @@ impl Tree {
     }
 
     fn log(&self) -> &Log {
-        &self.shared.log
+        &self.shared.commit.log
     }
 
     /// `Closed` in place of the `Retry` of work that closing cancelled, for a caller that waited
@@ -98,8 +98,9 @@ impl Engine for Tree {
             return Err(Error::invalid(format!("a keyspace name has 1 to {max} bytes, not {}", name.len())));
         }
         check_separate_bytes(settings.separate_bytes)?;
-        let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(existing) = shared.version.load().live().find(|keyspace| keyspace.definition.name == name)
+        let mut manifest = shared.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(existing) =
+            shared.catalog.version.load().live().find(|keyspace| keyspace.definition.name == name)
         {
             if existing.definition.settings.fits(&settings) {
                 let id = existing.id();
@@ -120,14 +121,14 @@ impl Engine for Tree {
         if definition.settings.separate_bytes.is_some() {
             shared.values.want();
         }
-        let start = shared.log.active().base();
+        let start = shared.commit.log.active().base();
         manifest.commit(&[
             Change::Keyspace { id, name: name.to_owned(), settings: to_text(&definition.settings) },
             Change::DrainedThrough { keyspace: id, position: start },
         ])?;
-        shared.change_version(|version| {
+        shared.catalog.change_version(|version| {
             let keyspace_count = version.live().count() + 1;
-            let gaps = Arc::new(Gaps::new(&shared.balance.gap_budget));
+            let gaps = Arc::new(Gaps::new(&shared.reads.balance.gap_budget));
             let bytes = shared.settings.buffer_bytes;
             let keyspace = Keyspace {
                 definition: Arc::clone(&definition),
@@ -170,7 +171,7 @@ impl Engine for Tree {
     }
 
     fn keyspace(&self, name: &str) -> Option<KeyspaceId> {
-        let version = self.shared.version.load();
+        let version = self.shared.catalog.version.load();
         version
             .live()
             .find(|keyspace| keyspace.definition.name == name)
@@ -178,7 +179,7 @@ impl Engine for Tree {
     }
 
     fn keyspaces(&self) -> Vec<(String, KeyspaceId)> {
-        let version = self.shared.version.load();
+        let version = self.shared.catalog.version.load();
         version.live().map(|keyspace| (keyspace.definition.name.clone(), KeyspaceId(keyspace.id()))).collect()
     }
 
@@ -189,8 +190,8 @@ impl Engine for Tree {
             return Err(Error::invalid("the default keyspace cannot be dropped"));
         }
         let mut values = shared.plan_dropped_values(id.0)?;
-        let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = shared.version.load_full();
+        let mut manifest = shared.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = shared.catalog.version.load_full();
         version.keyspace(id.0)?;
         let idle = shared.idle_beside(&version, id)?;
         let mut changes = vec![Change::DropKeyspace { id: id.0 }];
@@ -203,7 +204,7 @@ impl Engine for Tree {
         );
         manifest.commit(&changes)?;
         let map = shared.values.install(&mut values, &deaths);
-        shared.change_version(|version| {
+        shared.catalog.change_version(|version| {
             version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
             if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {
                 for (_, table) in dropped.levels.tables() {
@@ -218,7 +219,7 @@ impl Engine for Tree {
             }
         });
         // No replay needs these segments, so that no sync need carry them.
-        shared.log.forget_below(manifest.state().log_start());
+        shared.commit.log.forget_below(manifest.state().log_start());
         drop(manifest);
         drop(version);
         shared.forget_memtable(id.0);
@@ -232,7 +233,7 @@ impl Engine for Tree {
         if self.shared.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the database is closed"));
         }
-        Ok(self.shared.snapshots.take(|| self.log().watermark()))
+        Ok(self.shared.catalog.snapshots.take(|| self.log().watermark()))
     }
 
     fn flush(&self) -> Result<()> {
@@ -271,11 +272,11 @@ impl Engine for Tree {
             return Ok(());
         }
         let result = self.shared.shut_down();
-        self.shared.manifest.lock().unwrap_or_else(PoisonError::into_inner).end();
+        self.shared.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner).end();
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         // Calls that still wait for room or for a pace return now; no later event would wake them.
-        self.shared.admission.release();
-        self.shared.admission.end();
+        self.shared.commit.admission.release();
+        self.shared.commit.admission.end();
         result
     }
 
@@ -305,8 +306,8 @@ impl Database {
     /// where. Without this the segments of the dropped keyspace would stay until another one
     /// drains.
     fn idle_beside(&self, version: &Version, dropped: KeyspaceId) -> Result<Vec<(u32, Position)>> {
-        let end = self.log.active().base();
-        if self.log.advance()? < end {
+        let end = self.commit.log.active().base();
+        if self.commit.log.advance()? < end {
             // A writer still copies into a segment before it, for any keyspace.
             return Ok(Vec::new());
         }
@@ -319,8 +320,8 @@ impl Database {
     /// Lets records of keyspace `id`, which the version knows, go to the active segment.
     fn add_memtable(&self, id: u32) {
         // A roll that has not seen the keyspace yet ends before, and later ones see it.
-        let (_rolling, active) = self.log.hold_active();
-        if let Ok(keyspace) = self.version.load().keyspace(id) {
+        let (_rolling, active) = self.commit.log.hold_active();
+        if let Ok(keyspace) = self.catalog.version.load().keyspace(id) {
             active.memtables().add(id, &keyspace.memtable);
         }
     }
@@ -328,18 +329,18 @@ impl Database {
     /// Refuses records of keyspace `id`, which was dropped, from now on.
     fn forget_memtable(&self, id: u32) {
         // A roll that has not seen the drop ends before.
-        let (_rolling, active) = self.log.hold_active();
+        let (_rolling, active) = self.commit.log.hold_active();
         active.memtables().forget(id);
     }
 
     /// Ends background work and makes what was acknowledged durable.
     fn shut_down(&self) -> Result<()> {
         self.control.cancel();
-        self.admission.release();
+        self.commit.admission.release();
         self.values.give_up_unfinished();
         self.jobs.end();
         self.schedule.stop();
-        for pool in self.pool.iter().chain(&self.share_pool) {
+        for pool in self.reads.pool.iter().chain(&self.reads.share_pool) {
             pool.shutdown();
         }
         if self.read_only {
@@ -347,11 +348,11 @@ impl Database {
         }
         self.give_up_spares();
         self.bury()?;
-        self.log.check()?;
-        let end = self.log.end()?;
-        self.log.cut_file(end)?;
-        self.log.sync_through(end)?;
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit.log.check()?;
+        let end = self.commit.log.end()?;
+        self.commit.log.cut_file(end)?;
+        self.commit.log.sync_through(end)?;
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         manifest.commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])
     }
 }

@@ -14,26 +14,26 @@ use crate::log::segment::{Dead, DeadFile, DeadReader};
 impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.
     pub(crate) fn bury(&self) -> Result<()> {
-        let dead = self.graveyard.take();
+        let dead = self.files.graveyard.take();
         if !(dead.offered.is_empty() && dead.offered_files.is_empty()) {
-            self.spares_offered_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
+            self.files.spares_offered_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
         }
         let is_closed = self.closed.load(Ordering::Acquire);
         // Where the disk is full, work that waits for space does not know of spares.
         let keeps = !is_closed && !self.schedule.is_refused();
         let lies_beside = self.lies_mostly_beside();
-        let (tables_max, values_max) = match self.storage.shared_part() {
+        let (tables_max, values_max) = match self.files.storage.shared_part() {
             None => (self.spare_table_bytes_max(lies_beside), self.values.spare_bytes_max()),
             // Those are never written over.
             Some(_) => (0, 0),
         };
         let logs_max = if lies_beside { SPARE_LOGS_MAX } else { usize::MAX };
         let segments = dead.offered.into_iter();
-        let segments = segments.filter(|name| !(keeps && self.log.spares.keep(name, logs_max)));
+        let segments = segments.filter(|name| !(keeps && self.commit.log.spares.keep(name, logs_max)));
         let files = dead.offered_files.into_iter().filter_map(|DeadFile { name, bytes, reader }| {
             let (spares, most) = match &reader {
-                DeadReader::Table(_) => (self.outputs.tables(), tables_max),
-                DeadReader::Values(_) => (self.outputs.values(), values_max),
+                DeadReader::Table(_) => (self.files.outputs.tables(), tables_max),
+                DeadReader::Values(_) => (self.files.outputs.values(), values_max),
             };
             // A read that holds a reader should hold a version too. Under one that holds no
             // version, mapped bytes would change.
@@ -48,7 +48,7 @@ impl Database {
             if is_closed && matches!(parse(&name), Some(FileName::Group { .. })) {
                 continue;
             }
-            match self.storage.remove(&name) {
+            match self.files.storage.remove(&name) {
                 Ok(()) => freed = true,
                 Err(error) if is_closed || error.kind == ErrorKind::NotFound => {}
                 // Where the place is away, each of the others would be waited for as well. This one
@@ -57,20 +57,20 @@ impl Database {
                     // Collected before the graveyard's lock is taken: letting go of an offered file
                     // may ask the graveyard for something.
                     let others: Vec<String> = names.by_ref().collect();
-                    self.graveyard.put_off(others.into_iter().chain([name]));
+                    self.files.graveyard.put_off(others.into_iter().chain([name]));
                     self.jobs.leave_something();
                 }
             }
         }
         match is_closed {
-            true => self.log.spares.trim_arenas(0),
-            false => self.log.spares.clean_arenas(),
+            true => self.commit.log.spares.trim_arenas(0),
+            false => self.commit.log.spares.clean_arenas(),
         }
         if freed {
             self.schedule.lock().forget_refused();
         }
         self.balance_memory();
-        self.admission.release();
+        self.commit.admission.release();
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl Database {
     /// page cache holds all live tables, no more than fit beside them. Where most lies beside the
     /// tree, an eighth of what lives.
     fn spare_table_bytes_max(&self, lies_beside: bool) -> u64 {
-        let live = self.version.load().table_bytes();
+        let live = self.catalog.version.load().table_bytes();
         let most = match lies_beside {
             true => live / 8,
             false => {
@@ -100,37 +100,37 @@ impl Database {
     fn lies_mostly_beside(&self) -> bool {
         let beside = self.values.map().sealed_bytes();
         // Without any the tables need not be counted.
-        beside > 0 && beside > self.version.load().table_bytes()
+        beside > 0 && beside > self.catalog.version.load().table_bytes()
     }
 
     /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and
     /// those that are about to be.
     pub(crate) fn give_up_spares(&self) {
-        self.log.spares.trim_arenas(0);
-        let files = [self.log.spares.take_files(), self.outputs.take_spares()];
-        files.into_iter().flatten().for_each(|name| self.graveyard.bury(name));
-        self.graveyard.withdraw_offers();
+        self.commit.log.spares.trim_arenas(0);
+        let files = [self.commit.log.spares.take_files(), self.files.outputs.take_spares()];
+        files.into_iter().flatten().for_each(|name| self.files.graveyard.bury(name));
+        self.files.graveyard.withdraw_offers();
         self.wake_background();
     }
 
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal,
     /// at once; whether there were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
-        let Dead { mut buried, mut offered, offered_files, .. } = self.graveyard.take();
+        let Dead { mut buried, mut offered, offered_files, .. } = self.files.graveyard.take();
         buried.append(&mut offered);
         buried.extend(offered_files.into_iter().map(|file| file.name));
-        buried.extend(self.outputs.take_spares());
+        buried.extend(self.files.outputs.take_spares());
         // What cannot be removed now is found and removed by the next opening.
-        buried.iter().for_each(|name| drop(self.storage.remove(name)));
+        buried.iter().for_each(|name| drop(self.files.storage.remove(name)));
         !buried.is_empty()
     }
 
     /// Giving up what is kept for segments and tables to come, if nothing has been written in a
     /// while.
     pub(super) fn choose_to_give_up(&self) -> Option<Task> {
-        let offered_at = Duration::from_millis(self.spares_offered_ms.load(Ordering::Relaxed));
+        let offered_at = Duration::from_millis(self.files.spares_offered_ms.load(Ordering::Relaxed));
         let rests = || self.clock.now().saturating_sub(offered_at) >= SPARES_REST;
-        let is_any = self.outputs.spare_bytes() + self.log.spares.bytes() > 0;
+        let is_any = self.files.outputs.spare_bytes() + self.commit.log.spares.bytes() > 0;
         (is_any && rests()).then_some(Task::GiveUpSpares)
     }
 }

@@ -152,7 +152,7 @@ impl Database {
     /// Why nothing of the buffer is being written out, if all that it holds rests; `None` while any
     /// of it may go.
     pub(crate) fn stuck(&self) -> Option<Error> {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let (busy, now) = (self.schedule.lock(), self.clock.now());
         if !busy.draining.is_empty() || !busy.freezing.is_empty() {
             return None;

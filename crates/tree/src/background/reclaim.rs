@@ -41,7 +41,7 @@ impl Database {
         let is_due = |keyspace: &&Arc<Keyspace>| {
             !busy.reclaiming.contains(&keyspace.id())
                 && busy.may_try((Work::Reclaim, keyspace.id()), now)
-                && keyspace.observed.looks.is_due(keyspace, now, || self.snapshots.sequences())
+                && keyspace.observed.looks.is_due(keyspace, now, || self.catalog.snapshots.sequences())
         };
         version.live().find(is_due).map(|keyspace| keyspace.id())
     }
@@ -52,12 +52,12 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: it is tried again in a while.
     pub(super) fn reclaim(&self, keyspace: u32) -> Result<()> {
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         state.observed.looks.begin(state, self.clock.now());
         // Snapshots after the version: one that is taken later sees every range tombstone of this
         // version's tables.
-        let found = look(state, &self.snapshots.sequences(), self.settings.table_bytes);
+        let found = look(state, &self.catalog.snapshots.sequences(), self.settings.table_bytes);
         let mut done = self.remove_tables(keyspace, &found.tables);
         if found.is_drain_due {
             done = done.and_then(|all| Ok(self.drain_soon(state)? && all));
@@ -92,7 +92,7 @@ impl Database {
             going: references_of(claimed.tables.iter())?,
             outlived: ReferenceSet::default(),
         })?;
-        self.admission.release();
+        self.commit.admission.release();
         Ok(is_all)
     }
 
@@ -109,7 +109,7 @@ impl Database {
         let mut busy = self.schedule.lock();
         // A task that replaced a table released it after that: a table that is free and in this
         // version is there to remove.
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let levels = version.keyspace(keyspace).ok().map(|state| &state.levels);
         let lives = |table: &&Arc<Table>| {
             levels.is_some_and(|levels| levels.tables().any(|(_, other)| Arc::ptr_eq(other, table)))
@@ -159,12 +159,12 @@ impl Database {
     fn freeze_memtable(&self, keyspace: u32, memtable: &Arc<Memtable>) -> Result<Position> {
         loop {
             // Before the version: if another thread rolls meanwhile, the roll below does nothing.
-            let base = self.log.active().base();
-            let version = self.version.load();
+            let base = self.commit.log.active().base();
+            let version = self.catalog.version.load();
             let is_active =
                 version.keyspace(keyspace).is_ok_and(|state| Arc::ptr_eq(&state.memtable, memtable));
             if !is_active {
-                return Ok(self.log.settled_base());
+                return Ok(self.commit.log.settled_base());
             }
             self.roll(base, Freeze::Keyspace(keyspace))?;
         }

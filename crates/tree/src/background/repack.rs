@@ -41,7 +41,7 @@ impl Database {
         if busy.held > 0 || busy.is_repacking || !busy.may_try((Work::Repack, 0), now) {
             return None;
         }
-        let sparse = self.graveyard.shared.sparse();
+        let sparse = self.files.graveyard.shared.sparse();
         if sparse.is_empty() {
             return None;
         }
@@ -77,7 +77,7 @@ impl Database {
     pub(super) fn repack(&self, tables: &[Moving]) -> Result<()> {
         let mut stems = self.stems.hold();
         let stem = stems.draw();
-        let file = PartsWriter::create(&*self.storage, &stem).map_err(from_storage)?;
+        let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         let copies = tables.iter().enumerate().map(|(index, moving)| {
             if self.schedule.is_stopping() {
@@ -100,7 +100,7 @@ impl Database {
     fn copy_part(&self, moving: &Moving, name: &str, file: &PartsWriter<'_>) -> Result<Edit> {
         let (keyspace, level, run, table) = moving;
         let meta = table.meta();
-        let from = open_table(&*self.storage, &meta.file, meta.bytes).map_err(from_storage)?;
+        let from = open_table(&*self.files.storage, &meta.file, meta.bytes).map_err(from_storage)?;
         let to = file.create(name).map_err(from_storage)?;
         let found = copy_table(&*from, &*to).map_err(from_storage)?;
         if found != meta.file_checksum {

@@ -73,7 +73,7 @@ impl Rest {
 impl Database {
     /// Whether nothing has been written for a while.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.rest.is_long(self.log.watermark(), self.clock.now())
+        self.rest.is_long(self.commit.log.watermark(), self.clock.now())
     }
 
     /// Making the log shorter, where that costs little.
@@ -82,10 +82,10 @@ impl Database {
         let is_at_rest = self.is_at_rest();
         let now = self.clock.now();
         let may_begin = busy.may_drain(now) && busy.may_try(Task::ShortenLog.work(), now);
-        if busy.is_shortening || !may_begin || self.log.poison().is_some() {
+        if busy.is_shortening || !may_begin || self.commit.log.poison().is_some() {
             return None;
         }
-        let forgettable = self.forgettable(version, self.log.unpublished_from());
+        let forgettable = self.forgettable(version, self.commit.log.unpublished_from());
         let is_due = forgettable.is_some_and(|(_, length, bytes)| {
             length >= 2 * self.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
         });
@@ -101,9 +101,9 @@ impl Database {
         let values = self.values_written() - self.rest.values_at.load(Ordering::Relaxed);
         // What the buffer hides of those only a drain finds, and it writes references alone.
         (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
-            && self.rest.short_at.load(Ordering::Relaxed) != self.log.watermark().0
+            && self.rest.short_at.load(Ordering::Relaxed) != self.commit.log.watermark().0
             // Where the disk is full nothing else may make room in memory.
-            && (self.has_memory_for(self.log.first_capacity()) || self.is_short_of_disk())
+            && (self.has_memory_for(self.commit.log.first_capacity()) || self.is_short_of_disk())
     }
 
     fn values_written(&self) -> u64 {
@@ -117,18 +117,19 @@ impl Database {
     /// `Retry` when the disk is full: it is tried again in a while.
     pub(super) fn shorten_log(&self) -> Result<()> {
         // Segments that are sealed and not wholly written have holders until they are.
-        self.log.write_through(self.log.advance()?)?;
+        self.commit.log.write_through(self.commit.log.advance()?)?;
         self.forget_log()?;
-        if (self.is_at_rest() || self.is_short_of_disk()) && self.is_to_be_short(&self.version.load()) {
-            let base = self.log.active().base();
+        if (self.is_at_rest() || self.is_short_of_disk()) && self.is_to_be_short(&self.catalog.version.load())
+        {
+            let base = self.commit.log.active().base();
             self.roll(base, Freeze::AtRest)?;
-            let through = self.log.settled_base();
-            self.log.write_through(self.log.advance()?)?;
+            let through = self.commit.log.settled_base();
+            self.commit.log.write_through(self.commit.log.advance()?)?;
             self.schedule.drain_through(through);
             self.rest.values_at.store(self.values_written(), Ordering::Relaxed);
-            self.rest.short_at.store(self.log.watermark().0, Ordering::Relaxed);
+            self.rest.short_at.store(self.commit.log.watermark().0, Ordering::Relaxed);
             // The roll moved the watermark: that was no write.
-            self.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end = self.log.watermark();
+            self.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end = self.commit.log.watermark();
         }
         self.drop_dead_segments();
         Ok(())
@@ -152,19 +153,19 @@ impl Database {
     /// Says in the manifest that nothing is undrained where that is so, and lets go of the segments
     /// there.
     fn forget_log(&self) -> Result<()> {
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        self.log.advance()?;
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit.log.advance()?;
         // Before the version, which tells which memtables are empty.
-        let indexed = self.log.unpublished_from();
-        let Some((end, ..)) = self.forgettable(&self.version.load(), indexed) else { return Ok(()) };
-        let ids = self.version.load().ids();
+        let indexed = self.commit.log.unpublished_from();
+        let Some((end, ..)) = self.forgettable(&self.catalog.version.load(), indexed) else { return Ok(()) };
+        let ids = self.catalog.version.load().ids();
         // All of them have everything below in tables, so that no replay begins below: that needs
         // no sync.
-        self.log.covered_through(end);
+        self.commit.log.covered_through(end);
         let drained = ids.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: end });
         manifest.commit(&drained.collect::<Vec<_>>())?;
-        self.log.forget_below(end);
-        self.change_version(|version| {
+        self.commit.log.forget_below(end);
+        self.catalog.change_version(|version| {
             for slot in version.keyspaces.iter_mut().flatten() {
                 if ids.contains(&slot.id()) {
                     let keyspace = std::sync::Arc::make_mut(slot);
@@ -174,7 +175,7 @@ impl Database {
         });
         drop(manifest);
         self.drop_dead_segments();
-        self.admission.release();
+        self.commit.admission.release();
         Ok(())
     }
 }

@@ -166,7 +166,7 @@ impl Database {
             }
             // A table that range tombstones hide: what dies with it cannot be read.
             Task::Reclaim { keyspace } => {
-                let version = self.version.load_full();
+                let version = self.catalog.version.load_full();
                 let Ok(state) = version.keyspace(*keyspace) else { return false };
                 let mut tables = state.levels.tables().map(|(_, table)| table.meta().file.as_str());
                 match tables.find(|file| Some(*file) == named) {
@@ -212,7 +212,7 @@ impl Database {
             }
             (busy.set_aside.tables.clone(), busy.set_aside.segments.clone())
         };
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let names: BTreeSet<&str> = version
             .live()
             .flat_map(|keyspace| keyspace.levels.tables())

@@ -183,7 +183,7 @@ impl Database {
     /// asked again in a while.
     pub(super) fn sweep(&self) -> Result<()> {
         self.sweeps.begin(self.clock.now());
-        self.graveyard.recall();
+        self.files.graveyard.recall();
         self.wake_background();
         let mut is_all = false;
         if let Some((files, uploads)) = self.orphans()? {
@@ -192,12 +192,12 @@ impl Database {
                 if self.schedule.is_stopping() {
                     break;
                 }
-                match self.storage.remove(&name) {
+                match self.files.storage.remove(&name) {
                     Ok(()) => count(&self.counters.orphan_remove_count, 1),
                     Err(error) => is_all &= error.kind == firn_storage::ErrorKind::NotFound,
                 }
             }
-            let aborted = uploads.abort(&*self.storage, Reach::SWEEP, || self.schedule.is_stopping());
+            let aborted = uploads.abort(&*self.files.storage, Reach::SWEEP, || self.schedule.is_stopping());
             count(&self.counters.upload_abort_count, aborted.count);
             // A place that refuses, or cannot list or abort uploads, answers the same in a minute.
             is_all &= !aborted.may_pass;
@@ -213,16 +213,16 @@ impl Database {
     /// Files that no edit names and none ever will, and uploads of such; `None` if that cannot be
     /// told now.
     fn orphans(&self) -> Result<Option<(Vec<String>, Uploads)>> {
-        let Ok(files) = self.storage.list() else { return Ok(None) };
-        let mut uploads = Uploads::list(&*self.storage);
+        let Ok(files) = self.files.storage.list() else { return Ok(None) };
+        let mut uploads = Uploads::list(&*self.files.storage);
         let given_up = self.stems.given_up();
-        let Some(held) = self.graveyard.held() else { return Ok(None) };
-        let spares = BTreeSet::from_iter(self.outputs.spare_names());
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(held) = self.files.graveyard.held() else { return Ok(None) };
+        let spares = BTreeSet::from_iter(self.files.outputs.spare_names());
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = manifest.failure() {
             return Err(failure);
         }
-        if self.storage.shared_part().is_some() && !manifest.is_current() {
+        if self.files.storage.shared_part().is_some() && !manifest.is_current() {
             return manifest.failure().map_or(Ok(None), Err);
         }
         let state = manifest.state();

@@ -17,8 +17,8 @@ impl Database {
         let drained =
             |version: &Version| version.live().all(|keyspace| keyspace.undrained_from(through) >= through);
         loop {
-            self.wait_until(|shared| drained(&shared.version.load()))?;
-            if drained(&self.version.load()) {
+            self.wait_until(|shared| drained(&shared.catalog.version.load()))?;
+            if drained(&self.catalog.version.load()) {
                 return Ok(());
             }
             let refused = {
@@ -29,18 +29,18 @@ impl Database {
                         "the database was closed before all was drained",
                     ));
                 }
-                let version = self.version.load();
+                let version = self.catalog.version.load();
                 let undrained = version.live().filter(|keyspace| keyspace.undrained_from(through) < through);
                 undrained.filter_map(|keyspace| busy.drain_refusal(keyspace.id()).cloned()).next()
             };
             if let Some(refused) = refused {
                 return Err(refused);
             }
-            let version = self.version.load_full();
+            let version = self.catalog.version.load_full();
             let frozen = version.live().flat_map(|keyspace| &keyspace.frozen).map(|frozen| frozen.span.end);
             match frozen.max() {
                 // Writers still copy into what is frozen; until they are done no run is made of it.
-                Some(end) => self.log.wait_published(end)?,
+                Some(end) => self.commit.log.wait_published(end)?,
                 None if drained(&version) || version.live().any(|keyspace| !keyspace.runs.is_empty()) => {}
                 None => return Err(Error::bug("nothing is left to drain, but not all is drained")),
             }

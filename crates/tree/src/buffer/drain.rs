@@ -66,7 +66,7 @@ impl Drain {
     /// Writes the tables of one part; the result is kept for [`wait`](Self::wait).
     pub(crate) fn run_part(&self, part: usize, database: &Database) {
         let mut report = Report { drain: self, part, result: None };
-        report.result = Some(self.write_part(part, database, &*database.outputs));
+        report.result = Some(self.write_part(part, database, &*database.files.outputs));
     }
 
     /// Writes the tables of one part to `storage`.
@@ -214,7 +214,7 @@ impl Database {
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
     pub(crate) fn drain(&self, keyspace: u32, starts: &[Position]) -> Result<()> {
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let needed_from = version.log_needed_from();
         let runs = runs_of(state, starts)?;
@@ -233,7 +233,7 @@ impl Database {
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let hidden = |table: &TableMeta| met.hidden_within(&table.smallest, &table.largest);
         let supersedes = Supersedes { share: met.share(), bytes: outputs.iter().map(hidden).collect() };
-        let run = self.next_run.fetch_add(1, Ordering::Relaxed);
+        let run = self.catalog.next_run.fetch_add(1, Ordering::Relaxed);
         // So that the segments that die with this edit die at once: writers want their arenas.
         drop(drain);
         let committed = self.commit_or_remove(Edit {
@@ -257,12 +257,12 @@ impl Database {
         if let Some(bytes) = bytes {
             count(&self.counters.drain_write_bytes, bytes);
             count(&self.counters.drain_count, 1);
-            let freed = self.version.load().log_needed_from().0.saturating_sub(needed_from.0);
-            self.admission.freed(freed, self.clock.now());
+            let freed = self.catalog.version.load().log_needed_from().0.saturating_sub(needed_from.0);
+            self.commit.admission.freed(freed, self.clock.now());
         }
         self.pace_by_debt();
         self.keep_room();
-        self.admission.release();
+        self.commit.admission.release();
     }
 
     pub(super) fn plan_drain(

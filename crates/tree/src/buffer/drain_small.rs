@@ -30,7 +30,7 @@ use crate::version::commit::{Edit, Supersedes};
 impl Database {
     /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.
     pub(crate) fn shares_files(&self) -> bool {
-        self.storage.shared_part().is_none()
+        self.files.storage.shared_part().is_none()
     }
 
     /// Writes runs of several keyspaces out to one file, each keyspace's as one sorted run. Of each
@@ -40,11 +40,11 @@ impl Database {
     /// `Retry` when the disk is full: nothing changed, or the edits of some keyspaces are committed
     /// and the outputs of the others removed.
     pub(crate) fn drain_small(&self, drains: &[(u32, Vec<Position>)]) -> Result<()> {
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let needed_from = version.log_needed_from();
         let mut stems = self.stems.hold();
         let stem = stems.draw();
-        let file = PartsWriter::create(&*self.storage, &stem).map_err(from_storage)?;
+        let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         let mut edits = Vec::new();
         for (index, (keyspace, starts)) in drains.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Database {
             |table: &firn_format::manifest::TableMeta| met.hidden_within(&table.smallest, &table.largest);
         let supersedes =
             Supersedes { share: met.share(), bytes: written.tables.iter().map(hidden).collect() };
-        let run = self.next_run.fetch_add(1, Ordering::Relaxed);
+        let run = self.catalog.next_run.fetch_add(1, Ordering::Relaxed);
         Ok(Some(Edit {
             keyspace,
             removed: Vec::new(),

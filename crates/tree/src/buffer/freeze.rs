@@ -27,7 +27,7 @@ impl Database {
     /// What the first keyspace fails with. After a failure of a later one, the rest is left to be
     /// chosen again.
     pub(crate) fn freeze(&self, keyspaces: &[u32]) -> Result<()> {
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let mut made = Vec::new();
         for keyspace in keyspaces {
             match self.make_run(&version, *keyspace) {
@@ -36,7 +36,7 @@ impl Database {
                 Err(_) => break,
             }
         }
-        self.change_version(|version| {
+        self.catalog.change_version(|version| {
             for (keyspace, memtable, run) in made {
                 let Some(Some(state)) = version.keyspaces.get_mut(keyspace as usize) else { continue };
                 let state = Arc::make_mut(state);
@@ -48,7 +48,7 @@ impl Database {
         });
         self.drop_dead_segments();
         self.pace_by_debt();
-        self.admission.release();
+        self.commit.admission.release();
         Ok(())
     }
 
@@ -81,11 +81,11 @@ impl Database {
 
     /// Merges runs of `keyspace`, adjacent in age, into one of the next level; commits nothing.
     pub(crate) fn merge_runs(&self, keyspace: u32, starts: &[Position]) -> Result<()> {
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let inputs = runs_of(state, starts)?;
         let level = inputs.iter().map(|run| run.level()).max().unwrap_or(0) + 1;
-        let snapshots = self.snapshots.sequences();
+        let snapshots = self.catalog.snapshots.sequences();
         let mut task = MergeTask::new(
             inputs.clone(),
             &snapshots,
@@ -127,7 +127,7 @@ impl Database {
 
     /// Stores a version in which `change` was made to `keyspace`, if it is still there.
     pub(crate) fn change_keyspace(&self, keyspace: u32, change: impl FnOnce(&mut Keyspace)) {
-        self.change_version(|version| {
+        self.catalog.change_version(|version| {
             if let Some(Some(state)) = version.keyspaces.get_mut(keyspace as usize) {
                 change(Arc::make_mut(state));
             }
@@ -136,8 +136,8 @@ impl Database {
 
     /// Lets go of segments whose every record is in tables.
     pub(crate) fn drop_dead_segments(&self) {
-        let watermark = self.log.watermark();
-        self.change_version(|version| retire_below(version, watermark));
+        let watermark = self.commit.log.watermark();
+        self.catalog.change_version(|version| retire_below(version, watermark));
     }
 }
 

@@ -59,7 +59,7 @@ impl Database {
     fn compact_whole(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         let table_bytes = self.settings.table_bytes;
         let pieces = || -> Result<Vec<Choice>> {
-            let version = self.version.load_full();
+            let version = self.catalog.version.load_full();
             let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());
             Ok(choice.map_or_else(Vec::new, |choice| pieces(choice, PIECE_TABLES * table_bytes)))
         };

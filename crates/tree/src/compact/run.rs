@@ -75,7 +75,7 @@ impl Database {
             relief_only: false,
             room_bytes: u64::MAX,
             now_ms: self.now_ms(),
-            oldest_snapshot: self.snapshots.sequences().first().copied().unwrap_or(Sequence::MAX),
+            oldest_snapshot: self.catalog.snapshots.sequences().first().copied().unwrap_or(Sequence::MAX),
         }
     }
 
@@ -115,7 +115,7 @@ impl Database {
             count(&self.counters.compaction_read_bytes, read);
             count(&self.counters.compaction_count, 1);
         }
-        self.admission.release();
+        self.commit.admission.release();
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Database {
         let mut stems = self.stems.hold();
         // No version is held while the jobs run: the arenas of segments that die meanwhile are
         // wanted by writers.
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
         let going = references_of(inputs())?;
@@ -224,7 +224,7 @@ impl Database {
         // What cannot be listed now, or comes later, is found and removed by a sweep, or by the
         // next opening.
         self.jobs.leave_something();
-        for (name, _) in self.storage.list().unwrap_or_default() {
+        for (name, _) in self.files.storage.list().unwrap_or_default() {
             if stems.iter().any(|stem| is_output_of(&name, stem)) {
                 self.remove_output(&name);
             }
@@ -235,7 +235,8 @@ impl Database {
     /// freed, and the job that failed for want of space would be tried again for ever.
     pub(crate) fn remove_output(&self, name: &str) {
         // What cannot be removed now is found and removed by a sweep, or by the next opening.
-        if self.storage.remove(name).is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound) {
+        if self.files.storage.remove(name).is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound)
+        {
             self.jobs.leave_something();
         }
     }
@@ -285,7 +286,7 @@ impl Database {
     pub(crate) fn rules(&self, state: &Keyspace, older_overlap: Vec<KeyRange>) -> Rules {
         let definition = &state.definition;
         Rules {
-            snapshots: self.snapshots.sequences(),
+            snapshots: self.catalog.snapshots.sequences(),
             tick_ms: self.now_ms(),
             older_overlap,
             merge_operator: definition.merge_operator_identity.clone(),

@@ -59,7 +59,7 @@ impl Database {
         }
         let mut stems = self.stems.hold();
         let stem = stems.draw();
-        let file = PartsWriter::create(&*self.storage, &stem).map_err(from_storage)?;
+        let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         for (index, (keyspace, choice)) in rewrites.iter().enumerate() {
             if self.schedule.is_stopping() {
@@ -80,7 +80,7 @@ impl Database {
         let read = rewrites.iter().map(|(_, choice)| choice.input_bytes()).sum();
         count(&self.counters.compaction_read_bytes, read);
         count(&self.counters.compaction_count, rewrites.len() as u64);
-        self.admission.release();
+        self.commit.admission.release();
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl Database {
         stem: String,
         file: &PartsWriter<'_>,
     ) -> Result<Option<Edit>> {
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let spec: CompactSpec = self.spec(state, choice, &[], stem);
         drop(version);

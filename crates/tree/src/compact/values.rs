@@ -38,8 +38,8 @@ impl Database {
             return Ok(Some(HeldPolicy::default()));
         }
         // Under the lock, so that the map and the manifest say the same.
-        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.version.load().keyspace(keyspace.id()).is_err() {
+        let manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.catalog.version.load().keyspace(keyspace.id()).is_err() {
             // And its values with it.
             return Ok(None);
         }

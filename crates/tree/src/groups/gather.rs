@@ -56,7 +56,7 @@ impl Database {
     /// What is in no segment any more is in tables.
     pub(super) fn gather(&self, from: Position, through: Position) -> Result<Option<Gathered>> {
         // After `through` was read, so that every segment below it is known.
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let map = self.values.map();
         let (mut log, mut log_bytes, mut values) = (Vec::new(), 0, Values::default());
         let mut last = None;

@@ -32,9 +32,9 @@ pub(crate) enum By {
 impl Database {
     /// Refuses writes that are to outlive the machine where nothing does.
     pub(crate) fn check_shared(&self) -> Result<()> {
-        match self.storage.shared_part() {
+        match self.files.storage.shared_part() {
             Some(_) => Ok(()),
-            None => Err(not_shared(&self.storage.describe())),
+            None => Err(not_shared(&self.files.storage.describe())),
         }
     }
 
@@ -60,7 +60,7 @@ impl Database {
 
     fn share_by(&self, end: Position, by: By) -> Result<()> {
         // So that what is recovered on this machine never is less than what another one would find.
-        self.log.sync_through(end)?;
+        self.commit.log.sync_through(end)?;
         if !self.groups.is_named.load(Ordering::Acquire) {
             self.name_groups(end, by)?;
         }
@@ -76,7 +76,7 @@ impl Database {
             return Ok(());
         }
         {
-            let _no_commit = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+            let _no_commit = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
             // What is drained from now on is in a group before.
             groups.is_begun.store(true, Ordering::Release);
         }
@@ -84,7 +84,7 @@ impl Database {
         if groups.through() < groups.recovered_end {
             return Err(Error::bug(format!("groups that end at {end} cannot be named: more was recovered")));
         }
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(naming) = groups.naming_change() else { return Ok(()) };
         manifest.commit(std::slice::from_ref(&naming.change))?;
         self.bury_groups(Some(naming));
@@ -97,7 +97,7 @@ impl Database {
     /// machine would find the half of a batch that is in tables, and not the other one. Nothing
     /// where groups have not begun and no batch can be divided.
     pub(crate) fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let takes_all = drained_with(&version, keyspace, end).len() == version.live().count();
         let may_divide = self.groups.may_divide(version.log_needed_from());
         drop(version);
@@ -108,10 +108,12 @@ impl Database {
         match self.groups.are_begun() {
             _ if takes_all => Ok(()),
             true => {
-                self.log.sync_through(end)?;
+                self.commit.log.sync_through(end)?;
                 self.send_through(end, By::Drain)
             }
-            false if may_divide && self.storage.shared_part().is_some() => self.share_by(end, By::Drain),
+            false if may_divide && self.files.storage.shared_part().is_some() => {
+                self.share_by(end, By::Drain)
+            }
             false => Ok(()),
         }
     }
@@ -123,7 +125,7 @@ impl Database {
             self.sweeps.expect(self.clock.now());
         }
         let names = self.groups.forget(unneeded);
-        names.into_iter().for_each(|name| self.graveyard.bury(name));
+        names.into_iter().for_each(|name| self.files.graveyard.bury(name));
     }
 
     /// As [`share_through`](Self::share_through) for an `end` that is on this machine's device;
@@ -147,7 +149,7 @@ impl Database {
                 return Err(Error::new(ErrorKind::Retry, "the database closes: the drain is not committed"));
             }
             if sending.pending.is_empty() {
-                let through = self.log.watermark();
+                let through = self.commit.log.watermark();
                 let Some(gathered) = self.gather(groups.through(), through)? else {
                     groups.through.fetch_max(through.0, Ordering::AcqRel);
                     break;
@@ -167,7 +169,7 @@ impl Database {
             let (number, through, span_end) = (sending.next, *through, *span_end);
             let bytes = groups.id(number).encode(*kind, pieces);
             let tried = groups.tries.fetch_add(1, Ordering::AcqRel) + 1;
-            let created = self.log.check().and_then(|()| self.create_group(number, &bytes));
+            let created = self.commit.log.check().and_then(|()| self.create_group(number, &bytes));
             sending.failed = created.as_ref().err().map(|error| (tried, error.clone()));
             created?;
             sending.pending.pop_front();
@@ -188,7 +190,7 @@ impl Database {
         if count < GROUPS_MIN || !groups.is_named.load(Ordering::Acquire) {
             return false;
         }
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let bytes: u64 = version.segments.segments().iter().map(|it| it.region().published() as u64).sum();
         count as u64 > bytes / BYTES_PER_GROUP_MIN
     }
@@ -211,7 +213,7 @@ impl Database {
             self.send_pending(&mut sending)?;
         }
         drop(sending);
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let unneeded = groups.before(first);
         manifest.commit(std::slice::from_ref(&unneeded.change))?;
         self.bury_groups(Some(unneeded));
@@ -222,7 +224,7 @@ impl Database {
     fn create_group(&self, number: u64, bytes: &[u8]) -> Result<()> {
         use firn_storage::ErrorKind as Kind;
         let name = file_name::group(self.groups.generation, number);
-        let Err(error) = self.storage.publish(&name, bytes) else { return Ok(()) };
+        let Err(error) = self.files.storage.publish(&name, bytes) else { return Ok(()) };
         match error.kind {
             Kind::Refused | Kind::Full | Kind::Undecided => {
                 let told = "shared storage does not take the log now";
@@ -246,19 +248,19 @@ impl Database {
 
     /// Whether the group `name` is there with these bytes, durably.
     fn is_group(&self, name: &str, bytes: &[u8]) -> firn_storage::Result<bool> {
-        let file = self.storage.open_read(name)?;
+        let file = self.files.storage.open_read(name)?;
         let mut found = vec![0; file.len() as usize];
         file.read_at(0, &mut found)?;
         if found != bytes {
             return Ok(false);
         }
-        self.storage.sync_dir()?;
+        self.files.storage.sync_dir()?;
         Ok(true)
     }
 
     fn refused_for_good(&self, cause: &Error) -> Error {
         self.fail(cause);
-        self.log.poisoned()
+        self.commit.log.poisoned()
     }
 }
 

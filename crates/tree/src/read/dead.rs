@@ -287,12 +287,12 @@ impl DeadRows {
         fence(Ordering::SeqCst);
         // Writers to another memtable than the walk's must have loaded that memtable's version
         // first.
-        let version = database.version.load();
+        let version = database.catalog.version.load();
         let is_same = |now: &Arc<Keyspace>| Arc::ptr_eq(&now.memtable, &keyspace.memtable);
         if !version.keyspace(keyspace.id()).is_ok_and(is_same) {
             return true;
         }
-        let published = database.log.watermark().sequence();
+        let published = database.commit.log.watermark().sequence();
         let range = KeyRange { start, end: end.as_deref() };
         let mut cursors = cursor.sources().iter().filter_map(Source::as_memtable);
         keyspace.memtables().enumerate().any(|(index, memtable)| {

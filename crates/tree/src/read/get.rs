@@ -61,7 +61,7 @@ impl Database {
     /// what merges dropped was superseded below it.
     #[inline]
     pub(crate) fn read_position(&self, version: &Version) -> Position {
-        self.log.watermark().min(version.segments.end())
+        self.commit.log.watermark().min(version.segments.end())
     }
 
     /// Looks a key up; the value goes to `out`.

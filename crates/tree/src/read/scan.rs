@@ -97,7 +97,7 @@ impl Scan for TreeScan {
         }
         let ticket = tickets.next();
         let (walk, sender) = (Arc::clone(&self.walk), sender.clone());
-        shared.on_pool(move || {
+        shared.reads.on_pool(move || {
             let mut batch = ScanBatch::new();
             let filled = survived("a scan", || match walk.lock() {
                 Ok(mut walk) => walk.fill(limit, &mut batch),

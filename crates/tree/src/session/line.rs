@@ -84,7 +84,7 @@ impl TreeSession {
     pub(super) fn line_up(&mut self, write: Write, options: WriteOptions) -> Ticket {
         let ticket = self.tickets.next();
         self.line.waiting.push_back((ticket, write, options));
-        self.shared.admission.wait_in(&self.queue.sender());
+        self.shared.commit.admission.wait_in(&self.queue.sender());
         ticket
     }
 
@@ -100,7 +100,7 @@ impl TreeSession {
         let durability = self.durability(options);
         if delay.is_zero() && durability == Durability::Process {
             // Where another thread is still copying an earlier frame, the write is not visible yet.
-            let is_visible = self.deferred && self.shared.log.advance()? >= end;
+            let is_visible = self.deferred && self.shared.commit.log.advance()? >= end;
             if !is_visible {
                 self.shared.make_durable(end, durability)?;
             }
@@ -112,7 +112,7 @@ impl TreeSession {
         } else {
             let due = self.shared.clock.now() + delay;
             self.line.delayed.push((due, ticket, end, durability));
-            self.shared.admission.wait_in(&self.queue.sender());
+            self.shared.commit.admission.wait_in(&self.queue.sender());
         }
         Ok(Outcome::Pending(ticket))
     }
@@ -120,7 +120,9 @@ impl TreeSession {
     fn make_durable_later(&self, ticket: Ticket, end: Position, durability: Durability) {
         let shared = Arc::clone(&self.shared);
         let sender = self.queue.sender();
-        self.shared.on_pool_for(durability, move || shared.tell_durable(&sender, ticket, end, durability));
+        self.shared
+            .reads
+            .on_pool_for(durability, move || shared.tell_durable(&sender, ticket, end, durability));
     }
 
     /// Brings the line on: writes what may be written, and hands over delayed acknowledgements that
@@ -166,7 +168,7 @@ impl TreeSession {
             self.make_durable_later(ticket, end, durability);
         }
         if !self.line.waiting.is_empty() || !self.line.delayed.is_empty() {
-            self.shared.admission.wait_in(&self.queue.sender());
+            self.shared.commit.admission.wait_in(&self.queue.sender());
         }
     }
 
@@ -183,7 +185,7 @@ impl TreeSession {
     /// The line is empty or was written: counts how long there was no room.
     fn note_written(&mut self) {
         if let Some(since) = self.line.stopped_since.take() {
-            self.shared.admission.stopped_for(self.shared.clock.now().saturating_sub(since));
+            self.shared.commit.admission.stopped_for(self.shared.clock.now().saturating_sub(since));
         }
     }
 
@@ -200,7 +202,7 @@ impl TreeSession {
         let durability = self.durability(options);
         self.line.updating.store(true, Ordering::Release);
         let updating = Updating { flag: Arc::clone(&self.line.updating), session: self.queue.sender() };
-        self.shared.on_pool(move || {
+        self.shared.reads.on_pool(move || {
             let written = survived("an update", || {
                 let mut update = Update::new(keyspace, &key, f, options.expires_at_ms);
                 loop {
@@ -219,7 +221,7 @@ impl TreeSession {
                 // Threads for reads have other work than to wait for shared storage.
                 (Ok(end), Durability::Shared) => {
                     let database = Arc::clone(&shared);
-                    shared.on_pool_for(durability, move || {
+                    shared.reads.on_pool_for(durability, move || {
                         database.tell_durable(&sender, ticket, end, durability);
                     });
                 }

@@ -100,7 +100,7 @@ impl Database {
     /// changes that.
     fn way(&self, keyspace: KeyspaceId, value_bytes: u64) -> Result<Way> {
         self.check_value_bytes(value_bytes)?;
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let state = version.keyspace(keyspace.0)?;
         let separate_bytes = self.separate_bytes(state);
         if separate_bytes == u32::MAX && value_bytes > HELD_BYTES_MAX {

@@ -56,7 +56,7 @@ fn get(tree: &Tree) -> Option<Vec<u8>> {
 
 /// What was put is in a table, and nowhere else.
 fn assert_drained(tree: &Tree) {
-    let version = tree.shared.version.load();
+    let version = tree.shared.catalog.version.load();
     let keyspace = version.keyspace(KEYSPACE_DEFAULT.0).expect("is there");
     let above = (keyspace.memtable.is_empty(), keyspace.frozen.len(), keyspace.runs.len());
     assert_eq!(above, (true, 0, 0), "left to drain");
@@ -81,11 +81,11 @@ pub(crate) fn beside_a_roll<T: Send>(
     freeze: Freeze,
     work: impl FnOnce() -> T + Send,
 ) -> T {
-    let base = database.log.active().base();
-    let mut next = database.log.lock_roll(base).expect("is open").expect("nobody else rolls");
+    let base = database.commit.log.active().base();
+    let mut next = database.commit.log.lock_roll(base).expect("is open").expect("nobody else rolls");
     let segment = database.begin_segment(&mut next, (4 << 20, 4 << 20), freeze).expect("begun");
     let end = move || {
-        database.log.activate(&mut next, &segment, false);
+        database.commit.log.activate(&mut next, &segment, false);
         drop(next);
     };
     meanwhile(end, work)
@@ -115,22 +115,22 @@ fn a_flush_drains_all_where_others_roll_first() {
     let tree = open(&Memory::new());
     put(&tree, KEYSPACE_DEFAULT).unwrap();
     let (database, clock) = (&tree.shared, SystemClock::new());
-    let first = database.log.active();
+    let first = database.commit.log.active();
     // Keeps the flush between its rolls.
     let unpublished = first.region().reserve(frame_bytes(8)).unwrap();
-    let mut next = database.log.lock_roll(first.base()).unwrap().unwrap();
+    let mut next = database.commit.log.lock_roll(first.base()).unwrap().unwrap();
     let others_roll = || {
         let second = database.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
-        database.log.activate(&mut next, &second, false);
+        database.commit.log.activate(&mut next, &second, false);
         drop(next);
         clock.sleep(SOON);
         // `None` where the flush came so late that it is the second one to roll.
-        let again = database.log.lock_roll(second.base()).unwrap();
+        let again = database.commit.log.lock_roll(second.base()).unwrap();
         database.publish_void(&first, unpublished).unwrap();
         let Some(mut next) = again else { return };
         clock.sleep(SOON);
         let third = database.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
-        database.log.activate(&mut next, &third, false);
+        database.commit.log.activate(&mut next, &third, false);
     };
     meanwhile(others_roll, || tree.flush()).unwrap();
     assert_drained(&tree);
@@ -149,7 +149,7 @@ fn a_keyspace_made_beside_a_roll_can_be_written_to_at_once() {
 fn a_keyspace_that_somebody_else_is_making_can_be_written_to_at_once() {
     let tree = open(&Memory::new());
     let create = || tree.create_keyspace("new", KeyspaceSettings::default());
-    let next = tree.shared.log.lock_roll(tree.shared.log.active().base()).unwrap();
+    let next = tree.shared.commit.log.lock_roll(tree.shared.commit.log.active().base()).unwrap();
     std::thread::scope(|scope| {
         let first = scope.spawn(create);
         while tree.keyspace("new").is_none() {
@@ -165,5 +165,5 @@ fn no_segment_begins_with_a_keyspace_that_was_dropped_beside_a_roll() {
     let tree = open(&Memory::new());
     let made = tree.create_keyspace("new", KeyspaceSettings::default()).unwrap();
     beside_a_roll(&tree.shared, Freeze::Full, || tree.drop_keyspace(made)).unwrap();
-    assert!(tree.shared.log.active().memtables().get(made.0).is_none());
+    assert!(tree.shared.commit.log.active().memtables().get(made.0).is_none());
 }

@@ -45,7 +45,7 @@ impl Database {
         let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
         // There only if no job wrote over it.
-        spec.spare.iter().for_each(|spare| self.graveyard.bury(spare.clone()));
+        spec.spare.iter().for_each(|spare| self.files.graveyard.bury(spare.clone()));
         if result.is_err() {
             self.bury_outputs(&[stem]);
         }
@@ -88,7 +88,7 @@ impl Database {
         victims: &[SegmentNumber],
         output_stem: String,
     ) -> Option<(CollectSpec, Vec<Arc<Sealed>>)> {
-        let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let (state, map) = (manifest.state(), self.values.map());
         let mut spec = CollectSpec {
             database: state.database,
@@ -110,7 +110,7 @@ impl Database {
             });
             inputs.push(Arc::clone(sealed));
         }
-        spec.spare = self.outputs.values().take_one();
+        spec.spare = self.files.outputs.values().take_one();
         Some((spec, inputs))
     }
 
@@ -126,15 +126,15 @@ impl Database {
     /// and nothing changed, if all of its values have died meanwhile.
     fn commit_collection(&self, spec: &CollectSpec, result: &CollectResult) -> Result<Option<u64>> {
         let Some(meta) = &result.segment else { return Ok(None) };
-        let segment = ValueSegment::open(&*self.storage, meta, true).map_err(from_storage)?;
-        let redirects = firn_jobs::redirects(spec, &*self.storage).map_err(from_job)?;
+        let segment = ValueSegment::open(&*self.files.storage, meta, true).map_err(from_storage)?;
+        let redirects = firn_jobs::redirects(spec, &*self.files.storage).map_err(from_job)?;
         firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
         // A loss of power that cut the log below could leave values that nothing refers to, where
         // no recovery looks for them.
-        self.log.sync_through(meta.sealed_at)?;
+        self.commit.log.sync_through(meta.sealed_at)?;
         // The name of the output must not be lost where the edit that uses it is not.
-        self.storage.sync_dir().map_err(from_storage)?;
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.files.storage.sync_dir().map_err(from_storage)?;
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let edit = CollectionEdit::new(spec, result, &redirects, &manifest.state().values);
         if edit.dead.len() == u64::from(meta.ordinals) {
             return Ok(None);
@@ -153,7 +153,7 @@ impl Database {
                 map.insert(redirect.victim, Home::Moved(Arc::new(redirect), Arc::clone(&sealed)));
             }
         });
-        self.change_version(|version| version.values = map);
+        self.catalog.change_version(|version| version.values = map);
         drop(manifest);
         self.balance_memory();
         Ok(Some(edit.gone_bytes))

@@ -73,7 +73,7 @@ impl Database {
             return Err(not_conserved("a value is referred to that was not before"));
         }
         let sealing = self.values.lock_sealing();
-        let mut sealed = self.values.seal(&concerned, &self.version)?;
+        let mut sealed = self.values.seal(&concerned, &self.catalog.version)?;
         for meta in left {
             sealed.push(self.values.newly_sealed(meta.clone(), Ordinals::new(), Weak::new())?);
         }
@@ -90,7 +90,7 @@ impl Database {
     /// What reading tables and heads says.
     pub(crate) fn plan_dropped_values(&self, keyspace: u32) -> Result<ValueEdit<'_>> {
         let sealing = self.values.lock_sealing();
-        let version = self.version.load_full();
+        let version = self.catalog.version.load_full();
         let state = version.keyspace(keyspace)?;
         // All that there are, also where a damaged database refers to one twice: dropping the
         // keyspace is what helps.
@@ -102,7 +102,7 @@ impl Database {
         let (values, map) = {
             // Together: after a collection that is committed in between, one would know what the
             // other does not.
-            let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+            let manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
             (manifest.state().values.clone(), self.values.map())
         };
         for (number, segment) in &values.segments {

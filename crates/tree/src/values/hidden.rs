@@ -223,7 +223,7 @@ impl Database {
             self.wish_drained(keyspace, through);
             return Ok(());
         }
-        let base = self.log.active().base();
+        let base = self.commit.log.active().base();
         self.roll(base, Freeze::Keyspace(keyspace))?;
         Ok(())
     }

@@ -144,9 +144,9 @@ impl Database {
         let sealing = self.values.lock_sealing();
         // Before the manifest is locked, so that other edits need not wait for the device.
         let oldest = self.values.to_be_sealed().into_iter().take(most).collect();
-        let sealed = self.values.seal(&oldest, &self.version)?;
-        self.storage.sync_dir().map_err(from_storage)?;
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let sealed = self.values.seal(&oldest, &self.catalog.version)?;
+        self.files.storage.sync_dir().map_err(from_storage)?;
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         self.commit_seals(&mut manifest, sealing, sealed)
     }
 
@@ -170,7 +170,7 @@ impl Database {
         }
         manifest.commit(&changes)?;
         if let Some(map) = self.values.install(&mut edit, &deaths) {
-            self.change_version(|version| version.values = map);
+            self.catalog.change_version(|version| version.values = map);
             self.balance_memory();
         }
         Ok(())

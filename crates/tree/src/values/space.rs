@@ -65,7 +65,7 @@ impl Database {
     /// Gives writers a pace by what value segments take now.
     pub(crate) fn pace_by_space(&self) {
         let unavailable = self.schedule.unavailable_segments();
-        match self.look_at_values(&self.version.load(), &unavailable) {
+        match self.look_at_values(&self.catalog.version.load(), &unavailable) {
             Some(look) => self.pace_by(&look, !unavailable.collecting.is_empty() || look.pick().is_some()),
             None => self.values.pace.set(&Pressure::default(), 1.0, self.clock.now()),
         }

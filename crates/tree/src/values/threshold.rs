@@ -41,8 +41,8 @@ impl Database {
     /// says.
     pub(crate) fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
         check_separate_bytes(bytes)?;
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = self.version.load_full();
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.catalog.version.load_full();
         let old = &version.keyspace(id.0)?.definition;
         if old.settings.separate_bytes == bytes {
             return Ok(());
@@ -59,7 +59,7 @@ impl Database {
         }
         let settings = to_text(&definition.settings);
         manifest.commit(&[Change::Keyspace { id: id.0, name: definition.name.clone(), settings }])?;
-        self.change_version(|version| {
+        self.catalog.change_version(|version| {
             if let Some(Some(keyspace)) = version.keyspaces.get_mut(id.0 as usize) {
                 Arc::make_mut(keyspace).definition = definition;
             }

@@ -80,7 +80,7 @@ impl Database {
         if !self.values.are_wanted() {
             return Ok(None);
         }
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let mut large = Vec::new();
         for (index, op) in ops.enumerate() {
             let Ok(state) = version.keyspace(op.keyspace.0) else { continue };

@@ -148,9 +148,9 @@ impl Database {
         let references = (std::mem::take(&mut edit.going), std::mem::take(&mut edit.outlived));
         let mut values = self.plan_values(edit.keyspace, references, tables, &edit.left)?;
         // Names of new tables must not be lost where the edit that uses them is not.
-        self.storage.sync_dir().map_err(from_storage)?;
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = self.version.load_full();
+        self.files.storage.sync_dir().map_err(from_storage)?;
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.catalog.version.load_full();
         if version.keyspace(edit.keyspace).is_err() {
             return Ok(false);
         }
@@ -160,7 +160,7 @@ impl Database {
         if let Some((_, end)) = &edit.drained {
             drained = self.order_before_log(&version, edit.keyspace, *end)?;
             changes.extend(drained.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: *end }));
-            changes.push(Change::DurableThrough { position: self.log.durable_through() });
+            changes.push(Change::DurableThrough { position: self.commit.log.durable_through() });
             changes.push(Change::Tick { ms: self.now_ms() });
         }
         let unneeded = edit.drained.as_ref().and_then(|_| self.groups.unneeded(manifest.state().log_start()));
@@ -169,11 +169,11 @@ impl Database {
         self.bury_groups(unneeded);
         let map = self.values.install(&mut values, &deaths);
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
-            self.log.forget_below(*end);
+            self.commit.log.forget_below(*end);
         }
-        let watermark = self.log.watermark();
+        let watermark = self.commit.log.watermark();
         let stale_count = manifest.state().values.stale_count(edit.keyspace);
-        self.change_version(|version| {
+        self.catalog.change_version(|version| {
             version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
             for (id, slot) in version.keyspaces.iter_mut().enumerate() {
                 let Some(keyspace) = slot else { continue };
@@ -203,14 +203,15 @@ impl Database {
         // Which process did a job is not known here, and a worker's file need not be this process's
         // to write over. Nor may a file be cut that an executor still has mapped.
         let leaves_file = self.jobs.fallbacks.is_none();
-        let opened = open_tables(&self.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.cache);
+        let opened =
+            open_tables(&self.files.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.reads.cache);
         let mut added = Added::new();
         for ((index, (level, run, meta)), reader) in edit.added.iter().enumerate().zip(opened) {
             let supersedes = (edit.supersedes.share, edit.supersedes.bytes_of(index));
             let reader = reader.inspect_err(|_| {
                 added.iter().for_each(|(_, _, table): &(_, _, Arc<Table>)| table.is_refused())
             })?;
-            let table = Table::new(meta.clone(), reader, supersedes, Arc::clone(&self.graveyard));
+            let table = Table::new(meta.clone(), reader, supersedes, Arc::clone(&self.files.graveyard));
             if leaves_file {
                 table.may_leave_file();
             }
@@ -229,9 +230,9 @@ impl Database {
     fn order_before_log(&self, version: &super::Version, draining: u32, end: Position) -> Result<Vec<u32>> {
         let drained = drained_with(version, draining, end);
         if drained.len() == version.live().count() {
-            self.log.covered_through(end);
+            self.commit.log.covered_through(end);
         } else {
-            self.log.sync_through(end)?;
+            self.commit.log.sync_through(end)?;
             if self.groups.are_begun() {
                 self.send_through(end, By::Drain)?;
             }

@@ -45,9 +45,9 @@ impl Database {
     fn commit_opened_together(&self, edits: &[Edit], added: &[Added]) -> Result<()> {
         let end = edits.iter().filter_map(|edit| Some(edit.drained.as_ref()?.1)).max();
         // The name of the file must not be lost where the edit that uses it is not.
-        self.storage.sync_dir().map_err(from_storage)?;
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = self.version.load_full();
+        self.files.storage.sync_dir().map_err(from_storage)?;
+        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.catalog.version.load_full();
         let (live, gone): (Vec<_>, Vec<_>) =
             edits.iter().zip(added).partition(|(edit, _)| version.keyspace(edit.keyspace).is_ok());
         let mut drained = BTreeMap::new();
@@ -56,23 +56,23 @@ impl Database {
             drained = drained_by(&version, live.iter().map(|(edit, _)| *edit), end)?;
             // See `order_before_log`.
             match takes_all(&version, &drained, end) {
-                true => self.log.covered_through(end),
-                false => self.log.sync_through(end)?,
+                true => self.commit.log.covered_through(end),
+                false => self.commit.log.sync_through(end)?,
             }
             let through = |(id, position): (&u32, &Position)| Change::DrainedThrough {
                 keyspace: *id,
                 position: *position,
             };
             changes.extend(drained.iter().map(through));
-            changes.push(Change::DurableThrough { position: self.log.durable_through() });
+            changes.push(Change::DurableThrough { position: self.commit.log.durable_through() });
             changes.push(Change::Tick { ms: self.now_ms() });
         }
         manifest.commit(&changes)?;
         if let Some(end) = end.filter(|end| takes_all(&version, &drained, *end)) {
-            self.log.forget_below(end);
+            self.commit.log.forget_below(end);
         }
-        let watermark = self.log.watermark();
-        self.change_version(|version| {
+        let watermark = self.commit.log.watermark();
+        self.catalog.change_version(|version| {
             for (id, position) in &drained {
                 let Some(Some(keyspace)) = version.keyspaces.get_mut(*id as usize) else { continue };
                 if keyspace.drained_through < *position {

@@ -10,6 +10,7 @@ pub(crate) mod state;
 pub(crate) mod values_state;
 mod before; // what an edit changes, as it was
 pub(crate) mod manifest;
+pub(crate) mod catalog;
 pub(crate) mod snapshots;
 pub(crate) mod set;
 pub(crate) mod commit;

@@ -233,14 +233,14 @@ impl Admission {
 impl Database {
     /// Memory of the buffer: arenas of live segments, memtables and run indexes.
     pub(crate) fn buffer_bytes(&self) -> u64 {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let arenas: u64 = version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum();
         arenas + self.index_bytes()
     }
 
     /// Memory of the indexes of memtables and runs.
     pub(crate) fn index_bytes(&self) -> u64 {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         version
             .live()
             .map(|keyspace| {
@@ -255,23 +255,23 @@ impl Database {
     /// stopped for want of room.
     pub(crate) fn is_under_pressure(&self) -> bool {
         let held = self.buffer_bytes();
-        let wanted = self.admission.wanted.load(Ordering::Relaxed);
+        let wanted = self.commit.admission.wanted.load(Ordering::Relaxed);
         held > self.settings.buffer_bytes
             || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
             || self.is_disk_wanted()
-            || self.is_log_long(&self.version.load())
+            || self.is_log_long(&self.catalog.version.load())
     }
 
     /// A writer waits for room for a segment of `bytes`. 0 = a segment has begun; a writer that
     /// still waits sets this again.
     pub(crate) fn want_room(&self, bytes: u64) {
-        self.admission.wanted.store(bytes, Ordering::Relaxed);
+        self.commit.admission.wanted.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether a segment of `bytes` may begin, if the disk has room for it. One segment beside the
     /// active one always may.
     pub(crate) fn has_memory_for(&self, bytes: u64) -> bool {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         if version.segments.segments().len() <= 1 {
             return true;
         }
@@ -282,7 +282,7 @@ impl Database {
     /// further try would stop too.
     pub(crate) fn is_stopped(&self) -> bool {
         let bytes = self.settings.segment_bytes;
-        self.admission.wanted.load(Ordering::Relaxed) == bytes
+        self.commit.admission.wanted.load(Ordering::Relaxed) == bytes
             && (!self.has_memory_for(bytes) || self.is_disk_wanted())
             && self.is_anything_to_drain()
     }
@@ -294,23 +294,23 @@ impl Database {
         // Between limits that are one segment apart there is no room to share out.
         let span = settings.buffer_bytes_max.saturating_sub(settings.buffer_bytes);
         let is_full = held > settings.buffer_bytes && span > settings.segment_bytes;
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let is_long = self.is_log_long(&version) && settings.log_bytes_max > 4 * settings.segment_bytes;
-        let active = self.log.active();
+        let active = self.commit.log.active();
         let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
         let mut room = (settings.buffer_bytes_max + unused).saturating_sub(held + settings.segment_bytes);
         if is_long {
             room = room.min((self.log_room(&version) + unused).saturating_sub(settings.segment_bytes));
         }
         let pressed = is_full || is_long;
-        self.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
+        self.commit.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
     }
 
     /// When a write of `bytes` is due: the delay its acknowledgement must wait, zero when writers
     /// are not slowed.
     #[inline]
     pub(crate) fn admit(&self, bytes: u64) -> Duration {
-        let pace = self.admission.pace.load(Ordering::Relaxed);
+        let pace = self.commit.admission.pace.load(Ordering::Relaxed);
         let is_paced = pace != 0 || !self.values.pace.is_off();
         if is_paced { self.admit_paced(bytes) } else { Duration::ZERO }
     }
@@ -318,14 +318,14 @@ impl Database {
     #[cold]
     fn admit_paced(&self, bytes: u64) -> Duration {
         let now = self.clock.now();
-        if self.admission.is_pace_old(now) {
+        if self.commit.admission.is_pace_old(now) {
             self.pace_by_debt();
         }
         if self.values.pace.is_to_look(now) {
             self.pace_by_space();
         }
-        let delay = self.values.pace.delay(bytes, now).max(self.admission.delay(bytes, now));
-        self.admission.slowed_for(delay);
+        let delay = self.values.pace.delay(bytes, now).max(self.commit.admission.delay(bytes, now));
+        self.commit.admission.slowed_for(delay);
         delay
     }
 
@@ -338,16 +338,19 @@ impl Database {
         if self.is_manual() {
             self.step()?;
         } else {
-            let waiting = self.admission.lock();
+            let waiting = self.commit.admission.lock();
             let round = waiting.round;
             // Each release of room bumps the round; the limit only guards against a background
             // thread's death.
             let limit = Duration::from_millis(50);
-            let _waited =
-                self.admission.freed.wait_timeout_while(waiting, limit, |waiting| waiting.round == round);
+            let _waited = self
+                .commit
+                .admission
+                .freed
+                .wait_timeout_while(waiting, limit, |waiting| waiting.round == round);
         }
         let waited = self.clock.now().saturating_sub(begun);
-        self.admission.stopped_for(waited);
+        self.commit.admission.stopped_for(waited);
         self.background_error()?;
         // Nothing drains any more once the database closes.
         self.check_open()?;

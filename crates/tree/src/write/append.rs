@@ -73,7 +73,7 @@ impl Database {
     /// Refuses what can never be written: limits, unknown keyspaces, merges without an operator.
     pub(crate) fn validate<'o>(&self, ops: impl Iterator<Item = OrderedOp<'o>>) -> Result<()> {
         let settings = &self.settings;
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let mut bytes = 0_u64;
         for op in ops {
             let keyspace = version.keyspace(op.keyspace.0)?;
@@ -175,9 +175,9 @@ impl Database {
             return self.with_large_reservation(removes(), bytes, write);
         }
         loop {
-            self.log.check()?;
-            let active = self.log.active();
-            let is_for_removals = self.log.is_for_removals();
+            self.commit.log.check()?;
+            let active = self.commit.log.active();
+            let is_for_removals = self.commit.log.is_for_removals();
             let is_for_it = !is_for_removals || removes();
             if is_for_removals && is_for_it && !self.may_remove(active.base(), bytes as u64)? {
                 return Ok(None);
@@ -211,12 +211,12 @@ impl Database {
         write: impl FnOnce(&Segment, Reservation<'_>) -> T,
     ) -> Result<Option<T>> {
         let (segment, mut next) = loop {
-            self.log.check()?;
-            let base = self.log.active().base();
+            self.commit.log.check()?;
+            let base = self.commit.log.active().base();
             if self.must_write_out(base)? || removes && !self.may_remove(base, bytes as u64)? {
                 return Ok(None);
             }
-            let Some(mut next) = self.log.lock_roll(base)? else { continue };
+            let Some(mut next) = self.commit.log.lock_roll(base)? else { continue };
             let capacity = capacity_for(bytes);
             let wanted = if removes { 0 } else { capacity };
             let has_disk = self.has_disk_or_spares_for(wanted);
@@ -235,7 +235,7 @@ impl Database {
             .reserve(bytes)
             .map_err(|_| Error::bug("a segment made for one frame cannot hold it"))?;
         segment.region().seal();
-        self.log.activate(&mut next, &segment, removes);
+        self.commit.log.activate(&mut next, &segment, removes);
         drop(next);
         self.after_roll();
         Ok(Some(write(&segment, reservation)))
@@ -253,7 +253,7 @@ impl Database {
         if self.is_anything_to_drain() {
             return Ok(true);
         }
-        let is_empty = self.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
+        let is_empty = self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
         if !is_empty {
             self.roll(base, Freeze::All)?;
         }
@@ -296,8 +296,12 @@ impl Database {
         if crosses {
             self.groups.crosses(start);
         }
-        let first_word =
-            writer.finish(self.log.durable_through(), FrameKind::Batch, start, self.log.generation());
+        let first_word = writer.finish(
+            self.commit.log.durable_through(),
+            FrameKind::Batch,
+            start,
+            self.commit.log.generation(),
+        );
         Unpublished { segment, reservation, first_word, span: start..end, places }
     }
 
@@ -329,7 +333,7 @@ impl Database {
         }
         reservation.publish(first_word);
         places.published(span.end);
-        self.log.advance()?;
+        self.commit.log.advance()?;
         Ok(span.end)
     }
 
@@ -337,10 +341,14 @@ impl Database {
     pub(crate) fn publish_void(&self, segment: &Segment, mut reservation: Reservation<'_>) -> Result<()> {
         let start = segment.position(reservation.offset());
         let writer = FrameWriter::new(reservation.bytes_mut());
-        let first_word =
-            writer.finish(self.log.durable_through(), FrameKind::Void, start, self.log.generation());
+        let first_word = writer.finish(
+            self.commit.log.durable_through(),
+            FrameKind::Void,
+            start,
+            self.commit.log.generation(),
+        );
         reservation.publish(first_word);
-        self.log.advance().map(|_| ())
+        self.commit.log.advance().map(|_| ())
     }
 
     /// Turns a copied frame into one without records and publishes that.

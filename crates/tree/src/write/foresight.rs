@@ -132,14 +132,14 @@ impl Database {
         }
         let now = self.clock.now();
         let pace = {
-            let mut window = self.foresight.window.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut window = self.commit.foresight.window.lock().unwrap_or_else(PoisonError::into_inner);
             if !window.is_due(now) {
                 return;
             }
-            let held_up_us = self.admission.slowdown_us() + self.admission.stop_us();
+            let held_up_us = self.commit.admission.slowdown_us() + self.commit.admission.stop_us();
             window.add(Sample {
                 at: now,
-                log_bytes: self.log.written_bytes.load(Ordering::Relaxed),
+                log_bytes: self.commit.log.written_bytes.load(Ordering::Relaxed),
                 held_up_us,
             });
             window.pace()
@@ -148,10 +148,10 @@ impl Database {
     }
 
     fn stalls_in(&self, pace: Pace) -> Option<Duration> {
-        if self.admission.is_somebody_stopped() {
+        if self.commit.admission.is_somebody_stopped() {
             return Some(Duration::ZERO);
         }
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let keyspaces: Vec<Filling> = version.live().map(|keyspace| self.filling(keyspace)).collect();
         let depth_max = self.pick_rules().depth_max as f64 * FAR_BEHIND;
         stalls_in(&keyspaces, depth_max as u32, self.room(&version), pace)
@@ -173,7 +173,7 @@ impl Database {
 
     /// Bytes that may be written before the buffer is full.
     fn room(&self, version: &Version) -> u64 {
-        let active = self.log.active();
+        let active = self.commit.log.active();
         let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
         let held: u64 = version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum();
         (self.settings.buffer_bytes_max + unused).saturating_sub(held + self.index_bytes())

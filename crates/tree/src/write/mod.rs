@@ -6,6 +6,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod append;
+pub(crate) mod commit;
 pub(crate) mod due;
 pub(crate) mod foresight;
 pub(crate) mod log_length;

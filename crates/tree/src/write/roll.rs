@@ -42,13 +42,13 @@ impl Database {
     /// Returns at once with `Next` if another thread did. Creates a file; the first writer to
     /// overflow a segment does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
-        let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
+        let Some(mut next) = self.commit.log.lock_roll(base)? else { return Ok(Rolled::Next) };
         let is_for_writes = freeze == Freeze::Full;
-        let least = self.log.first_capacity();
+        let least = self.commit.log.first_capacity();
         let capacity = match freeze {
             Freeze::AtRest => least,
             Freeze::Removal(bytes) => least.max(capacity_for(bytes)),
-            _ => self.log.next_capacity(is_for_writes),
+            _ => self.commit.log.next_capacity(is_for_writes),
         };
         let (capacity, has_disk) = match self.has_disk_or_spares_for(capacity) {
             true => (capacity, true),
@@ -64,7 +64,7 @@ impl Database {
         // Where the disk is short, what makes room has to do with what is left.
         let reserved = if has_disk { capacity } else { 0 };
         let segment = self.begin_segment(&mut next, (capacity, reserved), freeze)?;
-        self.log.activate(&mut next, &segment, !has_disk);
+        self.commit.log.activate(&mut next, &segment, !has_disk);
         drop(next);
         self.after_roll();
         Ok(Rolled::Next)
@@ -97,16 +97,16 @@ impl Database {
 
     /// Whether drains can make room.
     pub(super) fn is_anything_to_drain(&self) -> bool {
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         version.live().any(|keyspace| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty())
     }
 
     /// Ends the active segment and freezes every memtable that holds records, if there are any.
     pub(crate) fn freeze_all(&self) -> Result<()> {
-        if self.version.load().live().all(|keyspace| keyspace.memtable.is_empty()) {
+        if self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty()) {
             return Ok(());
         }
-        let base = self.log.active().base();
+        let base = self.commit.log.active().base();
         self.roll(base, Freeze::All).map(|_| ())
     }
 
@@ -116,10 +116,10 @@ impl Database {
     /// Waits for writers that still copy into segments below it.
     pub(crate) fn freeze_through(&self) -> Result<Position> {
         self.freeze_all()?;
-        let through = self.log.settled_base();
-        self.log.wait_published(through)?;
+        let through = self.commit.log.settled_base();
+        self.commit.log.wait_published(through)?;
         loop {
-            let is_late = self.change_version(|version| {
+            let is_late = self.catalog.change_version(|version| {
                 for slot in version.keyspaces.iter_mut().flatten() {
                     if slot.memtable.is_empty() && slot.memtable_start < through {
                         Arc::make_mut(slot).memtable_start = through;
@@ -132,7 +132,7 @@ impl Database {
             }
             // A memtable was written to after it was found empty, by a writer that still copied
             // then or that began since. Or another thread rolled first, and froze less.
-            let base = self.log.active().base();
+            let base = self.commit.log.active().base();
             self.roll(base, Freeze::All)?;
         }
     }
@@ -162,10 +162,10 @@ impl Database {
         (capacity, reserved): (u64, u64),
         freeze: Freeze,
     ) -> Result<Arc<Segment>> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut version = (**self.version.load()).clone();
+        let _changing = self.catalog.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut version = (**self.catalog.version.load()).clone();
         // Read before any memtable is found empty: what lies below is indexed by then.
-        let unpublished_from = self.log.unpublished_from();
+        let unpublished_from = self.commit.log.unpublished_from();
         // What begins below holds more of the log than it may.
         let held_from = self.log_may_be_held_from(&version, capacity);
         let mut memtables = MemtableSet::default();
@@ -185,22 +185,25 @@ impl Database {
             }
             memtables.insert(slot.id(), Arc::clone(&slot.memtable));
         }
-        let segment = self.log.prepare_next(next, (capacity, reserved), memtables)?;
+        let segment = self.commit.log.prepare_next(next, (capacity, reserved), memtables)?;
         let mut segments = version.segments.segments().to_vec();
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));
-        self.version.store(Arc::new(version));
+        self.catalog.version.store(Arc::new(version));
         // A scan that learns a gap finds the new memtables, or their writers find the gap (see
         // `memtable/gaps.rs`).
         fence(Ordering::SeqCst);
         // What the buffer grows by from here on is taken from spare arenas: both stay within its
         // bound together.
-        self.log.spares.trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
+        self.commit
+            .log
+            .spares
+            .trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)
     }
 
     pub(super) fn after_roll(&self) {
-        self.log.leave_written();
+        self.commit.log.leave_written();
         self.pace_by_debt();
         self.keep_room();
         self.wake_background();

@@ -23,9 +23,9 @@ impl Database {
     /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files
     /// that are kept for new ones.
     pub(crate) fn leave_room(&self, bytes: u64) -> Result<()> {
-        let has_room = check_room(&*self.storage, bytes);
+        let has_room = check_room(&*self.files.storage, bytes);
         match has_room {
-            Err(_) if self.remove_spare_tables() => check_room(&*self.storage, bytes),
+            Err(_) if self.remove_spare_tables() => check_room(&*self.files.storage, bytes),
             has_room => has_room,
         }
     }
@@ -34,7 +34,7 @@ impl Database {
     /// that the buffer holds. What the log needs for removals stays free beside that. A place that
     /// does not say what is free has room.
     pub(super) fn has_disk_for(&self, bytes: u64) -> bool {
-        match self.storage.free_bytes() {
+        match self.files.storage.free_bytes() {
             Ok(Some(free)) => {
                 free >= bytes.saturating_mul(2).saturating_add(self.flush_bytes() + KEPT_BYTES / 2)
             }
@@ -49,11 +49,11 @@ impl Database {
 
     /// Bytes of the disk that a flush of all that the buffer holds takes, at most.
     fn flush_bytes(&self) -> u64 {
-        if self.storage.shared_part().is_some() {
+        if self.files.storage.shared_part().is_some() {
             // Tables lie elsewhere.
             return 0;
         }
-        let version = self.version.load();
+        let version = self.catalog.version.load();
         let bytes = version.live().map(|keyspace| {
             let runs: u64 = keyspace.runs.iter().map(|run| run.live_bytes()).sum();
             let frozen: usize = keyspace.frozen.iter().map(|frozen| frozen.memtable.record_bytes()).sum();
@@ -67,13 +67,13 @@ impl Database {
     /// Has outputs leave room for what is to be written first: the log. Outputs of jobs also leave
     /// room for a flush of the buffer and of what the active segment may still take.
     pub(crate) fn keep_room(&self) {
-        let active = self.log.active();
-        let unused = match self.log.is_for_removals() {
+        let active = self.commit.log.active();
+        let unused = match self.commit.log.is_for_removals() {
             true => 0,
             false => active.memory_bytes().saturating_sub(active.region().published() as u64),
         };
-        self.outputs.leave(FLUSH_KEPT_BYTES);
-        self.job_outputs.leave(JOB_KEPT_BYTES + self.flush_bytes() + unused);
+        self.files.outputs.leave(FLUSH_KEPT_BYTES);
+        self.files.job_outputs.leave(JOB_KEPT_BYTES + self.flush_bytes() + unused);
     }
 
     /// Whether a removal of `bytes` may be appended behind `base`, where the active segment begins,
@@ -90,7 +90,7 @@ impl Database {
             return Ok(true);
         }
         if !self.is_anything_to_drain() {
-            let is_empty = self.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
+            let is_empty = self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
             if !is_empty {
                 self.roll(base, Freeze::All)?;
             } else if !self.schedule.is_compacting() {
@@ -110,10 +110,10 @@ impl Database {
     /// Whether the disk has room for a removal of `bytes` in the log. The flush of it, and of all
     /// that the buffer holds, must find room too.
     fn has_disk_to_remove(&self, bytes: u64) -> bool {
-        match self.storage.free_bytes() {
+        match self.files.storage.free_bytes() {
             Ok(Some(free)) => {
-                let log = self.log.unwritten_bytes() + bytes;
-                let flush = match self.storage.shared_part() {
+                let log = self.commit.log.unwritten_bytes() + bytes;
+                let flush = match self.files.storage.shared_part() {
                     Some(_) => 0,
                     None => self.flush_bytes() + bytes + bytes / 16,
                 };
@@ -126,14 +126,14 @@ impl Database {
     /// Bytes of the disk that outputs of jobs may take. A place that does not say what is free has
     /// room for all.
     pub(crate) fn job_room(&self) -> u64 {
-        if self.storage.shared_part().is_some() {
+        if self.files.storage.shared_part().is_some() {
             // They lie elsewhere.
             return u64::MAX;
         }
-        match self.storage.free_bytes() {
+        match self.files.storage.free_bytes() {
             Ok(Some(free)) => {
-                let free = free.saturating_add(self.outputs.spare_bytes());
-                free.saturating_sub(self.job_outputs.left_bytes())
+                let free = free.saturating_add(self.files.outputs.spare_bytes());
+                free.saturating_sub(self.files.job_outputs.left_bytes())
             }
             _ => u64::MAX,
         }
@@ -141,25 +141,25 @@ impl Database {
 
     /// A writer waits for room for a segment of `bytes` on the disk; 0 = none does.
     pub(super) fn want_disk(&self, bytes: u64) {
-        self.room.wanted_bytes.store(bytes, Ordering::Relaxed);
+        self.commit.room.wanted_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether a writer waits for room on the disk, and there still is none.
     pub(super) fn is_disk_wanted(&self) -> bool {
-        let wanted = self.room.wanted_bytes.load(Ordering::Relaxed);
+        let wanted = self.commit.room.wanted_bytes.load(Ordering::Relaxed);
         wanted > 0 && !self.has_disk_for(wanted)
     }
 
     /// A segment of `bytes` found no room; 0 = one found some.
     pub(super) fn note_refused(&self, bytes: u64) {
-        self.room.refused_bytes.store(bytes, Ordering::Relaxed);
+        self.commit.room.refused_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Why writes that bring something are refused for now; `None` = they are not.
     pub(crate) fn write_refusal(&self) -> Option<Error> {
-        let refused = self.room.refused_bytes.load(Ordering::Relaxed).max(self.values.refused_bytes());
+        let refused = self.commit.room.refused_bytes.load(Ordering::Relaxed).max(self.values.refused_bytes());
         // There may be room since.
-        let refusal = || check_room(&*self.storage, refused).err();
+        let refusal = || check_room(&*self.files.storage, refused).err();
         (refused > 0).then(refusal).flatten()
     }
 

@@ -83,7 +83,7 @@ impl Database {
     fn stand_in_line(&self, keyspace: KeyspaceId, key: &[u8]) -> Turn {
         let queue = CompletionQueue::new();
         let hash = std::iter::once(lock_hash(keyspace, key));
-        let locked = self.update_locks.lock(hash, &queue.sender(), || Ticket(0));
+        let locked = self.commit.update_locks.lock(hash, &queue.sender(), || Ticket(0));
         if let Outcome::Done(lock) = locked {
             return Turn::Held { _lock: lock };
         }
@@ -101,7 +101,7 @@ impl Database {
         let Update { keyspace, key, ref mut f, expires_at_ms, .. } = *update;
         let mut value = Vec::new();
         loop {
-            let version = self.version.load_full();
+            let version = self.catalog.version.load_full();
             let before = self.read_position(&version);
             let found = self.lookup(&version, &Lookup::latest(keyspace, key, before), &mut value)?;
             self.counters.count_read(found);
@@ -149,8 +149,8 @@ impl Database {
     fn newest_below(&self, op: &OrderedOp<'_>, end: Position) -> Result<Option<Sequence>> {
         // With more writers than processors the writer that all others wait for must get its turn:
         // this call yields.
-        self.log.wait_published(end)?;
-        let version = self.version.load();
+        self.commit.log.wait_published(end)?;
+        let version = self.catalog.version.load();
         self.newest_version(&version, op.keyspace, op.key, end)
     }
 }

@@ -51,7 +51,7 @@ fn drain(database: &Database) {
 
 /// Names of the tables with entries.
 fn full_tables(database: &Database) -> Vec<String> {
-    let version = database.version.load();
+    let version = database.catalog.version.load();
     let levels = &version.keyspace(KEYSPACE_DEFAULT.0).expect("is there").levels;
     let full = levels.tables().filter(|(_, table)| table.meta().entry_count > 0);
     full.map(|(_, table)| table.meta().file.clone()).collect()
@@ -73,7 +73,7 @@ fn tables_that_somebody_works_on_stay_until_he_is_done() {
     database.schedule.lock().tables.clear();
     clock.advance(Duration::from_secs(1));
     while database.step().unwrap() {}
-    let version = database.version.load();
+    let version = database.catalog.version.load();
     assert_eq!(version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(), 0);
     assert_eq!(database.stats().tree.expect("a tree").compaction_read_bytes_total, 0, "nothing is read");
 }
@@ -83,7 +83,7 @@ fn nothing_goes_while_background_work_is_held() {
     let (database, _clock) = hidden_tables();
     let all = full_tables(&database);
     let held = database.hold_background();
-    let version = database.version.load_full();
+    let version = database.catalog.version.load_full();
     let tables: Vec<_> = version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().collect();
     let tables: Vec<_> = tables.into_iter().map(|(_, table)| Arc::clone(table)).collect();
     assert!(!database.remove_tables(KEYSPACE_DEFAULT.0, &tables).unwrap());
@@ -97,14 +97,14 @@ fn nothing_goes_while_background_work_is_held() {
 #[test]
 fn a_table_that_was_replaced_meanwhile_is_left_alone() {
     let (database, _clock) = hidden_tables();
-    let version = database.version.load_full();
+    let version = database.catalog.version.load_full();
     let tables: Vec<_> = version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().collect();
     let tables: Vec<_> = tables.into_iter().map(|(_, table)| Arc::clone(table)).collect();
     assert!(database.remove_tables(KEYSPACE_DEFAULT.0, &tables[..2]).unwrap());
     // The manifest would refuse to remove one twice.
     assert!(database.remove_tables(KEYSPACE_DEFAULT.0, &tables[..3]).unwrap());
     assert_eq!(
-        database.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(),
+        database.catalog.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(),
         tables.len() - 3
     );
 }
@@ -117,7 +117,8 @@ fn a_memtable_that_a_roll_is_freezing_is_drained_to_its_end() {
     session.set_inline(true);
     let outcome = session.put(KEYSPACE_DEFAULT, b"key", b"value", WriteOptions::default()).unwrap();
     let written = outcome.done().unwrap();
-    let memtable = Arc::clone(&database.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().memtable);
+    let memtable =
+        Arc::clone(&database.catalog.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().memtable);
     let freeze = || database.freeze_memtable(KEYSPACE_DEFAULT.0, &memtable);
     let through = beside_a_roll(&database, Freeze::All, freeze).unwrap();
     assert!(through.0 >= written.0, "drained through {through}, written through {written:?}");

@@ -66,7 +66,7 @@ fn values_of_a_keyspace_that_is_new_meanwhile_live() {
         count += 1;
     }
     *creates.0.lock().unwrap() = Arc::downgrade(&tree);
-    let sealed = values.seal(&values.open_numbers(), &tree.shared.version).expect("sealed");
+    let sealed = values.seal(&values.open_numbers(), &tree.shared.catalog.version).expect("sealed");
     let held: u32 = sealed.iter().map(|sealed| sealed.meta.ordinals).sum();
     assert_eq!((sealed.len(), held), (2, count + 1), "the new keyspace's value is in the second one");
     assert!(sealed.iter().all(|sealed| sealed.dead.is_empty()), "{sealed:?}");

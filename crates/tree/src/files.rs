@@ -1,0 +1,34 @@
+//! Where the files of a database lie, and which of them are obsolete.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use firn_storage::Storage;
+use firn_storage::place::Reusing;
+
+use crate::log::segment::Graveyard;
+
+/// The storage of a database, and the ways in which files come to it and go.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The same storage, where tables that are written here take the files of obsolete ones.
+    pub(crate) outputs: Arc<Reusing>,
+    /// The same for compactions and other jobs, which leave room for what the buffer holds.
+    pub(crate) job_outputs: Arc<Reusing>,
+    pub(crate) graveyard: Arc<Graveyard>,
+    /// When the last segment or table died whose file could be kept, in ms of the clock.
+    pub(crate) spares_offered_ms: AtomicU64,
+}
+
+impl Files {
+    /// Files on `storage`, written through `outputs` and those of jobs.
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        outputs: Arc<Reusing>,
+        job_outputs: Arc<Reusing>,
+        graveyard: Arc<Graveyard>,
+    ) -> Self {
+        Self { storage, outputs, job_outputs, graveyard, spares_offered_ms: AtomicU64::new(0) }
+    }
+}

@@ -1,0 +1,58 @@
+//! The set of files of a database, and the version that follows from it.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use super::manifest::Manifest;
+use super::{Snapshots, Version};
+
+/// Which files there are, on disk and in memory.
+///
+/// Readers load the version without a lock. Each change of the set of files is one edit of the
+/// manifest, durable before the version that follows from it is stored.
+///
+/// 1. A version is stored under `changing`, and made from the one that is stored there: no change
+///    is lost. Established by [`change_version`](Self::change_version) and by the roll.
+/// 2. `manifest` is held until the version that follows from its edit is stored: versions come in
+///    the order of edits. Established by `version/commit.rs`.
+///
+/// Lock order: `manifest`, then `changing`.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    pub(crate) version: ArcSwap<Version>,
+    /// Held while a new version is made from the current one and stored.
+    pub(crate) changing: Mutex<()>,
+    /// Held while an edit is made durable; the version that follows from it is stored before it is
+    /// let go.
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// The latest moment that an earlier run of the database has seen, for expiry.
+    pub(crate) tick_ms: AtomicU64,
+    /// Number of the next sorted run of level 0.
+    pub(crate) next_run: AtomicU64,
+}
+
+impl Catalog {
+    /// The catalog of a database that opens with `version`, which is what `manifest` names.
+    pub(crate) fn new(version: Version, manifest: Manifest, tick_ms: u64, next_run: u64) -> Self {
+        Self {
+            version: ArcSwap::new(Arc::new(version)),
+            changing: Mutex::new(()),
+            manifest: Mutex::new(manifest),
+            snapshots: Arc::new(Snapshots::default()),
+            tick_ms: AtomicU64::new(tick_ms),
+            next_run: AtomicU64::new(next_run),
+        }
+    }
+
+    /// Stores the version that `change` makes of the current one.
+    pub(crate) fn change_version<T>(&self, change: impl FnOnce(&mut Version) -> T) -> T {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut version = (**self.version.load()).clone();
+        let answer = change(&mut version);
+        self.version.store(Arc::new(version));
+        answer
+    }
+}
