@@ -66,6 +66,16 @@ pub(crate) const TURN_US: u64 = 2_000;
 pub(crate) const BATCH_OPS_MAX: usize = 8 << 10;
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 
+/// Memory of a name that a client has left with the server, without its bytes. It has an entry in
+/// the client's own table and in that of all clients.
+const NAME_BYTES: usize = 256;
+
+/// Memory of `name`, which a client has left with the server: it stands in the client's own table
+/// and in that of all clients.
+pub(crate) fn name_memory_bytes(name: &[u8]) -> usize {
+    NAME_BYTES + 2 * name.len()
+}
+
 /// `text`, or the front of it and how much was left out.
 pub(crate) fn cut(text: &[u8]) -> Vec<u8> {
     match text.get(..DIAGNOSIS_BYTES_MAX) {

@@ -11,10 +11,11 @@ use firn_protocol::command::Command;
 use firn_protocol::resp::{OwnedArguments, Protocol, Reply};
 
 use crate::access::Login;
-use crate::execute::ClientSubscriptions;
+use crate::bounds::name_memory_bytes;
 use crate::handover::Handed;
 use crate::observers::WatchFlag;
 use crate::output::Output;
+use crate::subscriptions::ClientSubscriptions;
 
 pub(crate) use description::{Description, check_name};
 
@@ -92,17 +93,6 @@ pub(crate) enum Silence {
     This,
 }
 
-/// How the threads of a server name a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ClientAddress {
-    /// Index of its worker.
-    pub(crate) worker: usize,
-    /// Its number there, given again when it is gone.
-    pub(crate) id: u32,
-    /// Its number for people, never given again.
-    pub(crate) number: u64,
-}
-
 /// How CLIENT UNBLOCK ends a client's waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unblock {
@@ -155,16 +145,6 @@ pub(crate) struct Watch {
     keys: BTreeMap<Vec<u8>, u64>,
     /// Memory that they take, here and with the observers.
     memory_bytes: usize,
-}
-
-/// Memory of a name that a client has left with the server, without its bytes. It has an entry in
-/// the client's own table and in that of all clients.
-const NAME_BYTES: usize = 256;
-
-/// Memory of `name`, which a client has left with the server: it stands in the client's own table
-/// and in that of all clients.
-pub(crate) fn name_memory_bytes(name: &[u8]) -> usize {
-    NAME_BYTES + 2 * name.len()
 }
 
 impl Watch {
@@ -230,6 +210,11 @@ impl Client {
             is_closing: Cell::new(false),
             is_cut_off: Cell::new(false),
         }
+    }
+
+    /// The name of its user.
+    pub(crate) fn user_name(&self) -> Vec<u8> {
+        self.login.name()
     }
 
     /// Where it comes from, as people are told.

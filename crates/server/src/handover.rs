@@ -10,13 +10,13 @@
 //! waiter. The waiter takes no locks of its own meanwhile: what it may touch is in the [`Cover`].
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::KeyspaceId;
 
 use crate::lines::LineKey;
 use crate::store::Databases;
-use crate::worker::{Message, Shared};
+use crate::wake::TaskWaker;
 
 /// Keys whose locks a command holds, and what indexes of databases mean to it.
 #[derive(Debug)]
@@ -67,20 +67,14 @@ pub(crate) struct Look {
     /// `None`: the locks were let go of, and the client takes its own.
     cover: Option<Arc<Cover>>,
     answer: Mutex<Option<Taken>>,
-    shared: Weak<Shared>,
-    /// The worker and its task that wait for the answer.
-    asker: (usize, u32),
+    /// The task that waits for the answer.
+    asker: TaskWaker,
 }
 
 impl Look {
     /// A look, and what is sent to the client for it.
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        asker: (usize, u32),
-        cover: Option<Arc<Cover>>,
-    ) -> (Arc<Self>, Handed) {
-        let shared = Arc::downgrade(shared);
-        let look = Arc::new(Self { cover, answer: Mutex::default(), shared, asker });
+    pub(crate) fn new(asker: TaskWaker, cover: Option<Arc<Cover>>) -> (Arc<Self>, Handed) {
+        let look = Arc::new(Self { cover, answer: Mutex::default(), asker });
         let handed = Handed { look: Arc::clone(&look) };
         (look, handed)
     }
@@ -113,34 +107,28 @@ impl Drop for Handed {
         let mut answer = self.look.answer.lock().unwrap_or_else(PoisonError::into_inner);
         answer.get_or_insert(Taken::Passed);
         drop(answer);
-        // A server that is gone waits for nothing.
-        if let Some(shared) = self.look.shared.upgrade() {
-            let (worker, task) = self.look.asker;
-            shared.mailboxes[worker].send(Message::Wake { task });
-        }
+        self.look.asker.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn look() -> (Arc<Look>, Handed) {
-        let look =
-            Arc::new(Look { cover: None, answer: Mutex::default(), shared: Weak::new(), asker: (0, 0) });
-        let handed = Handed { look: Arc::clone(&look) };
-        (look, handed)
-    }
+    use crate::wake::Wakes;
 
     #[test]
     fn each_look_is_answered_once() {
+        let wakes = Wakes::new().unwrap();
+        let look = || Look::new(wakes.waker(7), None);
         let (given, handed) = look();
         assert!(!given.is_answered());
         handed.answer(Taken::Nothing);
+        assert_eq!(wakes.take(), [7]);
         assert_eq!((given.take_answer(), given.take_answer()), (Some(Taken::Nothing), None));
         // Its client is gone.
         let (given, handed) = look();
         drop(handed);
         assert_eq!(given.take_answer(), Some(Taken::Passed));
+        assert_eq!(wakes.take(), [7]);
     }
 }

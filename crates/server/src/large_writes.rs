@@ -8,18 +8,27 @@
 //! matter which thread writes.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn::storage::{Priority, Spawn, ThreadSpawn};
-use firn_engine::{Batch, Error, Outcome, Session, WriteOptions};
+use firn_engine::{Batch, Error, Ordered, Outcome, Session, WriteOptions};
 
 use crate::failure::{Failure, Result};
-use crate::worker::{Message, Shared};
+use crate::processors::Processors;
+use crate::wake::TaskWaker;
 
 /// The line, and the thread that goes through it.
 #[derive(Debug)]
 pub(crate) struct LargeWrites {
     threads: ThreadSpawn,
+    writer: Arc<Writer>,
+}
+
+/// What the thread works on.
+struct Writer {
+    engine: Arc<dyn Ordered>,
+    processors: Arc<Processors>,
     line: Mutex<Line>,
     changed: Condvar,
 }
@@ -35,8 +44,8 @@ struct Line {
 #[derive(Debug)]
 pub(crate) struct LargeWrite {
     state: Mutex<State>,
-    /// The worker and its task that wait.
-    waiting: (usize, u32),
+    /// The task that waits.
+    waiting: TaskWaker,
 }
 
 #[derive(Debug)]
@@ -50,17 +59,55 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LargeWrites {
-    /// With an empty line.
-    pub(crate) fn new() -> Self {
-        Self { threads: ThreadSpawn::new(), line: Mutex::default(), changed: Condvar::new() }
+    /// With an empty line for `engine`.
+    pub(crate) fn new(engine: Arc<dyn Ordered>, processors: &Arc<Processors>) -> Self {
+        let processors = Arc::clone(processors);
+        let writer = Writer { engine, processors, line: Mutex::default(), changed: Condvar::new() };
+        Self { threads: ThreadSpawn::new(), writer: Arc::new(writer) }
+    }
+
+    /// Lets `batch` be written; the task `waiting` is woken when it is.
+    pub(crate) fn begin(&self, batch: Batch, waiting: TaskWaker) -> Arc<LargeWrite> {
+        let write = Arc::new(LargeWrite { state: Mutex::new(State { batch, written: None }), waiting });
+        let mut line = locked(&self.writer.line);
+        if !line.is_served {
+            let writer = Arc::clone(&self.writer);
+            let body = move || {
+                writer.processors.unpin();
+                let mut session = writer.session();
+                while let Some(write) = writer.next() {
+                    write.perform(session.as_mut());
+                }
+            };
+            let spawned = self.threads.spawn("firn-write".to_owned(), Priority::Normal, Box::new(body));
+            line.is_served = spawned.is_ok();
+        }
+        if line.is_served {
+            line.writes.push_back(Arc::clone(&write));
+            self.writer.changed.notify_one();
+        } else {
+            // Where no thread can be had, the worker waits with all that it has.
+            drop(line);
+            write.perform(self.writer.session().as_mut());
+        }
+        write
     }
 
     /// Waits until nothing is written any more. Workers have ended before, so that nothing new
     /// comes.
     pub(crate) fn finish(&self) {
-        locked(&self.line).is_ending = true;
-        self.changed.notify_all();
+        locked(&self.writer.line).is_ending = true;
+        self.writer.changed.notify_all();
         self.threads.join_all();
+    }
+}
+
+impl Writer {
+    /// A session whose writes are over when they return.
+    fn session(&self) -> Box<dyn Session> {
+        let mut session = self.engine.session();
+        session.set_inline(true);
+        session
     }
 
     /// The next in line, once there is one; `None` at the end.
@@ -78,40 +125,14 @@ impl LargeWrites {
     }
 }
 
-impl LargeWrite {
-    /// Lets `batch` be written; the task `waiting` of a worker is woken when it is.
-    pub(crate) fn begin(shared: &Arc<Shared>, batch: Batch, waiting: (usize, u32)) -> Arc<Self> {
-        let write = Arc::new(Self { state: Mutex::new(State { batch, written: None }), waiting });
-        let large_writes = &shared.large_writes;
-        let mut line = locked(&large_writes.line);
-        if !line.is_served {
-            let of_thread = Arc::clone(shared);
-            let body = move || {
-                of_thread.processors.unpin();
-                let mut session = of_thread.store.engine.session();
-                session.set_inline(true);
-                while let Some(write) = of_thread.large_writes.next() {
-                    write.perform(&of_thread, session.as_mut());
-                }
-            };
-            let spawned =
-                large_writes.threads.spawn("firn-write".to_owned(), Priority::Normal, Box::new(body));
-            line.is_served = spawned.is_ok();
-        }
-        if line.is_served {
-            line.writes.push_back(Arc::clone(&write));
-            large_writes.changed.notify_one();
-        } else {
-            // Where no thread can be had, the worker waits with all that it has.
-            drop(line);
-            let mut session = shared.store.engine.session();
-            session.set_inline(true);
-            write.perform(shared, session.as_mut());
-        }
-        write
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("line", &self.line).finish_non_exhaustive()
     }
+}
 
-    fn perform(&self, shared: &Shared, session: &mut dyn Session) {
+impl LargeWrite {
+    fn perform(&self, session: &mut dyn Session) {
         let batch = std::mem::take(&mut locked(&self.state).batch);
         let written = match session.write(&batch, WriteOptions::default()) {
             Ok(Outcome::Done(_)) => Ok(()),
@@ -122,8 +143,7 @@ impl LargeWrite {
         // is done here as well.
         let (kept, done) = if written.is_ok() { (Batch::new(), batch) } else { (batch, Batch::new()) };
         *locked(&self.state) = State { batch: kept, written: Some(written) };
-        let (worker, task) = self.waiting;
-        shared.mailboxes[worker].send(Message::Wake { task });
+        self.waiting.wake();
         drop(done);
     }
 

@@ -46,6 +46,8 @@ mod log;
 mod store;
 mod net;
 mod task;
+mod address;
+mod wake;
 mod access;
 mod pause;
 mod output;
@@ -58,6 +60,7 @@ mod latency;
 mod lines;
 mod monitors;
 mod saver;
+mod scripts;
 mod large_writes;
 mod process;
 mod descriptors; // of the process, shared out
@@ -73,6 +76,7 @@ mod failure;
 mod transaction;
 mod execute;
 mod damaged_records;
+mod count_keys;
 mod duty;
 pub mod http;
 mod ports; // taken first

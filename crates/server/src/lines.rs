@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use firn_format::datatype::UserKey;
 
-use crate::client::ClientAddress;
+use crate::address::ClientAddress;
 use crate::store::Databases;
 
 /// The key that a line is for, in the database that an index means.

@@ -2,14 +2,17 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use firn::Db;
 use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
 
+use crate::count_keys;
 use crate::damaged_records::DamagedRecords;
-use crate::execute::Scripts;
+use crate::duty;
+use crate::execute::Tools;
 use crate::http::{DatabaseSite, HttpServer};
 use crate::key_counts::KeyCounts;
 use crate::large_writes::LargeWrites;
@@ -23,12 +26,15 @@ use crate::ports::Ports;
 use crate::processors::Processors;
 use crate::purge_queue::PurgeQueue;
 use crate::saver::Saver;
+use crate::scripts::Scripts;
+use crate::serve::serve;
 use crate::settings::{Network, ServeSettings};
 use crate::slow_log::SlowLog;
 use crate::statistics::Statistics;
 use crate::store::Store;
 use crate::subscriptions::Subscriptions;
-use crate::worker::{Mailbox, Shared, Worker};
+use crate::task::Task;
+use crate::worker::{Mailbox, Serve, Shared, Worker};
 
 /// A server that listens.
 ///
@@ -87,14 +93,15 @@ impl Server {
         let (unix_ms, now) = (store.clock.unix_ms(), store.clock.now());
         let dir = settings.dir.display().to_string();
         let log = Log::new(settings.log_format, settings.log_level, Arc::clone(&store.clock));
+        let processors = Arc::new(Processors::share_out(threads, settings.pins_workers));
         let shared = Arc::new(Shared {
             parameters: Parameters::new(&settings, address.port(), &dir, store.db.stats().durability),
             statistics: Statistics::new(threads, unix_ms, now),
             slow_log: SlowLog::default(),
             latency: Latency::default(),
             monitors: Monitors::new(threads),
-            saver: Saver::new(unix_ms / 1000),
-            large_writes: LargeWrites::new(),
+            saver: Saver::new(&store, &processors),
+            large_writes: LargeWrites::new(Arc::clone(&store.engine), &processors),
             key_counts: KeyCounts::default(),
             is_expiry_paused: AtomicBool::new(false),
             run: u128::from(unix_ms) << 64
@@ -107,7 +114,7 @@ impl Server {
             subscriptions: Subscriptions::default(),
             pause: Pause::default(),
             scripts: Scripts::default(),
-            processors: Processors::share_out(threads, settings.pins_workers),
+            processors,
             settings,
             mailboxes,
             client_count: AtomicUsize::new(0),
@@ -199,11 +206,11 @@ impl Server {
                 let why = [("why", Field::Text(&error.to_string()))];
                 shared.log.note(LogLevel::Warn, "worker_not_pinned", &why);
             }
-            let ran = Worker::new(shared, index).and_then(|worker| {
+            let ran = Worker::new(shared, index, serving()).and_then(|worker| {
                 worker.listen(listener)?;
                 // If the receiver is gone, the server is not wanted any more.
                 let _ = ready.send(());
-                worker.run()
+                worker.run(background(&worker))
             });
             match ran {
                 Ok(()) => end.is_regular = true,
@@ -278,6 +285,20 @@ impl Server {
         // Connections that a worker was given when it did not look any more.
         self.shared.mailboxes.iter().for_each(|mailbox| drop(mailbox.take()));
         ended
+    }
+}
+
+/// What serves the clients of one thread.
+fn serving() -> Serve {
+    let tools = Rc::new(Tools::default());
+    Box::new(move |worker, client| Box::pin(serve(Rc::clone(worker), Rc::clone(client), Rc::clone(&tools))))
+}
+
+/// What the server does by itself, all of it on its first thread.
+fn background(worker: &Rc<Worker>) -> Vec<Task> {
+    match worker.index {
+        0 => vec![Box::pin(duty::run(Rc::clone(worker))), Box::pin(count_keys::run(Rc::clone(worker)))],
+        _ => Vec::new(),
     }
 }
 

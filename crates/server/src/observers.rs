@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::datatype::DatabaseId;
 
-use crate::client::name_memory_bytes;
+use crate::bounds::name_memory_bytes;
 use crate::lines::Lines;
 
 /// The keys that one client watches: raised when one of them changes.

@@ -5,16 +5,16 @@ use std::rc::Rc;
 use firn_protocol::resp::{Limits, ProtocolError};
 
 use crate::client::Client;
-use crate::execute::{Request, Run, discard, execute, prefetch, unsubscribe_all, unwatch};
+use crate::execute::{Request, Run, Tools, discard, execute, prefetch, unsubscribe_all, unwatch};
 use crate::pipeline::Pipeline;
 use crate::worker::Worker;
 
 /// Reads requests, executes them one after the other, and answers in their order, until the
 /// connection ends.
-pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
+pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>, tools: Rc<Tools>) {
     let mut pipeline = Pipeline::default();
     let mut run = Run::default();
-    while go_on(&worker, &client, &mut pipeline, &mut run).await {}
+    while go_on(&worker, &client, &tools, &mut pipeline, &mut run).await {}
     run.finish(&worker, &client).await;
     run.lap.stop(&worker);
     // What it leaves may be much: others have their turns while it goes.
@@ -27,9 +27,15 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
 }
 
 /// Executes one request, or receives more; `false` if the connection is over.
-async fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeline, run: &mut Run) -> bool {
+async fn go_on(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    tools: &Rc<Tools>,
+    pipeline: &mut Pipeline,
+    run: &mut Run,
+) -> bool {
     match fill(worker, client, pipeline) {
-        Ok(true) => prefetch(worker, client, pipeline.waiting()),
+        Ok(true) => prefetch(worker, client, tools, pipeline.waiting()),
         Ok(false) => {}
         Err(error) => {
             run.finish(worker, client).await;
@@ -44,7 +50,7 @@ async fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeline
     };
     client.description.request_bytes.set(whole.bytes());
     client.description.input_bytes.set(pipeline.bytes_behind(&whole));
-    execute(Request { worker, client, arguments: pipeline.arguments(&whole) }, run).await;
+    execute(Request { worker, client, tools, arguments: pipeline.arguments(&whole) }, run).await;
     client.end_request();
     if client.output.borrow().len() > worker.shared.settings.unread_bytes_max {
         run.finish(worker, client).await;

@@ -4,6 +4,8 @@
 //! written to their outputs there. Messages of one connection arrive in the order they were
 //! published.
 
+mod of_client;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,8 +13,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use firn_protocol::glob;
 use firn_protocol::resp::{Protocol, Reply};
 
-use crate::client::ClientAddress;
+use crate::address::ClientAddress;
 use crate::output::{Output, SHARED_BYTES_MIN};
+
+pub(crate) use of_client::ClientSubscriptions;
 
 /// What is subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,6 +142,13 @@ impl Subscriptions {
             if subscribers.is_empty() {
                 of_kind.remove(name);
             }
+        }
+    }
+
+    /// `client` is subscribed no more to what it was.
+    pub(crate) fn remove_all(&self, subscriptions: &ClientSubscriptions, client: ClientAddress) {
+        for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
+            subscriptions.names(topic).iter().for_each(|name| self.remove(topic, name, client));
         }
     }
 

@@ -5,12 +5,14 @@
 //! no wakers.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+/// What is run until it is over.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The tasks of a worker, by the number of their connection.
 #[derive(Default)]
@@ -18,6 +20,9 @@ pub(crate) struct Tasks {
     tasks: RefCell<Vec<Option<Task>>>,
     ready: RefCell<VecDeque<u32>>,
     current: Cell<u32>,
+    /// When which task is run although nothing came for it; milliseconds of the clock that never
+    /// goes back.
+    timers: RefCell<BTreeSet<(u64, u32)>>,
 }
 
 impl Tasks {
@@ -46,6 +51,37 @@ impl Tasks {
     /// The number of the task that runs.
     pub(crate) fn current(&self) -> u32 {
         self.current.get()
+    }
+
+    /// The task that runs is run again at `due_ms`, whatever comes. Answers what takes that back.
+    pub(crate) fn set_timer(&self, due_ms: u64) -> (u64, u32) {
+        let timer = (due_ms, self.current());
+        self.timers.borrow_mut().insert(timer);
+        timer
+    }
+
+    /// Takes a timer back, which may have run out.
+    pub(crate) fn clear_timer(&self, timer: (u64, u32)) {
+        self.timers.borrow_mut().remove(&timer);
+    }
+
+    /// Wakes the tasks whose time has come; asks for the time only where there are timers.
+    pub(crate) fn run_timers(&self, now_ms: impl FnOnce() -> u64) {
+        let mut timers = self.timers.borrow_mut();
+        if timers.is_empty() {
+            return;
+        }
+        let now_ms = now_ms();
+        while let Some((_, task)) = timers.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms) {
+            timers.pop_first();
+            self.wake(task);
+        }
+    }
+
+    /// How long until the next task's time comes.
+    pub(crate) fn next_timer(&self, now_ms: impl FnOnce() -> u64) -> Option<Duration> {
+        let (due_ms, _) = *self.timers.borrow().first()?;
+        Some(Duration::from_millis(due_ms.saturating_sub(now_ms())))
     }
 
     /// Drops every task where it stands.

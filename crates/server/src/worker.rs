@@ -1,6 +1,8 @@
 //! One thread's share of the connections.
 
 mod mailbox;
+mod engine;
+mod client_table;
 mod sending;
 mod waiting;
 mod survey;
@@ -12,7 +14,6 @@ mod placing;
 mod turns;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
@@ -22,15 +23,14 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
-use firn_engine::{Completion, OrderedSession, Ticket};
-
+use self::client_table::ClientTable;
+use self::peaks::Peaks;
 use self::sending::lose;
 use crate::access::Login;
-use crate::client::{Client, ClientAddress, Description};
+use crate::address::ClientAddress;
+use crate::client::{Client, Description};
 use crate::damaged_records::DamagedRecords;
-use crate::duty;
-use crate::execute::{Interpreters, PrefetchKeys, Scripts, unsubscribe_at_once, unwatch_at_once};
-use crate::key_counts::{self, KeyCounts};
+use crate::key_counts::KeyCounts;
 use crate::large_writes::LargeWrites;
 use crate::latency::Latency;
 use crate::log::Log;
@@ -42,16 +42,17 @@ use crate::pause::Pause;
 use crate::processors::Processors;
 use crate::purge_queue::PurgeQueue;
 use crate::saver::Saver;
-use crate::serve::serve;
+use crate::scripts::Scripts;
 use crate::settings::ServeSettings;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counters, Measure, Statistics};
 use crate::store::Store;
 use crate::subscriptions::{Addressee, Published, Subscriptions};
-use crate::task::Tasks;
+use crate::task::{Task, Tasks};
 
 pub(crate) use clients::{ClientFilter, ClientKind};
 pub(crate) use denied::DeniedPlace;
+pub(crate) use engine::EngineSession;
 pub(crate) use mailbox::{Mailbox, Message};
 pub(crate) use survey::Question;
 pub(crate) use turns::Turns;
@@ -67,7 +68,7 @@ pub(crate) struct Shared {
     pub(crate) pause: Pause,
     pub(crate) scripts: Scripts,
     pub(crate) settings: ServeSettings,
-    pub(crate) processors: Processors,
+    pub(crate) processors: Arc<Processors>,
     pub(crate) parameters: Parameters,
     pub(crate) statistics: Statistics,
     pub(crate) slow_log: SlowLog,
@@ -124,81 +125,61 @@ impl Shared {
     }
 }
 
-/// Number of the task that does what is to be done between requests.
-const DUTY: u32 = 0;
+/// Numbers of tasks below this are the server's own; a connection has its socket's.
+pub(super) const BACKGROUND_TASKS: u32 = 2;
 
-/// Number of the task that counts keys.
-const COUNTING: u32 = 1;
+/// What serves a client, as a task: given by the layer above, which knows what requests are.
+pub(crate) type Serve = Box<dyn Fn(&Rc<Worker>, &Rc<Client>) -> Task>;
 
 /// A thread with its sockets, its session of the engine and its tasks.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
-    session: RefCell<Box<dyn OrderedSession>>,
+    pub(crate) engine: EngineSession,
     sockets: RefCell<Sockets>,
-    tasks: Tasks,
-    /// By number; the first two are never clients'.
-    clients: RefCell<Vec<Option<Rc<Client>>>>,
-    /// Numbers that no client has.
-    free: RefCell<Vec<u32>>,
+    tasks: Rc<Tasks>,
+    clients: ClientTable,
+    serve: Serve,
     /// Clients whose output waits to be sent.
     dirty: RefCell<Vec<Rc<Client>>>,
-    /// Which task waits for which ticket; `None` where it does no more.
-    waiting: RefCell<HashMap<Ticket, Option<u32>>>,
-    arrived: RefCell<HashMap<Ticket, Completion>>,
-    /// When which task is run although nothing came for it; milliseconds of the clock's `now`.
-    timers: RefCell<BTreeSet<(u64, u32)>>,
+    /// Clients that are shown every command.
+    monitors: RefCell<Vec<Rc<Client>>>,
+    peaks: Peaks,
     /// The time, asked for once a round.
     now_ms: Cell<u64>,
+    /// When connections are looked at next that say nothing; milliseconds since the Unix epoch.
+    upkeep_due_ms: Cell<u64>,
     random: RefCell<fastrand::Rng>,
     /// For keys and values of commands that keep nothing.
     buffers: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
-    pub(crate) prefetch_keys: PrefetchKeys,
-    /// Clients that are shown every command.
-    monitors: RefCell<Vec<Rc<Client>>>,
-    /// How often a task has waited for the engine.
-    waits: Cell<u64>,
-    /// When connections are looked at next that say nothing; milliseconds since the Unix epoch.
-    upkeep_due_ms: Cell<u64>,
-    peaks: peaks::Peaks,
     is_stopping: Cell<bool>,
-    /// See [`wait_in_place`](Self::wait_in_place).
-    is_in_place: Cell<bool>,
-    /// For scripts; none before the first one.
-    pub(crate) interpreters: Interpreters,
 }
 
 impl Worker {
-    /// The worker `index`, which gets a listener by [`listen`](Self::listen).
-    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Rc<Self>> {
+    /// The worker `index`, which gets a listener by [`listen`](Self::listen) and has its clients
+    /// served by `serve`.
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, serve: Serve) -> io::Result<Rc<Self>> {
         let mailbox = shared.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
-        let sockets = Sockets::new(shared.settings.network, Arc::clone(&mailbox.alarm))?;
-        let mut session = shared.store.engine.ordered_session();
-        session.set_deferred(true);
+        let sockets = Sockets::new(shared.settings.network, Arc::clone(mailbox.wakes.alarm()))?;
+        let tasks = Rc::new(Tasks::default());
+        let engine = EngineSession::new(shared.store.engine.ordered_session(), Rc::clone(&tasks));
         let now_ms = shared.store.clock.unix_ms();
         Ok(Rc::new(Self {
             shared,
             index,
-            session: RefCell::new(session),
+            engine,
             sockets: RefCell::new(sockets),
-            tasks: Tasks::default(),
-            clients: RefCell::new(vec![None; 2]),
-            free: RefCell::default(),
+            tasks,
+            clients: ClientTable::new(),
+            serve,
             dirty: RefCell::default(),
-            waiting: RefCell::default(),
-            arrived: RefCell::default(),
-            timers: RefCell::default(),
+            monitors: RefCell::default(),
+            peaks: Peaks::default(),
             now_ms: Cell::new(now_ms),
+            upkeep_due_ms: Cell::new(0),
             random: RefCell::new(fastrand::Rng::with_seed(now_ms.rotate_left(32) ^ index as u64)),
             buffers: RefCell::default(),
-            prefetch_keys: PrefetchKeys::default(),
-            monitors: RefCell::default(),
-            waits: Cell::new(0),
-            upkeep_due_ms: Cell::new(0),
-            peaks: peaks::Peaks::default(),
             is_stopping: Cell::new(false),
-            is_in_place: Cell::new(false),
-            interpreters: Interpreters::default(),
         }))
     }
 
@@ -208,28 +189,24 @@ impl Worker {
         self.sockets.borrow_mut().listen(listener)
     }
 
-    /// Serves until told to stop.
-    pub(crate) fn run(self: &Rc<Self>) -> io::Result<()> {
-        if self.index == 0 {
-            self.tasks.add(DUTY, Box::pin(duty::run(Rc::clone(self))));
-            self.tasks.add(COUNTING, Box::pin(key_counts::run(Rc::clone(self))));
-        }
-        let mailbox = &self.shared.mailboxes[self.index];
-        let waker = Waker::from(Arc::clone(&mailbox.alarm));
+    /// Serves until told to stop, and runs the server's own tasks `background` beside it.
+    pub(crate) fn run(self: &Rc<Self>, background: Vec<Task>) -> io::Result<()> {
+        debug_assert!(background.len() <= BACKGROUND_TASKS as usize, "these have no numbers");
+        (0..).zip(background).for_each(|(id, task)| self.tasks.add(id, task));
+        let waker = Waker::from(Arc::clone(self.shared.mailboxes[self.index].wakes.alarm()));
         while !self.is_stopping.get() {
             self.now_ms.set(self.shared.store.clock.unix_ms());
-            self.run_timers();
+            self.tasks.run_timers(|| self.monotonic_ms());
             self.upkeep();
             self.tasks.run_ready(|id| self.forget(id));
             self.flush();
-            let timeout = match self.deliver() || self.tasks.is_ready() {
+            let timeout = match self.engine.deliver() || self.tasks.is_ready() {
                 true => Some(Duration::ZERO),
                 false => {
-                    if !self.waiting.borrow().is_empty() {
-                        self.session.borrow().notifier().register(&waker);
-                    }
+                    self.engine.register(&waker);
                     // The tasks that ran may have set timers.
-                    Some(self.next_timer().map_or(upkeep::INTERVAL, |next| next.min(upkeep::INTERVAL)))
+                    let next = self.tasks.next_timer(|| self.monotonic_ms());
+                    Some(next.map_or(upkeep::INTERVAL, |next| next.min(upkeep::INTERVAL)))
                 }
             };
             let mut events = Vec::new();
@@ -238,56 +215,18 @@ impl Worker {
         }
         // Tasks hold the worker, and the worker holds them.
         self.tasks.clear();
-        debug_assert!(self.waiting.borrow().values().all(Option::is_none), "a task that is gone waits");
-        debug_assert!(self.arrived.borrow().is_empty(), "something came for a task that is gone");
+        self.engine.end();
         self.flush();
-        self.clients.borrow_mut().clear();
+        self.clients.clear();
         self.monitors.borrow_mut().clear();
         Ok(())
-    }
-
-    /// Wakes the tasks whose time has come.
-    fn run_timers(&self) {
-        let mut timers = self.timers.borrow_mut();
-        if timers.is_empty() {
-            return;
-        }
-        let now_ms = self.monotonic_ms();
-        while let Some((_, task)) = timers.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms) {
-            timers.pop_first();
-            self.tasks.wake(task);
-        }
-    }
-
-    /// How long until the next task's time comes.
-    fn next_timer(&self) -> Option<Duration> {
-        let (due_ms, _) = *self.timers.borrow().first()?;
-        Some(Duration::from_millis(due_ms.saturating_sub(self.monotonic_ms())))
-    }
-
-    /// Hands completions to the tasks that wait for them; whether there were any.
-    fn deliver(&self) -> bool {
-        if self.waiting.borrow().is_empty() {
-            return false;
-        }
-        let mut arrived = Vec::new();
-        self.session.borrow_mut().poll(&mut |ticket, completion| arrived.push((ticket, completion)));
-        let is_any = !arrived.is_empty();
-        for (ticket, completion) in arrived {
-            // What no task waits for any more goes here, locks with it.
-            if let Some(Some(task)) = self.waiting.borrow_mut().remove(&ticket) {
-                self.arrived.borrow_mut().insert(ticket, completion);
-                self.tasks.wake(task);
-            }
-        }
-        is_any
     }
 
     fn take(self: &Rc<Self>, event: Event) {
         match event {
             Event::Readable(id) => self.tasks.wake(id),
             Event::Writable(id) => {
-                if let Some(client) = self.client(id).filter(|client| client.is_blocked.get()) {
+                if let Some(client) = self.clients.get(id).filter(|client| client.is_blocked.get()) {
                     self.mark_dirty(&client);
                 }
             }
@@ -297,20 +236,22 @@ impl Worker {
                 }
             }
             Event::Woken => {
-                for message in self.shared.mailboxes[self.index].take() {
+                let mailbox = &self.shared.mailboxes[self.index];
+                mailbox.wakes.take().into_iter().for_each(|task| self.tasks.wake(task));
+                for message in mailbox.take() {
                     match message {
                         Message::Serve { stream, number } => self.begin(stream, number),
                         Message::Publish { message, addressees } => {
                             self.deliver_message(&message, &addressees)
                         }
                         Message::Look { id, number } => {
-                            if let Some(client) = self.client(id).filter(|client| client.number == number) {
+                            if let Some(client) = self.clients.get_numbered(id, number) {
                                 client.is_told_to_look.set(true);
                                 self.tasks.wake(id);
                             }
                         }
                         Message::Hand { id, number, handed } => {
-                            let client = self.client(id).filter(|client| client.number == number);
+                            let client = self.clients.get_numbered(id, number);
                             // It does not wait any more, or locks for itself: dropped, that passes
                             // on.
                             if let Some(client) = client.filter(|client| client.takes_hands.get()) {
@@ -319,7 +260,6 @@ impl Worker {
                             }
                         }
                         Message::Ask(question) => question.answer(self),
-                        Message::Wake { task } => self.tasks.wake(task),
                         Message::Show(line) => self.show_own_monitors(&line),
                         Message::Stop => self.is_stopping.set(true),
                     }
@@ -354,7 +294,7 @@ impl Worker {
 
     fn deliver_message(&self, message: &Published, addressees: &[Addressee]) {
         for (address, pattern) in addressees {
-            let client = self.client(address.id).filter(|client| client.number == address.number);
+            let client = self.clients.get_numbered(address.id, address.number);
             let is_subscribed = |client: &Rc<Client>| {
                 let name = pattern.as_deref().unwrap_or(message.channel());
                 client.subscriptions.borrow().has(message.topic(pattern.is_some()), name)
@@ -372,12 +312,6 @@ impl Worker {
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         self.shared.statistics.of_worker(self.index)
-    }
-
-    /// How often a task has waited for the engine.
-    #[inline]
-    pub(crate) fn waits(&self) -> u64 {
-        self.waits.get()
     }
 
     /// A number below `end`, which is not 0.
@@ -407,49 +341,44 @@ impl Worker {
         // A connection that is over already says so when it is adopted.
         let _ = keep_alive(&stream, self.shared.parameters.keepalive_s());
         let login = Login::new(&self.shared.store.users);
-        let id = {
-            let mut clients = self.clients.borrow_mut();
-            let free = self.free.borrow_mut().pop().unwrap_or_else(|| {
-                clients.push(None);
-                clients.len() as u32 - 1
-            });
-            clients[free as usize] = Some(Rc::new(Client::new(free, number, description, login)));
-            free
-        };
+        let client = self.clients.add(|id| Client::new(id, number, description, login));
         self.counters().add(Measure::Connections, 1);
-        if self.sockets.borrow_mut().adopt(id, stream).is_err() {
-            return self.forget(id);
+        if self.sockets.borrow_mut().adopt(client.id, stream).is_err() {
+            return self.forget(client.id);
         }
-        if let Some(client) = self.client(id) {
-            self.tasks.add(id, Box::pin(serve(Rc::clone(self), client)));
-        }
-    }
-
-    fn client(&self, id: u32) -> Option<Rc<Client>> {
-        self.clients.borrow().get(id as usize)?.clone()
+        self.tasks.add(client.id, (self.serve)(self, &client));
     }
 
     /// The connection is over.
     fn forget(&self, id: u32) {
-        if let Some(client) = self.client(id) {
+        if let Some(client) = self.clients.get(id) {
             // What can be sent at once is: it may say why the connection ends.
             if !client.output.borrow().is_empty()
-                && let Err(error) = self.settle()
+                && let Err(error) = self.engine.settle()
             {
                 lose(&client, error);
             }
             client.output.borrow_mut().send(&mut self.sockets.borrow_mut(), id);
         }
         self.sockets.borrow_mut().close(id);
-        if let Some(client) = self.client(id) {
-            unwatch_at_once(self, &client);
-            unsubscribe_at_once(self, &client);
+        if let Some(client) = self.clients.get(id) {
+            self.leave(&client);
             self.unmonitor(&client);
         }
-        self.clients.borrow_mut()[id as usize] = None;
-        self.free.borrow_mut().push(id);
+        self.clients.remove(id);
         self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
         self.shared.mailboxes[self.index].client_count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// What the client watched and was subscribed to is so no more: of a connection that ends
+    /// without its task.
+    fn leave(&self, client: &Client) {
+        if let Some(watch) = client.watch.borrow_mut().take() {
+            let (flag, keys) = watch.into_parts();
+            keys.for_each(|key| self.shared.observers.unwatch(&key, &flag));
+        }
+        let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
+        self.shared.subscriptions.remove_all(&subscriptions, self.address_of(client));
     }
 
     /// The client's output, if there is any, is sent at the end of this round.

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::{DEFAULT_USER, User, Users};
-use crate::client::Client;
 
 /// The user of a connection.
 #[derive(Debug)]
@@ -78,11 +77,9 @@ impl Login {
         self.is_unlimited.set(is_known && user.as_ref().is_some_and(|user| user.is_unlimited()));
         *self.user.borrow_mut() = user;
     }
-}
 
-impl Client {
-    /// The name of its user.
-    pub(crate) fn user_name(&self) -> Vec<u8> {
-        self.login.name.borrow().clone()
+    /// The name of the user.
+    pub(crate) fn name(&self) -> Vec<u8> {
+        self.name.borrow().clone()
     }
 }

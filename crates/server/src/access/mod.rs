@@ -14,7 +14,7 @@ mod in_order;
 mod user;
 mod command_rules;
 mod rule;
-mod permit;
+mod secrets;
 mod login;
 mod log;
 
@@ -26,8 +26,7 @@ use arc_swap::ArcSwap;
 
 pub(crate) use log::{AccessLog, Context, Entry, Reason};
 pub(crate) use login::Login;
-pub(crate) use permit::secret_arguments;
-pub(crate) use permit::{is_permitted, note, permit, permit_in_script, permit_queued};
+pub(crate) use secrets::secret_arguments;
 pub(crate) use user::{Denied, User};
 
 /// The user that every connection is until it says otherwise. Always there.

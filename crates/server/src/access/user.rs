@@ -54,21 +54,22 @@ pub(crate) enum Denied {
 
 /// What is named by a request that a user may do only with some names.
 #[derive(Debug)]
-pub(super) struct Named {
-    pub(super) names: Vec<Name>,
+pub(crate) struct Named {
+    pub(crate) names: Vec<Name>,
     /// What is told if all of these are allowed.
-    pub(super) rest: Result<(), Denied>,
+    pub(crate) rest: Result<(), Denied>,
 }
 
 /// A key or a channel, by its position.
 #[derive(Debug)]
-pub(super) enum Name {
+pub(crate) enum Name {
     Key { index: usize, reads: bool, writes: bool },
     Channel { index: usize, is_pattern: bool },
 }
 
 impl Name {
-    pub(super) fn index(&self) -> usize {
+    /// The position of the argument.
+    pub(crate) fn index(&self) -> usize {
         match *self {
             Self::Key { index, .. } | Self::Channel { index, .. } => index,
         }
@@ -151,7 +152,7 @@ impl User {
     /// The first part of that, which takes time in proportion to the command's words. It checks
     /// whether the command may run at all, and collects the names to be checked one by one, in
     /// their order.
-    pub(super) fn check_command(
+    pub(crate) fn check_command(
         &self,
         command: &'static Command,
         arguments: Arguments<'_>,
@@ -196,7 +197,7 @@ impl User {
     }
 
     /// Whether the request may do what it does with one of its names.
-    pub(super) fn check_name(&self, arguments: Arguments<'_>, name: &Name) -> Result<(), Denied> {
+    pub(crate) fn check_name(&self, arguments: Arguments<'_>, name: &Name) -> Result<(), Denied> {
         match *name {
             Name::Key { index, reads, writes } => {
                 let key = arguments.get(index).unwrap_or_default();

@@ -61,8 +61,7 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
         true => Transaction::locked(request.worker, names.databases()),
         false => Transaction::reading(request.worker),
     };
-    let mut call =
-        Call::new(request.worker, request.client, command, request.arguments, &mut transaction, out);
+    let mut call = Call::new(request, command, &mut transaction, out);
     let done = dispatch(&mut call).await;
     let is_spilled = call.is_spilled;
     match done {

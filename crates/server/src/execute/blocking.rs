@@ -16,10 +16,12 @@ use firn_protocol::resp::Reply;
 
 use super::alone::LockNames;
 use super::call::{Call, Origin, Wait};
+use super::permit::permit;
 use super::serving::hand_over;
 use super::{Request, dispatch};
-use crate::access::permit;
-use crate::client::{Client, ClientAddress, Unblock, name_memory_bytes};
+use crate::address::ClientAddress;
+use crate::bounds::name_memory_bytes;
+use crate::client::{Client, Unblock};
 use crate::failure::{Failure, Result};
 use crate::handover::{Handed, Taken};
 use crate::lines::{LineKey, Lines, Place};
@@ -104,8 +106,7 @@ async fn attempt(
     let cover = handed.as_ref().and_then(|handed| handed.cover().cloned());
     let Some(cover) = cover else { return attempt_alone(request, command, out, line, handed).await };
     let mut transaction = Transaction::locked(request.worker, cover.databases());
-    let mut call =
-        Call::new(request.worker, request.client, command, request.arguments, &mut transaction, out);
+    let mut call = Call::new(request, command, &mut transaction, out);
     call.has_waited = line.has_waited;
     call.cover = Some(cover);
     dispatch(&mut call).await?;
@@ -139,8 +140,7 @@ async fn attempt_alone(
     names.add_keys(request.client.database.get(), command, request.arguments)?;
     let locks = names.lock(request.worker).await?;
     let mut transaction = Transaction::locked(request.worker, names.databases());
-    let mut call =
-        Call::new(request.worker, request.client, command, request.arguments, &mut transaction, out);
+    let mut call = Call::new(request, command, &mut transaction, out);
     call.has_waited = line.has_waited;
     dispatch(&mut call).await?;
     let (wait, leaves_some) = (call.wait.take(), call.leaves_some);

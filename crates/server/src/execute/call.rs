@@ -7,6 +7,7 @@ use firn_protocol::command::{self, Command};
 use firn_protocol::number;
 use firn_protocol::resp::{Arguments, Protocol, Reply};
 
+use super::{Request, Tools};
 use crate::bounds::{READ_TOGETHER_MAX, cut_text};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -30,6 +31,7 @@ pub(crate) enum Origin {
 pub(crate) struct Call<'a> {
     pub(crate) worker: &'a Rc<Worker>,
     pub(crate) client: &'a Rc<Client>,
+    pub(crate) tools: &'a Rc<Tools>,
     pub(crate) arguments: Arguments<'a>,
     pub(crate) command: &'static Command,
     pub(crate) transaction: &'a mut Transaction,
@@ -76,16 +78,16 @@ pub(crate) struct Wait {
 impl<'a> Call<'a> {
     /// A client's own, which has not waited.
     pub(crate) fn new(
-        worker: &'a Rc<Worker>,
-        client: &'a Rc<Client>,
+        request: &Request<'a>,
         command: &'static Command,
-        arguments: Arguments<'a>,
         transaction: &'a mut Transaction,
         out: &'a mut Vec<u8>,
     ) -> Self {
+        let Request { worker, client, tools, arguments } = *request;
         Self {
             worker,
             client,
+            tools,
             arguments,
             command,
             transaction,

@@ -10,6 +10,8 @@
 //! functions one after the other. A command that fails has written nothing.
 
 mod request;
+mod permit;
+mod tools;
 mod prefetch;
 mod call;
 mod lap;
@@ -43,18 +45,18 @@ mod script;
 
 use firn_protocol::command::{self, Command, CommandId, Flag, Group, Offered, Refusal, id_of};
 
-use crate::access::permit;
 use crate::client::Silence;
 use crate::failure::{Failure, Result};
 use crate::worker::Worker;
+use permit::permit;
 
 pub(crate) use call::Call;
-pub(crate) use prefetch::{PrefetchKeys, prefetch};
-pub(crate) use pub_sub::{ClientSubscriptions, unsubscribe_all, unsubscribe_at_once};
+pub(crate) use prefetch::prefetch;
+pub(crate) use pub_sub::unsubscribe_all;
 pub(crate) use request::Request;
 pub(crate) use run::Run;
-pub(crate) use script::{Interpreters, Running, Scripts};
-pub(crate) use transactions::{discard, unwatch, unwatch_at_once};
+pub(crate) use tools::Tools;
+pub(crate) use transactions::{discard, unwatch};
 
 /// The one command that is never paused: it ends the pause.
 const CLIENT_UNPAUSE: CommandId = id_of("client|unpause");
@@ -118,10 +120,10 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     }
     run.finish(request.worker, request.client).await;
     if is_plain && command.id() == GET {
-        let waits = request.worker.waits();
+        let waits = request.worker.engine.waits();
         run.lap.begin_plain(request.worker, GET);
         if string::get_at_once(&request).await {
-            if request.worker.waits() != waits {
+            if request.worker.engine.waits() != waits {
                 let ns = run.lap.settle(request.worker);
                 account::took(request.worker, request.client, command, request.arguments, ns);
             }

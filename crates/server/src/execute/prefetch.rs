@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use firn_protocol::command::{self, Begin, Command, Flag, KeySpec};
 use firn_protocol::resp::Arguments;
 
-use super::SET;
+use super::{SET, Tools};
 use crate::client::Client;
 use crate::transaction::encode_key;
 use crate::worker::Worker;
@@ -18,6 +18,7 @@ pub(crate) struct PrefetchKeys(RefCell<(Vec<u8>, Vec<usize>)>);
 pub(crate) fn prefetch<'a>(
     worker: &Worker,
     client: &Client,
+    tools: &Tools,
     waiting: impl ExactSizeIterator<Item = Arguments<'a>>,
 ) {
     if waiting.len() < 2 {
@@ -25,7 +26,7 @@ pub(crate) fn prefetch<'a>(
     }
     let store = &worker.shared.store;
     let database = store.databases.load().get(client.database.get()).id;
-    let mut keys = worker.prefetch_keys.0.borrow_mut();
+    let mut keys = tools.prefetch_keys.0.borrow_mut();
     let (bytes, ends) = &mut *keys;
     bytes.clear();
     ends.clear();
@@ -41,7 +42,7 @@ pub(crate) fn prefetch<'a>(
     let keys: Vec<&[u8]> =
         starts.zip(ends.iter()).filter_map(|(start, end)| bytes.get(start..*end)).collect();
     if keys.len() > 1 {
-        worker.prefetch(store.keyspaces.keys, &keys);
+        worker.engine.prefetch(store.keyspaces.keys, &keys);
     }
 }
 

@@ -1,7 +1,5 @@
 //! Messages between clients.
 
-use std::collections::BTreeSet;
-use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 
 use firn_protocol::command::{Command, CommandId, id_of};
@@ -10,9 +8,9 @@ use firn_protocol::resp::{Protocol, Reply};
 use super::call::{Call, Origin};
 use super::scan::check_pattern;
 use crate::bounds::{CHANNEL_BYTES_MAX, KEPT_PATTERN_BYTES_MAX};
-use crate::client::{Client, name_memory_bytes};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
-use crate::subscriptions::{Published, Topic};
+use crate::subscriptions::{ClientSubscriptions, Published, Topic};
 use crate::worker::{Turns, Worker};
 
 const PING: CommandId = id_of("ping");
@@ -27,98 +25,6 @@ const SUBSCRIBE: CommandId = id_of("subscribe");
 const SUNSUBSCRIBE: CommandId = id_of("sunsubscribe");
 const UNSUBSCRIBE: CommandId = id_of("unsubscribe");
 
-/// What a client is subscribed to.
-#[derive(Debug, Default)]
-pub(crate) struct ClientSubscriptions {
-    channels: BTreeSet<Vec<u8>>,
-    patterns: BTreeSet<Vec<u8>>,
-    shards: BTreeSet<Vec<u8>>,
-    /// Memory that the names take, here and in the table of all subscriptions.
-    memory_bytes: usize,
-}
-
-impl ClientSubscriptions {
-    fn names(&self, topic: Topic) -> &BTreeSet<Vec<u8>> {
-        match topic {
-            Topic::Channel => &self.channels,
-            Topic::Pattern => &self.patterns,
-            Topic::Shard => &self.shards,
-        }
-    }
-
-    fn names_mut(&mut self, topic: Topic) -> &mut BTreeSet<Vec<u8>> {
-        match topic {
-            Topic::Channel => &mut self.channels,
-            Topic::Pattern => &mut self.patterns,
-            Topic::Shard => &mut self.shards,
-        }
-    }
-
-    /// Adds a name; whether it is new.
-    fn add(&mut self, topic: Topic, name: &[u8]) -> bool {
-        let is_new = self.names_mut(topic).insert(name.to_vec());
-        self.memory_bytes += if is_new { name_memory_bytes(name) } else { 0 };
-        is_new
-    }
-
-    /// Takes a name out; whether it was there.
-    fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
-        let was_there = self.names_mut(topic).remove(name);
-        self.memory_bytes -= if was_there { name_memory_bytes(name) } else { 0 };
-        was_there
-    }
-
-    /// Whether a name is among them.
-    pub(crate) fn has(&self, topic: Topic, name: &[u8]) -> bool {
-        self.names(topic).contains(name)
-    }
-
-    /// Shows `look` each of them behind `after`, in order, until it has seen enough.
-    pub(crate) fn try_each_after<B>(
-        &self,
-        after: Option<(Topic, Vec<u8>)>,
-        mut look: impl FnMut(Topic, &[u8]) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        let topics = [Topic::Channel, Topic::Pattern, Topic::Shard];
-        for topic in topics.into_iter().filter(|topic| after.as_ref().is_none_or(|(first, _)| first <= topic))
-        {
-            let start = match &after {
-                Some((first, name)) if *first == topic => Bound::Excluded(name.as_slice()),
-                _ => Bound::Unbounded,
-            };
-            let names = self.names(topic).range::<[u8], _>((start, Bound::Unbounded));
-            names
-                .map(|name| look(topic, name))
-                .find(ControlFlow::is_break)
-                .map_or(ControlFlow::Continue(()), |it| it)?;
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Memory that the names take.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory_bytes
-    }
-
-    /// Subscriptions that count together: those of sharded channels apart from the others.
-    fn count(&self, topic: Topic) -> usize {
-        match topic {
-            Topic::Channel | Topic::Pattern => self.channels.len() + self.patterns.len(),
-            Topic::Shard => self.shards.len(),
-        }
-    }
-
-    /// How many of a kind.
-    pub(crate) fn count_of(&self, topic: Topic) -> usize {
-        self.names(topic).len()
-    }
-
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty()
-    }
-}
-
 /// Ends all subscriptions. Others have their turns meanwhile.
 pub(crate) async fn unsubscribe_all(worker: &Worker, client: &Client) {
     let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
@@ -129,17 +35,6 @@ pub(crate) async fn unsubscribe_all(worker: &Worker, client: &Client) {
         for name in names {
             worker.shared.subscriptions.remove(topic, &name, address);
             turns.step(name.len()).await;
-        }
-    }
-}
-
-/// Ends all subscriptions: of a connection that ends without its task.
-pub(crate) fn unsubscribe_at_once(worker: &Worker, client: &Client) {
-    let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
-    let address = worker.address_of(client);
-    for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
-        for name in subscriptions.names(topic) {
-            worker.shared.subscriptions.remove(topic, name, address);
         }
     }
 }

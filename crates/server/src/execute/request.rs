@@ -8,11 +8,14 @@ use firn_protocol::resp::Arguments;
 use crate::client::Client;
 use crate::worker::Worker;
 
+use super::Tools;
+
 /// One request, and the client that sent it.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) worker: &'a Rc<Worker>,
     pub(crate) client: &'a Rc<Client>,
+    pub(crate) tools: &'a Rc<Tools>,
     pub(crate) arguments: Arguments<'a>,
 }
 

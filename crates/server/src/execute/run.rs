@@ -68,11 +68,11 @@ impl Run {
         if self.batch.is_empty() {
             return;
         }
-        let waits = worker.waits();
+        let waits = worker.engine.waits();
         let written = self.write(worker, client).await;
         let count = self.batch.len();
         let ns = self.lap.settle(worker);
-        if worker.waits() != waits {
+        if worker.engine.waits() != waits {
             self.note_wait(worker, client, ns);
         }
         if let Err(failure) = &written {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use firn_engine::KeyLocks;
 
-use crate::client::ClientAddress;
+use crate::address::ClientAddress;
 use crate::handover::{Cover, Look, Taken};
 use crate::lines::LineKey;
 use crate::worker::{Message, Worker};
@@ -71,8 +71,7 @@ async fn hand_keys(worker: &Rc<Worker>, ready: Vec<LineKey>, cover: Option<Arc<C
 
 /// Lets one client look, and waits until it has.
 async fn hand(worker: &Rc<Worker>, waiter: ClientAddress, cover: Option<Arc<Cover>>) -> Taken {
-    let asker = (worker.index, worker.current_task());
-    let (look, handed) = Look::new(&worker.shared, asker, cover);
+    let (look, handed) = Look::new(worker.waker(), cover);
     let message = Message::Hand { id: waiter.id, number: waiter.number, handed };
     worker.shared.mailboxes[waiter.worker].send(message);
     worker.until(|| look.is_answered()).await;

@@ -77,7 +77,7 @@ pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
             break 'done false;
         }
         let keyspace = worker.shared.store.keyspaces.keys;
-        match worker.get_at(ReadAt::Latest, keyspace, &key, &mut value).await {
+        match worker.engine.get_at(ReadAt::Latest, keyspace, &key, &mut value).await {
             Err(failure) => {
                 worker.counters().failed(Some(super::GET), true, failure.code());
                 request.client.reply(|reply| reply.error(failure.line()));

@@ -11,9 +11,9 @@ use firn_protocol::resp::{Arguments, OwnedArguments, Reply};
 use super::alone::{LockNames, database_index, names_all};
 use super::attempt::Attempts;
 use super::call::{Call, Origin, check_length};
+use super::permit::permit_queued;
 use super::script::{is_reading_script, is_script};
 use super::{Request, account, dispatch as dispatch_command};
-use crate::access::permit_queued;
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::client::{Client, Queue, Watch};
 use crate::failure::{Failure, Result};
@@ -175,14 +175,6 @@ pub(crate) async fn unwatch(worker: &Worker, client: &Client) {
     }
 }
 
-/// The client watches nothing any more: of a connection that ends without its task.
-pub(crate) fn unwatch_at_once(worker: &Worker, client: &Client) {
-    if let Some(watch) = client.watch.borrow_mut().take() {
-        let (flag, keys) = watch.into_parts();
-        keys.for_each(|key| worker.shared.observers.unwatch(&key, &flag));
-    }
-}
-
 /// `EXEC`
 pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
@@ -254,7 +246,8 @@ async fn run_queued(
     let mut turns = Turns::new(request.worker);
     for (command, arguments) in &queue.requests {
         let start = out.len();
-        let mut call = Call::new(request.worker, client, command, arguments.get(), transaction, out);
+        let mut call =
+            Call::new(&Request { arguments: arguments.get(), ..*request }, command, transaction, out);
         call.origin = Origin::Unit;
         let savepoint = call.transaction.savepoint();
         let failure = match permit_queued(request.worker, client, command, arguments.get()).await {

@@ -49,7 +49,7 @@ impl Transaction {
         if direction == Direction::Backward {
             own.make_contiguous().reverse();
         }
-        let scan = self.worker.scan(read_at(&self.view), keyspace, range)?;
+        let scan = self.worker.engine.scan(read_at(&self.view), keyspace, range)?;
         Ok(Cursor {
             worker: Rc::clone(&self.worker),
             scan,
@@ -134,7 +134,7 @@ impl Cursor {
             self.worker.breathe().await;
         }
         let limit = BatchLimit { records: self.records, ..self.batch_max };
-        self.worker.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
+        self.worker.engine.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
         self.next = 0;
         self.records = (self.records * 4).min(self.batch_max.records);
         Ok(())

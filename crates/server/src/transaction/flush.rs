@@ -127,7 +127,7 @@ async fn brought(worker: &Worker, databases: &Databases, indexes: &[u32]) -> Vec
             for key in keys {
                 turns.step(key.bytes().len()).await;
                 // What cannot be read its clients are told of, as they try.
-                if worker.is_stored(keyspace, &key.engine_key(databases)).await.unwrap_or(true) {
+                if worker.engine.is_stored(keyspace, &key.engine_key(databases)).await.unwrap_or(true) {
                     brought.push(key);
                 }
             }

@@ -154,7 +154,7 @@ impl Transaction {
         }
         self.choose_moment()?;
         let mut value = Vec::new();
-        let is_found = self.worker.get_at(read_at(&self.view), keyspace, key, &mut value).await?;
+        let is_found = self.worker.engine.get_at(read_at(&self.view), keyspace, key, &mut value).await?;
         Ok(is_found.then_some(value))
     }
 
@@ -163,7 +163,7 @@ impl Transaction {
     async fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
         match self.own.get(keyspace, key) {
             Some(value) => Ok(value.is_some()),
-            None => self.worker.is_stored(keyspace, key).await,
+            None => self.worker.engine.is_stored(keyspace, key).await,
         }
     }
 
@@ -189,7 +189,7 @@ impl Transaction {
     async fn engine_values(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
         self.choose_moment()?;
         let keys = keys.get(..READ_TOGETHER_MAX).unwrap_or(keys);
-        self.worker.multi_get(read_at(&self.view), keyspace, keys).await
+        self.worker.engine.multi_get(read_at(&self.view), keyspace, keys).await
     }
 
     /// Sets the engine's key `key`.
@@ -375,7 +375,7 @@ impl Transaction {
         let catalog = self.keyspaces().catalog;
         for (key, meant) in self.own.range(catalog, &[], None) {
             let mut found = Vec::new();
-            let is_found = self.worker.get_at(ReadAt::Latest, catalog, &key, &mut found).await;
+            let is_found = self.worker.engine.get_at(ReadAt::Latest, catalog, &key, &mut found).await;
             if is_found.map(|is_found| is_found.then_some(found)) != Ok(meant) {
                 return false;
             }

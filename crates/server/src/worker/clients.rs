@@ -61,10 +61,7 @@ impl ClientFilter {
 impl Worker {
     /// This worker's selected clients, without the ones that are closing.
     pub(super) fn clients_of(&self, filter: &ClientFilter) -> Vec<Rc<Client>> {
-        let clients = self.clients.borrow();
-        let here =
-            clients.iter().flatten().filter(|client| !client.is_closing.get() && filter.includes(client));
-        here.cloned().collect()
+        self.clients.some(|client| !client.is_closing.get() && filter.includes(client))
     }
 
     /// Numbers and lines of this worker's clients that are meant.
@@ -99,7 +96,7 @@ impl Worker {
 
     /// Lets every task look again at what it waits for.
     pub(crate) fn wake_everybody(&self) {
-        self.clients.borrow().iter().flatten().for_each(|client| self.tasks.wake(client.id));
+        self.clients.for_each(|client| self.tasks.wake(client.id));
     }
 
     /// Whether a client may be sent `bytes` more that it has not asked for. Beyond what it may
@@ -128,11 +125,10 @@ impl Worker {
 
     /// Waits until no pause concerns the request.
     async fn pause_over(&self, client: &Rc<Client>, may_write: bool) {
-        let task = self.tasks.current();
         let pause = &self.shared.pause;
         while let Some(until_ms) = pause.until_ms(may_write, self.monotonic_ms()) {
             self.mark_dirty(client);
-            self.timers.borrow_mut().insert((until_ms, task));
+            let timer = self.tasks.set_timer(until_ms);
             let is_gone = || client.is_closing.get() || self.sockets.borrow().is_hung_up(client.id);
             let is_gone = poll_fn(|_| match pause.until_ms(may_write, self.monotonic_ms()) {
                 _ if is_gone() => Poll::Ready(true),
@@ -140,7 +136,7 @@ impl Worker {
                 _ => Poll::Ready(false),
             })
             .await;
-            self.timers.borrow_mut().remove(&(until_ms, task));
+            self.tasks.clear_timer(timer);
             if is_gone {
                 return client.is_closing.set(true);
             }

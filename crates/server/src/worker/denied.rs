@@ -31,9 +31,9 @@ impl Worker {
     pub(crate) fn close_denied(&self, name: &[u8], place: DeniedPlace) -> Option<DeniedPlace> {
         let (users, mut after) = (&self.shared.store.users, place.after);
         let mut budget = COMPARED_BYTES_MAX;
-        for id in place.id..self.clients.borrow().len() {
+        for id in place.id..self.clients.len() {
             let after = after.take();
-            let Some(client) = self.client(id as u32).filter(|client| !client.is_closing.get()) else {
+            let Some(client) = self.clients.get(id as u32).filter(|client| !client.is_closing.get()) else {
                 continue;
             };
             let is_observer = client.is_subscriber() || client.is_monitor.get();

@@ -6,16 +6,17 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Question;
-use crate::execute::Running;
 use crate::handover::Handed;
-use crate::net::Alarm;
+use crate::scripts::Running;
 use crate::subscriptions::{Addressee, Published};
+use crate::wake::Wakes;
 
 /// How others reach a worker.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<Message>>,
-    pub(super) alarm: Arc<Alarm>,
+    /// Tasks of the worker that others have woken.
+    pub(super) wakes: Arc<Wakes>,
     /// Connections that the worker has or will get.
     pub(crate) client_count: AtomicUsize,
     /// The script that the worker runs right now: as long as it keeps the thread, new connections
@@ -36,8 +37,6 @@ pub(crate) enum Message {
     Publish { message: Arc<Published>, addressees: Vec<Addressee> },
     /// Answer for this worker's clients.
     Ask(Question),
-    /// Run this task: what it waits for may be there.
-    Wake { task: u32 },
     /// Show this to the clients that are shown every command.
     Show(Arc<[u8]>),
     /// End: close every connection.
@@ -46,10 +45,9 @@ pub(crate) enum Message {
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
-        let alarm = Alarm::new()?;
         Ok(Self {
             messages: Mutex::default(),
-            alarm,
+            wakes: Wakes::new()?,
             client_count: AtomicUsize::new(0),
             script: Running::default(),
         })
@@ -57,7 +55,7 @@ impl Mailbox {
 
     pub(crate) fn send(&self, message: Message) {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        self.alarm.ring();
+        self.wakes.alarm().ring();
     }
 
     pub(crate) fn take(&self) -> Vec<Message> {

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{Mailbox, Message, Worker};
-use crate::execute::Running;
+use crate::scripts::Running;
 use crate::statistics::Measure;
 
 /// How long a script keeps its thread when no more connections are given to that: some turns.

@@ -18,16 +18,10 @@ use crate::statistics::Measure;
 const OUTPUT_BYTES_KEPT: usize = 64 << 10;
 
 impl Worker {
-    /// Lets what clients are about to hear of survive the process. Until that succeeds no client
-    /// may hear of anything.
-    pub(super) fn settle(&self) -> Result<(), Error> {
-        self.session.borrow_mut().settle()
-    }
-
     /// Sends what clients wait for, once it is settled.
     pub(super) fn flush(&self) {
         let dirty = std::mem::take(&mut *self.dirty.borrow_mut());
-        let settled = if dirty.is_empty() { Ok(()) } else { self.settle() };
+        let settled = if dirty.is_empty() { Ok(()) } else { self.engine.settle() };
         for client in dirty {
             client.is_dirty.set(false);
             if let Err(error) = &settled {

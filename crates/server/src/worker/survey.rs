@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use super::{Message, Worker};
+use crate::wake::TaskWaker;
 
 /// A question that each worker answers.
 #[derive(Clone)]
@@ -44,18 +45,22 @@ trait Answerable: Send + Sync {
 struct Survey<Q, A> {
     question: Q,
     answers: Mutex<Vec<A>>,
-    /// The worker that asks, and its task.
-    worker: usize,
-    task: u32,
+    /// The task that asks.
+    asker: TaskWaker,
+}
+
+impl<Q: Fn(&Worker) -> A, A> Survey<Q, A> {
+    /// Takes in what `worker` answers.
+    fn note(&self, worker: &Worker) {
+        let answer = (self.question)(worker);
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+    }
 }
 
 impl<Q: Fn(&Worker) -> A + Send + Sync, A: Send> Answerable for Survey<Q, A> {
     fn answer(&self, worker: &Worker) {
-        let answer = (self.question)(worker);
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
-        if worker.index != self.worker {
-            worker.shared.mailboxes[self.worker].send(Message::Wake { task: self.task });
-        }
+        self.note(worker);
+        self.asker.wake();
     }
 }
 
@@ -65,18 +70,13 @@ impl Worker {
         &self,
         question: impl Fn(&Worker) -> A + Send + Sync + 'static,
     ) -> Vec<A> {
-        let survey = Arc::new(Survey {
-            question,
-            answers: Mutex::new(Vec::new()),
-            worker: self.index,
-            task: self.tasks.current(),
-        });
+        let survey = Arc::new(Survey { question, answers: Mutex::new(Vec::new()), asker: self.waker() });
         for (_, mailbox) in self.shared.mailboxes.iter().enumerate().filter(|(index, _)| *index != self.index)
         {
             let survey: Arc<dyn Answerable> = Arc::clone(&survey) as _;
             mailbox.send(Message::Ask(Question(survey)));
         }
-        survey.answer(self);
+        survey.note(self);
         poll_fn(|_| {
             let mut answers = survey.answers.lock().unwrap_or_else(PoisonError::into_inner);
             match answers.len() == self.shared.mailboxes.len() {

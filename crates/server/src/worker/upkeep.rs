@@ -10,11 +10,10 @@ use std::time::Duration;
 use firn_protocol::resp::Arguments;
 
 use super::{ClientFilter, Message, Worker};
-use crate::bounds::{MONITOR_UNREAD_BYTES_MAX, cut};
-use crate::client::{Client, name_memory_bytes};
+use crate::bounds::{MONITOR_UNREAD_BYTES_MAX, cut, name_memory_bytes};
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::log::{Field, LogLevel};
-use crate::saver::Saver;
 use crate::statistics::{Gauge, Measure};
 
 /// Between two looks.
@@ -48,12 +47,12 @@ impl Worker {
         self.note_accept_failures();
         // Also writes without replies: clients may wish for none. A client that waits for one
         // learns of a failure.
-        let _ = self.settle();
+        let _ = self.engine.settle();
         if self.index == 0 {
             self.shared.statistics.note_rates(self.shared.store.clock.now());
             self.shared.log.note_engine(|| self.shared.store.db.stats());
             if self.shared.parameters.syncs_each_second() {
-                Saver::sync_each_second(&self.shared);
+                self.shared.saver.sync_each_second();
             }
         }
         if let Some([input_bytes, output_bytes]) = self.peaks.look(self.monotonic_ms()) {
@@ -67,7 +66,8 @@ impl Worker {
 
     /// Tells what connections take, and the largest input and output that there were.
     fn tell_clients(&self, input_bytes: usize, output_bytes: usize) {
-        let client_bytes: usize = self.clients.borrow().iter().flatten().map(|it| it.memory_bytes()).sum();
+        let mut client_bytes = 0;
+        self.clients.for_each(|client| client_bytes += client.memory_bytes());
         let counters = self.counters();
         counters.set(Gauge::ClientBytes, client_bytes as u64);
         counters.set(Gauge::InputBytesMax, input_bytes as u64);

@@ -3,10 +3,11 @@
 use firn_protocol::number;
 use firn_protocol::resp::Protocol;
 
-use crate::access::{Context, DEFAULT_USER, Reason, note};
+use crate::access::{Context, DEFAULT_USER, Reason};
 use crate::bounds::cut_text;
 use crate::client::{Silence, check_name};
 use crate::execute::call::Call;
+use crate::execute::permit::note;
 use crate::execute::{discard, unsubscribe_all, unwatch};
 use crate::failure::{Failure, Result};
 

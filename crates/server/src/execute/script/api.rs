@@ -9,9 +9,9 @@ use firn_protocol::resp::{OwnedArguments, Protocol};
 use sha1::{Digest, Sha1};
 
 use super::convert::{error_line, error_table, text_of};
-use super::source::hexadecimal;
 use super::stage::Stage;
 use super::work::string_bytes;
+use crate::scripts::hexadecimal;
 
 /// The release whose scripts run here unchanged.
 const VERSION: &str = "7.0.15";

@@ -17,11 +17,12 @@ use firn_lua::{Turn, line, resuming, steered, watch};
 
 use super::library::Complaint;
 use super::patterns::Search;
-use super::source::{Source, Sum, hexadecimal};
 use super::stage::{Actor, Stage, Suspension};
 use super::{api, bits, convert, json, msgpack, patterns, random, structs, work};
 use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPTS_AT_ONCE_MAX, UNPACKED_MAX};
+use crate::execute::Tools;
 use crate::failure::{Failure, Result};
+use crate::scripts::{Source, Sum, hexadecimal};
 use crate::statistics::Gauge;
 use crate::transaction::Demand;
 use crate::worker::{Turns, Worker};
@@ -55,23 +56,25 @@ pub(crate) struct Interpreters {
 
 impl Interpreters {
     /// An interpreter for one script alone; waits while there are too many.
-    pub(super) async fn take(&self, worker: &Rc<Worker>) -> Result<Taken> {
-        while self.count.get() >= SCRIPTS_AT_ONCE_MAX && self.free.borrow().is_empty() {
+    pub(super) async fn take(tools: &Rc<Tools>, worker: &Rc<Worker>) -> Result<Taken> {
+        let all = &tools.interpreters;
+        while all.count.get() >= SCRIPTS_AT_ONCE_MAX && all.free.borrow().is_empty() {
             worker.sleep_until(worker.monotonic_ms() + RETRY_MS).await;
         }
-        let free = self.free.borrow_mut().pop();
+        let free = all.free.borrow_mut().pop();
         let interpreter = match free {
             Some(interpreter) => interpreter,
             None => {
                 let made = Interpreter::new()
                     .map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?;
-                self.count.set(self.count.get() + 1);
-                self.tell_memory(worker, 0, made.told_bytes.get());
+                all.count.set(all.count.get() + 1);
+                all.tell_memory(worker, 0, made.told_bytes.get());
                 made
             }
         };
         interpreter.look_for_flush(worker.shared.scripts.flushes());
-        Ok(Taken { worker: Rc::clone(worker), interpreter: Some(interpreter), is_sound: false })
+        let (worker, tools) = (Rc::clone(worker), Rc::clone(tools));
+        Ok(Taken { worker, tools, interpreter: Some(interpreter), is_sound: false })
     }
 
     /// One of them has so much memory, where it had some before.
@@ -84,6 +87,7 @@ impl Interpreters {
 /// An interpreter, given back when dropped, or given up where a script was left in the middle.
 pub(super) struct Taken {
     worker: Rc<Worker>,
+    tools: Rc<Tools>,
     interpreter: Option<Interpreter>,
     is_sound: bool,
 }
@@ -101,7 +105,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        let all = &self.worker.interpreters;
+        let all = &self.tools.interpreters;
         let told_bytes = self.interpreter.as_ref().map_or(0, |interpreter| interpreter.told_bytes.get());
         let sound = self.interpreter.take().filter(|interpreter| {
             self.is_sound && interpreter.is_small() && all.free.borrow().len() < INTERPRETERS_KEPT

@@ -8,12 +8,9 @@
 //! A script is a unit: it runs in one transaction, and what it writes is written in one batch after
 //! its end. So it can be dropped at any moment, and begun again.
 
-mod source;
-mod cache;
 mod decimal;
 mod convert;
 mod stage;
-mod running;
 mod budget;
 mod work;
 mod interpreter;
@@ -39,19 +36,16 @@ use super::attempt::Attempts;
 use super::call::Call;
 use super::{Request, account};
 use crate::failure::{Failure, Result};
+use crate::scripts::{Found, Source, hexadecimal, parse_sum, sum_of};
 use crate::statistics::Measure;
 use crate::transaction::Transaction;
 use crate::worker::{Turns, Worker};
 use convert::Answer;
 use interpreter::Ended;
 use library::Cost;
-use running::Found;
-use source::{Source, hexadecimal, parse_sum};
 use stage::Actor;
 
-pub(crate) use interpreter::Interpreters;
-pub(crate) use running::Running;
-pub(crate) use source::Scripts;
+pub(super) use interpreter::Interpreters;
 
 const EVAL: CommandId = id_of("eval");
 const EVALSHA: CommandId = id_of("evalsha");
@@ -94,8 +88,7 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
     loop {
         let mut attempt = attempts.begin(request.worker).await?;
         account::attempt_begins(client);
-        let mut call =
-            Call::new(request.worker, client, command, request.arguments, &mut attempt.transaction, out);
+        let mut call = Call::new(request, command, &mut attempt.transaction, out);
         let done = evaluate(&mut call, &source).await;
         if attempts.is_again(&attempt.coverage)? {
             out.clear();
@@ -156,7 +149,7 @@ fn named(worker: &Rc<Worker>, command: &'static Command, arguments: Arguments<'_
         return parse_sum(text).and_then(|sum| scripts.get(&sum)).ok_or(NO_SCRIPT);
     }
     key_count(arguments)?;
-    match scripts.get(&source::sum_of(text)) {
+    match scripts.get(&sum_of(text)) {
         Some(source) => Ok(source),
         None => Source::parse(text).map(Arc::new),
     }
@@ -177,7 +170,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
     let keys_end = FIRST_KEY + key_count(call.arguments)?;
     let words: Vec<&[u8]> = call.arguments.iter().collect();
     let words = [words[FIRST_KEY..keys_end].to_vec(), words[keys_end..].to_vec()];
-    let taken = call.worker.interpreters.take(call.worker).await?;
+    let taken = Interpreters::take(call.tools, call.worker).await?;
     let interpreter = taken.interpreter()?;
     let function = match interpreter.function(source) {
         Ok(function) => function,
@@ -194,6 +187,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
     let actor = Actor {
         worker: Rc::clone(call.worker),
         client: Rc::clone(call.client),
+        tools: Rc::clone(call.tools),
         transaction,
         is_reading: source.is_reading || call.command.flags.has(Flag::ReadOnly),
     };
@@ -233,7 +227,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
 /// `SCRIPT LOAD script`
 async fn load(call: &mut Call<'_>) -> Result<()> {
     let source = Arc::new(Source::parse(call.argument(2))?);
-    let taken = call.worker.interpreters.take(call.worker).await?;
+    let taken = Interpreters::take(call.tools, call.worker).await?;
     let compiled = taken.interpreter()?.function(&source).map(drop);
     taken.give_back();
     compiled?;

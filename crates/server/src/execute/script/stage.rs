@@ -25,14 +25,14 @@ use super::convert::{error_table, to_lua};
 use super::decimal::general;
 use super::library::Complaint;
 use super::patterns::Search;
-use super::source::LongRun;
-use crate::access::{is_permitted, permit_in_script};
 use crate::client::Client;
 use crate::execute::account::show_in_unit;
 use crate::execute::alone::{LockNames, names_all};
 use crate::execute::call::{Call, Origin};
-use crate::execute::dispatch;
+use crate::execute::permit::{is_permitted, permit_in_script};
+use crate::execute::{Request, Tools, dispatch};
 use crate::failure::{Failure, Result};
+use crate::scripts::LongRun;
 use crate::transaction::{Demand, Transaction};
 use crate::worker::Worker;
 
@@ -52,6 +52,7 @@ const REPLY_COPIES: usize = 2;
 pub(super) struct Actor {
     pub(super) worker: Rc<Worker>,
     pub(super) client: Rc<Client>,
+    pub(super) tools: Rc<Tools>,
     pub(super) transaction: Transaction,
     /// Refuses commands that write.
     pub(super) is_reading: bool,
@@ -248,11 +249,11 @@ impl Stage {
             performed
         });
         if stays {
-            worker.wait_in_place(true);
+            worker.engine.wait_in_place(true);
         }
         let polled = performance.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if stays {
-            worker.wait_in_place(false);
+            worker.engine.wait_in_place(false);
         }
         match polled {
             Poll::Ready((actor, reply)) => {
@@ -428,8 +429,9 @@ async fn perform(
     reply_bytes_max: usize,
 ) -> Performed {
     let mut out = Vec::new();
-    let mut call =
-        Call::new(&actor.worker, &actor.client, command, arguments.get(), &mut actor.transaction, &mut out);
+    let Actor { worker, client, tools, transaction, .. } = &mut actor;
+    let request = Request { worker, client, tools, arguments: arguments.get() };
+    let mut call = Call::new(&request, command, transaction, &mut out);
     call.protocol = protocol;
     call.origin = Origin::Unit;
     call.script_reply_bytes_max = reply_bytes_max;

@@ -2,7 +2,10 @@
 
 use crate::execute::call::{Call, Origin};
 use crate::failure::{Failure, Result};
-use crate::saver::{Saver, Saving};
+use crate::saver::Saving;
+use crate::statistics::Measure;
+use crate::wake::TaskWaker;
+use crate::worker::Worker;
 
 /// `SAVE`: everything is durable once this is answered. Others are served meanwhile.
 pub(super) async fn save(call: &mut Call<'_>) -> Result<()> {
@@ -14,12 +17,18 @@ pub(super) async fn save(call: &mut Call<'_>) -> Result<()> {
 /// Saves, and waits for it.
 pub(super) async fn saved(call: &Call<'_>, saving: Saving) -> Result<()> {
     let worker = call.worker;
-    Saver::begin(&worker.shared, saving, Some((worker.index, worker.current_task())))?;
+    begin(worker, saving, Some(worker.waker()))?;
     worker.until(|| worker.shared.saver.running().is_none()).await;
     match worker.shared.saver.last().failure {
         None => Ok(()),
         Some(failure) => Err(Failure::of(format!("ERR {failure}"))),
     }
+}
+
+/// Begins to save.
+fn begin(worker: &Worker, saving: Saving, waiting: Option<TaskWaker>) -> Result<()> {
+    let changes = worker.shared.statistics.all().of(Measure::Changes);
+    worker.shared.saver.begin(saving, changes, waiting)
 }
 
 /// `BGSAVE [SCHEDULE]`: the same, and the client does not wait.
@@ -29,12 +38,11 @@ pub(super) fn save_in_background(call: &mut Call<'_>) -> Result<()> {
         2 if call.is_word(1, "schedule") => true,
         _ => return Err(Failure::SYNTAX),
     };
-    let shared = &call.worker.shared;
-    let text = match shared.saver.running() {
+    let text = match call.worker.shared.saver.running() {
         // What goes on saves everything up to its beginning; the log has the rest anyway.
         Some((Saving::Flush, _)) if is_scheduled => "Background saving scheduled",
         _ => {
-            Saver::begin(shared, Saving::Sync, None)?;
+            begin(call.worker, Saving::Sync, None)?;
             "Background saving started"
         }
     };
@@ -44,7 +52,7 @@ pub(super) fn save_in_background(call: &mut Call<'_>) -> Result<()> {
 
 /// `BGREWRITEAOF`: writes what the log holds to tables, so that the log becomes short.
 pub(super) fn rewrite(call: &mut Call<'_>) -> Result<()> {
-    Saver::begin(&call.worker.shared, Saving::Flush, None)
+    begin(call.worker, Saving::Flush, None)
         .map_err(|_| Failure::new("ERR Background append only file rewriting already in progress"))?;
     call.reply(|reply| reply.simple("Background append only file rewriting started"));
     Ok(())

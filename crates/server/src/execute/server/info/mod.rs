@@ -9,9 +9,9 @@ mod engine;
 
 use std::fmt::{Display, Write as _};
 
+use crate::count_keys::{self, Age};
 use crate::execute::call::Call;
 use crate::failure::Result;
-use crate::key_counts::{self, Age};
 
 /// The sections in their order, and whether they are told unless others are asked for.
 const SECTIONS: [(&str, bool); 14] = [
@@ -112,7 +112,7 @@ async fn write_section(call: &Call<'_>, name: &str, lines: &mut Lines) -> Result
         "latencystats" => commands::percentiles(worker, lines),
         "cluster" => lines.line("cluster_enabled", 0),
         "keyspace" => {
-            let counted = key_counts::of_all(worker).await?;
+            let counted = count_keys::of_all(worker).await?;
             for (index, count) in counted.counts.iter().enumerate().filter(|(_, count)| count.keys > 0) {
                 let (keys, expires, ttl) = (count.keys, count.expiring, count.left_ms_mean());
                 lines.line(&format!("db{index}"), format!("keys={keys},expires={expires},avg_ttl={ttl}"));

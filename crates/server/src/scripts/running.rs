@@ -14,7 +14,7 @@ pub(crate) struct Running(AtomicU64);
 
 /// What killing has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// No script, or one that began later.
     Nothing,
     /// A script that runs for so short a time that it may be over in a moment, and was left alone.
@@ -25,22 +25,22 @@ pub(super) enum Found {
 
 impl Running {
     /// The thread goes on with a script.
-    pub(super) fn begin(&self, now_ns: u64) {
+    pub(crate) fn begin(&self, now_ns: u64) {
         self.0.store(now_ns.max(1) << 1, Ordering::Release);
     }
 
     /// Others have their turn, or it has ended: whether it was killed.
-    pub(super) fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         self.0.swap(0, Ordering::AcqRel) & KILLED != 0
     }
 
-    pub(super) fn is_killed(&self) -> bool {
+    pub(crate) fn is_killed(&self) -> bool {
         self.0.load(Ordering::Acquire) & KILLED != 0
     }
 
     /// Kills the script that runs since `old_ns` or longer; one that began until `asked_ns` is
     /// told.
-    pub(super) fn kill(&self, old_ns: u64, asked_ns: u64) -> Found {
+    pub(crate) fn kill(&self, old_ns: u64, asked_ns: u64) -> Found {
         let seen = self.0.load(Ordering::Acquire);
         let since_ns = seen >> 1;
         if since_ns == 0 || since_ns > asked_ns {

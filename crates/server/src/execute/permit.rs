@@ -3,10 +3,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firn_protocol::command::{self, Command, CommandId, Flag, id_of};
+use firn_protocol::command::{Command, Flag};
 use firn_protocol::resp::Arguments;
 
-use super::{Context, Denied, Entry, Reason, User};
+use crate::access::{Context, Denied, Entry, Reason, User};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::worker::{Turns, Worker};
@@ -18,7 +18,7 @@ use crate::worker::{Turns, Worker};
 /// `NOAUTH` of a client that must log in first, `NOPERM` of a user without the right; both are
 /// noted in the log.
 #[inline]
-pub(crate) async fn permit(
+pub(super) async fn permit(
     worker: &Worker,
     client: &Rc<Client>,
     command: &'static Command,
@@ -50,7 +50,7 @@ async fn permit_limited(
 ///
 /// # Errors
 /// `NOPERM`, if the user's rules have changed since.
-pub(crate) async fn permit_queued(
+pub(super) async fn permit_queued(
     worker: &Worker,
     client: &Rc<Client>,
     command: &'static Command,
@@ -79,7 +79,7 @@ pub(crate) async fn permit_queued(
 ///
 /// # Errors
 /// The user may not.
-pub(crate) fn permit_in_script(
+pub(super) fn permit_in_script(
     worker: &Worker,
     client: &Rc<Client>,
     command: &'static Command,
@@ -103,7 +103,7 @@ pub(crate) fn permit_in_script(
 }
 
 /// Whether the client may run the command; asking is no attempt, and is not noted.
-pub(crate) fn is_permitted(
+pub(super) fn is_permitted(
     worker: &Worker,
     client: &Client,
     command: &'static Command,
@@ -199,7 +199,7 @@ fn refused(
 }
 
 /// Notes in the log that `user` was refused `object`.
-pub(crate) fn note(
+pub(super) fn note(
     worker: &Worker,
     client: &Client,
     reason: Reason,
@@ -225,55 +225,5 @@ fn line(denied: Denied, command: &'static Command) -> String {
         Denied::SortOption(option) => {
             format!("ERR {option} option of SORT denied due to insufficient ACL permissions")
         }
-    }
-}
-
-/// Parameters whose values no other user may see.
-const SECRET_PARAMETERS: [&str; 5] =
-    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
-
-/// Positions of the arguments that no other user may see: passwords, and what stands where one may
-/// be. Whatever shows requests to people (MONITOR, SLOWLOG, logs) leaves them out.
-pub(crate) fn secret_arguments(command: &'static Command, arguments: Arguments<'_>) -> Vec<usize> {
-    const ACL_DRYRUN: CommandId = id_of("acl|dryrun");
-    const ACL_SETUSER: CommandId = id_of("acl|setuser");
-    const AUTH: CommandId = id_of("auth");
-    const COMMAND_GETKEYS: CommandId = id_of("command|getkeys");
-    const COMMAND_GETKEYSANDFLAGS: CommandId = id_of("command|getkeysandflags");
-    const CONFIG_SET: CommandId = id_of("config|set");
-    const HELLO: CommandId = id_of("hello");
-    const MIGRATE: CommandId = id_of("migrate");
-    let is = |index: usize, word: &str| {
-        arguments.get(index).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let count = arguments.len();
-    let after = |from: usize, word: &str, secrets: usize| {
-        let words = (from..count).filter(|index| is(*index, word));
-        words.flat_map(|index| index + 1..(index + 1 + secrets).min(count)).collect::<Vec<_>>()
-    };
-    match command.id() {
-        AUTH => (1..count).collect(),
-        ACL_DRYRUN => secrets_within(arguments, 3),
-        COMMAND_GETKEYS | COMMAND_GETKEYSANDFLAGS => secrets_within(arguments, 2),
-        ACL_SETUSER => (2..count).collect(),
-        HELLO => after(1, "auth", 2),
-        MIGRATE => [after(1, "auth", 1), after(1, "auth2", 2)].concat(),
-        // All that follows the first of these: what it is depends on names that stand between.
-        CONFIG_SET => {
-            let is_secret = |index: &usize| SECRET_PARAMETERS.iter().any(|name| is(*index, name));
-            (2..count).find(is_secret).map_or_else(Vec::new, |index| (index + 1..count).collect())
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The same of a request that stands within another one, from its word `first` on: of what is none,
-/// everything behind its first word.
-fn secrets_within(arguments: Arguments<'_>, first: usize) -> Vec<usize> {
-    let inner = arguments.from(first);
-    let words: Vec<&[u8]> = inner.iter().collect();
-    match command::resolve(&words) {
-        Ok(command) => secret_arguments(command, inner).into_iter().map(|index| first + index).collect(),
-        Err(_) => (first + 1..arguments.len()).collect(),
     }
 }

@@ -1,0 +1,12 @@
+//! How the threads of a server name a client.
+
+/// How the threads of a server name a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ClientAddress {
+    /// Index of its worker.
+    pub(crate) worker: usize,
+    /// Its number there, given again when it is gone.
+    pub(crate) id: u32,
+    /// Its number for people, never given again.
+    pub(crate) number: u64,
+}
