@@ -32,9 +32,6 @@ pub(crate) struct Client {
     pub(crate) login: Login,
     /// Which of its replies are kept from it.
     pub(crate) silence: Cell<Silence>,
-    /// Nanoseconds for which the command that runs has waited for other clients, or for this one to
-    /// read.
-    pub(crate) idle_ns: Cell<u64>,
     /// It is shown every command.
     pub(crate) is_monitor: Cell<bool>,
     /// The version of the protocol it speaks.
@@ -47,36 +44,58 @@ pub(crate) struct Client {
     pub(crate) watch: RefCell<Option<Watch>>,
     /// What it is subscribed to.
     pub(crate) subscriptions: RefCell<ClientSubscriptions>,
+    pub(crate) outbox: Outbox,
+    pub(crate) waiting: Waiting,
+    /// The unit that it runs.
+    pub(crate) unit: Unit,
+    /// The connection ends once its output is sent.
+    pub(crate) is_closing: Cell<bool>,
+}
+
+/// What a client has not been sent, and what holds it up.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// What it has not been sent yet.
+    pub(crate) output: RefCell<Output>,
     /// Messages that wait until a reply, of which a part is sent, is whole.
     pub(crate) held: RefCell<Output>,
     /// A part of a reply is sent, and the rest follows.
     pub(crate) is_replying: Cell<bool>,
-    /// What it has not been sent yet.
-    pub(crate) output: RefCell<Output>,
     /// Output is waiting to be sent at the end of this round.
     pub(crate) is_dirty: Cell<bool>,
     /// Some of the output did not go: the socket says when more does.
     pub(crate) is_blocked: Cell<bool>,
-    /// A command of its waits for another client.
+    /// It is sent nothing more: what would come first is lost.
+    pub(crate) is_cut_off: Cell<bool>,
+}
+
+/// How a command of a client waits for other clients.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// It does.
     pub(crate) is_waiting: Cell<bool>,
     /// Memory of the keys at which it stands in line.
-    pub(crate) waiting_bytes: Cell<usize>,
+    pub(crate) names_bytes: Cell<usize>,
     /// A key that it waits for has changed.
     pub(crate) is_told_to_look: Cell<bool>,
     /// It takes what it is handed at keys that it waits for.
     pub(crate) takes_hands: Cell<bool>,
     /// What it was handed, and has not looked at.
     pub(crate) hands: RefCell<VecDeque<Handed>>,
-    /// Commands of the unit that it runs, in this attempt, and how many of them monitors were shown
-    /// before.
-    pub(crate) unit_commands: Cell<u64>,
-    pub(crate) unit_commands_shown: Cell<u64>,
     /// A CLIENT UNBLOCK has ended its waiting.
     pub(crate) is_unblocked: Cell<Option<Unblock>>,
-    /// The connection ends once its output is sent.
-    pub(crate) is_closing: Cell<bool>,
-    /// It is sent nothing more: what would come first is lost.
-    pub(crate) is_cut_off: Cell<bool>,
+    /// Nanoseconds for which the command that runs has waited for other clients, or for this one to
+    /// read.
+    pub(crate) idle_ns: Cell<u64>,
+}
+
+/// EXEC or a script that a client runs.
+#[derive(Debug, Default)]
+pub(crate) struct Unit {
+    /// Its commands, in this attempt.
+    pub(crate) commands: Cell<u64>,
+    /// How many of them monitors were shown before.
+    pub(crate) shown: Cell<u64>,
 }
 
 /// Which replies a client does not want.
@@ -187,28 +206,16 @@ impl Client {
             description,
             login,
             silence: Cell::default(),
-            idle_ns: Cell::new(0),
             is_monitor: Cell::new(false),
             protocol: Cell::default(),
             database: Cell::new(0),
             queue: RefCell::default(),
             watch: RefCell::default(),
             subscriptions: RefCell::default(),
-            held: RefCell::default(),
-            is_replying: Cell::new(false),
-            output: RefCell::default(),
-            is_dirty: Cell::new(false),
-            is_blocked: Cell::new(false),
-            is_waiting: Cell::new(false),
-            waiting_bytes: Cell::new(0),
-            is_told_to_look: Cell::new(false),
-            takes_hands: Cell::new(false),
-            hands: RefCell::default(),
-            unit_commands: Cell::new(0),
-            unit_commands_shown: Cell::new(0),
-            is_unblocked: Cell::new(None),
+            outbox: Outbox::default(),
+            waiting: Waiting::default(),
+            unit: Unit::default(),
             is_closing: Cell::new(false),
-            is_cut_off: Cell::new(false),
         }
     }
 
@@ -228,7 +235,7 @@ impl Client {
         if self.is_silent() {
             return write(&mut Reply::new(&mut Vec::new(), self.protocol.get()));
         }
-        let mut output = self.output.borrow_mut();
+        let mut output = self.outbox.output.borrow_mut();
         write(&mut Reply::new(output.own(), self.protocol.get()))
     }
 
@@ -237,22 +244,22 @@ impl Client {
         if self.is_silent() {
             return replies.clear();
         }
-        self.output.borrow_mut().append_own(replies);
+        self.outbox.output.borrow_mut().append_own(replies);
     }
 
     /// Whether what is answered now is kept from it.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
-        matches!(self.silence.get(), Silence::All | Silence::This) || self.is_cut_off.get()
+        matches!(self.silence.get(), Silence::All | Silence::This) || self.outbox.is_cut_off.get()
     }
 
     /// The connection ends, and what it was not sent is lost: a later reply would be taken for the
     /// one before it.
     pub(crate) fn cut_off(&self) {
-        self.is_cut_off.set(true);
+        self.outbox.is_cut_off.set(true);
         self.is_closing.set(true);
-        self.output.borrow_mut().clear();
-        self.held.borrow_mut().clear();
+        self.outbox.output.borrow_mut().clear();
+        self.outbox.held.borrow_mut().clear();
     }
 
     /// A request is answered: silence for one request goes on to the next, or ends.
@@ -267,17 +274,17 @@ impl Client {
     /// Appends a message that answers no request: at once, or once the reply that is being sent is
     /// whole.
     pub(crate) fn append_message(&self, write: impl FnOnce(Protocol, &mut Output)) {
-        if self.is_cut_off.get() {
+        if self.outbox.is_cut_off.get() {
             return;
         }
-        let place = if self.is_replying.get() { &self.held } else { &self.output };
+        let place = if self.outbox.is_replying.get() { &self.outbox.held } else { &self.outbox.output };
         write(self.protocol.get(), &mut place.borrow_mut());
     }
 
     /// The reply that was being sent is whole.
     pub(crate) fn end_reply(&self) {
-        if self.is_replying.replace(false) {
-            self.output.borrow_mut().append(&mut self.held.borrow_mut());
+        if self.outbox.is_replying.replace(false) {
+            self.outbox.output.borrow_mut().append(&mut self.outbox.held.borrow_mut());
         }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) enum Age {
 
 /// Keys of each database: exact if there are few, else as of the last count.
 pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
-    let key_counts = &worker.shared.key_counts;
+    let key_counts = &worker.shared.diagnostics.key_counts;
     let databases = worker.shared.store.databases.load_full();
     let mut transaction = Transaction::reading(worker);
     let (mut counts, mut left, mut age) = (Vec::new(), COUNTED_AT_ONCE_MAX, Age::New);
@@ -112,13 +112,13 @@ async fn count(
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         worker.sleep_until(worker.monotonic_ms() + LOOK_MS).await;
-        if !worker.shared.key_counts.take_wish() {
+        if !worker.shared.diagnostics.key_counts.take_wish() {
             continue;
         }
         let (began, began_ms) = (worker.shared.store.clock.now(), worker.monotonic_ms());
         // What fails is tried again at the next request.
         if let Ok(counted) = count_all(&worker).await {
-            worker.shared.key_counts.note(counted, began);
+            worker.shared.diagnostics.key_counts.note(counted, began);
         }
         let took_ms = worker.monotonic_ms() - began_ms;
         worker.sleep_until(worker.monotonic_ms() + PAUSE_MS.max(SHARE * took_ms)).await;

@@ -129,7 +129,7 @@ impl Duty {
                 Work::PurgeDatabases => self.purge_databases().await,
             };
             let (now_ms, due) = (self.worker.monotonic_ms(), &mut self.due[work as usize]);
-            let log = &self.worker.shared.log;
+            let log = &self.worker.shared.diagnostics.log;
             let name = ("work", Field::Text(work.name()));
             match done {
                 Ok(is_more) if due.succeeded(now_ms, is_more) => {

@@ -58,6 +58,7 @@ mod statistics;
 mod slow_log;
 mod latency;
 mod lines;
+mod diagnostics;
 mod monitors;
 mod saver;
 mod scripts;

@@ -71,6 +71,8 @@ pub(crate) struct Lines {
     /// place again. None is empty.
     by_key: Mutex<BTreeMap<LineKey, Line>>,
     count: AtomicUsize,
+    /// Clients that stand in any line.
+    client_count: AtomicUsize,
     /// The next place to be given.
     next_place: AtomicU64,
 }
@@ -87,6 +89,21 @@ impl Lines {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// A client begins to stand in lines.
+    pub(crate) fn enter(&self) {
+        self.client_count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A client stands in no line any more.
+    pub(crate) fn exit(&self) {
+        self.client_count.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// How many clients stand in any line.
+    pub(crate) fn client_count(&self) -> usize {
+        self.client_count.load(Ordering::Acquire)
     }
 
     /// A place behind all that were given before.

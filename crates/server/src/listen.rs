@@ -3,38 +3,26 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use firn::Db;
 use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
 
+use crate::access::Users;
 use crate::count_keys;
-use crate::damaged_records::DamagedRecords;
+use crate::diagnostics::Diagnostics;
 use crate::duty;
 use crate::execute::Tools;
 use crate::http::{DatabaseSite, HttpServer};
-use crate::key_counts::KeyCounts;
-use crate::large_writes::LargeWrites;
-use crate::latency::Latency;
 use crate::log::{Field, Log, LogLevel};
-use crate::monitors::Monitors;
-use crate::observers::Observers;
-use crate::parameters::Parameters;
-use crate::pause::Pause;
 use crate::ports::Ports;
 use crate::processors::Processors;
-use crate::purge_queue::PurgeQueue;
-use crate::saver::Saver;
-use crate::scripts::Scripts;
 use crate::serve::serve;
 use crate::settings::{Network, ServeSettings};
-use crate::slow_log::SlowLog;
-use crate::statistics::Statistics;
 use crate::store::Store;
-use crate::subscriptions::Subscriptions;
 use crate::task::Task;
-use crate::worker::{Mailbox, Serve, Shared, Worker};
+use crate::worker::{Serve, Shared, Threads, Worker};
 
 /// A server that listens.
 ///
@@ -82,48 +70,20 @@ impl Server {
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
         let settings = ServeSettings { network: ports.network, ..settings };
-        let store = Store::open(db, clock).map_err(io::Error::other)?;
+        let (store, recorded) = Store::open(db, clock).map_err(io::Error::other)?;
+        let mut unreadable = Vec::new();
+        let users = Users::new(&recorded, &mut unreadable);
         if let Some(password) = &settings.password {
-            store.users.set_default_password(Some(password.bytes()));
+            users.set_default_password(Some(password.bytes()));
         }
         let (listener, http) = ports.listen()?;
         let address = listener.local_addr()?;
         let threads = settings.threads.max(1);
-        let mailboxes = (0..threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
-        let (unix_ms, now) = (store.clock.unix_ms(), store.clock.now());
-        let dir = settings.dir.display().to_string();
         let log = Log::new(settings.log_format, settings.log_level, Arc::clone(&store.clock));
-        let processors = Arc::new(Processors::share_out(threads, settings.pins_workers));
-        let shared = Arc::new(Shared {
-            parameters: Parameters::new(&settings, address.port(), &dir, store.db.stats().durability),
-            statistics: Statistics::new(threads, unix_ms, now),
-            slow_log: SlowLog::default(),
-            latency: Latency::default(),
-            monitors: Monitors::new(threads),
-            saver: Saver::new(&store, &processors),
-            large_writes: LargeWrites::new(Arc::clone(&store.engine), &processors),
-            key_counts: KeyCounts::default(),
-            is_expiry_paused: AtomicBool::new(false),
-            run: u128::from(unix_ms) << 64
-                | u128::from(std::process::id()) << 32
-                | u128::from(address.port()),
-            store,
-            observers: Observers::default(),
-            purges: PurgeQueue::new(),
-            damaged_records: DamagedRecords::default(),
-            subscriptions: Subscriptions::default(),
-            pause: Pause::default(),
-            scripts: Scripts::default(),
-            processors,
-            settings,
-            mailboxes,
-            client_count: AtomicUsize::new(0),
-            placing: Mutex::default(),
-            waiting_count: AtomicUsize::new(0),
-            next_client: AtomicU64::new(0),
-            is_ending: AtomicBool::new(false),
-            log,
-        });
+        let diagnostics = Diagnostics::new(log, &store.clock, threads, address.port());
+        let processors = Processors::share_out(threads, settings.pins_workers);
+        let threads = Threads::new(threads, processors)?;
+        let shared = Shared::new(store, users, settings, threads, diagnostics, address.port());
         let http = http.map(|listener| {
             let (clock, shared) = (Arc::clone(&shared.store.clock), Arc::clone(&shared));
             HttpServer::start_with(listener, clock, |alarm| Box::new(DatabaseSite::new(shared, alarm)))
@@ -139,14 +99,14 @@ impl Server {
         };
         // Each takes connections, so that none depends on one thread. Connections that come before
         // all of them have started wait for those that have not.
-        for index in (0..threads).rev() {
+        for index in (0..server.shared.threads.mailboxes.len()).rev() {
             server.start_worker(index, listener.try_clone()?)?;
         }
-        server.note_start();
+        server.note_start(&unreadable);
         Ok(server)
     }
 
-    fn note_start(&self) {
+    fn note_start(&self, unreadable_users: &[String]) {
         let (address, network) = (self.address.to_string(), self.network().to_string());
         let http = self.http_address().map_or_else(|| "none".to_owned(), |at| at.to_string());
         let dir = self.shared.settings.dir.display().to_string();
@@ -154,21 +114,25 @@ impl Server {
             ("address", Field::Text(&address)),
             ("http", Field::Text(&http)),
             ("network", Field::Text(&network)),
-            ("threads", Field::Number(self.shared.mailboxes.len() as u64)),
-            ("pinned", Field::Text(if self.shared.processors.are_pinned() { "yes" } else { "no" })),
+            ("threads", Field::Number(self.shared.threads.mailboxes.len() as u64)),
+            ("pinned", Field::Text(if self.shared.threads.processors.are_pinned() { "yes" } else { "no" })),
             ("dir", Field::Text(&dir)),
             ("process", Field::Number(u64::from(std::process::id()))),
         ];
-        self.shared.log.note(LogLevel::Info, "started", &fields);
+        self.shared.diagnostics.log.note(LogLevel::Info, "started", &fields);
         self.note_dangers();
-        for why in &self.shared.store.unreadable_users {
-            self.shared.log.note(LogLevel::Error, "user_unreadable", &[("why", Field::Text(why))]);
+        for why in unreadable_users {
+            self.shared.diagnostics.log.note(
+                LogLevel::Error,
+                "user_unreadable",
+                &[("why", Field::Text(why))],
+            );
         }
     }
 
     /// Warns of settings that are not granted, and of access that is open to all.
     fn note_dangers(&self) {
-        let (log, settings) = (&self.shared.log, &self.shared.settings);
+        let (log, settings) = (&self.shared.diagnostics.log, &self.shared.settings);
         if settings.clients_max > settings.clients_room {
             let fields = [
                 ("wanted", Field::Number(settings.clients_max as u64)),
@@ -178,7 +142,7 @@ impl Server {
             log.note(LogLevel::Warn, "clients_max_lowered", &fields);
         }
         let is_far = |ip: IpAddr| !ip.to_canonical().is_loopback();
-        if is_far(settings.bind) && !settings.is_protected && self.shared.store.users.is_open_to_all() {
+        if is_far(settings.bind) && !settings.is_protected && self.shared.users.is_open_to_all() {
             let address = self.address.to_string();
             let fields = [
                 ("address", Field::Text(&address)),
@@ -202,9 +166,9 @@ impl Server {
         let (ready, is_ready) = mpsc::channel();
         let body = move || {
             let mut end = WorkerEnd { shared: Arc::clone(&shared), failure, index, is_regular: false };
-            if let Err(error) = shared.processors.pin(index) {
+            if let Err(error) = shared.threads.processors.pin(index) {
                 let why = [("why", Field::Text(&error.to_string()))];
-                shared.log.note(LogLevel::Warn, "worker_not_pinned", &why);
+                shared.diagnostics.log.note(LogLevel::Warn, "worker_not_pinned", &why);
             }
             let ran = Worker::new(shared, index, serving()).and_then(|worker| {
                 worker.listen(listener)?;
@@ -248,7 +212,7 @@ impl Server {
 
     /// How many clients wait for something to stand at one of their keys.
     pub fn waiting_count(&self) -> usize {
-        self.shared.waiting_count.load(Ordering::Acquire)
+        self.shared.observers.lines.client_count()
     }
 
     /// Waits until every worker has ended: because of [`end`](Self::end), because a client said
@@ -261,7 +225,7 @@ impl Server {
         self.threads.join_all();
         self.shared.large_writes.finish();
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let log = &self.shared.log;
+        let log = &self.shared.diagnostics.log;
         if let Some(error) = &failure {
             log.note(LogLevel::Error, "worker_failed", &[("why", Field::Text(&error.to_string()))]);
         }
@@ -283,7 +247,7 @@ impl Server {
         let ended = self.wait();
         self.http.iter().for_each(HttpServer::stop);
         // Connections that a worker was given when it did not look any more.
-        self.shared.mailboxes.iter().for_each(|mailbox| drop(mailbox.take()));
+        self.shared.threads.mailboxes.iter().for_each(|mailbox| drop(mailbox.take()));
         ended
     }
 }
@@ -349,7 +313,7 @@ mod tests {
         let settings = ServeSettings { port: 0, threads: 3, ..ServeSettings::default() };
         let server = Server::start(db, settings).unwrap();
         let mut client = TcpStream::connect(server.address()).unwrap();
-        server.shared.mailboxes[1].send(Message::Ask(Question::deadly()));
+        server.shared.threads.mailboxes[1].send(Message::Ask(Question::deadly()));
         let error = server.wait().expect_err("it has failed");
         assert!(error.to_string().contains("worker 1 has panicked"), "{error}");
         assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "nobody serves any more");

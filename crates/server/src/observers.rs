@@ -135,10 +135,11 @@ impl Observers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether no client is to be told of anything. Exact for a key whose lock the caller holds.
+    /// Whether any client is to be told when keys change. Exact for a key whose lock the caller
+    /// holds.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0 && self.lines.is_empty()
+    pub(crate) fn is_any(&self) -> bool {
+        self.count.load(Ordering::Acquire) != 0 || !self.lines.is_empty()
     }
 
     /// `flag` is raised when `key` changes, at which something stands or not (`is_there`).

@@ -20,6 +20,8 @@ pub(crate) struct Pause {
     /// Whose, and until when in milliseconds of the workers' monotonic clock.
     state: Mutex<Option<(Paused, u64)>>,
     is_on: AtomicBool,
+    /// What has expired is neither found nor removed by background work: for tests.
+    is_expiry_paused: AtomicBool,
 }
 
 impl Pause {
@@ -32,6 +34,16 @@ impl Pause {
     /// Whether writes are paused: nothing is removed for having expired either.
     pub(crate) fn holds_writes(&self, now_ms: u64) -> bool {
         self.is_on() && self.until_ms(true, now_ms).is_some()
+    }
+
+    /// Whether what has expired is not to be removed now.
+    pub(crate) fn holds_expiry(&self, now_ms: u64) -> bool {
+        self.is_expiry_paused.load(Ordering::Relaxed) || self.holds_writes(now_ms)
+    }
+
+    /// Whether background work finds and removes what has expired.
+    pub(crate) fn set_expiry(&self, is_on: bool) {
+        self.is_expiry_paused.store(!is_on, Ordering::Relaxed);
     }
 
     /// Pauses clients. A pause that is on already is never made shorter or weaker.

@@ -52,7 +52,7 @@ async fn go_on(
     client.description.input_bytes.set(pipeline.bytes_behind(&whole));
     execute(Request { worker, client, tools, arguments: pipeline.arguments(&whole) }, run).await;
     client.end_request();
-    if client.output.borrow().len() > worker.shared.settings.unread_bytes_max {
+    if client.outbox.output.borrow().len() > worker.shared.settings.unread_bytes_max {
         run.finish(worker, client).await;
         run.lap.stop(worker);
         worker.drained(client).await;
@@ -62,7 +62,7 @@ async fn go_on(
 
 /// Makes requests out of what has come.
 fn fill(worker: &Worker, client: &Client, pipeline: &mut Pipeline) -> Result<bool, ProtocolError> {
-    let is_unknown = client.login.is_unknown(&worker.shared.store.users);
+    let is_unknown = client.login.is_unknown(&worker.shared.users);
     let argument_bytes_max = worker.shared.parameters.argument_bytes_max();
     match is_unknown {
         true => pipeline.fill(&Limits::UNKNOWN_CLIENT, true),

@@ -1,5 +1,7 @@
 //! One thread's share of the connections.
 
+mod shared;
+mod threads;
 mod mailbox;
 mod engine;
 mod client_table;
@@ -18,8 +20,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -29,101 +31,20 @@ use self::sending::lose;
 use crate::access::Login;
 use crate::address::ClientAddress;
 use crate::client::{Client, Description};
-use crate::damaged_records::DamagedRecords;
-use crate::key_counts::KeyCounts;
-use crate::large_writes::LargeWrites;
-use crate::latency::Latency;
-use crate::log::Log;
-use crate::monitors::Monitors;
 use crate::net::{Event, Sockets, keep_alive};
-use crate::observers::Observers;
-use crate::parameters::Parameters;
-use crate::pause::Pause;
-use crate::processors::Processors;
-use crate::purge_queue::PurgeQueue;
-use crate::saver::Saver;
-use crate::scripts::Scripts;
-use crate::settings::ServeSettings;
-use crate::slow_log::SlowLog;
-use crate::statistics::{Counters, Measure, Statistics};
-use crate::store::Store;
-use crate::subscriptions::{Addressee, Published, Subscriptions};
+use crate::statistics::{Counters, Measure};
+use crate::subscriptions::{Addressee, Published};
 use crate::task::{Task, Tasks};
 
 pub(crate) use clients::{ClientFilter, ClientKind};
 pub(crate) use denied::DeniedPlace;
 pub(crate) use engine::EngineSession;
 pub(crate) use mailbox::{Mailbox, Message};
+pub(crate) use shared::Shared;
 pub(crate) use survey::Question;
+pub(crate) use threads::Threads;
 pub(crate) use turns::Turns;
 pub(crate) use waiting::Told;
-
-/// What all workers of a server share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) store: Store,
-    pub(crate) observers: Observers,
-    pub(crate) purges: PurgeQueue,
-    pub(crate) subscriptions: Subscriptions,
-    pub(crate) pause: Pause,
-    pub(crate) scripts: Scripts,
-    pub(crate) settings: ServeSettings,
-    pub(crate) processors: Arc<Processors>,
-    pub(crate) parameters: Parameters,
-    pub(crate) statistics: Statistics,
-    pub(crate) slow_log: SlowLog,
-    pub(crate) latency: Latency,
-    pub(crate) monitors: Monitors,
-    pub(crate) saver: Saver,
-    pub(crate) large_writes: LargeWrites,
-    pub(crate) key_counts: KeyCounts,
-    pub(crate) damaged_records: DamagedRecords,
-    /// What has expired is neither found nor removed by background work: for tests.
-    pub(crate) is_expiry_paused: AtomicBool,
-    /// Tells this run of the server from any other.
-    pub(crate) run: u128,
-    pub(crate) mailboxes: Vec<Mailbox>,
-    pub(crate) client_count: AtomicUsize,
-    /// Held while a worker is found for a connection: each worker takes connections.
-    pub(crate) placing: Mutex<()>,
-    /// Clients that stand in line for keys.
-    pub(crate) waiting_count: AtomicUsize,
-    pub(crate) next_client: AtomicU64,
-    /// The server stops, or has.
-    pub(crate) is_ending: AtomicBool,
-    pub(crate) log: Log,
-}
-
-impl Shared {
-    /// Whether any client is to be told when keys change. Exact for a key whose lock the caller
-    /// holds.
-    #[inline]
-    pub(crate) fn is_any_key_observed(&self) -> bool {
-        !self.observers.is_empty()
-    }
-
-    /// Whether what has expired is not to be removed now, since that would be a write.
-    pub(crate) fn is_expiry_held(&self) -> bool {
-        let now_ms = self.store.clock.now().as_millis() as u64;
-        self.is_expiry_paused.load(Ordering::Relaxed) || self.pause.holds_writes(now_ms)
-    }
-
-    /// Forty digits that no other run of a server has.
-    pub(crate) fn run_id(&self) -> String {
-        format!("{:040x}", self.run)
-    }
-
-    /// Ends every worker.
-    pub(crate) fn end(&self) {
-        self.log.note_once(&self.is_ending, "stopping");
-        self.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));
-    }
-
-    /// Lets a client that waits look at its keys.
-    pub(crate) fn look(&self, waiter: ClientAddress) {
-        self.mailboxes[waiter.worker].send(Message::Look { id: waiter.id, number: waiter.number });
-    }
-}
 
 /// Numbers of tasks below this are the server's own; a connection has its socket's.
 pub(super) const BACKGROUND_TASKS: u32 = 2;
@@ -159,7 +80,7 @@ impl Worker {
     /// The worker `index`, which gets a listener by [`listen`](Self::listen) and has its clients
     /// served by `serve`.
     pub(crate) fn new(shared: Arc<Shared>, index: usize, serve: Serve) -> io::Result<Rc<Self>> {
-        let mailbox = shared.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
+        let mailbox = shared.threads.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
         let sockets = Sockets::new(shared.settings.network, Arc::clone(mailbox.wakes.alarm()))?;
         let tasks = Rc::new(Tasks::default());
         let engine = EngineSession::new(shared.store.engine.ordered_session(), Rc::clone(&tasks));
@@ -193,7 +114,7 @@ impl Worker {
     pub(crate) fn run(self: &Rc<Self>, background: Vec<Task>) -> io::Result<()> {
         debug_assert!(background.len() <= BACKGROUND_TASKS as usize, "these have no numbers");
         (0..).zip(background).for_each(|(id, task)| self.tasks.add(id, task));
-        let waker = Waker::from(Arc::clone(self.shared.mailboxes[self.index].wakes.alarm()));
+        let waker = Waker::from(Arc::clone(self.shared.threads.mailboxes[self.index].wakes.alarm()));
         while !self.is_stopping.get() {
             self.now_ms.set(self.shared.store.clock.unix_ms());
             self.tasks.run_timers(|| self.monotonic_ms());
@@ -226,7 +147,7 @@ impl Worker {
         match event {
             Event::Readable(id) => self.tasks.wake(id),
             Event::Writable(id) => {
-                if let Some(client) = self.clients.get(id).filter(|client| client.is_blocked.get()) {
+                if let Some(client) = self.clients.get(id).filter(|client| client.outbox.is_blocked.get()) {
                     self.mark_dirty(&client);
                 }
             }
@@ -236,7 +157,7 @@ impl Worker {
                 }
             }
             Event::Woken => {
-                let mailbox = &self.shared.mailboxes[self.index];
+                let mailbox = &self.shared.threads.mailboxes[self.index];
                 mailbox.wakes.take().into_iter().for_each(|task| self.tasks.wake(task));
                 for message in mailbox.take() {
                     match message {
@@ -246,7 +167,7 @@ impl Worker {
                         }
                         Message::Look { id, number } => {
                             if let Some(client) = self.clients.get_numbered(id, number) {
-                                client.is_told_to_look.set(true);
+                                client.waiting.is_told_to_look.set(true);
                                 self.tasks.wake(id);
                             }
                         }
@@ -254,8 +175,8 @@ impl Worker {
                             let client = self.clients.get_numbered(id, number);
                             // It does not wait any more, or locks for itself: dropped, that passes
                             // on.
-                            if let Some(client) = client.filter(|client| client.takes_hands.get()) {
-                                client.hands.borrow_mut().push_back(handed);
+                            if let Some(client) = client.filter(|client| client.waiting.takes_hands.get()) {
+                                client.waiting.hands.borrow_mut().push_back(handed);
                                 self.tasks.wake(id);
                             }
                         }
@@ -276,7 +197,7 @@ impl Worker {
     /// Sends a message to these subscribers.
     pub(crate) fn publish(&self, message: Published, addressees: Vec<Addressee>) {
         let mut by_worker: Vec<Vec<Addressee>> = Vec::new();
-        by_worker.resize_with(self.shared.mailboxes.len(), Vec::new);
+        by_worker.resize_with(self.shared.threads.mailboxes.len(), Vec::new);
         for addressee in addressees {
             by_worker[addressee.0.worker].push(addressee);
         }
@@ -286,7 +207,7 @@ impl Worker {
                 true => self.deliver_message(&message, &addressees),
                 false => {
                     let message = Arc::clone(&message);
-                    self.shared.mailboxes[index].send(Message::Publish { message, addressees });
+                    self.shared.threads.mailboxes[index].send(Message::Publish { message, addressees });
                 }
             }
         }
@@ -311,7 +232,7 @@ impl Worker {
     /// What this worker counts.
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
-        self.shared.statistics.of_worker(self.index)
+        self.shared.diagnostics.statistics.of_worker(self.index)
     }
 
     /// A number below `end`, which is not 0.
@@ -340,7 +261,7 @@ impl Worker {
         let description = Description::new(peer, local, stream.as_raw_fd(), self.monotonic_ms());
         // A connection that is over already says so when it is adopted.
         let _ = keep_alive(&stream, self.shared.parameters.keepalive_s());
-        let login = Login::new(&self.shared.store.users);
+        let login = Login::new(&self.shared.users);
         let client = self.clients.add(|id| Client::new(id, number, description, login));
         self.counters().add(Measure::Connections, 1);
         if self.sockets.borrow_mut().adopt(client.id, stream).is_err() {
@@ -353,12 +274,12 @@ impl Worker {
     fn forget(&self, id: u32) {
         if let Some(client) = self.clients.get(id) {
             // What can be sent at once is: it may say why the connection ends.
-            if !client.output.borrow().is_empty()
+            if !client.outbox.output.borrow().is_empty()
                 && let Err(error) = self.engine.settle()
             {
                 lose(&client, error);
             }
-            client.output.borrow_mut().send(&mut self.sockets.borrow_mut(), id);
+            client.outbox.output.borrow_mut().send(&mut self.sockets.borrow_mut(), id);
         }
         self.sockets.borrow_mut().close(id);
         if let Some(client) = self.clients.get(id) {
@@ -366,8 +287,8 @@ impl Worker {
             self.unmonitor(&client);
         }
         self.clients.remove(id);
-        self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
-        self.shared.mailboxes[self.index].client_count.fetch_sub(1, Ordering::Relaxed);
+        self.shared.threads.give_room();
+        self.shared.threads.mailboxes[self.index].client_count.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// What the client watched and was subscribed to is so no more: of a connection that ends
@@ -383,7 +304,7 @@ impl Worker {
 
     /// The client's output, if there is any, is sent at the end of this round.
     pub(crate) fn mark_dirty(&self, client: &Rc<Client>) {
-        if !client.output.borrow().is_empty() && !client.is_dirty.replace(true) {
+        if !client.outbox.output.borrow().is_empty() && !client.outbox.is_dirty.replace(true) {
             self.dirty.borrow_mut().push(Rc::clone(client));
         }
     }

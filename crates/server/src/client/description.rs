@@ -93,7 +93,7 @@ impl Client {
     /// or waits for.
     pub(crate) fn left_bytes(&self) -> usize {
         let watch_bytes = self.watch.borrow().as_ref().map_or(0, Watch::memory_bytes);
-        watch_bytes + self.subscriptions.borrow().memory_bytes() + self.waiting_bytes.get()
+        watch_bytes + self.subscriptions.borrow().memory_bytes() + self.waiting.names_bytes.get()
     }
 
     /// Memory of the connection: its input and output, the request that runs, those since MULTI,
@@ -102,7 +102,8 @@ impl Client {
         let it = &self.description;
         let queued_bytes = self.queue.borrow().as_ref().map_or(0, Queue::memory_bytes);
         let input_bytes = it.request_bytes.get() + it.input_bytes.get() + it.input_room_bytes.get();
-        let output_bytes = self.output.borrow().own_capacity() + self.held.borrow().own_capacity();
+        let output_bytes =
+            self.outbox.output.borrow().own_capacity() + self.outbox.held.borrow().own_capacity();
         size_of::<Self>() + input_bytes + queued_bytes + output_bytes + self.left_bytes()
     }
 
@@ -114,7 +115,7 @@ impl Client {
         let queue = self.queue.borrow();
         let queued_bytes = queue.as_ref().map_or(0, Queue::memory_bytes);
         let (unsent, room, shared) = {
-            let output = self.output.borrow();
+            let output = self.outbox.output.borrow();
             (output.len(), output.own_capacity(), output.shared_bytes())
         };
         let (input, input_room) = (it.request_bytes.get() + it.input_bytes.get(), it.input_room_bytes.get());
@@ -143,7 +144,7 @@ impl Client {
             " qbuf={input} qbuf-free={input_room} argv-mem={} multi-mem={queued_bytes} rbs={room} rbp={room} \
              obl={unsent} oll=0 omem={shared} tot-mem={total} events={} cmd={command} user={} redir=-1 resp={}",
             it.request_bytes.get(),
-            if self.is_blocked.get() { "rw" } else { "r" },
+            if self.outbox.is_blocked.get() { "rw" } else { "r" },
             cut_text(&self.user_name()),
             if self.protocol.get() == Protocol::Resp3 { 3 } else { 2 },
         );
@@ -163,7 +164,7 @@ impl Client {
             ('O', self.is_monitor.get()),
             ('P', self.is_subscriber()),
             ('x', self.queue.borrow().is_some()),
-            ('b', self.is_waiting.get()),
+            ('b', self.waiting.is_waiting.get()),
             ('d', is_changed),
             ('c', self.is_closing.get()),
             ('e', self.description.is_kept.get()),

@@ -63,7 +63,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn table(call: &Call<'_>) -> Arc<UserTable> {
-    call.worker.shared.store.users.table()
+    call.worker.shared.users.table()
 }
 
 fn reply_all<T: AsRef<[u8]>>(call: &mut Call<'_>, strings: &[T]) {
@@ -97,7 +97,7 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     put_record(&mut batch, call.transaction.keyspaces().catalog, &record);
     call.worker.write(&batch).await?;
     users.insert(name.to_vec(), Arc::new(user));
-    call.worker.shared.store.users.replace(users);
+    call.worker.shared.users.replace(users);
     // What it is subscribed to was asked for under other rules.
     close_denied(call.worker, name).await;
     call.reply(|reply| reply.ok());
@@ -112,7 +112,7 @@ const RULE_BYTES: usize = 1 << 10;
 async fn close_denied(worker: &Worker, name: &[u8]) {
     let name: Arc<[u8]> = name.into();
     let places: Vec<_> =
-        worker.shared.mailboxes.iter().map(|_| Mutex::new(Some(DeniedPlace::default()))).collect();
+        worker.shared.threads.mailboxes.iter().map(|_| Mutex::new(Some(DeniedPlace::default()))).collect();
     let places = Arc::new(places);
     let mut is_over = false;
     while !is_over {
@@ -149,7 +149,7 @@ async fn delete(call: &mut Call<'_>) -> Result<()> {
     }
     call.worker.write(&batch).await?;
     if !gone.is_empty() {
-        call.worker.shared.store.users.replace(users);
+        call.worker.shared.users.replace(users);
     }
     let count = gone.len();
     for name in gone {
@@ -162,7 +162,7 @@ async fn delete(call: &mut Call<'_>) -> Result<()> {
 
 /// `ACL GETUSER name`
 fn describe(call: &mut Call<'_>) {
-    let user = call.worker.shared.store.users.get(call.argument(2));
+    let user = call.worker.shared.users.get(call.argument(2));
     call.reply(|reply| {
         let Some(user) = user else { return reply.null() };
         reply.map(6);
@@ -207,7 +207,7 @@ fn categories(call: &mut Call<'_>) -> Result<()> {
 /// `ACL DRYRUN name command [argument ...]`
 fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let lossy = cut_text;
-    let user = call.worker.shared.store.users.get(call.argument(2));
+    let user = call.worker.shared.users.get(call.argument(2));
     let user =
         user.ok_or_else(|| Failure::of(format!("ERR User '{}' not found", lossy(call.argument(2)))))?;
     let arguments: Arguments<'_> = call.arguments.from(3);
@@ -273,12 +273,12 @@ fn log(call: &mut Call<'_>) -> Result<()> {
     }
     let worker = call.worker;
     if call.is_word(2, "reset") {
-        worker.shared.store.users.log().clear();
+        worker.shared.users.log().clear();
         call.reply(|reply| reply.ok());
         return Ok(());
     }
     let count = if call.arguments.len() == 3 { call.integer(2)? } else { ENTRIES };
-    let log = worker.shared.store.users.log();
+    let log = worker.shared.users.log();
     let count = usize::try_from(count).unwrap_or(0).min(log.entries().len());
     call.reply(|reply| {
         reply.array(count);

@@ -56,12 +56,12 @@ pub(super) fn show_script(
 
 /// A unit of the client's begins, which may have to be done again.
 pub(super) fn unit_begins(client: &Client) {
-    client.unit_commands_shown.set(0);
+    client.unit.shown.set(0);
 }
 
 /// It is done once more, or for the first time.
 pub(super) fn attempt_begins(client: &Client) {
-    client.unit_commands.set(0);
+    client.unit.commands.set(0);
 }
 
 /// Shows monitors a script of a transaction, or what a script has called. What they were shown of
@@ -76,10 +76,10 @@ pub(super) fn show_in_unit(
     if !worker.shared.monitors.is_any() || from.is_some() && !is_shown(command) {
         return;
     }
-    let number = client.unit_commands.get() + 1;
-    client.unit_commands.set(number);
-    if number > client.unit_commands_shown.get() {
-        client.unit_commands_shown.set(number);
+    let number = client.unit.commands.get() + 1;
+    client.unit.commands.set(number);
+    if number > client.unit.shown.get() {
+        client.unit.shown.set(number);
         show(worker, client, from.unwrap_or(&client.address()), command, arguments);
     }
 }
@@ -104,19 +104,19 @@ pub(super) fn took(
         let (name, address) = (command.to_string(), client.address());
         let fields =
             [("command", Field::Text(&name)), ("us", Field::Number(us)), ("client", Field::Text(&address))];
-        shared.log.note(LogLevel::Warn, "slow_command", &fields);
+        shared.diagnostics.log.note(LogLevel::Warn, "slow_command", &fields);
         let call = SlowCall {
             unix_s: worker.now_ms() / 1000,
             us,
-            arguments: shared.slow_log.kept(command, arguments),
+            arguments: shared.diagnostics.slow_log.kept(command, arguments),
             address,
             name: cut(&client.description.name.borrow()),
         };
-        shared.slow_log.note(call, shared.parameters.slow_log_len());
+        shared.diagnostics.slow_log.note(call, shared.parameters.slow_log_len());
     }
     if shared.parameters.is_latency_event(us) {
         let event = if command.flags.has(Flag::Fast) { "fast-command" } else { "command" };
-        shared.latency.note(event, worker.now_ms() / 1000, us / 1000);
+        shared.diagnostics.latency.note(event, worker.now_ms() / 1000, us / 1000);
     }
 }
 

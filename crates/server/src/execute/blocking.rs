@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use firn_format::datatype::Tag;
 use firn_protocol::command::Command;
@@ -54,7 +53,7 @@ async fn run_in_line(
     line: &mut Line<'_>,
 ) -> Result<()> {
     let (worker, client) = (request.worker, request.client);
-    client.is_unblocked.set(None);
+    client.waiting.is_unblocked.set(None);
     let mut until_ms = None;
     let mut handed = None;
     loop {
@@ -69,7 +68,7 @@ async fn run_in_line(
             // again.
             Err(failure) if line.has_waited && failure == Failure::BUSY => {
                 let is_over = until_ms.is_some_and(|until_ms| worker.monotonic_ms() >= until_ms);
-                client.is_told_to_look.set(!is_over);
+                client.waiting.is_told_to_look.set(!is_over);
             }
             Err(failure) => return Err(failure),
         }
@@ -79,7 +78,7 @@ async fn run_in_line(
             client.is_closing.set(true);
             return Ok(());
         }
-        match (client.is_unblocked.take(), told) {
+        match (client.waiting.is_unblocked.take(), told) {
             (Some(Unblock::Error), _) => {
                 return Err(Failure::new("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
             }
@@ -107,10 +106,11 @@ async fn attempt(
     let Some(cover) = cover else { return attempt_alone(request, command, out, line, handed).await };
     let mut transaction = Transaction::locked(request.worker, cover.databases());
     let mut call = Call::new(request, command, &mut transaction, out);
-    call.has_waited = line.has_waited;
-    call.cover = Some(cover);
+    call.blocking.has_waited = line.has_waited;
+    call.blocking.cover = Some(cover);
     dispatch(&mut call).await?;
-    let (wait, leaves_some, lacks_cover) = (call.wait.take(), call.leaves_some, call.lacks_cover);
+    let (wait, leaves_some, lacks_cover) =
+        (call.blocking.wait.take(), call.blocking.leaves_some, call.blocking.lacks_cover);
     let (taken, tried) = match wait {
         None => {
             line.is_served().await;
@@ -141,9 +141,9 @@ async fn attempt_alone(
     let locks = names.lock(request.worker).await?;
     let mut transaction = Transaction::locked(request.worker, names.databases());
     let mut call = Call::new(request, command, &mut transaction, out);
-    call.has_waited = line.has_waited;
+    call.blocking.has_waited = line.has_waited;
     dispatch(&mut call).await?;
-    let (wait, leaves_some) = (call.wait.take(), call.leaves_some);
+    let (wait, leaves_some) = (call.blocking.wait.take(), call.blocking.leaves_some);
     let (taken, tried) = match wait {
         None => {
             line.is_served().await;
@@ -156,7 +156,7 @@ async fn attempt_alone(
             if names.is_outdated(request.worker) {
                 // Databases were flushed or swapped before it stood in line: it is told of that
                 // only here.
-                request.client.is_told_to_look.set(true);
+                request.client.waiting.is_told_to_look.set(true);
             }
             if leaves_some && line.is_told {
                 line.pass_on().await;
@@ -222,13 +222,13 @@ impl<'a> Line<'a> {
             turns.step(key.bytes().len()).await;
             if !self.keys.contains(&key) {
                 lines.stand(&key, place, self.waiter(), destination.as_ref());
-                let waiting_bytes = &self.client.waiting_bytes;
+                let waiting_bytes = &self.client.waiting.names_bytes;
                 waiting_bytes.set(waiting_bytes.get() + name_memory_bytes(key.bytes()));
                 self.keys.insert(key);
             }
         }
         if !self.keys.is_empty() && !std::mem::replace(&mut self.is_counted, true) {
-            self.worker.shared.waiting_count.fetch_add(1, Ordering::AcqRel);
+            self.worker.shared.observers.lines.enter();
         }
     }
 
@@ -237,7 +237,7 @@ impl<'a> Line<'a> {
         let (mut turns, Some(place)) = (Turns::new(self.worker), self.place) else { return };
         for key in &self.keys {
             if let Some((_, next)) = self.lines().behind(key, place) {
-                self.worker.shared.look(next);
+                self.worker.shared.threads.look(next);
             }
             turns.step(key.bytes().len()).await;
         }
@@ -245,8 +245,8 @@ impl<'a> Line<'a> {
 
     /// What it was handed goes to the next in line, and nothing more is handed to it.
     fn take_no_hands(&self) {
-        self.client.takes_hands.set(false);
-        let hands = std::mem::take(&mut *self.client.hands.borrow_mut());
+        self.client.waiting.takes_hands.set(false);
+        let hands = std::mem::take(&mut *self.client.waiting.hands.borrow_mut());
         drop(hands);
     }
 
@@ -257,7 +257,7 @@ impl<'a> Line<'a> {
         self.wait_no_more();
         while let (Some(key), Some(place)) = (self.keys.pop_first(), self.place) {
             next.extend(self.lines().leave(&key, place));
-            let waiting_bytes = &self.client.waiting_bytes;
+            let waiting_bytes = &self.client.waiting.names_bytes;
             waiting_bytes.set(waiting_bytes.get() - name_memory_bytes(key.bytes()));
             turns.step(key.bytes().len()).await;
         }
@@ -279,7 +279,7 @@ impl<'a> Line<'a> {
     fn wait_no_more(&mut self) {
         self.take_no_hands();
         if std::mem::take(&mut self.is_counted) {
-            self.worker.shared.waiting_count.fetch_sub(1, Ordering::AcqRel);
+            self.worker.shared.observers.lines.exit();
         }
     }
 
@@ -292,8 +292,8 @@ impl<'a> Line<'a> {
 
     /// Lets `next` look if the client was told to: it has not, or could not take what was there.
     fn tell(&self, next: Vec<ClientAddress>) {
-        if self.client.is_told_to_look.replace(false) || self.is_told {
-            next.into_iter().for_each(|next| self.worker.shared.look(next));
+        if self.client.waiting.is_told_to_look.replace(false) || self.is_told {
+            next.into_iter().for_each(|next| self.worker.shared.threads.look(next));
         }
     }
 }
@@ -302,7 +302,7 @@ impl Drop for Line<'_> {
     fn drop(&mut self) {
         // A server that ends drops the task where it stands; otherwise all were given up.
         self.wait_no_more();
-        self.client.waiting_bytes.set(0);
+        self.client.waiting.names_bytes.set(0);
         let (keys, Some(place)) = (std::mem::take(&mut self.keys), self.place) else { return };
         let next = keys.iter().filter_map(|key| self.lines().leave(key, place)).collect();
         self.tell(next);
@@ -330,7 +330,9 @@ pub(super) async fn first_collection(
         match call.collection(index, tag).await {
             Ok(Some(collection)) => return Ok(Some((index, collection))),
             Ok(None) => {}
-            Err(failure) if call.has_waited && failure == Failure::WRONG_TYPE => call.leaves_some = true,
+            Err(failure) if call.blocking.has_waited && failure == Failure::WRONG_TYPE => {
+                call.blocking.leaves_some = true
+            }
             Err(failure) => return Err(failure),
         }
     }
@@ -350,7 +352,7 @@ pub(super) async fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_ms: Op
         turns.step(key.bytes().len()).await;
         named.push(key);
     }
-    call.wait = Some(Wait { keys: named, timeout_ms, destination: None });
+    call.blocking.wait = Some(Wait { keys: named, timeout_ms, destination: None });
     Ok(())
 }
 

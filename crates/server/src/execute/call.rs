@@ -40,6 +40,16 @@ pub(crate) struct Call<'a> {
     /// In which version of the protocol it is.
     pub(crate) protocol: Protocol,
     pub(crate) origin: Origin,
+    pub(crate) blocking: Blocking,
+    /// A part of the reply is with the client already.
+    pub(crate) is_spilled: bool,
+    /// Bytes that the reply of a script's command may have: what the script may still take.
+    pub(crate) script_reply_bytes_max: usize,
+}
+
+/// How a command that may wait for others stands.
+#[derive(Debug, Default)]
+pub(crate) struct Blocking {
     /// What the command waits for, if it found nothing: set instead of a reply.
     pub(crate) wait: Option<Wait>,
     /// It has waited, and was told to look again.
@@ -51,10 +61,6 @@ pub(crate) struct Call<'a> {
     /// It waits on although something stands at one of its keys: the next client in line may use
     /// that.
     pub(crate) leaves_some: bool,
-    /// A part of the reply is with the client already.
-    pub(crate) is_spilled: bool,
-    /// Bytes that the reply of a script's command may have: what the script may still take.
-    pub(crate) script_reply_bytes_max: usize,
 }
 
 /// Refuses replies of a unit that are longer than a request may be.
@@ -94,11 +100,7 @@ impl<'a> Call<'a> {
             out,
             protocol: client.protocol.get(),
             origin: Origin::Client,
-            wait: None,
-            has_waited: false,
-            cover: None,
-            lacks_cover: false,
-            leaves_some: false,
+            blocking: Blocking::default(),
             is_spilled: false,
             script_reply_bytes_max: usize::MAX,
         }
@@ -133,7 +135,7 @@ impl<'a> Call<'a> {
     /// Whether the key that is the argument at `index` may be touched where it is served by another
     /// command.
     pub(super) fn is_covered(&self, index: usize) -> Result<bool> {
-        let Some(cover) = &self.cover else { return Ok(true) };
+        let Some(cover) = &self.blocking.cover else { return Ok(true) };
         Ok(cover.has(self.transaction.keyspaces().keys, self.key(index)?.bytes()))
     }
 
@@ -233,10 +235,10 @@ impl<'a> Call<'a> {
             }
             self.out.clear();
             self.is_spilled = true;
-            self.client.is_replying.set(true);
+            self.client.outbox.is_replying.set(true);
             let since_ns = self.worker.monotonic_ns();
             self.worker.drained(self.client).await;
-            let idle_ns = &self.client.idle_ns;
+            let idle_ns = &self.client.waiting.idle_ns;
             idle_ns.set(idle_ns.get() + self.worker.monotonic_ns() - since_ns);
         }
         Ok(())

@@ -134,7 +134,7 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     run.lap.begin(request.worker);
     // The rest waits more, and is larger: it lies elsewhere while it does.
     let failure = Box::pin(alone::run(&request, command)).await;
-    let ns = run.lap.end(request.worker).saturating_sub(request.client.idle_ns.take());
+    let ns = run.lap.end(request.worker).saturating_sub(request.client.waiting.idle_ns.take());
     account::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
 }
 

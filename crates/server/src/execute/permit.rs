@@ -24,7 +24,7 @@ pub(super) async fn permit(
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<()> {
-    match client.login.is_unlimited(&worker.shared.store.users) {
+    match client.login.is_unlimited(&worker.shared.users) {
         true => Ok(()),
         false => Box::pin(permit_limited(worker, client, command, arguments)).await,
     }
@@ -56,7 +56,7 @@ pub(super) async fn permit_queued(
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<()> {
-    if client.login.is_unlimited(&worker.shared.store.users) {
+    if client.login.is_unlimited(&worker.shared.users) {
         return Ok(());
     }
     check(worker, client, command, arguments, Context::Transaction).await.map_err(|denied| {
@@ -85,7 +85,7 @@ pub(super) fn permit_in_script(
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<()> {
-    if client.login.is_unlimited(&worker.shared.store.users) {
+    if client.login.is_unlimited(&worker.shared.users) {
         return Ok(());
     }
     check_at_once(worker, client, command, arguments, Context::Script).map_err(|denied| {
@@ -109,7 +109,7 @@ pub(super) fn is_permitted(
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> bool {
-    let users = &worker.shared.store.users;
+    let users = &worker.shared.users;
     client.login.is_unlimited(users)
         || client.login.user(users).is_some_and(|user| user.check(command, arguments).is_ok())
 }
@@ -123,7 +123,7 @@ fn limited(
     client: &Rc<Client>,
     command: &'static Command,
 ) -> std::result::Result<Option<Arc<User>>, Option<Denied>> {
-    let users = &worker.shared.store.users;
+    let users = &worker.shared.users;
     let otherwise = if command.flags.has(Flag::NoAuth) { Ok(None) } else { Err(None) };
     if client.login.is_unknown(users) {
         return otherwise;
@@ -147,7 +147,7 @@ async fn check(
     arguments: Arguments<'_>,
     context: Context,
 ) -> std::result::Result<(), Option<Denied>> {
-    let users = &worker.shared.store.users;
+    let users = &worker.shared.users;
     let mut turns = Turns::new(worker);
     loop {
         let version = users.version();
@@ -209,7 +209,7 @@ pub(super) fn note(
 ) {
     let client = client.line(worker.monotonic_ms());
     let entry = Entry { count: 1, reason, context, object, user, at_ms: worker.now_ms(), client };
-    worker.shared.store.users.log().add(entry);
+    worker.shared.users.log().add(entry);
 }
 
 /// The error clients know.

@@ -113,7 +113,7 @@ async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()>
 /// Closes the client if its user may not see all that it has just subscribed to. Rights may have
 /// changed while others had their turns, and subscribers are looked at only when rights change.
 async fn close_if_denied(call: &Call<'_>, topic: Topic) {
-    let users = &call.worker.shared.store.users;
+    let users = &call.worker.shared.users;
     let mut turns = Turns::new(call.worker);
     loop {
         let version = users.version();

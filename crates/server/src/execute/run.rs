@@ -115,7 +115,7 @@ impl Run {
             drop(locks);
             self.rename(worker, client)?;
         };
-        if worker.shared.is_any_key_observed() || self.batch.ops().any(|op| may_replace(worker, op.key)) {
+        if worker.shared.observers.is_any() || self.batch.ops().any(|op| may_replace(worker, op.key)) {
             return Box::pin(self.write_with_care(worker)).await;
         }
         worker.write(&self.batch).await

@@ -73,7 +73,7 @@ async fn hand_keys(worker: &Rc<Worker>, ready: Vec<LineKey>, cover: Option<Arc<C
 async fn hand(worker: &Rc<Worker>, waiter: ClientAddress, cover: Option<Arc<Cover>>) -> Taken {
     let (look, handed) = Look::new(worker.waker(), cover);
     let message = Message::Hand { id: waiter.id, number: waiter.number, handed };
-    worker.shared.mailboxes[waiter.worker].send(message);
+    worker.shared.threads.mailboxes[waiter.worker].send(message);
     worker.until(|| look.is_answered()).await;
     look.take_answer().unwrap_or(Taken::Passed)
 }

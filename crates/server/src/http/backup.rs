@@ -76,12 +76,12 @@ fn back_up(shared: &Shared, path: &Path) -> Answer {
     let shown = path.display().to_string();
     match shared.store.db.backup(path) {
         Ok(checkpoint) => {
-            shared.log.note(LogLevel::Info, "backup", &[("path", Field::Text(&shown))]);
+            shared.diagnostics.log.note(LogLevel::Info, "backup", &[("path", Field::Text(&shown))]);
             Answer::text(200, format!("{shown} holds all writes before position {}\n", checkpoint.position.0))
         }
         Err(error) => {
             let why = error.to_string();
-            shared.log.note(
+            shared.diagnostics.log.note(
                 LogLevel::Error,
                 "backup_failed",
                 &[("path", Field::Text(&shown)), ("why", Field::Text(&why))],

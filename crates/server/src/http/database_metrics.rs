@@ -24,7 +24,7 @@ const BUCKET_POWERS: std::ops::Range<u32> = 0..25;
 pub(super) fn of(shared: &Shared) -> Exposition {
     let mut text = Exposition::default();
     server(shared, &mut text);
-    let sums = shared.statistics.all();
+    let sums = shared.diagnostics.statistics.all();
     traffic(&sums, &mut text);
     commands(&sums, &mut text);
     keys(shared, &mut text);
@@ -45,20 +45,25 @@ pub(super) fn of(shared: &Shared) -> Exposition {
 fn server(shared: &Shared, text: &mut Exposition) {
     text.family("firn_build_info", Gauge, "The release, as a label; always 1.");
     text.sample("firn_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
-    let is_ending = shared.is_ending.load(Ordering::Acquire);
+    let is_ending = shared.threads.is_ending.load(Ordering::Acquire);
     text.single("firn_stopping", Gauge, "1 while the server stops.", u8::from(is_ending));
-    let uptime = shared.statistics.uptime(shared.store.clock.now());
+    let uptime = shared.diagnostics.statistics.uptime(shared.store.clock.now());
     text.single("firn_uptime_seconds", Gauge, "How long the server runs.", uptime.as_secs_f64());
-    text.single("firn_worker_threads", Gauge, "Threads that serve connections.", shared.mailboxes.len());
-    let clients = shared.client_count.load(Ordering::Relaxed);
+    text.single(
+        "firn_worker_threads",
+        Gauge,
+        "Threads that serve connections.",
+        shared.threads.mailboxes.len(),
+    );
+    let clients = shared.threads.client_count.load(Ordering::Relaxed);
     text.single("firn_clients", Gauge, "Connections.", clients);
     text.single("firn_clients_max", Gauge, "Connections that are let in.", shared.parameters.clients_max());
     let help =
         "What clients_max was set to at the start; firn_clients_max is less where descriptors are short.";
     text.single("firn_clients_max_at_start", Gauge, help, shared.settings.clients_max);
-    let blocked = shared.statistics.blocked_clients();
+    let blocked = shared.diagnostics.statistics.blocked_clients();
     text.single("firn_blocked_clients", Gauge, "Clients that wait for others' keys.", blocked);
-    let slow = shared.slow_log.total();
+    let slow = shared.diagnostics.slow_log.total();
     text.single(
         "firn_slow_commands_total",
         Counter,
@@ -159,8 +164,8 @@ fn histogram(text: &mut Exposition, name: &str, command: &Command, sum: &Command
 }
 
 fn keys(shared: &Shared, text: &mut Exposition) {
-    let counts = shared.key_counts.last(&shared.store, shared.store.clock.now());
-    if let Some(age) = shared.key_counts.age(shared.store.clock.now()) {
+    let counts = shared.diagnostics.key_counts.last(&shared.store, shared.store.clock.now());
+    if let Some(age) = shared.diagnostics.key_counts.age(shared.store.clock.now()) {
         let name = "firn_keys_count_age_seconds";
         text.single(name, Gauge, "How long ago keys were counted.", age.as_secs_f64());
     }

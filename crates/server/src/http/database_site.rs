@@ -64,7 +64,7 @@ fn found(shared: &Shared, path: &str) -> Answer {
 
 /// Why writes are not served; `None` = they are.
 fn unready(shared: &Shared) -> Option<String> {
-    if shared.is_ending.load(Ordering::Acquire) {
+    if shared.threads.is_ending.load(Ordering::Acquire) {
         return Some("stopping".to_owned());
     }
     let stats = shared.store.db.stats();
@@ -75,7 +75,7 @@ fn unready(shared: &Shared) -> Option<String> {
 /// The newest slow commands as JSON: their names and times, not their arguments.
 fn slow(shared: &Shared) -> String {
     let mut text = String::from("[");
-    for (index, (number, call)) in shared.slow_log.newest(SLOW_MAX).iter().enumerate() {
+    for (index, (number, call)) in shared.diagnostics.slow_log.newest(SLOW_MAX).iter().enumerate() {
         let name = call.arguments.first().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
         // Nothing that would have to be escaped.
         let name: String =

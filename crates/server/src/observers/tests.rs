@@ -81,7 +81,7 @@ fn who_watches_for_what_is_not_there_watches_on_when_databases_are_flushed() {
     assert_eq!(missing.moved_bytes(), 0);
     observers.unwatch(&key(id(0)), &missing);
     observers.unwatch(&key(id(0)), &there);
-    assert!(observers.is_empty());
+    assert!(!observers.is_any());
 }
 
 #[test]
@@ -100,5 +100,5 @@ fn watchers_are_told_once_and_of_their_keys_only() {
     observers.unwatch(b"m", &b);
     observers.changed(b"m");
     assert!(!b.is_raised(), "it watches no more");
-    assert!(observers.is_empty());
+    assert!(!observers.is_any());
 }

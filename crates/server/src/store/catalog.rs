@@ -11,14 +11,16 @@ use firn_format::datatype::{CatalogRecord, DatabaseId};
 
 use super::databases::{DATABASE_COUNT, Database, Databases};
 
+/// Names and rules of users.
+pub(crate) type UserRecords = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What a catalog says.
 #[derive(Debug)]
 pub(super) struct Catalog {
     pub(super) databases: Databases,
     /// Generations from here on were never given.
     pub(super) ceiling: u64,
-    /// Names and rules of users.
-    pub(super) users: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) users: UserRecords,
 }
 
 /// Reads the catalog; what a new one must say is written first.

@@ -20,9 +20,7 @@ use firn::storage::Clock;
 use firn_engine::{KeyspaceId, KeyspaceSettings, Ordered, Result};
 use firn_format::datatype;
 
-use crate::access::Users;
-
-pub(crate) use catalog::put as put_record;
+pub(crate) use catalog::{UserRecords, put as put_record};
 pub(crate) use collection_map::CollectionMap;
 pub(crate) use databases::{DATABASE_COUNT, Database, Databases};
 pub(crate) use generations::{Generations, NextGeneration};
@@ -37,9 +35,6 @@ pub(crate) struct Store {
     pub(crate) databases: ArcSwap<Databases>,
     pub(crate) generations: Generations,
     pub(crate) expired: expired::ExpiredKeys,
-    pub(crate) users: Users,
-    /// A sentence about each user whose rules could not be read.
-    pub(crate) unreadable_users: Vec<String>,
 }
 
 /// Where everything lies; see [`datatype`].
@@ -71,19 +66,18 @@ impl Keyspaces {
 }
 
 impl Store {
-    /// What `db` holds; its keyspaces are made if they are not there.
+    /// What `db` holds, and the users that its catalog names; its keyspaces are made if they are not
+    /// there.
     ///
     /// # Errors
     /// What the engine says; a catalog that is damaged, or that a newer release has written.
-    pub(crate) fn open(db: Arc<Db>, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub(crate) fn open(db: Arc<Db>, clock: Arc<dyn Clock>) -> Result<(Self, UserRecords)> {
         let keyspaces = Keyspaces::of(&db)?;
         let catalog = catalog::read(&db, keyspaces.catalog)?;
         let engine = db.engine();
         let databases = ArcSwap::from_pointee(catalog.databases);
         let generations = Generations::new(catalog.ceiling);
-        let mut unreadable_users = Vec::new();
-        let users = Users::new(&catalog.users, &mut unreadable_users);
-        Ok(Self {
+        let store = Self {
             db,
             engine,
             clock,
@@ -91,9 +85,8 @@ impl Store {
             databases,
             generations,
             expired: expired::ExpiredKeys::default(),
-            users,
-            unreadable_users,
-        })
+        };
+        Ok((store, catalog.users))
     }
 }
 

@@ -196,7 +196,7 @@ impl Transaction {
 
     /// Removes what has expired: only clients that watched it while it was there are told.
     pub(crate) fn remove_expired(&mut self, entry: &Entry) -> Result<()> {
-        if self.worker.shared.is_any_key_observed() {
+        if self.worker.shared.observers.is_any() {
             self.rid.push(entry.key.bytes().to_vec());
         }
         self.remove_record(entry)

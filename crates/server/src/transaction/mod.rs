@@ -249,8 +249,7 @@ impl Transaction {
 
     /// The user's key changed: clients that watch it or wait for it are told once that is written.
     pub(crate) fn touch(&mut self, key: &Key) {
-        if self.worker.shared.is_any_key_observed()
-            && self.touched.last().is_none_or(|last| last != key.bytes())
+        if self.worker.shared.observers.is_any() && self.touched.last().is_none_or(|last| last != key.bytes())
         {
             self.touched.push(key.bytes().to_vec());
         }
@@ -290,7 +289,7 @@ impl Transaction {
     fn tell_waiting(&self, ready: &[LineKey]) {
         let shared = &self.worker.shared;
         let waiters = ready.iter().filter_map(|key| shared.observers.lines.first(key));
-        waiters.for_each(|(_, waiter)| shared.look(waiter));
+        waiters.for_each(|(_, waiter)| shared.threads.look(waiter));
     }
 
     async fn write(&mut self) -> Result<()> {
@@ -358,7 +357,7 @@ impl Transaction {
                 && let Some((_, first)) = LineKey::of(&databases, &key).and_then(|key| lines.first(&key))
             {
                 // Databases were swapped since the locks were taken, maybe before this was written.
-                shared.look(first);
+                shared.threads.look(first);
             }
             if let Some(key) = LineKey::of(&self.view_of_databases, &key)
                 && lines.has(&key)

@@ -86,9 +86,9 @@ impl Worker {
     /// Ends the waiting of this worker's client `number`; whether it waited.
     pub(crate) fn unblock(&self, number: u64, how: Unblock) -> bool {
         let filter = ClientFilter { numbers: Some(HashSet::from([number])), ..ClientFilter::default() };
-        let waiting = self.clients_of(&filter).into_iter().find(|client| client.is_waiting.get());
+        let waiting = self.clients_of(&filter).into_iter().find(|client| client.waiting.is_waiting.get());
         if let Some(client) = &waiting {
-            client.is_unblocked.set(Some(how));
+            client.waiting.is_unblocked.set(Some(how));
             self.tasks.wake(client.id);
         }
         waiting.is_some()
@@ -103,7 +103,7 @@ impl Worker {
     /// leave unread it is closed instead, and nothing is copied for it. Replies wait for their
     /// reader by themselves.
     pub(super) fn has_room(&self, client: &Client, bytes: usize) -> bool {
-        let unread = client.output.borrow().len() + client.held.borrow().len();
+        let unread = client.outbox.output.borrow().len() + client.outbox.held.borrow().len();
         let is_over = unread.saturating_add(bytes) > self.shared.settings.output_bytes_max;
         if is_over && !client.is_closing.get() {
             client.cut_off();

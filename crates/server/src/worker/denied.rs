@@ -29,7 +29,7 @@ impl Worker {
     /// Clients that come meanwhile have the rights of now, and what is subscribed to now is looked
     /// at by itself.
     pub(crate) fn close_denied(&self, name: &[u8], place: DeniedPlace) -> Option<DeniedPlace> {
-        let (users, mut after) = (&self.shared.store.users, place.after);
+        let (users, mut after) = (&self.shared.users, place.after);
         let mut budget = COMPARED_BYTES_MAX;
         for id in place.id..self.clients.len() {
             let after = after.take();

@@ -4,10 +4,8 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
-use super::{Mailbox, Message, Worker};
+use super::{Message, Worker};
 use crate::scripts::Running;
 use crate::statistics::Measure;
 
@@ -17,7 +15,7 @@ const KEPT_NS: u64 = 10_000_000;
 impl Worker {
     /// The script that this thread runs, as others see it.
     pub(crate) fn script(&self) -> &Running {
-        &self.shared.mailboxes[self.index].script
+        &self.shared.threads.mailboxes[self.index].script
     }
 
     pub(super) fn accept(&self) -> Option<TcpStream> {
@@ -27,8 +25,8 @@ impl Worker {
     /// Gives a new connection to the worker with the fewest, of those whose threads are not kept by
     /// a script.
     pub(super) fn place(self: &Rc<Self>, stream: TcpStream) {
-        if self.shared.client_count.fetch_add(1, Ordering::Relaxed) >= self.shared.parameters.clients_max() {
-            self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
+        let threads = &self.shared.threads;
+        if !threads.take_room(self.shared.parameters.clients_max()) {
             self.counters().add(Measure::RejectedConnections, 1);
             self.note_refused(&stream, "too many clients");
             // Best effort: a client that does not read it sees the end of the connection.
@@ -38,22 +36,14 @@ impl Worker {
         }
         if self.is_shut_out(&stream) {
             self.note_refused(&stream, "protected mode");
-            self.shared.client_count.fetch_sub(1, Ordering::Relaxed);
+            threads.give_room();
             let _ = stream.set_nonblocking(true);
             let _ = io::Write::write(&mut &stream, PROTECTED);
             return;
         }
         let kept_ns = self.monotonic_ns().saturating_sub(KEPT_NS);
-        let load = |mailbox: &&Mailbox| {
-            (mailbox.script.is_kept_since(kept_ns), mailbox.client_count.load(Ordering::Relaxed))
-        };
-        let placing = self.shared.placing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(mailbox) = self.shared.mailboxes.iter().min_by_key(load) else { return };
-        mailbox.client_count.fetch_add(1, Ordering::Relaxed);
-        // Given here, so that numbers tell in which order connections came.
-        let number = self.shared.next_client.fetch_add(1, Ordering::Relaxed) + 1;
-        drop(placing);
-        match std::ptr::eq(mailbox, &self.shared.mailboxes[self.index]) {
+        let Some((mailbox, number)) = threads.place(kept_ns) else { return };
+        match std::ptr::eq(mailbox, &threads.mailboxes[self.index]) {
             true => self.begin(stream, number),
             false => mailbox.send(Message::Serve { stream, number }),
         }
@@ -64,7 +54,7 @@ impl Worker {
     fn is_shut_out(&self, stream: &TcpStream) -> bool {
         let is_local = |address: SocketAddr| address.ip().to_canonical().is_loopback();
         self.shared.parameters.is_protected()
-            && self.shared.store.users.is_open_to_all()
+            && self.shared.users.is_open_to_all()
             && !stream.peer_addr().is_ok_and(is_local)
     }
 }

@@ -23,7 +23,7 @@ impl Worker {
         let dirty = std::mem::take(&mut *self.dirty.borrow_mut());
         let settled = if dirty.is_empty() { Ok(()) } else { self.engine.settle() };
         for client in dirty {
-            client.is_dirty.set(false);
+            client.outbox.is_dirty.set(false);
             if let Err(error) = &settled {
                 lose(&client, error.clone());
             }
@@ -32,7 +32,7 @@ impl Worker {
     }
 
     fn send(&self, client: &Rc<Client>) {
-        let mut output = client.output.borrow_mut();
+        let mut output = client.outbox.output.borrow_mut();
         let bytes = output.len();
         self.peaks.note_output(output.own_capacity());
         let sent = output.send(&mut self.sockets.borrow_mut(), client.id);
@@ -42,13 +42,13 @@ impl Worker {
             output.shrink_to(OUTPUT_BYTES_KEPT);
         }
         drop(output);
-        if sent == Sent::End || client.is_cut_off.get() {
+        if sent == Sent::End || client.outbox.is_cut_off.get() {
             // The client reads no more; the task that waits for that ends.
             client.cut_off();
             self.tasks.wake(client.id);
         }
         // Its task may have waited for the output to become less.
-        if client.is_blocked.replace(sent == Sent::Some) {
+        if client.outbox.is_blocked.replace(sent == Sent::Some) {
             self.tasks.wake(client.id);
         }
     }
@@ -57,11 +57,12 @@ impl Worker {
 /// The client may not hear of what could be lost: it is told so instead of the first reply, and
 /// nothing more.
 pub(super) fn lose(client: &Client, error: Error) {
-    let is_between_replies =
-        !client.is_blocked.get() && !client.is_replying.get() && !client.is_cut_off.get();
+    let is_between_replies = !client.outbox.is_blocked.get()
+        && !client.outbox.is_replying.get()
+        && !client.outbox.is_cut_off.get();
     client.cut_off();
     if is_between_replies {
         let line = format!("MISCONF what was written last may be lost, so that no reply is sent: {error}");
-        Reply::new(client.output.borrow_mut().own(), client.protocol.get()).error(&line);
+        Reply::new(client.outbox.output.borrow_mut().own(), client.protocol.get()).error(&line);
     }
 }

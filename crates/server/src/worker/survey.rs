@@ -71,7 +71,8 @@ impl Worker {
         question: impl Fn(&Worker) -> A + Send + Sync + 'static,
     ) -> Vec<A> {
         let survey = Arc::new(Survey { question, answers: Mutex::new(Vec::new()), asker: self.waker() });
-        for (_, mailbox) in self.shared.mailboxes.iter().enumerate().filter(|(index, _)| *index != self.index)
+        for (_, mailbox) in
+            self.shared.threads.mailboxes.iter().enumerate().filter(|(index, _)| *index != self.index)
         {
             let survey: Arc<dyn Answerable> = Arc::clone(&survey) as _;
             mailbox.send(Message::Ask(Question(survey)));
@@ -79,7 +80,7 @@ impl Worker {
         survey.note(self);
         poll_fn(|_| {
             let mut answers = survey.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            match answers.len() == self.shared.mailboxes.len() {
+            match answers.len() == self.shared.threads.mailboxes.len() {
                 true => Poll::Ready(std::mem::take(&mut *answers)),
                 false => Poll::Pending,
             }

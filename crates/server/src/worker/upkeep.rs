@@ -49,8 +49,8 @@ impl Worker {
         // learns of a failure.
         let _ = self.engine.settle();
         if self.index == 0 {
-            self.shared.statistics.note_rates(self.shared.store.clock.now());
-            self.shared.log.note_engine(|| self.shared.store.db.stats());
+            self.shared.diagnostics.statistics.note_rates(self.shared.store.clock.now());
+            self.shared.diagnostics.log.note_engine(|| self.shared.store.db.stats());
             if self.shared.parameters.syncs_each_second() {
                 self.shared.saver.sync_each_second();
             }
@@ -79,7 +79,7 @@ impl Worker {
         let failures = self.sockets.borrow_mut().take_accept_failures();
         if let Some((count, why)) = failures {
             self.counters().add(Measure::AcceptFailures, count);
-            self.shared.log.note_accept_failure(&why);
+            self.shared.diagnostics.log.note_accept_failure(&why);
         }
     }
 
@@ -87,14 +87,14 @@ impl Worker {
     pub(super) fn note_refused(&self, stream: &TcpStream, why: &str) {
         let peer = stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string());
         let fields = [("client", Field::Text(&peer)), ("why", Field::Text(why))];
-        self.shared.log.note(LogLevel::Warn, "connection_refused", &fields);
+        self.shared.diagnostics.log.note(LogLevel::Warn, "connection_refused", &fields);
     }
 
     /// Logs that a connection is ended for what came on it.
     pub(crate) fn note_cut_off(&self, client: &Client, why: &str) {
         let address = client.address();
         let fields = [("client", Field::Text(&address)), ("why", Field::Text(why))];
-        self.shared.log.note(LogLevel::Warn, "connection_cut_off", &fields);
+        self.shared.diagnostics.log.note(LogLevel::Warn, "connection_cut_off", &fields);
     }
 
     /// What stands at the engine's key `key` is found to have expired at `expires_at_ms`: it is
@@ -108,12 +108,12 @@ impl Worker {
     /// Background work passes over the record at the engine's key `key`, for it cannot be read.
     /// That is counted and logged, once for each record.
     pub(crate) fn note_damaged(&self, keyspace: &'static str, key: &[u8], why: &dyn Display) {
-        if self.shared.damaged_records.note(keyspace, key) {
+        if self.shared.diagnostics.damaged_records.note(keyspace, key) {
             self.counters().add(Measure::DamagedRecords, 1);
             let (key, why) = (cut(key).escape_ascii().to_string(), why.to_string());
             let fields =
                 [("keyspace", Field::Text(keyspace)), ("key", Field::Text(&key)), ("why", Field::Text(&why))];
-            self.shared.log.note(LogLevel::Error, "record_damaged", &fields);
+            self.shared.diagnostics.log.note(LogLevel::Error, "record_damaged", &fields);
         }
     }
 
@@ -148,7 +148,7 @@ impl Worker {
         let now_ms = self.monotonic_ms();
         let clients = self.clients_of(&ClientFilter::default());
         let is_idle = |client: &&Rc<Client>| {
-            let waits = client.is_waiting.get() || client.is_subscriber() || client.is_monitor.get();
+            let waits = client.waiting.is_waiting.get() || client.is_subscriber() || client.is_monitor.get();
             !waits && client.description.idle_ms(now_ms) > idle_ms_max
         };
         clients.iter().filter(is_idle).for_each(|client| self.close_soon(client));
@@ -176,18 +176,18 @@ impl Worker {
     pub(crate) fn show_monitors(&self, line: &[u8]) {
         let line: Arc<[u8]> = line.into();
         for worker in self.shared.monitors.workers() {
-            self.shared.mailboxes[worker].send(Message::Show(Arc::clone(&line)));
+            self.shared.threads.mailboxes[worker].send(Message::Show(Arc::clone(&line)));
         }
     }
 
     pub(super) fn show_own_monitors(&self, line: &[u8]) {
         for client in self.monitors.borrow().iter().filter(|client| !client.is_closing.get()) {
-            if client.output.borrow().len() + line.len() > MONITOR_UNREAD_BYTES_MAX {
+            if client.outbox.output.borrow().len() + line.len() > MONITOR_UNREAD_BYTES_MAX {
                 client.cut_off();
                 self.tasks.wake(client.id);
                 continue;
             }
-            client.output.borrow_mut().own().extend_from_slice(line);
+            client.outbox.output.borrow_mut().own().extend_from_slice(line);
             self.mark_dirty(client);
         }
     }

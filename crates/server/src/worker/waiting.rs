@@ -50,7 +50,7 @@ impl Worker {
     pub(crate) async fn drained(&self, client: &Rc<Client>) {
         let unread_bytes_max = self.shared.settings.unread_bytes_max;
         self.turn(client).await;
-        let is_over = || client.is_closing.get() || client.output.borrow().len() <= unread_bytes_max;
+        let is_over = || client.is_closing.get() || client.outbox.output.borrow().len() <= unread_bytes_max;
         poll_fn(|_| match is_over() {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -96,16 +96,18 @@ impl Worker {
         self.mark_dirty(client);
         self.counters().block();
         let timer = until_ms.map(|until_ms| self.tasks.set_timer(until_ms));
-        client.is_waiting.set(true);
-        client.takes_hands.set(true);
+        client.waiting.is_waiting.set(true);
+        client.waiting.takes_hands.set(true);
         let told = poll_fn(|_| {
-            if let Some(handed) = client.hands.borrow_mut().pop_front() {
+            if let Some(handed) = client.waiting.hands.borrow_mut().pop_front() {
                 return Poll::Ready(Told::Handed(handed));
             }
             let is_over = until_ms.is_some_and(|until_ms| self.monotonic_ms() >= until_ms);
-            match client.is_told_to_look.replace(false) {
+            match client.waiting.is_told_to_look.replace(false) {
                 true => Poll::Ready(Told::Look),
-                false if is_over || client.is_closing.get() || client.is_unblocked.get().is_some() => {
+                false
+                    if is_over || client.is_closing.get() || client.waiting.is_unblocked.get().is_some() =>
+                {
                     Poll::Ready(Told::Over)
                 }
                 false if self.sockets.borrow().is_hung_up(client.id) => Poll::Ready(Told::Over),
@@ -113,10 +115,10 @@ impl Worker {
             }
         })
         .await;
-        client.is_waiting.set(false);
+        client.waiting.is_waiting.set(false);
         timer.into_iter().for_each(|timer| self.tasks.clear_timer(timer));
         self.counters().unblock();
-        client.idle_ns.set(client.idle_ns.get() + self.monotonic_ns() - since_ns);
+        client.waiting.idle_ns.set(client.waiting.idle_ns.get() + self.monotonic_ns() - since_ns);
         told
     }
 
@@ -149,7 +151,7 @@ impl Worker {
     /// Microseconds since the Unix epoch.
     pub(crate) fn unix_us(&self) -> u64 {
         let clock = &self.shared.store.clock;
-        self.shared.statistics.unix_us(clock.unix_ms(), clock.now())
+        self.shared.diagnostics.statistics.unix_us(clock.unix_ms(), clock.now())
     }
 
     /// Waits until `is_over` says so. The code that brings that about uses
@@ -160,7 +162,7 @@ impl Worker {
 
     /// What wakes the task that runs, from other threads.
     pub(crate) fn waker(&self) -> TaskWaker {
-        self.shared.mailboxes[self.index].wakes.waker(self.tasks.current())
+        self.shared.threads.mailboxes[self.index].wakes.waker(self.tasks.current())
     }
 
     /// Milliseconds since the Unix epoch, as of the beginning of this round.

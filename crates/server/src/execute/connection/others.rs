@@ -90,7 +90,7 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
         } else if call.is_word(index, "laddr") {
             filter.local = Some(value.to_vec());
         } else if call.is_word(index, "user") {
-            if call.worker.shared.store.users.get(value).is_none() {
+            if call.worker.shared.users.get(value).is_none() {
                 let name = cut_text(value);
                 return Err(Failure::of(format!("ERR No such user '{name}'")));
             }

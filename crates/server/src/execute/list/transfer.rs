@@ -57,10 +57,10 @@ async fn transfer_or_wait(call: &mut Call<'_>, from: End, to: End, timeout_ms: O
             Ok(())
         }
         found => {
-            call.lacks_cover = found.is_some();
+            call.blocking.lacks_cover = found.is_some();
             wait(call, 1..2, timeout_ms).await?;
             let destination = call.key(2)?;
-            if let Some(wait) = &mut call.wait {
+            if let Some(wait) = &mut call.blocking.wait {
                 wait.destination = Some(destination);
             }
             Ok(())

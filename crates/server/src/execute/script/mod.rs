@@ -246,7 +246,7 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
         let old_ns = worker.monotonic_ns().saturating_sub(shared.settings.turn_us * 1000);
         // First those on threads: what leaves one is among the others before.
         let found: Vec<Found> =
-            shared.mailboxes.iter().map(|mailbox| mailbox.script.kill(old_ns, asked_ns)).collect();
+            shared.threads.mailboxes.iter().map(|mailbox| mailbox.script.kill(old_ns, asked_ns)).collect();
         if shared.scripts.kill() || found.contains(&Found::Old) {
             call.reply(|reply| reply.ok());
             return Ok(());

@@ -407,7 +407,7 @@ impl Stage {
         let is_killed = self.long_run(worker).is_killed() || worker.script().is_killed();
         let is_busy = now_ms.saturating_sub(self.begun_ms.get()) > worker.shared.parameters.busy_ms();
         let is_gone = || self.client.borrow().as_ref().is_some_and(|client| worker.is_gone(client));
-        if is_killed || worker.shared.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
+        if is_killed || worker.shared.threads.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
             self.demand(Demand::End);
         } else if self.stays() && now_ms >= self.in_place_until_ms.get() {
             self.demand(Demand::Late);

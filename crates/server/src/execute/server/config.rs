@@ -26,7 +26,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         GET => get(call).await,
         SET => set(call),
         RESETSTAT => {
-            call.worker.shared.statistics.reset();
+            call.worker.shared.diagnostics.statistics.reset();
             call.reply(|reply| reply.ok());
             Ok(())
         }
@@ -66,7 +66,7 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     call.worker.shared.parameters.set(&pairs).map_err(Failure::of)?;
     if let Some((_, password)) = pairs.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"requirepass")) {
         let password = Some(*password).filter(|password| !password.is_empty());
-        call.worker.shared.store.users.set_default_password(password);
+        call.worker.shared.users.set_default_password(password);
     }
     call.reply(|reply| reply.ok());
     Ok(())

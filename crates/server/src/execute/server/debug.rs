@@ -3,8 +3,6 @@
 mod sample;
 mod populate;
 
-use std::sync::atomic::Ordering;
-
 use firn_protocol::{glob, number};
 
 use super::help;
@@ -56,7 +54,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         ("reload" | "loadaof", 2..) => saved(call, Saving::Flush).await?,
         ("set-active-expire", 3) => {
             let is_on = number::parse_integer(call.argument(2)).unwrap_or(0) != 0;
-            call.worker.shared.is_expiry_paused.store(!is_on, Ordering::Relaxed);
+            call.worker.shared.pause.set_expiry(is_on);
         }
         ("stringmatch-len", 4) => {
             let len = number::parse_integer(call.argument(2)).filter(|len| (0..=1 << 20).contains(len));

@@ -48,7 +48,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `LATENCY LATEST`
 fn latest(call: &mut Call<'_>) -> Result<()> {
-    let all = call.worker.shared.latency.all();
+    let all = call.worker.shared.diagnostics.latency.all();
     call.reply(|reply| {
         reply.array(all.len());
         for (name, event) in &all {
@@ -65,7 +65,7 @@ fn latest(call: &mut Call<'_>) -> Result<()> {
 
 /// `LATENCY HISTORY event`
 fn history(call: &mut Call<'_>) -> Result<()> {
-    let samples = call.worker.shared.latency.samples(call.argument(2));
+    let samples = call.worker.shared.diagnostics.latency.samples(call.argument(2));
     call.reply(|reply| {
         reply.array(samples.len());
         for sample in &samples {
@@ -79,7 +79,7 @@ fn history(call: &mut Call<'_>) -> Result<()> {
 
 /// `LATENCY RESET [event ...]`: how many there were. Others have their turns between names.
 async fn reset(call: &mut Call<'_>) {
-    let (names, latency) = (call.arguments.from(2), &call.worker.shared.latency);
+    let (names, latency) = (call.arguments.from(2), &call.worker.shared.diagnostics.latency);
     let mut count = if names.is_empty() { latency.reset(None) } else { 0 };
     let mut turns = Turns::new(call.worker);
     for name in names.iter() {
@@ -98,7 +98,7 @@ async fn histogram(call: &mut Call<'_>) -> Result<()> {
         wanted.extend(named(name).map(Command::id));
         turns.step(name.len()).await;
     }
-    let sums = call.worker.shared.statistics.sums();
+    let sums = call.worker.shared.diagnostics.statistics.sums();
     let is_wanted = |command: &Command| {
         let container = || command.container.and_then(|name| command::find(name.as_bytes())).map(Command::id);
         names.is_empty()
@@ -130,7 +130,7 @@ async fn histogram(call: &mut Call<'_>) -> Result<()> {
 /// `LATENCY DOCTOR`
 fn doctor(call: &mut Call<'_>) -> Result<()> {
     let shared = &call.worker.shared;
-    let all = shared.latency.all();
+    let all = shared.diagnostics.latency.all();
     let mut text = String::new();
     // Writing to a string cannot fail.
     if shared.parameters.latency_ms() == 0 && all.is_empty() {
@@ -168,7 +168,7 @@ const COLUMNS_MAX: usize = 80;
 /// `LATENCY GRAPH event`
 fn graph(call: &mut Call<'_>) -> Result<()> {
     let name = cut_text(call.argument(2));
-    let samples = call.worker.shared.latency.samples(call.argument(2));
+    let samples = call.worker.shared.diagnostics.latency.samples(call.argument(2));
     let (Some(high), Some(low)) =
         (samples.iter().map(|sample| sample.ms).max(), samples.iter().map(|sample| sample.ms).min())
     else {

@@ -105,7 +105,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     let resident = memory.resident_bytes;
     let peak = memory.resident_bytes_peak.max(resident);
     let dataset = dataset_bytes(engine.memory_bytes, resident);
-    let statistics = &call.worker.shared.statistics;
+    let statistics = &call.worker.shared.diagnostics.statistics;
     let (_, script_bytes) = call.worker.shared.scripts.size();
     let numbers = [
         ("peak.allocated", peak),

@@ -27,7 +27,7 @@ pub(super) async fn saved(call: &Call<'_>, saving: Saving) -> Result<()> {
 
 /// Begins to save.
 fn begin(worker: &Worker, saving: Saving, waiting: Option<TaskWaker>) -> Result<()> {
-    let changes = worker.shared.statistics.all().of(Measure::Changes);
+    let changes = worker.shared.diagnostics.statistics.all().of(Measure::Changes);
     worker.shared.saver.begin(saving, changes, waiting)
 }
 

@@ -8,7 +8,7 @@ use crate::worker::Worker;
 
 /// Commands of which there is something to tell.
 fn each(worker: &Worker, mut tell: impl FnMut(&'static Command, &CommandSum)) {
-    let sums = worker.shared.statistics.sums();
+    let sums = worker.shared.diagnostics.statistics.sums();
     for (command, sum) in command::all().iter().zip(&sums.commands) {
         if sum.calls + sum.rejected + sum.failed > 0 {
             tell(command, sum);
@@ -29,7 +29,7 @@ pub(super) fn calls(worker: &Worker, lines: &mut Lines) {
 }
 
 pub(super) fn errors(worker: &Worker, lines: &mut Lines) {
-    for (code, count) in worker.shared.statistics.sums().errors {
+    for (code, count) in worker.shared.diagnostics.statistics.sums().errors {
         lines.line(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }

@@ -11,7 +11,7 @@ use crate::worker::Worker;
 
 pub(super) fn server(worker: &Worker, lines: &mut Lines) {
     let shared = &worker.shared;
-    let uptime_s = shared.statistics.uptime(shared.store.clock.now()).as_secs();
+    let uptime_s = shared.diagnostics.statistics.uptime(shared.store.clock.now()).as_secs();
     lines.line("redis_version", REDIS_VERSION);
     lines.line("firn_version", env!("CARGO_PKG_VERSION"));
     lines.line("redis_git_sha1", "00000000");
@@ -22,7 +22,7 @@ pub(super) fn server(worker: &Worker, lines: &mut Lines) {
     lines.line("arch_bits", usize::BITS);
     lines.line("multiplexing_api", "epoll");
     lines.line("process_id", std::process::id());
-    lines.line("run_id", shared.run_id());
+    lines.line("run_id", shared.diagnostics.run_id());
     lines.line("tcp_port", String::from_utf8_lossy(&shared.parameters.value("port")));
     lines.line("server_time_usec", worker.unix_us());
     lines.line("uptime_in_seconds", uptime_s);
@@ -33,26 +33,27 @@ pub(super) fn server(worker: &Worker, lines: &mut Lines) {
     lines.line("lru_clock", (worker.now_ms() / 1000) & 0xff_ffff);
     lines.line("executable", std::env::current_exe().unwrap_or_default().display());
     lines.line("config_file", "");
-    lines.line("io_threads_active", u8::from(shared.mailboxes.len() > 1));
-    lines.line("worker_threads", shared.mailboxes.len());
+    lines.line("io_threads_active", u8::from(shared.threads.mailboxes.len() > 1));
+    lines.line("worker_threads", shared.threads.mailboxes.len());
 }
 
 pub(super) fn clients(worker: &Worker, lines: &mut Lines) {
     let shared = &worker.shared;
-    lines.line("connected_clients", shared.client_count.load(std::sync::atomic::Ordering::Relaxed));
+    lines.line("connected_clients", shared.threads.client_count.load(std::sync::atomic::Ordering::Relaxed));
     lines.line("cluster_connections", 0);
     lines.line("maxclients", shared.parameters.clients_max());
     lines.line("maxclients_at_start", shared.settings.clients_max);
-    lines.line("client_recent_max_input_buffer", shared.statistics.max_of(Gauge::InputBytesMax));
-    lines.line("client_recent_max_output_buffer", shared.statistics.max_of(Gauge::OutputBytesMax));
-    lines.line("blocked_clients", shared.statistics.blocked_clients());
+    lines.line("client_recent_max_input_buffer", shared.diagnostics.statistics.max_of(Gauge::InputBytesMax));
+    lines
+        .line("client_recent_max_output_buffer", shared.diagnostics.statistics.max_of(Gauge::OutputBytesMax));
+    lines.line("blocked_clients", shared.diagnostics.statistics.blocked_clients());
     lines.line("tracking_clients", 0);
-    lines.line("clients_in_timeout_table", shared.statistics.blocked_clients());
+    lines.line("clients_in_timeout_table", shared.diagnostics.statistics.blocked_clients());
 }
 
 pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     let memory = process::memory();
-    let statistics = &worker.shared.statistics;
+    let statistics = &worker.shared.diagnostics.statistics;
     let set = worker.shared.parameters.value("maxmemory");
     let limit: u64 = String::from_utf8_lossy(&set).parse().unwrap_or(0);
     let peak = memory.resident_bytes_peak.max(memory.resident_bytes);
@@ -121,7 +122,8 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
     lines.line("loading", 0);
     lines.line("async_loading", 0);
     // Every write is in the log before it is acknowledged: these may not be on the device yet.
-    let changes = worker.shared.statistics.all().of(Measure::Changes).saturating_sub(last.changes);
+    let changes =
+        worker.shared.diagnostics.statistics.all().of(Measure::Changes).saturating_sub(last.changes);
     lines.line("rdb_changes_since_last_save", changes);
     lines.line("rdb_bgsave_in_progress", u8::from(is(Saving::Sync)));
     lines.line("rdb_last_save_time", last.unix_s);
@@ -163,7 +165,7 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
 }
 
 pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
-    let statistics = &worker.shared.statistics;
+    let statistics = &worker.shared.diagnostics.statistics;
     let sums = statistics.sums();
     let [calls_s, input_s, output_s] = statistics.rates();
     let mut of = |name: &str, measure: Measure| lines.line(name, sums.of(measure));
@@ -229,7 +231,7 @@ pub(super) fn replication(worker: &Worker, lines: &mut Lines) {
     lines.line("role", "master");
     lines.line("connected_slaves", 0);
     lines.line("master_failover_state", "no-failover");
-    lines.line("master_replid", worker.shared.run_id());
+    lines.line("master_replid", worker.shared.diagnostics.run_id());
     lines.line("master_replid2", "0".repeat(40));
     lines.line("master_repl_offset", 0);
     lines.line("second_repl_offset", -1);
