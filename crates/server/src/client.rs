@@ -92,7 +92,7 @@ pub(crate) struct Waiting {
 /// EXEC or a script that a client runs.
 #[derive(Debug, Default)]
 pub(crate) struct Unit {
-    /// Its commands, in this attempt.
+    /// Its commands, in this try.
     pub(crate) commands: Cell<u64>,
     /// How many of them monitors were shown before.
     pub(crate) shown: Cell<u64>,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use firn_protocol::resp::{Limits, ProtocolError};
 
 use crate::client::Client;
-use crate::execute::{Request, Run, Tools, discard, execute, prefetch, unsubscribe_all, unwatch};
+use crate::execute::{Request, SetBatch, Tools, discard, execute, prefetch, unsubscribe_all, unwatch};
 use crate::pipeline::Pipeline;
 use crate::worker::Worker;
 
@@ -13,10 +13,10 @@ use crate::worker::Worker;
 /// connection ends.
 pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>, tools: Rc<Tools>) {
     let mut pipeline = Pipeline::default();
-    let mut run = Run::default();
-    while go_on(&worker, &client, &tools, &mut pipeline, &mut run).await {}
-    run.finish(&worker, &client).await;
-    run.lap.stop(&worker);
+    let mut set_batch = SetBatch::default();
+    while go_on(&worker, &client, &tools, &mut pipeline, &mut set_batch).await {}
+    set_batch.finish(&worker, &client).await;
+    set_batch.timer.stop(&worker);
     // What it leaves may be much: others have their turns while it goes.
     Box::pin(async {
         unwatch(&worker, &client).await;
@@ -32,29 +32,29 @@ async fn go_on(
     client: &Rc<Client>,
     tools: &Rc<Tools>,
     pipeline: &mut Pipeline,
-    run: &mut Run,
+    set_batch: &mut SetBatch,
 ) -> bool {
     match fill(worker, client, pipeline) {
         Ok(true) => prefetch(worker, client, tools, pipeline.waiting()),
         Ok(false) => {}
         Err(error) => {
-            run.finish(worker, client).await;
+            set_batch.finish(worker, client).await;
             client.reply(|reply| reply.error(&format!("ERR {error}")));
             return false;
         }
     }
     let Some(whole) = pipeline.next() else {
-        run.finish(worker, client).await;
-        run.lap.stop(worker);
+        set_batch.finish(worker, client).await;
+        set_batch.timer.stop(worker);
         return receive(worker, client, pipeline).await;
     };
     client.description.request_bytes.set(whole.bytes());
     client.description.input_bytes.set(pipeline.bytes_behind(&whole));
-    execute(Request { worker, client, tools, arguments: pipeline.arguments(&whole) }, run).await;
+    execute(Request { worker, client, tools, arguments: pipeline.arguments(&whole) }, set_batch).await;
     client.end_request();
     if client.outbox.output.borrow().len() > worker.shared.settings.unread_bytes_max {
-        run.finish(worker, client).await;
-        run.lap.stop(worker);
+        set_batch.finish(worker, client).await;
+        set_batch.timer.stop(worker);
         worker.drained(client).await;
     }
     !client.is_closing.get()

@@ -13,10 +13,10 @@ use firn_format::datatype::Tag;
 use firn_protocol::command::Command;
 use firn_protocol::resp::Reply;
 
-use super::alone::LockNames;
 use super::call::{Call, Origin, Wait};
 use super::permit::permit;
 use super::serving::hand_over;
+use super::single::LockNames;
 use super::{Request, dispatch};
 use crate::address::ClientAddress;
 use crate::bounds::name_memory_bytes;

@@ -3,8 +3,8 @@
 use firn_protocol::command::{Command, CommandId, id_of};
 use firn_protocol::resp::Arguments;
 
-use super::alone::database_index;
 use super::call::Call;
+use super::single::database_index;
 use super::{expiry, object, scan, server};
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};

@@ -1,7 +1,7 @@
 //! What commands do: a file for each group.
 //!
 //! ```text
-//!   Request ─► resolve (command table) ─► a run of plain writes goes on, or is finished
+//!   Request ─► resolve (command table) ─► a batch of plain writes goes on, or is finished
 //!           ─► between MULTI and EXEC: queued
 //!           ─► alone: locks ─► Transaction ─► Call ─► the group's file ─► commit ─► the reply
 //! ```
@@ -14,13 +14,13 @@ mod permit;
 mod tools;
 mod prefetch;
 mod call;
-mod lap;
-mod account;
-mod run;
-mod alone;
+mod timer;
+mod metrics;
+mod set_batch;
+mod single;
 mod serving;
 mod blocking;
-mod attempt;
+mod retry;
 mod transactions;
 mod connection;
 mod access;
@@ -54,7 +54,7 @@ pub(crate) use call::Call;
 pub(crate) use prefetch::prefetch;
 pub(crate) use pub_sub::unsubscribe_all;
 pub(crate) use request::Request;
-pub(crate) use run::Run;
+pub(crate) use set_batch::SetBatch;
 pub(crate) use tools::Tools;
 pub(crate) use transactions::{discard, unwatch};
 
@@ -66,16 +66,16 @@ const SET: CommandId = id_of("set");
 /// Of `SET key value`.
 const PLAIN_SET_ARGUMENTS: usize = 3;
 
-/// Executes one request and answers it, or adds it to `run`, which is answered later but before
+/// Executes one request and answers it, or adds it to `set_batch`, which is answered later but before
 /// anything else.
-pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
+pub(crate) async fn execute(request: Request<'_>, set_batch: &mut SetBatch) {
     if request.arguments.is_empty() {
         return;
     }
     let command = match resolve(&request) {
         Ok(command) => command,
         Err((command, failure)) => {
-            run.finish(request.worker, request.client).await;
+            set_batch.finish(request.worker, request.client).await;
             if command.is_none() && is_of_http(request.arguments.get(0).unwrap_or_default()) {
                 return cut_off(&request);
             }
@@ -85,15 +85,15 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     let (worker, client) = (request.worker, request.client);
     client.description.last_command.set(Some(command));
     if let Err(failure) = permit(worker, client, command, request.arguments).await {
-        run.finish(worker, client).await;
+        set_batch.finish(worker, client).await;
         return Box::pin(transactions::deny(&request, command, &failure)).await;
     }
     if let Err(failure) = pub_sub::check(client, command) {
-        run.finish(worker, client).await;
+        set_batch.finish(worker, client).await;
         return Box::pin(transactions::deny(&request, command, &failure)).await;
     }
     if worker.shared.pause.is_on() && command.id() != CLIENT_UNPAUSE {
-        run.finish(worker, client).await;
+        set_batch.finish(worker, client).await;
         Box::pin(worker.paused(client, transactions::may_write(&request, command))).await;
         if client.is_closing.get() {
             return;
@@ -109,38 +109,38 @@ pub(crate) async fn execute(request: Request<'_>, run: &mut Run) {
     // Of a silent client each reply is dropped as it is made.
     let is_plain = is_plain(request.worker) && client.silence.get() == Silence::None;
     if is_plain && command.id() == SET && request.arguments.len() == PLAIN_SET_ARGUMENTS {
-        if run.is_full() {
-            run.finish(request.worker, request.client).await;
+        if set_batch.is_full() {
+            set_batch.finish(request.worker, request.client).await;
         }
-        run.lap.begin_plain(request.worker, SET);
-        if run.take_set(&request) {
+        set_batch.timer.begin_plain(request.worker, SET);
+        if set_batch.take_set(&request) {
             return;
         }
-        run.lap.take_back();
+        set_batch.timer.take_back();
     }
-    run.finish(request.worker, request.client).await;
+    set_batch.finish(request.worker, request.client).await;
     if is_plain && command.id() == GET {
         let waits = request.worker.engine.waits();
-        run.lap.begin_plain(request.worker, GET);
+        set_batch.timer.begin_plain(request.worker, GET);
         if string::get_at_once(&request).await {
             if request.worker.engine.waits() != waits {
-                let ns = run.lap.settle(request.worker);
-                account::took(request.worker, request.client, command, request.arguments, ns);
+                let ns = set_batch.timer.settle(request.worker);
+                metrics::took(request.worker, request.client, command, request.arguments, ns);
             }
             return;
         }
-        run.lap.take_back();
+        set_batch.timer.take_back();
     }
-    run.lap.begin(request.worker);
+    set_batch.timer.begin(request.worker);
     // The rest waits more, and is larger: it lies elsewhere while it does.
-    let failure = Box::pin(alone::run(&request, command)).await;
-    let ns = run.lap.end(request.worker).saturating_sub(request.client.waiting.idle_ns.take());
-    account::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
+    let failure = Box::pin(single::run(&request, command)).await;
+    let ns = set_batch.timer.end(request.worker).saturating_sub(request.client.waiting.idle_ns.take());
+    metrics::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
 }
 
 /// Answers a request that no command can take.
 async fn reject(request: &Request<'_>, command: Option<&'static Command>, failure: &Failure) {
-    account::rejected(request, command, failure);
+    metrics::rejected(request, command, failure);
     match command {
         Some(command) => transactions::deny(request, command, failure).await,
         None => {

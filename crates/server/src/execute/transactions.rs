@@ -8,12 +8,12 @@ use std::rc::Rc;
 use firn_protocol::command::{Command, CommandId, Flag, id_of};
 use firn_protocol::resp::{Arguments, OwnedArguments, Reply};
 
-use super::alone::{LockNames, database_index, names_all};
-use super::attempt::Attempts;
 use super::call::{Call, Origin, check_length};
 use super::permit::permit_queued;
+use super::retry::Retry;
 use super::script::{is_reading_script, is_script};
-use super::{Request, account, dispatch as dispatch_command};
+use super::single::{LockNames, database_index, names_all};
+use super::{Request, dispatch as dispatch_command, metrics};
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::client::{Client, Queue, Watch};
 use crate::failure::{Failure, Result};
@@ -194,25 +194,25 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
     let client = request.client;
     let is_named =
         queue.requests.iter().all(|(command, arguments)| names_all(command, arguments.get().len()));
-    let mut attempts = match is_named && !shows_attempts(queue) {
-        true => Attempts::naming(lock_names(request, queue)?),
+    let mut retry = match is_named && !shows_tries(queue) {
+        true => Retry::naming(lock_names(request, queue)?),
         // It reads or changes databases as wholes, which all of it sees as they are between others'
         // writes; or it must not be begun again.
-        false => Attempts::of_all(request.worker),
+        false => Retry::of_all(request.worker),
     };
     let (protocol, database) = (client.protocol.get(), client.database.get());
-    account::unit_begins(client);
+    metrics::unit_begins(client);
     loop {
-        let mut attempt = attempts.begin(request.worker).await?;
-        account::attempt_begins(client);
-        let now_ms = attempt.transaction.now_ms();
+        let mut one_try = retry.begin(request.worker).await?;
+        metrics::try_begins(client);
+        let now_ms = one_try.transaction.now_ms();
         if client.watch.borrow().as_ref().is_some_and(|watch| watch.is_over(now_ms)) {
             Reply::new(out, protocol).null_array();
             return Ok(());
         }
-        run_queued(request, queue, &mut attempt.transaction, out).await?;
-        if !attempts.is_again(&attempt.coverage)? {
-            return attempts.commit(request.worker, &mut attempt).await;
+        run_queued(request, queue, &mut one_try.transaction, out).await?;
+        if !retry.is_again(&one_try.coverage)? {
+            return retry.commit(request.worker, &mut one_try).await;
         }
         out.clear();
         client.database.set(database);
@@ -221,7 +221,7 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
 
 /// Whether doing it again would show: a script may demand that, and there are commands that do
 /// something beside the transaction.
-fn shows_attempts(queue: &Queue) -> bool {
+fn shows_tries(queue: &Queue) -> bool {
     let goes_beyond = |command: &'static Command| {
         let is_in_transaction = command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly);
         !is_in_transaction && !is_script(command) && !matches!(command.id(), SELECT | PUBLISH | SPUBLISH)
@@ -268,7 +268,7 @@ async fn run_queued(
         }
         let now_ns = request.worker.monotonic_ns();
         let ns = now_ns - std::mem::replace(&mut since_ns, now_ns);
-        account::executed(request.worker, client, command, arguments.get(), ns, failure.as_ref());
+        metrics::executed(request.worker, client, command, arguments.get(), ns, failure.as_ref());
         turns.step(out.len() - start).await;
     }
     Ok(())

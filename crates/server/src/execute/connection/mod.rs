@@ -9,8 +9,8 @@ use firn_protocol::resp::Protocol;
 
 pub(crate) use greeting::REDIS_VERSION;
 
-use super::alone::database_index;
 use super::call::Call;
+use super::single::database_index;
 use crate::failure::Result;
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Scripts: commands that their clients write in Lua.
 //!
 //! ```text
-//!   EVAL ─► locks of KEYS ─► Attempt ─► Interpreter ─ redis.call ─► Stage ─► dispatch ─► commit
+//!   EVAL ─► locks of KEYS ─► Try ─► Interpreter ─ redis.call ─► Stage ─► dispatch ─► commit
 //!              ▲                            │
 //!              └── all locks ◄── a key that was not named
 //! ```
@@ -31,10 +31,10 @@ use firn_protocol::command::{Command, CommandId, Flag, id_of};
 use firn_protocol::number;
 use firn_protocol::resp::{Arguments, Reply};
 
-use super::alone::LockNames;
-use super::attempt::Attempts;
 use super::call::Call;
-use super::{Request, account};
+use super::retry::Retry;
+use super::single::LockNames;
+use super::{Request, metrics};
 use crate::failure::{Failure, Result};
 use crate::scripts::{Found, Source, hexadecimal, parse_sum, sum_of};
 use crate::statistics::Measure;
@@ -74,28 +74,28 @@ pub(super) fn is_reading_script(
 /// `EVAL script count [key ...] [argument ...]` and its sisters.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
-    account::show_script(request.worker, client, command, request.arguments);
+    metrics::show_script(request.worker, client, command, request.arguments);
     let source = named(request.worker, command, request.arguments)?;
-    let mut attempts = match source.is_reading || command.flags.has(Flag::ReadOnly) {
-        true => Attempts::reading(),
+    let mut retry = match source.is_reading || command.flags.has(Flag::ReadOnly) {
+        true => Retry::reading(),
         false => {
             let mut names = LockNames::new(request.worker);
             names.add_keys(client.database.get(), command, request.arguments)?;
-            Attempts::naming(names)
+            Retry::naming(names)
         }
     };
-    account::unit_begins(client);
+    metrics::unit_begins(client);
     loop {
-        let mut attempt = attempts.begin(request.worker).await?;
-        account::attempt_begins(client);
-        let mut call = Call::new(request, command, &mut attempt.transaction, out);
+        let mut one_try = retry.begin(request.worker).await?;
+        metrics::try_begins(client);
+        let mut call = Call::new(request, command, &mut one_try.transaction, out);
         let done = evaluate(&mut call, &source).await;
-        if attempts.is_again(&attempt.coverage)? {
+        if retry.is_again(&one_try.coverage)? {
             out.clear();
             continue;
         }
         // What was written before an error stays written.
-        attempts.commit(request.worker, &mut attempt).await?;
+        retry.commit(request.worker, &mut one_try).await?;
         return done;
     }
 }
@@ -111,7 +111,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const FUNCTION_LIST: CommandId = id_of("function|list");
     match call.command.id() {
         EVAL | EVALSHA | EVAL_RO | EVALSHA_RO => {
-            account::show_in_unit(call.worker, call.client, None, call.command, call.arguments);
+            metrics::show_in_unit(call.worker, call.client, None, call.command, call.arguments);
             let source = named(call.worker, call.command, call.arguments)?;
             evaluate(call, &source).await
         }
@@ -212,7 +212,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
             let mut answer = Answer { reply: &mut reply, protocol, cost };
             let written = answer.write(&value, 0);
             if let Some(line) = call.out.get(start..).and_then(|reply| reply.strip_prefix(b"-")) {
-                account::script_answered_error(call.worker, call.command, line);
+                metrics::script_answered_error(call.worker, call.command, line);
             }
             written.map_err(|error| {
                 call.out.truncate(start);

@@ -3,8 +3,8 @@
 use firn_engine::ScanRange;
 use firn_format::datatype::range;
 
-use crate::execute::alone::database_index;
 use crate::execute::call::Call;
+use crate::execute::single::database_index;
 use crate::failure::{Failure, Result};
 use crate::store::DATABASE_COUNT;
 use crate::transaction::decode_value;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::execute::alone::LockNames;
 use crate::execute::call::{Call, Origin};
+use crate::execute::single::LockNames;
 use crate::failure::{Failure, Result};
 use crate::transaction::{Key, Transaction};
 

@@ -13,33 +13,33 @@ use firn_format::datatype::{Bucket, UserKey, Value};
 use firn_protocol::command;
 use firn_protocol::resp::OwnedArguments;
 
-use super::lap::Lap;
-use super::{Request, SET, account};
+use super::timer::Timer;
+use super::{Request, SET, metrics};
 use crate::client::Client;
 use crate::failure::Result;
 use crate::store::{Database, Databases};
 use crate::transaction::{Key, Transaction, encode_key};
 use crate::worker::Worker;
 
-/// Bytes after which a run is written although more could be added.
-const RUN_BYTES_MAX: usize = 256 << 10;
+/// Bytes after which a batch is written although more could be added.
+const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// Writes that are not written yet, and not answered.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct SetBatch {
     batch: Batch,
     /// What the indexes meant when the first of them was taken in, by which all are named.
     databases: Option<Arc<Databases>>,
     key: Vec<u8>,
     value: Vec<u8>,
     /// How long its commands take.
-    pub(crate) lap: Lap,
+    pub(crate) timer: Timer,
 }
 
-impl Run {
+impl SetBatch {
     /// Whether it is long enough to be written before more is taken in.
     pub(super) fn is_full(&self) -> bool {
-        self.batch.data_bytes() > RUN_BYTES_MAX
+        self.batch.data_bytes() > BATCH_BYTES_MAX
     }
 
     /// Takes in a `SET` without options; `false` if it cannot be done here.
@@ -71,7 +71,7 @@ impl Run {
         let waits = worker.engine.waits();
         let written = self.write(worker, client).await;
         let count = self.batch.len();
-        let ns = self.lap.settle(worker);
+        let ns = self.timer.settle(worker);
         if worker.engine.waits() != waits {
             self.note_wait(worker, client, ns);
         }
@@ -98,7 +98,7 @@ impl Run {
         };
         if let Some(command) = command::get(SET) {
             let arguments = OwnedArguments::new([&b"SET"[..], key.bytes(), bytes]);
-            account::took(worker, client, command, arguments.get(), ns);
+            metrics::took(worker, client, command, arguments.get(), ns);
         }
     }
 
@@ -111,7 +111,7 @@ impl Run {
                 break locks;
             }
             // The last holder of the locks may have read one of the keys, and flushed or swapped
-            // databases: the run comes after it.
+            // databases: the batch comes after it.
             drop(locks);
             self.rename(worker, client)?;
         };

@@ -10,7 +10,7 @@ use crate::worker::Worker;
 
 /// The clock of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Lap {
+pub(crate) struct Timer {
     /// When what is going on began, in nanoseconds of the clock that never goes back; `None` =
     /// nothing goes on.
     since_ns: Option<u64>,
@@ -18,7 +18,7 @@ pub(crate) struct Lap {
     plain: Option<(CommandId, u64)>,
 }
 
-impl Lap {
+impl Timer {
     /// A plain command begins.
     #[inline]
     pub(super) fn begin_plain(&mut self, worker: &Worker, id: CommandId) {

@@ -60,12 +60,12 @@ pub(super) fn unit_begins(client: &Client) {
 }
 
 /// It is done once more, or for the first time.
-pub(super) fn attempt_begins(client: &Client) {
+pub(super) fn try_begins(client: &Client) {
     client.unit.commands.set(0);
 }
 
 /// Shows monitors a script of a transaction, or what a script has called. What they were shown of
-/// an earlier attempt they are not shown again.
+/// an earlier try they are not shown again.
 pub(super) fn show_in_unit(
     worker: &Worker,
     client: &Client,

@@ -9,29 +9,29 @@ use std::rc::Rc;
 
 use firn_engine::KeyLocks;
 
-use super::alone::LockNames;
 use super::serving::hand_over;
+use super::single::LockNames;
 use crate::failure::{Failure, Result};
 use crate::handover::Cover;
 use crate::transaction::{Coverage, Demand, Transaction};
 use crate::worker::Worker;
 
-/// What the next attempt at a unit begins with.
-pub(super) struct Attempts {
+/// What the next try of a unit begins with.
+pub(super) struct Retry {
     /// `None` = it only reads: one moment, no locks.
     names: Option<LockNames>,
     is_all: bool,
     is_in_place: bool,
 }
 
-/// One attempt: its locks are held until it is dropped.
-pub(super) struct Attempt {
+/// One try: its locks are held until it is dropped.
+pub(super) struct Try {
     pub(super) transaction: Transaction,
     pub(super) coverage: Rc<Coverage>,
     pub(super) locks: Option<KeyLocks>,
 }
 
-impl Attempts {
+impl Retry {
     /// Of a unit that names these keys.
     pub(super) fn naming(names: LockNames) -> Self {
         Self { names: Some(names), is_all: false, is_in_place: false }
@@ -48,7 +48,7 @@ impl Attempts {
     }
 
     /// Takes the locks.
-    pub(super) async fn begin(&mut self, worker: &Rc<Worker>) -> Result<Attempt> {
+    pub(super) async fn begin(&mut self, worker: &Rc<Worker>) -> Result<Try> {
         if self.is_in_place {
             // What it waited for may belong to another task of this worker.
             worker.pause().await;
@@ -57,7 +57,7 @@ impl Attempts {
             let coverage = Rc::new(Coverage::new(None, self.is_in_place));
             let mut transaction = Transaction::reading(worker);
             transaction.cover(Rc::clone(&coverage));
-            return Ok(Attempt { transaction, coverage, locks: None });
+            return Ok(Try { transaction, coverage, locks: None });
         };
         let is_all = self.is_all || names.is_all();
         let locks = match is_all {
@@ -72,13 +72,13 @@ impl Attempts {
         };
         let mut transaction = Transaction::locked(worker, databases);
         transaction.cover(Rc::clone(&coverage));
-        Ok(Attempt { transaction, coverage, locks })
+        Ok(Try { transaction, coverage, locks })
     }
 
-    /// Writes what an attempt has done, and serves the clients that waited for that.
-    pub(super) async fn commit(&self, worker: &Rc<Worker>, attempt: &mut Attempt) -> Result<()> {
-        let ready = attempt.transaction.commit_ready().await?;
-        hand_over(worker, ready, attempt.locks.take(), || match &self.names {
+    /// Writes what a try has done, and serves the clients that waited for that.
+    pub(super) async fn commit(&self, worker: &Rc<Worker>, one_try: &mut Try) -> Result<()> {
+        let ready = one_try.transaction.commit_ready().await?;
+        hand_over(worker, ready, one_try.locks.take(), || match &self.names {
             Some(names) if !self.is_all && !names.is_all() => names.cover(),
             _ => Cover::new(None, worker.shared.store.databases.load_full()),
         })
