@@ -5,7 +5,7 @@ use std::rc::Rc;
 use firn_protocol::resp::{Limits, ProtocolError};
 
 use crate::client::Client;
-use crate::execute::{Request, SetBatch, Tools, discard, execute, prefetch, unsubscribe_all, unwatch};
+use crate::execute::{FastPath, Request, Tools, discard, execute, prefetch, unsubscribe_all, unwatch};
 use crate::pipeline::Pipeline;
 use crate::worker::Worker;
 
@@ -13,10 +13,9 @@ use crate::worker::Worker;
 /// connection ends.
 pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>, tools: Rc<Tools>) {
     let mut pipeline = Pipeline::default();
-    let mut set_batch = SetBatch::default();
-    while go_on(&worker, &client, &tools, &mut pipeline, &mut set_batch).await {}
-    set_batch.finish(&worker, &client).await;
-    set_batch.timer.stop(&worker);
+    let mut fast_path = FastPath::default();
+    while go_on(&worker, &client, &tools, &mut pipeline, &mut fast_path).await {}
+    fast_path.stop(&worker, &client).await;
     // What it leaves may be much: others have their turns while it goes.
     Box::pin(async {
         unwatch(&worker, &client).await;
@@ -32,29 +31,27 @@ async fn go_on(
     client: &Rc<Client>,
     tools: &Rc<Tools>,
     pipeline: &mut Pipeline,
-    set_batch: &mut SetBatch,
+    fast_path: &mut FastPath,
 ) -> bool {
     match fill(worker, client, pipeline) {
         Ok(true) => prefetch(worker, client, tools, pipeline.waiting()),
         Ok(false) => {}
         Err(error) => {
-            set_batch.finish(worker, client).await;
+            fast_path.finish(worker, client).await;
             client.reply(|reply| reply.error(&format!("ERR {error}")));
             return false;
         }
     }
     let Some(whole) = pipeline.next() else {
-        set_batch.finish(worker, client).await;
-        set_batch.timer.stop(worker);
+        fast_path.stop(worker, client).await;
         return receive(worker, client, pipeline).await;
     };
     client.description.request_bytes.set(whole.bytes());
     client.description.input_bytes.set(pipeline.bytes_behind(&whole));
-    execute(Request { worker, client, tools, arguments: pipeline.arguments(&whole) }, set_batch).await;
+    execute(Request { worker, client, tools, arguments: pipeline.arguments(&whole) }, fast_path).await;
     client.end_request();
     if client.outbox.output.borrow().len() > worker.shared.settings.unread_bytes_max {
-        set_batch.finish(worker, client).await;
-        set_batch.timer.stop(worker);
+        fast_path.stop(worker, client).await;
         worker.drained(client).await;
     }
     !client.is_closing.get()

@@ -1,9 +1,9 @@
 //! What commands do: a file for each group.
 //!
 //! ```text
-//!   Request ─► resolve (command table) ─► a batch of plain writes goes on, or is finished
-//!           ─► between MULTI and EXEC: queued
-//!           ─► alone: locks ─► Transaction ─► Call ─► the group's file ─► commit ─► the reply
+//!   Request ─► resolve (command table) ─► permit ─► between MULTI and EXEC: queued
+//!           ─► FastPath: SETs that follow one another are one batch, GETs read at once
+//!           ─► run, by itself: locks ─► Transaction ─► Call ─► the group's file ─► commit ─► reply
 //! ```
 //! A command is a function of a [`Call`]: it reads and writes in the call's transaction and appends
 //! its reply. It takes no locks and commits nothing, so that EXEC and scripts run the same
@@ -17,6 +17,7 @@ mod call;
 mod timer;
 mod metrics;
 mod set_batch;
+mod fast_path;
 mod single;
 mod serving;
 mod blocking;
@@ -45,16 +46,16 @@ mod script;
 
 use firn_protocol::command::{self, Command, CommandId, Flag, Group, Offered, Refusal, id_of};
 
-use crate::client::Silence;
 use crate::failure::{Failure, Result};
-use crate::worker::Worker;
+use fast_path::Plain;
 use permit::permit;
+use timer::Timer;
 
 pub(crate) use call::Call;
+pub(crate) use fast_path::FastPath;
 pub(crate) use prefetch::prefetch;
 pub(crate) use pub_sub::unsubscribe_all;
 pub(crate) use request::Request;
-pub(crate) use set_batch::SetBatch;
 pub(crate) use tools::Tools;
 pub(crate) use transactions::{discard, unwatch};
 
@@ -63,86 +64,81 @@ const CLIENT_UNPAUSE: CommandId = id_of("client|unpause");
 const GET: CommandId = id_of("get");
 const SET: CommandId = id_of("set");
 
-/// Of `SET key value`.
-const PLAIN_SET_ARGUMENTS: usize = 3;
-
-/// Executes one request and answers it, or adds it to `set_batch`, which is answered later but before
+/// Executes one request and answers it, or adds it to what `fast_path` answers later, but before
 /// anything else.
-pub(crate) async fn execute(request: Request<'_>, set_batch: &mut SetBatch) {
+pub(crate) async fn execute(request: Request<'_>, fast_path: &mut FastPath) {
     if request.arguments.is_empty() {
         return;
     }
+    let (worker, client) = (request.worker, request.client);
     let command = match resolve(&request) {
         Ok(command) => command,
-        Err((command, failure)) => {
-            set_batch.finish(request.worker, request.client).await;
-            if command.is_none() && is_of_http(request.arguments.get(0).unwrap_or_default()) {
-                return cut_off(&request);
-            }
-            return Box::pin(reject(&request, command, &failure)).await;
+        Err(unresolved) => {
+            fast_path.finish(worker, client).await;
+            return Box::pin(reject(&request, unresolved)).await;
         }
     };
-    let (worker, client) = (request.worker, request.client);
     client.description.last_command.set(Some(command));
-    if let Err(failure) = permit(worker, client, command, request.arguments).await {
-        set_batch.finish(worker, client).await;
+    let permitted = permit(worker, client, command, request.arguments).await;
+    if let Err(failure) = permitted.and_then(|()| pub_sub::check(client, command)) {
+        fast_path.finish(worker, client).await;
         return Box::pin(transactions::deny(&request, command, &failure)).await;
     }
-    if let Err(failure) = pub_sub::check(client, command) {
-        set_batch.finish(worker, client).await;
-        return Box::pin(transactions::deny(&request, command, &failure)).await;
+    if worker.shared.pause.is_on() && !Box::pin(outlast_pause(&request, command, fast_path)).await {
+        return;
     }
-    if worker.shared.pause.is_on() && command.id() != CLIENT_UNPAUSE {
-        set_batch.finish(worker, client).await;
-        Box::pin(worker.paused(client, transactions::may_write(&request, command))).await;
-        if client.is_closing.get() {
-            return;
-        }
-        // Rights may have changed while it waited.
-        if let Err(failure) = permit(worker, client, command, request.arguments).await {
-            return Box::pin(transactions::deny(&request, command, &failure)).await;
-        }
-    }
-    if request.client.queue.borrow().is_some() && transactions::is_queued(command) {
+    if client.queue.borrow().is_some() && transactions::is_queued(command) {
         return transactions::queue(&request, command);
     }
-    // Of a silent client each reply is dropped as it is made.
-    let is_plain = is_plain(request.worker) && client.silence.get() == Silence::None;
-    if is_plain && command.id() == SET && request.arguments.len() == PLAIN_SET_ARGUMENTS {
-        if set_batch.is_full() {
-            set_batch.finish(request.worker, request.client).await;
-        }
-        set_batch.timer.begin_plain(request.worker, SET);
-        if set_batch.take_set(&request) {
-            return;
-        }
-        set_batch.timer.take_back();
+    let plain = Plain::of(&request, command);
+    if plain == Some(Plain::Set) && fast_path.plain_set(&request).await {
+        return;
     }
-    set_batch.finish(request.worker, request.client).await;
-    if is_plain && command.id() == GET {
-        let waits = request.worker.engine.waits();
-        set_batch.timer.begin_plain(request.worker, GET);
-        if string::get_at_once(&request).await {
-            if request.worker.engine.waits() != waits {
-                let ns = set_batch.timer.settle(request.worker);
-                metrics::took(request.worker, request.client, command, request.arguments, ns);
-            }
-            return;
-        }
-        set_batch.timer.take_back();
+    fast_path.finish(worker, client).await;
+    if plain == Some(Plain::Get) && fast_path.plain_get(&request, command).await {
+        return;
     }
-    set_batch.timer.begin(request.worker);
     // The rest waits more, and is larger: it lies elsewhere while it does.
-    let failure = Box::pin(single::run(&request, command)).await;
-    let ns = set_batch.timer.end(request.worker).saturating_sub(request.client.waiting.idle_ns.take());
+    Box::pin(run(&request, command, &mut fast_path.timer)).await;
+}
+
+/// Waits while a pause concerns the request; whether it may run then.
+async fn outlast_pause(request: &Request<'_>, command: &'static Command, fast_path: &mut FastPath) -> bool {
+    let (worker, client) = (request.worker, request.client);
+    if command.id() == CLIENT_UNPAUSE {
+        return true;
+    }
+    fast_path.finish(worker, client).await;
+    worker.paused(client, transactions::may_write(request, command)).await;
+    if client.is_closing.get() {
+        return false;
+    }
+    // Rights may have changed while it waited.
+    match permit(worker, client, command, request.arguments).await {
+        Ok(()) => true,
+        Err(failure) => {
+            transactions::deny(request, command, &failure).await;
+            false
+        }
+    }
+}
+
+/// Runs a command, answers it, and notes how that went.
+async fn run(request: &Request<'_>, command: &'static Command, timer: &mut Timer) {
+    timer.begin(request.worker);
+    let failure = single::run(request, command).await;
+    let ns = timer.end(request.worker).saturating_sub(request.client.waiting.idle_ns.take());
     metrics::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
 }
 
-/// Answers a request that no command can take.
-async fn reject(request: &Request<'_>, command: Option<&'static Command>, failure: &Failure) {
-    metrics::rejected(request, command, failure);
+/// Answers a request that no command can take. One that a browser sends is not answered.
+async fn reject(request: &Request<'_>, (command, failure): Unresolved) {
+    if command.is_none() && is_of_http(request.arguments.get(0).unwrap_or_default()) {
+        return cut_off(request);
+    }
+    metrics::rejected(request, command, &failure);
     match command {
-        Some(command) => transactions::deny(request, command, failure).await,
+        Some(command) => transactions::deny(request, command, &failure).await,
         None => {
             transactions::refuse(request.client);
             request.client.reply(|reply| reply.error(failure.line()));
@@ -162,22 +158,17 @@ fn cut_off(request: &Request<'_>) {
     request.client.is_closing.set(true);
 }
 
-/// Whether neither a monitor nor exact measurement needs each command by itself.
-#[inline]
-fn is_plain(worker: &Worker) -> bool {
-    !worker.shared.parameters.is_exact() && !worker.shared.monitors.is_any()
-}
-
 /// What a client that is shown every command may not do.
 fn touches_keys(command: &Command) -> bool {
     command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly)
 }
 
+/// Why a request names no command that may run, and which one it meant if there is one.
+type Unresolved = (Option<&'static Command>, Failure);
+
 /// The command that the request names, if it may run; else why not, and which it was if there is
 /// one.
-fn resolve(
-    request: &Request<'_>,
-) -> std::result::Result<&'static Command, (Option<&'static Command>, Failure)> {
+fn resolve(request: &Request<'_>) -> std::result::Result<&'static Command, Unresolved> {
     let found = command::find(request.arguments.get(0).unwrap_or_default());
     // The common case, without a list of the arguments.
     if let Some(command) = found

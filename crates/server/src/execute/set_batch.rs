@@ -26,17 +26,21 @@ const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// Writes that are not written yet, and not answered.
 #[derive(Debug, Default)]
-pub(crate) struct SetBatch {
+pub(super) struct SetBatch {
     batch: Batch,
     /// What the indexes meant when the first of them was taken in, by which all are named.
     databases: Option<Arc<Databases>>,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// How long its commands take.
-    pub(crate) timer: Timer,
 }
 
 impl SetBatch {
+    /// Whether nothing is in it.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
     /// Whether it is long enough to be written before more is taken in.
     pub(super) fn is_full(&self) -> bool {
         self.batch.data_bytes() > BATCH_BYTES_MAX
@@ -64,14 +68,11 @@ impl SetBatch {
     }
 
     /// Writes and answers what was taken in.
-    pub(crate) async fn finish(&mut self, worker: &Rc<Worker>, client: &Rc<Client>) {
-        if self.batch.is_empty() {
-            return;
-        }
+    pub(super) async fn finish(&mut self, worker: &Rc<Worker>, client: &Rc<Client>, timer: &mut Timer) {
         let waits = worker.engine.waits();
         let written = self.write(worker, client).await;
         let count = self.batch.len();
-        let ns = self.timer.settle(worker);
+        let ns = timer.settle(worker);
         if worker.engine.waits() != waits {
             self.note_wait(worker, client, ns);
         }

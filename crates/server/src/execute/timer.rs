@@ -10,7 +10,7 @@ use crate::worker::Worker;
 
 /// The clock of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Timer {
+pub(super) struct Timer {
     /// When what is going on began, in nanoseconds of the clock that never goes back; `None` =
     /// nothing goes on.
     since_ns: Option<u64>,
@@ -62,7 +62,7 @@ impl Timer {
     }
 
     /// The connection waits for more: what is between is no command's.
-    pub(crate) fn stop(&mut self, worker: &Worker) {
+    pub(super) fn stop(&mut self, worker: &Worker) {
         self.settle(worker);
         self.since_ns = None;
     }

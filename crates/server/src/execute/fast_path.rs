@@ -1,0 +1,99 @@
+//! Plain requests, which are done in front of the dispatcher.
+//!
+//! ```text
+//!   SET key value ─► plain_set ─► one batch with its neighbours, answered once it is written
+//!   GET key       ─► plain_get ─► read and answered at once
+//! ```
+//! Neither needs a transaction. A request that turns out not to be plain after all, since it is too
+//! long or something else stands at its key, is left to the dispatcher. Nothing was done with it
+//! then.
+
+use std::rc::Rc;
+
+use firn_protocol::command::Command;
+
+use super::set_batch::SetBatch;
+use super::timer::Timer;
+use super::{GET, Request, SET, metrics, string};
+use crate::client::{Client, Silence};
+use crate::worker::Worker;
+
+/// Of `SET key value`.
+const PLAIN_SET_ARGUMENTS: usize = 3;
+
+/// Which plain request one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plain {
+    Set,
+    Get,
+}
+
+impl Plain {
+    /// Which one a request is, if it is one.
+    #[inline]
+    pub(super) fn of(request: &Request<'_>, command: &'static Command) -> Option<Self> {
+        let plain = match command.id() {
+            GET => Self::Get,
+            SET if request.arguments.len() == PLAIN_SET_ARGUMENTS => Self::Set,
+            _ => return None,
+        };
+        let shared = &request.worker.shared;
+        // Monitors and exact measurement need each command by itself. Of a silent client each reply
+        // is dropped as it is made.
+        let is_by_itself = shared.parameters.is_exact() || shared.monitors.is_any();
+        (!is_by_itself && request.client.silence.get() == Silence::None).then_some(plain)
+    }
+}
+
+/// The plain requests of one connection: writes that are not answered yet, and how long all of its
+/// commands take.
+#[derive(Debug, Default)]
+pub(crate) struct FastPath {
+    set_batch: SetBatch,
+    pub(super) timer: Timer,
+}
+
+impl FastPath {
+    /// Takes in a `SET`; `false` if it cannot be done here.
+    pub(super) async fn plain_set(&mut self, request: &Request<'_>) -> bool {
+        let (worker, client) = (request.worker, request.client);
+        if self.set_batch.is_full() {
+            self.finish(worker, client).await;
+        }
+        self.timer.begin_plain(worker, SET);
+        if self.set_batch.take_set(request) {
+            return true;
+        }
+        self.timer.take_back();
+        false
+    }
+
+    /// Answers a `GET`; `false` if it cannot be done here. All before it must be answered.
+    pub(super) async fn plain_get(&mut self, request: &Request<'_>, command: &'static Command) -> bool {
+        let (worker, client) = (request.worker, request.client);
+        let waits = worker.engine.waits();
+        self.timer.begin_plain(worker, GET);
+        if !string::get_at_once(request).await {
+            self.timer.take_back();
+            return false;
+        }
+        if worker.engine.waits() != waits {
+            let ns = self.timer.settle(worker);
+            metrics::took(worker, client, command, request.arguments, ns);
+        }
+        true
+    }
+
+    /// Writes and answers what was taken in.
+    pub(crate) async fn finish(&mut self, worker: &Rc<Worker>, client: &Rc<Client>) {
+        if !self.set_batch.is_empty() {
+            self.set_batch.finish(worker, client, &mut self.timer).await;
+        }
+    }
+
+    /// The connection waits for more: all was answered, and what is between is no command's.
+    pub(crate) async fn stop(&mut self, worker: &Rc<Worker>, client: &Rc<Client>) {
+        self.finish(worker, client).await;
+        self.timer.stop(worker);
+    }
+}
