@@ -40,45 +40,46 @@
 //! 5. *Nothing is in flight when memory goes.* A ring that is dropped ends its operations and waits
 //!    for the last answers. Where the kernel does not let it, the memory is leaked.
 
-mod settings;
-mod bounds;
+// Each module imports only modules above it.
 mod log;
-mod store;
-mod net;
-mod task;
-mod address;
-mod wake;
-mod access;
-mod pause;
-mod output;
-mod client;
-mod observers;
-mod parameters;
-mod statistics;
-mod slow_log;
-mod latency;
-mod lines;
-mod diagnostics;
-mod monitors;
-mod saver;
-mod scripts;
-mod large_writes;
+mod failure;
+mod bounds;
+mod settings;
 mod process;
 mod descriptors; // of the process, shared out
 mod processors;
-mod handover;
-mod key_counts;
+mod net;
+mod wake;
+mod task;
+mod access;
+mod store;
 mod purge_queue;
+mod saver;
+mod large_writes;
+mod address;
+mod output;
+mod lines;
+mod handover;
+mod observers;
 mod subscriptions;
-mod worker;
-mod pipeline;
-mod serve;
-mod failure;
-mod transaction;
-mod execute;
+mod client;
+mod pause;
+mod parameters;
+mod scripts;
+mod statistics;
+mod slow_log;
+mod monitors;
+mod latency;
+mod key_counts;
 mod damaged_records;
+mod diagnostics;
+mod worker;
+mod transaction;
 mod count_keys;
 mod duty;
+mod execute;
+mod pipeline;
+mod serve;
 pub mod http;
 mod ports; // taken first
 mod listen;

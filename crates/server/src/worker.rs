@@ -1,6 +1,6 @@
 //! One thread's share of the connections.
 
-mod shared;
+mod owners;
 mod threads;
 mod mailbox;
 mod engine;
@@ -40,7 +40,7 @@ pub(crate) use clients::{ClientFilter, ClientKind};
 pub(crate) use denied::DeniedPlace;
 pub(crate) use engine::EngineSession;
 pub(crate) use mailbox::{Mailbox, Message};
-pub(crate) use shared::Shared;
+pub(crate) use owners::Shared;
 pub(crate) use survey::Question;
 pub(crate) use threads::Threads;
 pub(crate) use turns::Turns;

@@ -160,7 +160,7 @@ async fn check(
             }
             named.rest
         };
-        done.await.map_err(|denied| refused(worker, client, (command, arguments), context, denied))?;
+        done.await.map_err(|denied| refused(worker, client, command, arguments, context, denied))?;
         if users.version() == version {
             return Ok(());
         }
@@ -177,14 +177,15 @@ fn check_at_once(
 ) -> std::result::Result<(), Option<Denied>> {
     let Some(user) = limited(worker, client, command)? else { return Ok(()) };
     user.check(command, arguments)
-        .map_err(|denied| refused(worker, client, (command, arguments), context, denied))
+        .map_err(|denied| refused(worker, client, command, arguments, context, denied))
 }
 
 /// Notes what was refused, and answers it.
 fn refused(
     worker: &Worker,
     client: &Rc<Client>,
-    (command, arguments): (&'static Command, Arguments<'_>),
+    command: &'static Command,
+    arguments: Arguments<'_>,
     context: Context,
     denied: Denied,
 ) -> Option<Denied> {

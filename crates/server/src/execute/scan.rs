@@ -212,9 +212,9 @@ pub(super) async fn random_key(call: &mut Call<'_>) -> Result<()> {
     let keyspace = call.transaction.keyspaces().keys;
     let place = call.worker.random(u64::from(SLOT_COUNT)) << 32 | call.worker.random(1 << 32);
     let mut expired_left = EXPIRED_MAX;
-    let mut found = first_key(call, keyspace, (database, place), &mut expired_left).await?;
+    let mut found = first_key(call, keyspace, database, place, &mut expired_left).await?;
     if found.is_none() {
-        found = first_key(call, keyspace, (database, 0), &mut expired_left).await?;
+        found = first_key(call, keyspace, database, 0, &mut expired_left).await?;
     }
     call.reply(|reply| reply.bulk_or_null(found.as_deref()));
     Ok(())
@@ -224,7 +224,8 @@ pub(super) async fn random_key(call: &mut Call<'_>) -> Result<()> {
 async fn first_key(
     call: &mut Call<'_>,
     keyspace: KeyspaceId,
-    (database, from): (DatabaseId, u64),
+    database: DatabaseId,
+    from: u64,
     expired_left: &mut usize,
 ) -> Result<Option<Vec<u8>>> {
     let (worker, now_ms) = (call.worker, call.transaction.now_ms());

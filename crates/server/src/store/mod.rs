@@ -66,8 +66,8 @@ impl Keyspaces {
 }
 
 impl Store {
-    /// What `db` holds, and the users that its catalog names; its keyspaces are made if they are not
-    /// there.
+    /// What `db` holds, and the users that its catalog names; its keyspaces are made if they are
+    /// not there.
     ///
     /// # Errors
     /// What the engine says; a catalog that is damaged, or that a newer release has written.

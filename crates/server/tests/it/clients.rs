@@ -45,8 +45,13 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[test]
 fn the_list_has_the_connections_of_all_workers() {
     let served = Served::start(2);
-    let mut clients: Vec<Client> = (0..6).map(|_| served.connect()).collect();
-    let ids: Vec<i64> = clients.iter_mut().map(id).collect();
+    // Each is numbered before the next one comes: two threads take them.
+    let connect = || {
+        let mut client = served.connect();
+        let id = id(&mut client);
+        (client, id)
+    };
+    let (mut clients, ids): (Vec<Client>, Vec<i64>) = (0..6).map(|_| connect()).unzip();
     for (index, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.say(&format!("CLIENT SETNAME name-{index}")), ok());
     }

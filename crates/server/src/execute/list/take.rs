@@ -67,7 +67,8 @@ async fn take_some(call: &mut Call<'_>, list: &mut Collection, end: End, count: 
 /// Answers a key and up to `count` elements of the list there.
 async fn take_with_key(
     call: &mut Call<'_>,
-    (index, mut list): (usize, Collection),
+    index: usize,
+    mut list: Collection,
     asked: &MultiPop<End>,
 ) -> Result<()> {
     let key = call.argument(index);
@@ -82,7 +83,7 @@ async fn take_with_key(
 pub(super) async fn take_from_first(call: &mut Call<'_>) -> Result<()> {
     let asked = MultiPop::of(call, 1, End::of)?;
     match first_collection(call, asked.keys.clone(), Tag::List).await? {
-        Some(found) => take_with_key(call, found, &asked).await,
+        Some((index, list)) => take_with_key(call, index, list, &asked).await,
         None => {
             call.reply(|reply| reply.null_array());
             Ok(())
@@ -95,7 +96,7 @@ pub(super) async fn wait_for_some(call: &mut Call<'_>) -> Result<()> {
     let timeout_ms = timeout_ms(call.argument(1))?;
     let asked = MultiPop::of(call, 2, End::of)?;
     match first_collection(call, asked.keys.clone(), Tag::List).await? {
-        Some(found) => take_with_key(call, found, &asked).await,
+        Some((index, list)) => take_with_key(call, index, list, &asked).await,
         None => wait(call, asked.keys, timeout_ms).await,
     }
 }

@@ -82,7 +82,8 @@ fn order_of(word: &[u8]) -> Option<Order> {
 /// Answers a key and up to `count` members of the set there.
 async fn take_with_key(
     call: &mut Call<'_>,
-    (index, mut set): (usize, Collection),
+    index: usize,
+    mut set: Collection,
     asked: &MultiPop<Order>,
 ) -> Result<()> {
     let key = call.argument(index);
@@ -99,7 +100,7 @@ async fn take_with_key(
 pub(super) async fn pop_from_first(call: &mut Call<'_>) -> Result<()> {
     let asked = MultiPop::of(call, 1, order_of)?;
     match first_collection(call, asked.keys.clone(), Tag::SortedSet).await? {
-        Some(found) => take_with_key(call, found, &asked).await,
+        Some((index, set)) => take_with_key(call, index, set, &asked).await,
         None => {
             call.reply(|reply| reply.null_array());
             Ok(())
@@ -112,7 +113,7 @@ pub(super) async fn wait_for_some(call: &mut Call<'_>) -> Result<()> {
     let timeout_ms = timeout_ms(call.argument(1))?;
     let asked = MultiPop::of(call, 2, order_of)?;
     match first_collection(call, asked.keys.clone(), Tag::SortedSet).await? {
-        Some(found) => take_with_key(call, found, &asked).await,
+        Some((index, set)) => take_with_key(call, index, set, &asked).await,
         None => wait(call, asked.keys, timeout_ms).await,
     }
 }
