@@ -1,15 +1,15 @@
 //! How a database submits its jobs: which run now, what came of them, and what their outputs are
 //! called.
 //!
-//! [`history`] has what statistics tell of them. [`output_names`] tells by a name whether anything
-//! waits for an output, and [`uploads`] aborts those that nothing waits for.
+//! [`history`] has what statistics report of them. [`output_names`] tells by a name whether
+//! anything waits for an output, and [`uploads`] aborts those that nothing waits for.
 
 mod output_names;
 mod uploads;
 mod history;
 
-pub use history::{JobLog, Kind};
-pub use output_names::{GivenUp, HeldStems, Stems};
+pub use history::{JobHistory, JobKind};
+pub use output_names::{AbandonedNames, HeldNames, OutputNames};
 pub use uploads::{Aborted, Reach, Uploads};
 
 use std::collections::BTreeMap;
@@ -29,11 +29,11 @@ use firn_storage::Clock;
 ///    go.
 /// 2. [`end`](Self::end) asks all of them to stop; none is submitted afterwards.
 #[derive(Debug)]
-pub struct Jobs {
+pub struct Submitter {
     /// What an executor that the owner gave did not do; `None` = there is none.
     pub fallbacks: Option<Arc<Fallbacks>>,
-    /// Jobs that came off.
-    pub log: JobLog,
+    /// What came of jobs that ended well.
+    pub history: JobHistory,
     clock: Arc<dyn Clock>,
     /// Jobs that have ended, well or not.
     ended: AtomicU64,
@@ -65,10 +65,10 @@ struct State {
     /// Gone once the database closes.
     executor: Option<Arc<dyn Executor>>,
     /// By the stem of their outputs.
-    running: BTreeMap<String, (Kind, JobHandle)>,
+    running: BTreeMap<String, (JobKind, JobHandle)>,
 }
 
-impl Jobs {
+impl Submitter {
     /// Of a database that gives its jobs to `executor`, one with `fallbacks` if it may fail.
     pub fn new(
         executor: Arc<dyn Executor>,
@@ -76,8 +76,8 @@ impl Jobs {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let state = Mutex::new(State { executor: Some(executor), running: BTreeMap::new() });
-        let (log, ended, left) = Default::default();
-        Self { fallbacks, log, clock, ended, left, state }
+        let (history, ended, left) = Default::default();
+        Self { fallbacks, history, clock, ended, left, state }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -97,9 +97,9 @@ impl Jobs {
         let state = self.lock();
         let unfinished = state.running.values().filter(|(_, handle)| !handle.is_finished());
         unfinished.fold((0, 0), |(relief, all), (kind, _)| match kind {
-            Kind::Relief => (relief + 1, all + 1),
-            Kind::Compaction => (relief, all + 1),
-            Kind::Collection => (relief, all),
+            JobKind::L0Compaction => (relief + 1, all + 1),
+            JobKind::DeepCompaction => (relief, all + 1),
+            JobKind::BlobGc => (relief, all),
         })
     }
 
@@ -139,7 +139,7 @@ impl Jobs {
                 // A job of which the executor says nothing ran here, and tells nothing of its
                 // stages.
                 let here = || Ran { ran: self.clock.now().saturating_sub(begun), ..Ran::default() };
-                self.log.came_off(spec, result, &handle.ran().unwrap_or_else(here), self.clock.unix_ms());
+                self.history.finished(spec, result, &handle.ran().unwrap_or_else(here), self.clock.unix_ms());
             }
             result
         };
@@ -164,7 +164,7 @@ impl Jobs {
         if state.executor.is_none() {
             handle.cancel();
         }
-        state.running.insert(spec.output_stem().to_owned(), (Kind::of(spec), handle.clone()));
+        state.running.insert(spec.output_stem().to_owned(), (JobKind::of(spec), handle.clone()));
         Ok(handle)
     }
 
@@ -176,7 +176,7 @@ impl Jobs {
         }
     }
 
-    /// What statistics tell of them.
+    /// What statistics report of them.
     pub fn stats(&self) -> JobStats {
         let (held_count, held_bytes) = self.fallbacks.as_ref().map_or((0, 0), |fallbacks| fallbacks.held());
         let is_executor_away = self.fallbacks.as_ref().is_some_and(|fallbacks| fallbacks.is_away());
@@ -194,7 +194,7 @@ impl Jobs {
             differed_count,
             idle_count,
             late_count,
-            ..self.log.stats()
+            ..self.history.stats()
         }
     }
 

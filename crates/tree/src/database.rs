@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use firn_engine::{Durability, Error, ErrorKind, Position, Result, Semantics};
-use firn_jobs::submit::{Jobs, Stems};
+use firn_jobs::submit::{OutputNames, Submitter};
 use firn_storage::Clock;
 
 use crate::background::{Rest, Schedule, Sweeps};
@@ -44,12 +44,12 @@ pub(crate) struct Database {
     /// How long nothing has been written.
     pub(crate) rest: Rest,
     /// Where compactions run.
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: Submitter,
     /// Cancels drains in progress at close.
     pub(crate) control: firn_jobs::Control,
     pub(crate) counters: Counters,
     /// Names of the outputs of drains, compactions and collections.
-    pub(crate) stems: Stems,
+    pub(crate) output_names: OutputNames,
     /// When outputs that nothing waits for are looked for.
     pub(crate) sweeps: Sweeps,
     pub(crate) read_only: bool,

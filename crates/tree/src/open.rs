@@ -10,7 +10,7 @@ use firn_engine::{Durability, Error, ErrorKind, Place, Result};
 use firn_format::Position;
 use firn_format::manifest::TableMeta;
 use firn_format::value::SegmentNumber;
-use firn_jobs::submit::{Aborted, Jobs, Stems};
+use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
@@ -133,7 +133,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         jobs,
         control: firn_jobs::Control::new(),
         counters,
-        stems: Stems::new(generation),
+        output_names: OutputNames::new(generation),
         sweeps: Sweeps::new(options.clock.now(), aborted, begun.may_follow),
         read_only: options.read_only,
         closed: AtomicBool::new(false),
@@ -193,7 +193,7 @@ fn start_values(
 
 /// Where compactions run. On the executor given, and here what it does not do; or here alone, on
 /// threads of their own or the thread that chose them. And where what is done here is written to.
-fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
+fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Submitter> {
     let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(outputs);
     let semantics = Arc::new(options.semantics.clone());
     let spawn = match &options.background {
@@ -209,7 +209,7 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
     };
     let local: Arc<dyn Executor> = Arc::new(local);
     let clock = Arc::clone(&options.clock);
-    let Some(given) = &options.executor else { return Ok(Jobs::new(local, None, clock)) };
+    let Some(given) = &options.executor else { return Ok(Submitter::new(local, None, clock)) };
     let both = [Arc::clone(given), local];
     let storage = Arc::clone(&options.storage);
     let bulk_bytes_per_second = options.settings.fallback_bytes_per_second;
@@ -224,7 +224,7 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Jobs> {
         None => Fallback::inline(both, storage, Arc::clone(&clock), patience, options.seed),
     };
     let fallbacks = fallback.fallbacks();
-    Ok(Jobs::new(Arc::new(fallback), Some(fallbacks), clock))
+    Ok(Submitter::new(Arc::new(fallback), Some(fallbacks), clock))
 }
 
 /// Has jobs that wait elsewhere done on threads that take no processor from others, if the settings

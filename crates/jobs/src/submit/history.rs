@@ -1,4 +1,4 @@
-//! What statistics tell of jobs that came off.
+//! What statistics report of jobs that ended well.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,31 +10,31 @@ use firn_engine::{JobKindStats, JobRow, JobStage, JobStats};
 
 /// Counts of jobs and of their stages, and the last of them.
 #[derive(Debug)]
-pub struct JobLog {
+pub struct JobHistory {
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// By [`Kind`].
+    /// By [`JobKind`].
     kinds: [JobKindStats; KINDS.len()],
     stages: [[Times; STAGES.len()]; KINDS.len()],
     /// Oldest first.
     last: VecDeque<JobRow>,
 }
 
-/// What jobs are told apart by.
+/// The sort of a job, by which it is counted.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum JobKind {
     /// A compaction out of level 0.
-    Relief,
-    /// Any other compaction.
-    Compaction,
-    /// A collection of value segments.
-    Collection,
+    L0Compaction,
+    /// Any other compaction: into deeper levels.
+    DeepCompaction,
+    /// Values that live are copied out of their segments.
+    BlobGc,
 }
 
-/// What [`JobStage`] tells.
+/// What [`JobStage`] reports.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     count: u64,
@@ -55,7 +55,7 @@ const STAGES: [&str; 8] = ["queue", "open", "read", "merge", "write", "check", "
 const COMMIT: usize = 6;
 const HERE: usize = 7;
 
-impl Default for JobLog {
+impl Default for JobHistory {
     fn default() -> Self {
         let kinds = KINDS.map(|kind| JobKindStats { kind, ..JobKindStats::default() });
         let state = State { kinds, stages: Default::default(), last: VecDeque::new() };
@@ -63,12 +63,12 @@ impl Default for JobLog {
     }
 }
 
-impl Kind {
+impl JobKind {
     pub(crate) fn of(spec: &JobSpec) -> Self {
         match spec {
-            JobSpec::Compact(_) if spec.is_relief() => Self::Relief,
-            JobSpec::Compact(_) => Self::Compaction,
-            JobSpec::Collect(_) => Self::Collection,
+            JobSpec::Compact(_) if spec.is_relief() => Self::L0Compaction,
+            JobSpec::Compact(_) => Self::DeepCompaction,
+            JobSpec::Collect(_) => Self::BlobGc,
         }
     }
 }
@@ -88,14 +88,14 @@ impl Times {
     }
 }
 
-impl JobLog {
+impl JobHistory {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `spec` came to `result` at the moment `ended_unix_ms`, as `ran` tells.
-    pub fn came_off(&self, spec: &JobSpec, result: &JobResult, ran: &Ran, ended_unix_ms: u64) {
-        let kind = Kind::of(spec) as usize;
+    /// `spec` ended with `result` at the moment `ended_unix_ms`, as `ran` reports.
+    pub fn finished(&self, spec: &JobSpec, result: &JobResult, ran: &Ran, ended_unix_ms: u64) {
+        let kind = JobKind::of(spec) as usize;
         let write_bytes = match result {
             JobResult::Compact(result) => result.written_bytes(),
             JobResult::Collect(result) => result.segment.as_ref().map_or(0, |segment| segment.bytes),
@@ -142,7 +142,7 @@ impl JobLog {
     }
 
     /// What jobs of `kind` made became part of the database, which took `time`.
-    pub fn committed(&self, kind: Kind, time: Duration) {
+    pub fn committed(&self, kind: JobKind, time: Duration) {
         self.lock().stages[kind as usize][COMMIT].add(time);
     }
 
@@ -173,23 +173,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_and_their_stages_are_counted_and_the_last_are_told() {
-        let (log, ms) = (JobLog::default(), Duration::from_millis);
+    fn jobs_and_their_stages_are_counted_and_the_last_are_reported() {
+        let (history, ms) = (JobHistory::default(), Duration::from_millis);
         let compact = (CompactSpec::default().into(), JobResult::Compact(CompactResult::default()));
         let collect = (CollectSpec::default().into(), JobResult::Collect(CollectResult::default()));
         let (queued, opened, checked) = (ms(3), ms(1), ms(400_000));
         let ran =
             Ran { queued, opened, ran: ms(20), reading: ms(5), writing: ms(2), checked, ..Ran::by("w") };
-        log.came_off(&collect.0, &collect.1, &ran, 5);
+        history.finished(&collect.0, &collect.1, &ran, 5);
         for at in 0..LAST_MAX as u64 {
-            log.came_off(&compact.0, &compact.1, &Ran { ran: ms(2), ..Ran::default() }, 6 + at);
+            history.finished(&compact.0, &compact.1, &Ran { ran: ms(2), ..Ran::default() }, 6 + at);
         }
         // It says that it waited for longer than it took.
         let writing = ms(1000);
-        log.came_off(&collect.0, &collect.1, &Ran { queued: ms(5), reading: ms(7), writing, ..ran }, 99);
-        log.committed(Kind::Collection, ms(4));
-        log.committed(Kind::Compaction, ms(20));
-        let stats = log.stats();
+        history.finished(&collect.0, &collect.1, &Ran { queued: ms(5), reading: ms(7), writing, ..ran }, 99);
+        history.committed(JobKind::BlobGc, ms(4));
+        history.committed(JobKind::DeepCompaction, ms(20));
+        let stats = history.stats();
         let counts = |kind: &JobKindStats| (kind.kind, kind.elsewhere_count, kind.here_count);
         let found: Vec<_> = stats.kinds.iter().map(counts).collect();
         assert_eq!(found, [("relief", 0, 0), ("compaction", 0, 64), ("collection", 2, 0)]);

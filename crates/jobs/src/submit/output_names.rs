@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// 2. A stem is in use until the task that drew it has said in an edit which of its outputs live,
 ///    or that none does.
 #[derive(Debug)]
-pub struct Stems {
+pub struct OutputNames {
     generation: u64,
     drawn: Mutex<Drawn>,
 }
@@ -22,29 +22,29 @@ struct Drawn {
     in_use: BTreeSet<u64>,
 }
 
-/// Stems in use; they are no longer once this is dropped.
+/// Names in use; they are no longer once this is dropped.
 #[derive(Debug)]
-pub struct HeldStems<'s> {
-    stems: &'s Stems,
+pub struct HeldNames<'s> {
+    names: &'s OutputNames,
     numbers: Vec<u64>,
 }
 
-impl Stems {
-    /// Stems of the process whose log has this generation.
+impl OutputNames {
+    /// Names of the process whose log has this generation.
     pub fn new(generation: u64) -> Self {
         Self { generation, drawn: Mutex::default() }
     }
 
     /// None yet, for a task that is about to draw some.
-    pub fn hold(&self) -> HeldStems<'_> {
-        HeldStems { stems: self, numbers: Vec::new() }
+    pub fn hold(&self) -> HeldNames<'_> {
+        HeldNames { names: self, numbers: Vec::new() }
     }
 
     /// Which stems nothing waits for any more, as it is now: what is asked of it later is answered
     /// for this moment.
-    pub fn given_up(&self) -> GivenUp {
+    pub fn abandoned(&self) -> AbandonedNames {
         let drawn = self.lock();
-        GivenUp { generation: self.generation, next: drawn.next, in_use: drawn.in_use.clone() }
+        AbandonedNames { generation: self.generation, next: drawn.next, in_use: drawn.in_use.clone() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Drawn> {
@@ -52,37 +52,37 @@ impl Stems {
     }
 }
 
-impl HeldStems<'_> {
+impl HeldNames<'_> {
     /// What the outputs of one attempt are called; no other attempt of any process ever is.
     pub fn draw(&mut self) -> String {
-        let mut drawn = self.stems.lock();
+        let mut drawn = self.names.lock();
         let number = drawn.next;
         drawn.next += 1;
         drawn.in_use.insert(number);
         drop(drawn);
         self.numbers.push(number);
-        format!("{:08x}-{number:08x}", self.stems.generation)
+        format!("{:08x}-{number:08x}", self.names.generation)
     }
 }
 
-impl Drop for HeldStems<'_> {
+impl Drop for HeldNames<'_> {
     fn drop(&mut self) {
-        let mut drawn = self.stems.lock();
+        let mut drawn = self.names.lock();
         for number in &self.numbers {
             drawn.in_use.remove(number);
         }
     }
 }
 
-/// Stems of which no edit will say that their outputs live.
+/// Names of which no edit will say that their outputs live.
 #[derive(Debug)]
-pub struct GivenUp {
+pub struct AbandonedNames {
     generation: u64,
     next: u64,
     in_use: BTreeSet<u64>,
 }
 
-impl GivenUp {
+impl AbandonedNames {
     /// Whether `stem`, or the one that it is an attempt at or a part of, is one of them. It is of
     /// an earlier generation, whose process writes no edit any more, or drawn in this one and in
     /// use no longer.
@@ -112,16 +112,16 @@ mod tests {
 
     #[test]
     fn a_stem_is_given_up_once_it_is_let_go() {
-        let stems = Stems::new(0x2a);
-        let (mut first, mut second) = (stems.hold(), stems.hold());
+        let names = OutputNames::new(0x2a);
+        let (mut first, mut second) = (names.hold(), names.hold());
         assert_eq!(
             [first.draw(), second.draw(), first.draw()].map(|stem| stem[9..].to_owned()),
             ["00000000", "00000001", "00000002"]
         );
         drop(first);
-        let given_up = stems.given_up();
+        let abandoned = names.abandoned();
         drop(second);
-        let _third = stems.hold().draw();
+        let _third = names.hold().draw();
         for (stem, is_given_up) in [
             ("0000002a-00000000", true),
             ("0000002a-00000000-e", true),
@@ -141,7 +141,7 @@ mod tests {
             ("drain-7", false),
             ("00000001", true),
         ] {
-            assert_eq!(given_up.contains(stem), is_given_up, "{stem}");
+            assert_eq!(abandoned.contains(stem), is_given_up, "{stem}");
         }
     }
 }

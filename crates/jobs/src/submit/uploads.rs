@@ -7,10 +7,10 @@
 use firn_storage::place::UnfinishedUpload;
 use firn_storage::{ErrorKind, Result, Storage};
 
-/// Uploads that a place has told.
+/// Uploads that a backend has listed.
 #[derive(Debug)]
 pub struct Uploads {
-    told: Result<Vec<UnfinishedUpload>>,
+    listed: Result<Vec<UnfinishedUpload>>,
 }
 
 /// How far an attempt to abort uploads goes.
@@ -24,8 +24,8 @@ pub struct Reach {
 impl Reach {
     /// Of an opening, for which users wait.
     pub const OPENING: Self = Self { uploads: 32, failures: 1 };
-    /// Of a sweep. One upload that the place cannot abort keeps no other from it.
-    pub const SWEEP: Self = Self { uploads: usize::MAX, failures: 3 };
+    /// Of orphan GC. One upload that the place cannot abort keeps no other from it.
+    pub const ORPHAN_GC: Self = Self { uploads: usize::MAX, failures: 3 };
 }
 
 /// What became of uploads that nothing waits for.
@@ -42,21 +42,21 @@ pub struct Aborted {
 impl Uploads {
     /// Asks `storage`. Blocks for a list.
     pub fn list(storage: &dyn Storage) -> Self {
-        Self { told: storage.unfinished_uploads() }
+        Self { listed: storage.unfinished_uploads() }
     }
 
     /// Forgets those of files of which `is_orphan` does not hold.
     pub fn retain(&mut self, is_orphan: impl Fn(&str) -> bool) {
-        if let Ok(uploads) = &mut self.told {
+        if let Ok(uploads) = &mut self.listed {
             uploads.retain(|upload| is_orphan(&upload.name));
         }
     }
 
     /// Has `storage` forget them, as far as `reach` goes, until `is_stopping`. Blocks for a request
-    /// each. What fails is told in the answer, and is no error.
+    /// each. What fails is in the answer, and is no error.
     pub fn abort(self, storage: &dyn Storage, reach: Reach, is_stopping: impl Fn() -> bool) -> Aborted {
         let mut aborted = Aborted::default();
-        let uploads = self.told.unwrap_or_else(|error| {
+        let uploads = self.listed.unwrap_or_else(|error| {
             aborted.fail(&error);
             Vec::new()
         });

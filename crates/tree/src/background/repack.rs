@@ -75,8 +75,8 @@ impl Database {
     /// `Retry` when the disk is full: nothing changed. `Corrupt` with the table that is not what
     /// was written.
     pub(super) fn repack(&self, tables: &[Moving]) -> Result<()> {
-        let mut stems = self.stems.hold();
-        let stem = stems.draw();
+        let mut names = self.output_names.hold();
+        let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         let copies = tables.iter().enumerate().map(|(index, moving)| {

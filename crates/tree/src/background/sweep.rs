@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
-use firn_jobs::submit::{Aborted, GivenUp, Reach, Uploads};
+use firn_jobs::submit::{AbandonedNames, Aborted, Reach, Uploads};
 
 use super::busy::Busy;
 use crate::database::Database;
@@ -197,7 +197,8 @@ impl Database {
                     Err(error) => is_all &= error.kind == firn_storage::ErrorKind::NotFound,
                 }
             }
-            let aborted = uploads.abort(&*self.files.storage, Reach::SWEEP, || self.schedule.is_stopping());
+            let aborted =
+                uploads.abort(&*self.files.storage, Reach::ORPHAN_GC, || self.schedule.is_stopping());
             count(&self.counters.upload_abort_count, aborted.count);
             // A place that refuses, or cannot list or abort uploads, answers the same in a minute.
             is_all &= !aborted.may_pass;
@@ -215,7 +216,7 @@ impl Database {
     fn orphans(&self) -> Result<Option<(Vec<String>, Uploads)>> {
         let Ok(files) = self.files.storage.list() else { return Ok(None) };
         let mut uploads = Uploads::list(&*self.files.storage);
-        let given_up = self.stems.given_up();
+        let abandoned = self.output_names.abandoned();
         let Some(held) = self.files.graveyard.held() else { return Ok(None) };
         let spares = BTreeSet::from_iter(self.files.outputs.spare_names());
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,7 +228,7 @@ impl Database {
         }
         let state = manifest.state();
         let named = state.groups.map(|named| self.groups.needed_of(named));
-        let (outputs, groups) = (Orphans::new(&given_up, state), stale(&files, named, state.generation));
+        let (outputs, groups) = (Orphans::new(&abandoned, state), stale(&files, named, state.generation));
         let is_orphan = |name: &str| {
             (outputs.have(name) || groups.contains(name)) && !held.contains(name) && !spares.contains(name)
         };
@@ -239,7 +240,7 @@ impl Database {
 
 /// Names of outputs that no edit has and none ever will.
 pub(crate) struct Orphans<'s> {
-    given_up: &'s GivenUp,
+    abandoned: &'s AbandonedNames,
     state: &'s State,
     /// Files that `state` has tables in, except for tables that have a file of their own.
     shared: BTreeSet<&'s str>,
@@ -248,23 +249,23 @@ pub(crate) struct Orphans<'s> {
 }
 
 impl<'s> Orphans<'s> {
-    /// Of attempts with stems that are `given_up`, which edits up to `state` do not name.
-    pub(crate) fn new(given_up: &'s GivenUp, state: &'s State) -> Self {
+    /// Of attempts with stems that are `abandoned`, which edits up to `state` do not name.
+    pub(crate) fn new(abandoned: &'s AbandonedNames, state: &'s State) -> Self {
         let segments = state.values.segments.values();
         let segments = segments.map(|known| known.meta.file.as_str()).collect();
-        Self { given_up, state, shared: state.shared_files(), segments }
+        Self { abandoned, state, shared: state.shared_files(), segments }
     }
 
     pub(crate) fn have(&self, name: &str) -> bool {
         match parse(name) {
             Some(FileName::Table { stem, .. }) => {
-                self.given_up.contains(&stem) && !self.state.tables.contains_key(name)
+                self.abandoned.contains(&stem) && !self.state.tables.contains_key(name)
             }
             Some(FileName::Tables { stem, .. }) => {
-                self.given_up.contains(&stem) && !self.shared.contains(name)
+                self.abandoned.contains(&stem) && !self.shared.contains(name)
             }
             Some(FileName::CollectedValues { stem, .. }) => {
-                self.given_up.contains(&stem) && !self.segments.contains(name)
+                self.abandoned.contains(&stem) && !self.segments.contains(name)
             }
             _ => false,
         }

@@ -222,8 +222,8 @@ impl Database {
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
         let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
         let met = meet(&asked, &version.segments, &[], &state.levels);
-        let mut stems = self.stems.hold();
-        let drain = Arc::new(self.plan_drain(state, runs, &version.segments, stems.draw()));
+        let mut names = self.output_names.hold();
+        let drain = Arc::new(self.plan_drain(state, runs, &version.segments, names.draw()));
         // A drain reads no value beside the tree. A held version would hold the files of segments
         // that are collected meanwhile.
         drop(version);

@@ -42,8 +42,8 @@ impl Database {
     pub(crate) fn drain_small(&self, drains: &[(u32, Vec<Position>)]) -> Result<()> {
         let version = self.catalog.version.load_full();
         let needed_from = version.log_needed_from();
-        let mut stems = self.stems.hold();
-        let stem = stems.draw();
+        let mut names = self.output_names.hold();
+        let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         let mut edits = Vec::new();

@@ -36,7 +36,7 @@ impl Database {
     /// # Errors
     /// What the job or the commit failed with; no output is left then.
     pub(super) fn compact_plainly(&self, keyspace: u32, choice: &Choice) -> Result<()> {
-        let mut stems = self.stems.hold();
+        let mut names = self.output_names.hold();
         let version = self.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
@@ -48,7 +48,7 @@ impl Database {
             values.output = (values.separate_bytes < u32::MAX).then(|| self.values.next_number());
             values.compression = Codec::None;
         }
-        let mut spec = CompactSpec { values: policy, ..self.spec(state, choice, &[], stems.draw()) };
+        let mut spec = CompactSpec { values: policy, ..self.spec(state, choice, &[], names.draw()) };
         spec.output.compression = Codec::None;
         spec.output.table_bytes_target = (spec.output.table_bytes_target / SMALLER).max(1);
         drop(version);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_engine::Result;
 use firn_format::Sequence;
 use firn_format::table::{Compression as Codec, ReferenceSet};
-use firn_jobs::submit::{HeldStems, Kind, Submitted};
+use firn_jobs::submit::{HeldNames, JobKind, Submitted};
 use firn_jobs::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of,
     partition,
@@ -39,7 +39,7 @@ pub(super) struct Rewrite<'s> {
     going: ReferenceSet,
     /// Sealed segments that the jobs read stay.
     _held: Vec<Arc<Sealed>>,
-    stems: HeldStems<'s>,
+    names: HeldNames<'s>,
 }
 
 impl Rewrite<'_> {
@@ -107,8 +107,8 @@ impl Database {
         let begun = self.clock.now();
         let is_committed = self.commit_or_remove(edit)?;
         if is_committed && !choice.moves {
-            let kind = if choice.is_relief() { Kind::Relief } else { Kind::Compaction };
-            self.jobs.log.committed(kind, self.clock.now().saturating_sub(begun));
+            let kind = if choice.is_relief() { JobKind::L0Compaction } else { JobKind::DeepCompaction };
+            self.jobs.history.committed(kind, self.clock.now().saturating_sub(begun));
         }
         if is_committed {
             count(&self.counters.compaction_write_bytes, written + left);
@@ -128,7 +128,7 @@ impl Database {
         choice: Choice,
         cuts: &[Vec<u8>],
     ) -> Result<Option<Rewrite<'_>>> {
-        let mut stems = self.stems.hold();
+        let mut names = self.output_names.hold();
         // No version is held while the jobs run: the arenas of segments that die meanwhile are
         // wanted by writers.
         let version = self.catalog.version.load_full();
@@ -137,7 +137,7 @@ impl Database {
         let going = references_of(inputs())?;
         let policy = self.value_policy(state, inputs(), &going)?;
         let Some(HeldPolicy { policy, held }) = policy else { return Ok(None) };
-        let spec = CompactSpec { values: policy, ..self.spec(state, &choice, cuts, stems.draw()) };
+        let spec = CompactSpec { values: policy, ..self.spec(state, &choice, cuts, names.draw()) };
         drop(version);
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.
         let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
@@ -145,7 +145,7 @@ impl Database {
             .min(below)
             .clamp(1, self.parts_max() as u64);
         let jobs = self.begin_jobs(partition(&spec, parts as usize));
-        Ok(Some(Rewrite { keyspace, choice, spec, jobs, going, _held: held, stems }))
+        Ok(Some(Rewrite { keyspace, choice, spec, jobs, going, _held: held, names }))
     }
 
     /// Parts that one choice is divided into, at most.
@@ -159,7 +159,7 @@ impl Database {
     /// What a job failed with; no output is left then. `Retry` if one panicked: the keyspace's next
     /// compaction waits for a while.
     pub(super) fn end_rewrite(&self, rewrite: Rewrite<'_>) -> Result<()> {
-        let Rewrite { keyspace, choice, spec, jobs, going, _held, mut stems } = rewrite;
+        let Rewrite { keyspace, choice, spec, jobs, going, _held, mut names } = rewrite;
         let part_count = jobs.specs.len();
         let is_last = spec.rules.older_overlap.is_empty();
         let mut done = self.end_jobs(jobs);
@@ -171,7 +171,7 @@ impl Database {
             // part was wrong. What stands between this database and the executor given can check
             // the whole, and do it here.
             fallbacks.explain(format!("the answers were wrong together: {error}"));
-            let whole = CompactSpec { output_stem: stems.draw(), ..spec };
+            let whole = CompactSpec { output_stem: names.draw(), ..spec };
             done = self.end_jobs(self.begin_jobs(vec![whole]));
         }
         if let Err(error) = &done

@@ -57,8 +57,8 @@ impl Database {
         if rewrites.is_empty() {
             return self.commit_together(&edits);
         }
-        let mut stems = self.stems.hold();
-        let stem = stems.draw();
+        let mut names = self.output_names.hold();
+        let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         for (index, (keyspace, choice)) in rewrites.iter().enumerate() {

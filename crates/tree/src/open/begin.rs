@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
 use firn_format::manifest::Change;
-use firn_jobs::submit::{Aborted, Reach, Stems, Uploads};
+use firn_jobs::submit::{Aborted, OutputNames, Reach, Uploads};
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::SharedPart;
@@ -269,8 +269,8 @@ fn remove_leftovers(
             }
         }
     }
-    let given_up = Stems::new(state.generation).given_up();
-    let orphans = Orphans::new(&given_up, state);
+    let abandoned = OutputNames::new(state.generation).abandoned();
+    let orphans = Orphans::new(&abandoned, state);
     uploads.retain(|name| orphans.have(name));
     let aborted = uploads.abort(&**storage, Reach::OPENING, || false);
     let may_follow = storage.shared_part().is_some() && state.generation > 1;

@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use firn_engine::Result;
 use firn_format::manifest::Change;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber};
-use firn_jobs::submit::Kind;
+use firn_jobs::submit::JobKind;
 use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
@@ -39,9 +39,9 @@ impl Database {
     }
 
     fn try_collect(&self, victims: &[SegmentNumber]) -> Result<()> {
-        let mut stems = self.stems.hold();
+        let mut names = self.output_names.hold();
         // Held so that their files stay.
-        let Some((spec, _inputs)) = self.collect_spec(victims, stems.draw()) else { return Ok(()) };
+        let Some((spec, _inputs)) = self.collect_spec(victims, names.draw()) else { return Ok(()) };
         let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
         // There only if no job wrote over it.
@@ -59,7 +59,7 @@ impl Database {
             self.remove_output(&segment.file);
         }
         if let Some(gone_bytes) = committed? {
-            self.jobs.log.committed(Kind::Collection, self.clock.now().saturating_sub(begun));
+            self.jobs.history.committed(JobKind::BlobGc, self.clock.now().saturating_sub(begun));
             self.count_collected(&spec, &result);
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
             self.values.pace.freed(gone_bytes.saturating_sub(written), self.clock.now());

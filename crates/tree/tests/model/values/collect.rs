@@ -66,7 +66,7 @@ impl Database {
         run: fn(&Self, &Spec) -> Result<Collected, FileName>,
     ) {
         let chosen = self.choose_collection(is_wanted);
-        let stem = self.stems.draw();
+        let stem = self.output_names.draw();
         if let Some(Begun { spec, held, old_map }) = self.collect_spec(&chosen, stem) {
             let result = match run(self, &spec) {
                 Ok(result) => result,
@@ -77,7 +77,7 @@ impl Database {
             }
             drop(held);
         }
-        self.stems.let_go(stem);
+        self.output_names.let_go(stem);
         lock(&self.busy).collecting.retain(|number| !chosen.contains(number));
     }
 

@@ -44,9 +44,9 @@ impl Database {
         if std::mem::replace(&mut lock(&self.busy).is_compacting, true) {
             return;
         }
-        let stem = self.stems.draw();
+        let stem = self.output_names.draw();
         self.rewrite(policy, stem);
-        self.stems.let_go(stem);
+        self.output_names.let_go(stem);
         lock(&self.busy).is_compacting = false;
     }
 

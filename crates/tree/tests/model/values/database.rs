@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::elsewhere::Pool;
 use super::homes::{Active, Birth, FileName, Files, Home, Map, Name, Records, Sealed, Value, lock};
-use super::sweep::Stems;
+use super::sweep::OutputNames;
 use crate::model::swap::Swap;
 use crate::model::sync::{Mutex, locked, pause, step};
 
@@ -73,8 +73,8 @@ pub(crate) enum Mistake {
     /// All attempts at a job write under the same name: `ask` in `jobs/src/executor/fallback.rs`,
     /// and the token behind it.
     OneStem,
-    /// Outputs are swept while an attempt may still be committed with them: `GivenUp::contains` in
-    /// `orphans`, `background/sweep.rs`.
+    /// Outputs are swept while an attempt may still be committed with them:
+    /// `AbandonedNames::contains` in `orphans`, `background/sweep.rs`.
     SweepInUse,
     /// Files are swept that only readers hold: `Graveyard::held` in `orphans`.
     SweepUnlisted,
@@ -193,7 +193,7 @@ pub(crate) struct Database {
     rolling: std::sync::Mutex<Rolling>,
     pub(crate) busy: std::sync::Mutex<Busy>,
     pub(crate) files: Arc<Files>,
-    pub(crate) stems: Stems,
+    pub(crate) output_names: OutputNames,
     pub(crate) pool: Pool,
     /// Values written.
     pub(crate) written: AtomicU32,
@@ -214,7 +214,7 @@ impl Database {
             rolling: std::sync::Mutex::new(Rolling { next: 0, open: Vec::new(), map, newest }),
             busy: std::sync::Mutex::default(),
             files: Arc::default(),
-            stems: Stems::default(),
+            output_names: OutputNames::default(),
             pool: Pool::new(),
             written: AtomicU32::new(0),
         }

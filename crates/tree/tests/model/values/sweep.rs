@@ -7,9 +7,9 @@ use super::database::{Database, Mistake};
 use super::homes::{FileName, lock};
 use crate::model::sync::{locked, pause};
 
-/// `Stems`.
+/// `OutputNames`.
 #[derive(Default)]
-pub(crate) struct Stems(Mutex<Drawn>);
+pub(crate) struct OutputNames(Mutex<Drawn>);
 
 #[derive(Clone, Default)]
 struct Drawn {
@@ -17,7 +17,7 @@ struct Drawn {
     in_use: BTreeSet<u32>,
 }
 
-impl Stems {
+impl OutputNames {
     pub(super) fn draw(&self) -> u32 {
         let mut drawn = lock(&self.0);
         let stem = drawn.next;
@@ -26,7 +26,7 @@ impl Stems {
         stem
     }
 
-    /// `HeldStems::drop`.
+    /// `HeldNames::drop`.
     pub(super) fn let_go(&self, stem: u32) {
         pause();
         lock(&self.0).in_use.remove(&stem);
@@ -38,7 +38,7 @@ impl Database {
     pub(crate) fn sweep(&self) {
         let files = self.files.list();
         pause();
-        let drawn = lock(&self.stems.0).clone();
+        let drawn = lock(&self.output_names.0).clone();
         pause();
         let held = self.files.held();
         let manifest = locked(&self.manifest);
