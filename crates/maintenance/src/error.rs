@@ -1,6 +1,7 @@
 //! One way from the errors of storage and of jobs to the contract's error.
 
 use firn_engine::{Error, ErrorKind, Place};
+use firn_storage::Cause;
 
 /// The contract's error for what storage said.
 pub fn from_storage(error: firn_storage::Error) -> Error {
@@ -10,17 +11,30 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
         Kind::Locked => ErrorKind::Conflict,
         Kind::Full | Kind::Refused | Kind::Undecided => ErrorKind::Retry,
         Kind::Corrupt => ErrorKind::Corrupt,
-        Kind::Unsynced | Kind::Io => ErrorKind::Closed,
+        Kind::Unsynced | Kind::Io | Kind::Closed => ErrorKind::Closed,
+        Kind::Bug => ErrorKind::Bug,
     };
     let place = (!error.file.is_empty()).then(|| Place { file: error.file.clone(), offset: error.offset });
     let mut lifted = Error::new(kind, error.message.clone());
-    if error.source.is_some() || ends_writing(error.kind) {
-        lifted = lifted.because(Said { kind: error.kind, system: error.source });
-    }
+    lifted = match error.source {
+        Some(cause) => match from_cause(&cause) {
+            Some(earlier) => lifted.because(earlier),
+            None => lifted.because(Said { kind: error.kind, system: Some(cause) }),
+        },
+        None if ends_writing(error.kind) => lifted.because(Said { kind: error.kind, system: None }),
+        None => lifted,
+    };
     match place {
         Some(place) => lifted.at(place),
         None => lifted,
     }
+}
+
+/// The contract's error for the earlier one that is the `cause` of storage's; `None` if that is the
+/// system's.
+fn from_cause(cause: &Cause) -> Option<Error> {
+    let earlier = cause.downcast_ref::<firn_storage::Error>().map(|error| from_storage(error.clone()));
+    earlier.or_else(|| cause.downcast_ref::<Error>().cloned())
 }
 
 /// The contract's error for what a job said.
@@ -58,7 +72,7 @@ fn ends_writing(kind: firn_storage::ErrorKind) -> bool {
 #[derive(Debug)]
 struct Said {
     kind: firn_storage::ErrorKind,
-    system: Option<std::sync::Arc<std::io::Error>>,
+    system: Option<Cause>,
 }
 
 impl std::fmt::Display for Said {
@@ -71,3 +85,29 @@ impl std::fmt::Display for Said {
 }
 
 impl std::error::Error for Said {}
+
+#[cfg(test)]
+mod tests {
+    use firn_storage::ErrorKind as Kind;
+
+    use super::*;
+
+    /// An error of storage that another one caused is as if the contract's own had been.
+    #[test]
+    fn a_cause_is_lifted_with_what_it_caused() {
+        let closed =
+            |cause: firn_storage::Error| firn_storage::Error::new(Kind::Closed, "", "ended").because(cause);
+        let unsynced = firn_storage::Error::new(Kind::Unsynced, "a.log", "cannot sync");
+        let lifted = from_storage(closed(unsynced));
+        let expected = "ended: a.log: cannot sync: the device or the system failed";
+        assert_eq!((lifted.kind(), lifted.to_string().as_str()), (ErrorKind::Closed, expected));
+        assert_eq!(said_by_storage(&lifted), None, "it is not the device that says so");
+        let own = Error::new(ErrorKind::Conflict, "another opener");
+        let lifted = from_storage(firn_storage::Error::new(Kind::Closed, "", "ended").because(own));
+        let cause = std::error::Error::source(&lifted).and_then(|cause| cause.downcast_ref::<Error>());
+        assert_eq!(cause.map(Error::kind), Some(ErrorKind::Conflict));
+        let system = std::io::Error::other("EIO");
+        let lifted = from_storage(firn_storage::Error::new(Kind::Io, "f", "cannot read").because(system));
+        assert_eq!(said_by_storage(&lifted), Some(Kind::Io));
+    }
+}

@@ -30,6 +30,11 @@ pub enum ErrorKind {
     Unsynced,
     /// The system or the device failed to read or to write.
     Io,
+    /// Nothing is written any more through what was asked: it was ended, or an earlier failure left
+    /// unknown what is on the device. The cause is in `source`, if there is one.
+    Closed,
+    /// A broken promise inside Firn; please report it.
+    Bug,
 }
 
 impl ErrorKind {
@@ -77,9 +82,12 @@ pub struct Error {
     pub file: String,
     /// Where in the file, if known.
     pub offset: Option<u64>,
-    /// The system's own words, if it said any.
-    pub source: Option<Arc<std::io::Error>>,
+    /// What caused it, if that is known: the system's own words, or an earlier error.
+    pub source: Option<Cause>,
 }
+
+/// What caused an [`Error`]: an error of any crate.
+pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 impl Error {
     /// An error at `file`.
@@ -90,6 +98,25 @@ impl Error {
     /// Wrong bytes at `offset` of `file`.
     pub fn corrupt(file: impl Into<String>, offset: u64, message: impl Into<String>) -> Self {
         Self { offset: Some(offset), ..Self::new(ErrorKind::Corrupt, file, message) }
+    }
+
+    /// Bytes of `file` that do not decode, those from `base` on: `Corrupt`, or `Invalid` if a newer
+    /// release wrote them.
+    pub fn decoding(file: impl Into<String>, base: u64, error: &firn_format::Error) -> Self {
+        let kind = if error.is_newer { ErrorKind::Invalid } else { ErrorKind::Corrupt };
+        let message = format!("expected {}, found {}", error.expected, error.found);
+        Self { offset: Some(base + error.offset as u64), ..Self::new(kind, file, message) }
+    }
+
+    /// A promise inside Firn is broken.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Bug, "", message)
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn because(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self { source: Some(Arc::new(cause)), ..self }
     }
 
     /// A `file` of `found` bytes that should have `expected`.

@@ -60,7 +60,7 @@ pub mod place;
 pub mod file;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Cause, Error, ErrorKind, Result};
 pub use load::{Load, ProcessLoad};
 pub use place::{FileBytes, ReadFile, Storage, StorageLock, WriteFile};
 pub use spawn::{Priority, Spawn, ThreadSpawn};

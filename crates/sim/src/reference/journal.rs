@@ -112,7 +112,8 @@ pub(super) fn from_storage(error: firn_storage::Error) -> Error {
         Storage::Full | Storage::Refused | Storage::Undecided => ErrorKind::Retry,
         Storage::Corrupt => ErrorKind::Corrupt,
         Storage::NotFound | Storage::Exists | Storage::Invalid => ErrorKind::Invalid,
-        Storage::Unsynced | Storage::Io => ErrorKind::Closed,
+        Storage::Unsynced | Storage::Io | Storage::Closed => ErrorKind::Closed,
+        Storage::Bug => ErrorKind::Bug,
     };
     let place = Place { file: error.file.clone(), offset: error.offset };
     Error::new(kind, "the storage failed").at(place).because(error)
