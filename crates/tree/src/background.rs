@@ -302,7 +302,7 @@ impl Database {
             return error;
         }
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        if manifest.is_overtaken() { manifest.failure().unwrap_or(error) } else { error }
+        if manifest.is_overtaken() { manifest.failure().map_or(error, from_storage) } else { error }
     }
 
     fn perform(&self, task: Task) -> Result<()> {

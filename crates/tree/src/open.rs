@@ -35,10 +35,10 @@ use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::stats::Counters;
 use crate::values::{Values, ValuesStart};
 use crate::version::catalog::Catalog;
-use crate::version::manifest::{Manifest, load};
+use crate::version::manifest::load;
 use crate::version::set::from_text;
 use crate::version::state::{KeyspaceState, State, TableState};
-use crate::version::{Definition, Frozen, Keyspace, Levels, Table, Version};
+use crate::version::{Definition, Frozen, Keyspace, Levels, Manifest, Table, Version};
 use crate::write::commit::CommitPipeline;
 
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
@@ -50,7 +50,7 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let lock = options.storage.lock(!options.read_only).map_err(from_storage)?;
     let mut reached = 0;
     for _ in 0..RACES_MAX {
-        let loaded = load(&*options.storage, reached)?;
+        let loaded = load(&*options.storage, reached).map_err(from_storage)?;
         if loaded.is_none() && (options.read_only || !options.create) {
             let place = options.storage.describe();
             return Err(Error::invalid(format!(

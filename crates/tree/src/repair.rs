@@ -24,6 +24,7 @@ use crate::error::{from_format, from_storage};
 use crate::recovery::{Gap, gap};
 use crate::verify::{VerifyOptions, verify};
 use crate::version::manifest::load;
+use crate::version::state::State;
 
 /// What the names of files that are kept aside end in; a number follows where there is such a file
 /// already.
@@ -93,7 +94,7 @@ pub fn repair(options: &RepairOptions) -> Result<Vec<RepairStep>> {
         }
         None => Arc::clone(storage),
     };
-    let Some(loaded) = load(&*view, 0)? else {
+    let Some(loaded) = load::<State>(&*view, 0).map_err(from_storage)? else {
         return Err(Error::invalid(format!("{} holds no database", storage.describe())));
     };
     if let Some(gap) = gap(&view, &loaded.state)? {

@@ -13,6 +13,7 @@ use firn_format::manifest::Change;
 use firn_storage::StorageLock;
 
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::log::Log;
 use crate::memtable::{Gaps, Memtable};
 use crate::open::open;
@@ -122,10 +123,12 @@ impl Engine for Tree {
             shared.values.want();
         }
         let start = shared.commit.log.active().base();
-        manifest.commit(&[
-            Change::Keyspace { id, name: name.to_owned(), settings: to_text(&definition.settings) },
-            Change::DrainedThrough { keyspace: id, position: start },
-        ])?;
+        manifest
+            .commit(&[
+                Change::Keyspace { id, name: name.to_owned(), settings: to_text(&definition.settings) },
+                Change::DrainedThrough { keyspace: id, position: start },
+            ])
+            .map_err(from_storage)?;
         shared.catalog.change_version(|version| {
             let keyspace_count = version.live().count() + 1;
             let gaps = Arc::new(Gaps::new(&shared.reads.balance.gap_budget));
@@ -202,7 +205,7 @@ impl Engine for Tree {
                 position: *position,
             }),
         );
-        manifest.commit(&changes)?;
+        manifest.commit(&changes).map_err(from_storage)?;
         let map = shared.values.install(&mut values, &deaths);
         shared.catalog.change_version(|version| {
             version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
@@ -353,7 +356,9 @@ impl Database {
         self.commit.log.cut_file(end)?;
         self.commit.log.sync_through(end)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        manifest.commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])
+        manifest
+            .commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])
+            .map_err(from_storage)
     }
 }
 

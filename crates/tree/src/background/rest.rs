@@ -22,6 +22,7 @@ use firn_format::manifest::Change;
 use super::Task;
 use super::busy::Busy;
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::version::Version;
 use crate::write::roll::Freeze;
 
@@ -163,7 +164,7 @@ impl Database {
         // no sync.
         self.commit.log.covered_through(end);
         let drained = ids.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: end });
-        manifest.commit(&drained.collect::<Vec<_>>())?;
+        manifest.commit(&drained.collect::<Vec<_>>()).map_err(from_storage)?;
         self.commit.log.forget_below(end);
         self.catalog.change_version(|version| {
             for slot in version.keyspaces.iter_mut().flatten() {

@@ -36,6 +36,7 @@ use firn_jobs::submit::{AbandonedNames, Aborted, Reach, Uploads};
 
 use super::busy::Busy;
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::groups::stale;
 use crate::stats::count;
 use crate::version::state::State;
@@ -221,10 +222,10 @@ impl Database {
         let spares = BTreeSet::from_iter(self.files.outputs.spare_names());
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = manifest.failure() {
-            return Err(failure);
+            return Err(from_storage(failure));
         }
         if self.files.storage.shared_part().is_some() && !manifest.is_current() {
-            return manifest.failure().map_or(Ok(None), Err);
+            return manifest.failure().map_or(Ok(None), |failure| Err(from_storage(failure)));
         }
         let state = manifest.state();
         let named = state.groups.map(|named| self.groups.needed_of(named));

@@ -17,7 +17,8 @@ use crate::error::{from_format, from_storage};
 use crate::log::segment::Graveyard;
 use crate::recovery::{RecoveredLog, known_end, recover_log};
 use crate::values::FoundValues;
-use crate::version::manifest::{Manifest, publish_until_told};
+use crate::version::Manifest;
+use crate::version::manifest::publish_until_told;
 use crate::version::state::{NamedGroups, State};
 
 /// What was restored.
@@ -234,7 +235,7 @@ fn missing(manifest: &mut Manifest, name: String) -> Error {
 
 fn not_current(manifest: &Manifest) -> Error {
     let told = "whether the database was written to while it was taken over cannot be told: try again";
-    manifest.failure().unwrap_or_else(|| Error::new(ErrorKind::Retry, told))
+    manifest.failure().map_or_else(|| Error::new(ErrorKind::Retry, told), from_storage)
 }
 
 /// Writes `piece` to the file it is of, if that is needed.

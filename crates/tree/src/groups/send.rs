@@ -86,7 +86,7 @@ impl Database {
         }
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(naming) = groups.naming_change() else { return Ok(()) };
-        manifest.commit(std::slice::from_ref(&naming.change))?;
+        manifest.commit(std::slice::from_ref(&naming.change)).map_err(from_storage)?;
         self.bury_groups(Some(naming));
         drop(manifest);
         self.wake_background();
@@ -215,7 +215,7 @@ impl Database {
         drop(sending);
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let unneeded = groups.before(first);
-        manifest.commit(std::slice::from_ref(&unneeded.change))?;
+        manifest.commit(std::slice::from_ref(&unneeded.change)).map_err(from_storage)?;
         self.bury_groups(Some(unneeded));
         Ok(())
     }

@@ -19,9 +19,8 @@ use crate::memory::Balance;
 use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
 use crate::settings::TreeOptions;
 use crate::values::{FoundValues, ValueMap, sealed_map};
-use crate::version::Version;
-use crate::version::manifest::Manifest;
 use crate::version::state::State;
+use crate::version::{Manifest, Version};
 
 /// Reads what `manifest` names, and takes the database: no process that opened it before writes to
 /// it afterwards.
@@ -83,10 +82,12 @@ fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> 
     if manifest.is_new() {
         let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
         let settings = crate::version::set::to_text(&KeyspaceSettings::default());
-        manifest.commit(&[
-            Change::Database { id },
-            Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },
-        ])?;
+        manifest
+            .commit(&[
+                Change::Database { id },
+                Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },
+            ])
+            .map_err(from_storage)?;
     }
     Ok(())
 }
@@ -142,7 +143,7 @@ fn fence(options: &TreeOptions, manifest: &mut Manifest, state: &State) -> Resul
     for (id, keyspace) in &state.keyspaces {
         definition(options, *id, keyspace)?;
     }
-    manifest.fence(options.storage.shared_part().map_or(0, SharedPart::home))
+    manifest.fence(options.storage.shared_part().map_or(0, SharedPart::home)).map_err(from_storage)
 }
 
 /// The first changes on disk, unless the database is only read: a new generation of the log, value
@@ -211,7 +212,7 @@ fn begin_generation(
         changes.extend(keyspaces.map(|id| Change::DrainedThrough { keyspace: *id, position: recovered.end }));
     }
     changes.extend(sealed);
-    manifest.commit(&changes)
+    manifest.commit(&changes).map_err(from_storage)
 }
 
 /// What an opening has found that its database does not begin with.

@@ -139,7 +139,7 @@ impl Database {
         if edit.dead.len() == u64::from(meta.ordinals) {
             return Ok(None);
         }
-        manifest.commit(&edit.changes)?;
+        manifest.commit(&edit.changes).map_err(from_storage)?;
         let sealed = self.values.sealed((segment, Weak::new()), meta.clone(), &edit.dead);
         let map = self.values.change_map(|map, _| {
             for victim in &spec.victims {

@@ -24,8 +24,7 @@ use super::{Home, Values};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
-use crate::version::Version;
-use crate::version::manifest::Manifest;
+use crate::version::{Manifest, Version};
 
 /// A segment that was sealed, and is not yet in the manifest.
 #[derive(Debug)]
@@ -168,7 +167,7 @@ impl Database {
         if changes.is_empty() {
             return Ok(());
         }
-        manifest.commit(&changes)?;
+        manifest.commit(&changes).map_err(from_storage)?;
         if let Some(map) = self.values.install(&mut edit, &deaths) {
             self.catalog.change_version(|version| version.values = map);
             self.balance_memory();

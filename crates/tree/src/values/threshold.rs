@@ -6,6 +6,7 @@ use firn_engine::{Error, KeyspaceId, KeyspaceSettings, Result};
 use firn_format::manifest::Change;
 
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::version::Keyspace;
 use crate::version::set::{Definition, to_text};
 
@@ -58,7 +59,9 @@ impl Database {
             self.values.want();
         }
         let settings = to_text(&definition.settings);
-        manifest.commit(&[Change::Keyspace { id: id.0, name: definition.name.clone(), settings }])?;
+        manifest
+            .commit(&[Change::Keyspace { id: id.0, name: definition.name.clone(), settings }])
+            .map_err(from_storage)?;
         self.catalog.change_version(|version| {
             if let Some(Some(keyspace)) = version.keyspaces.get_mut(id.0 as usize) {
                 Arc::make_mut(keyspace).definition = definition;

@@ -148,8 +148,8 @@ impl Verifier<'_> {
                     Change::LogCut { .. } => known.clean_end = None,
                     _ => {}
                 }
-                if let Err(error) = known.state.apply(change) {
-                    self.damage(&name, None, error.message().to_owned());
+                if let Err(unfit) = known.state.apply(change) {
+                    self.damage(&name, None, unfit);
                     return None;
                 }
             }

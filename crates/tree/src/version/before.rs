@@ -12,7 +12,7 @@ use super::values_state::ValuesState;
 
 /// The parts of a state that an edit changes, as they were before it.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(crate) struct Before {
     /// All but keyspaces, tables and values.
     rest: State,
     /// By id; `None` = there was no such keyspace.

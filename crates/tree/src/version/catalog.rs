@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
-use super::manifest::Manifest;
+use super::Manifest;
 use super::{Snapshots, Version};
 
 /// Which files there are, on disk and in memory.

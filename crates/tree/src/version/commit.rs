@@ -165,7 +165,7 @@ impl Database {
         }
         let unneeded = edit.drained.as_ref().and_then(|_| self.groups.unneeded(manifest.state().log_start()));
         changes.extend(unneeded.as_ref().map(|unneeded| unneeded.change.clone()));
-        manifest.commit(&changes)?;
+        manifest.commit(&changes).map_err(from_storage)?;
         self.bury_groups(unneeded);
         let map = self.values.install(&mut values, &deaths);
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {

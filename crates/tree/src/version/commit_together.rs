@@ -67,7 +67,7 @@ impl Database {
             changes.push(Change::DurableThrough { position: self.commit.log.durable_through() });
             changes.push(Change::Tick { ms: self.now_ms() });
         }
-        manifest.commit(&changes)?;
+        manifest.commit(&changes).map_err(from_storage)?;
         if let Some(end) = end.filter(|end| takes_all(&version, &drained, *end)) {
             self.commit.log.forget_below(end);
         }

@@ -1,21 +1,18 @@
 //! The numbered edits that say which files live.
 
+mod content; // what a manifest carries
 mod load; // reading those that are there
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use firn_engine::{Error, ErrorKind, Result};
 use firn_format::file_name;
-use firn_format::manifest::{Change, EditEncoder, ManifestEdit};
-use firn_storage::{Clock, Storage};
+use firn_storage::{Clock, Error, ErrorKind, Result, Storage};
 
 use self::load::{Base, Loaded, Written, read_all};
-use super::before::Before;
-use super::state::State;
-use crate::error::from_storage;
 
+pub(crate) use self::content::{Content, Edit};
 pub(crate) use self::load::load;
 
 /// Number of an edit that is never removed: it says that there has been a first edit, which may be
@@ -24,11 +21,11 @@ const CREATED: u64 = 0;
 
 /// The writing end of the manifest: one per open database, used under one lock.
 #[derive(Debug)]
-pub(crate) struct Manifest {
+pub(crate) struct Manifest<S> {
     storage: Arc<dyn Storage>,
     /// By which it waits for a place that does not answer.
     clock: Arc<dyn Clock>,
-    state: State,
+    state: S,
     /// Number of the next edit.
     next: u64,
     /// Number of the oldest edit that still exists.
@@ -63,22 +60,21 @@ pub(crate) fn publish_until_told(
     clock: &dyn Clock,
     name: &str,
     bytes: &[u8],
-) -> firn_storage::Result<()> {
-    use firn_storage::ErrorKind as Kind;
+) -> Result<()> {
     let mut published = storage.publish(name, bytes);
     if storage.shared_part().is_none() {
         return published;
     }
     for tried in 0..TRIES_MAX {
         let Err(error) = &published else { break };
-        if error.kind != Kind::Undecided {
+        if error.kind != ErrorKind::Undecided {
             break;
         }
         clock.sleep(pause(tried));
         published = storage.publish(name, bytes).map_err(|error| match error.kind {
-            Kind::Exists => error,
+            ErrorKind::Exists => error,
             // That is about this try, not about the one before.
-            _ => firn_storage::Error { kind: Kind::Undecided, ..error },
+            _ => Error { kind: ErrorKind::Undecided, ..error },
         });
     }
     published
@@ -90,14 +86,11 @@ const TRIES_MAX: usize = 32;
 
 /// Asks again as long as a place refuses to answer, later and later by `clock`: it may refuse at
 /// once.
-fn until_answered<T>(
-    clock: &dyn Clock,
-    mut ask: impl FnMut() -> firn_storage::Result<T>,
-) -> firn_storage::Result<T> {
+fn until_answered<T>(clock: &dyn Clock, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
     let mut answer = ask();
     for tried in 0..TRIES_MAX {
         match &answer {
-            Err(error) if error.kind == firn_storage::ErrorKind::Refused => {
+            Err(error) if error.kind == ErrorKind::Refused => {
                 clock.sleep(pause(tried));
                 answer = ask();
             }
@@ -134,7 +127,7 @@ enum Seen {
     Unclear,
 }
 
-impl Manifest {
+impl<S: Content> Manifest<S> {
     /// By which it waits.
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.clock
@@ -143,11 +136,11 @@ impl Manifest {
     /// Continues what was loaded, or begins with `None`.
     pub(crate) fn new(
         (storage, clock): (Arc<dyn Storage>, Arc<dyn Clock>),
-        loaded: Option<Loaded>,
+        loaded: Option<Loaded<S>>,
         edits_max: u64,
     ) -> Self {
         let loaded = loaded.unwrap_or(Loaded {
-            state: State::default(),
+            state: S::default(),
             last: 0,
             oldest: 1,
             base: Base { number: 0, bytes: 0 },
@@ -210,10 +203,8 @@ impl Manifest {
                 self.reached = self.reached.max(self.next);
                 Ok(true)
             }
-            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
-                self.follows_on().map(|follows| !follows)
-            }
-            Err(error) => Err(from_storage(error)),
+            Err(error) if error.kind == ErrorKind::NotFound => self.follows_on().map(|follows| !follows),
+            Err(error) => Err(error),
         };
         if let Ok(true) = is_there {
             let taken = self.taken_over(&name);
@@ -241,8 +232,7 @@ impl Manifest {
         }
         let first = self.next;
         for number in first..first + NUMBERS_MAX {
-            let changes = vec![Change::TakeOver { id: home }];
-            let bytes = ManifestEdit { number, base: false, epoch: self.state.generation, changes }.encode();
+            let bytes = self.state.encode(number, &[S::take_over(home)]);
             let name = file_name::manifest_edit(number);
             match publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
                 Ok(()) if number == first => return self.believe(&name, &bytes, false),
@@ -250,8 +240,8 @@ impl Manifest {
                     self.reached = number;
                     break;
                 }
-                Err(error) if error.kind == firn_storage::ErrorKind::Exists => self.reached = number,
-                Err(error) => return Err(from_storage(error)),
+                Err(error) if error.kind == ErrorKind::Exists => self.reached = number,
+                Err(error) => return Err(error),
             }
         }
         Err(self.taken_over(&file_name::manifest_edit(first)))
@@ -267,7 +257,6 @@ impl Manifest {
     /// was removed. The newest one that restates everything is asked for, too: where that was
     /// removed the one before was.
     fn follows_on(&self) -> Result<bool> {
-        use firn_storage::ErrorKind as Kind;
         if self.storage.shared_part().is_none() {
             return Ok(true);
         }
@@ -280,8 +269,8 @@ impl Manifest {
         };
         let is_before = match until_answered(&*self.clock, look) {
             Ok(is_it) => is_it,
-            Err(error) if error.kind == Kind::NotFound => self.next == 1,
-            Err(error) => return Err(from_storage(error)),
+            Err(error) if error.kind == ErrorKind::NotFound => self.next == 1,
+            Err(error) => return Err(error),
         };
         let base = self.base;
         if !is_before || base.number + 1 >= self.next {
@@ -290,8 +279,8 @@ impl Manifest {
         let name = file_name::manifest_edit(base.number);
         match until_answered(&*self.clock, || self.storage.open_read(&name)) {
             Ok(file) => Ok(file.len() == base.bytes),
-            Err(error) if error.kind == Kind::NotFound => Ok(false),
-            Err(error) => Err(from_storage(error)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -306,7 +295,7 @@ impl Manifest {
             }
             Err(cause) => {
                 let told = format!("whether {name} follows on the edit before it cannot be told");
-                Err(Error::new(ErrorKind::Closed, told).because(cause))
+                Err(Error::new(ErrorKind::Closed, "", told).because(cause))
             }
         }
     }
@@ -316,10 +305,10 @@ impl Manifest {
         let message = format!(
             "the database was opened on another machine, or is about to be ({name} is not this one's edit): nothing is written here any more"
         );
-        Error::new(ErrorKind::Closed, message)
+        Error::new(ErrorKind::Closed, "", message)
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &S {
         &self.state
     }
 
@@ -333,42 +322,41 @@ impl Manifest {
     /// `Retry` when the disk is full, or the place could not say whether the edit was published and
     /// it was not: nothing was changed. After any other failure the outcome is unknown, so every
     /// later call fails with the first cause.
-    pub(crate) fn commit(&mut self, changes: &[Change]) -> Result<()> {
+    pub(crate) fn commit(&mut self, changes: &[S::Change]) -> Result<()> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
         if self.is_amid_edit {
             return Err(Error::bug("a panic left the manifest in the midst of an edit"));
         }
-        let before = Before::of(&self.state, changes);
+        let before = self.state.before(changes);
         self.is_amid_edit = true;
         let committed = self.apply_and_publish(changes);
         self.is_amid_edit = false;
         match committed {
             Ok(()) => self.remove_older(self.base.number),
             // It is not part of what the next edit says.
-            Err(_) => before.restore(&mut self.state),
+            Err(_) => self.state.restore(before),
         }
         committed
     }
 
     /// Applies `changes` and writes them as the next edit. After an error the state is to be what
     /// it was.
-    fn apply_and_publish(&mut self, changes: &[Change]) -> Result<()> {
-        changes.iter().try_for_each(|change| self.state.apply(change))?;
+    fn apply_and_publish(&mut self, changes: &[S::Change]) -> Result<()> {
+        let unfit = |what| Error::new(ErrorKind::Corrupt, "", what);
+        changes.iter().try_for_each(|change| self.state.apply(change)).map_err(unfit)?;
         // The first edit restates (nothing), so that reading finds a base.
         let base = self.next - self.base.number >= self.edits_max || self.next == 1;
-        let mut encoder = EditEncoder::default();
-        match base {
-            true => self.state.restate(&mut |change| encoder.push(&change)),
-            false => changes.iter().for_each(|change| encoder.push(change)),
-        }
-        let bytes = encoder.finish(self.next, base, self.state.generation);
+        let bytes = match base {
+            true => self.state.encode_base(self.next),
+            false => self.state.encode(self.next, changes),
+        };
         let name = file_name::manifest_edit(self.next);
         if let Err(error) = publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
             match self.look(&name, &bytes, error.kind) {
                 Seen::Edit => {}
-                Seen::Nothing => return Err(from_storage(error)),
+                Seen::Nothing => return Err(error),
                 Seen::Another => {
                     self.reached = self.next;
                     let failed = self.taken_over(&name);
@@ -376,9 +364,8 @@ impl Manifest {
                     return Err(failed);
                 }
                 Seen::Unclear => {
-                    let cause = from_storage(error);
                     let told = format!("whether {name} was published cannot be told");
-                    let failed = Error::new(ErrorKind::Closed, told).because(cause);
+                    let failed = Error::new(ErrorKind::Closed, "", told).because(error);
                     self.failed = Some(failed.clone());
                     return Err(failed);
                 }
@@ -407,26 +394,25 @@ impl Manifest {
     /// Edits are created and never changed, so that reading decides: the same bytes can only be
     /// this edit, since each opening writes a generation of its own. A failed sync decides nothing,
     /// whatever is read then.
-    fn look(&self, name: &str, bytes: &[u8], kind: firn_storage::ErrorKind) -> Seen {
-        use firn_storage::ErrorKind as Kind;
+    fn look(&self, name: &str, bytes: &[u8], kind: ErrorKind) -> Seen {
         match kind {
-            Kind::Refused => return Seen::Nothing,
-            Kind::Full | Kind::Undecided | Kind::Exists => {}
+            ErrorKind::Refused => return Seen::Nothing,
+            ErrorKind::Full | ErrorKind::Undecided | ErrorKind::Exists => {}
             _ => return Seen::Unclear,
         }
         match read_all(&*self.storage, name) {
             Ok(found) if found == bytes && self.storage.sync_dir().is_ok() => Seen::Edit,
             Ok(found) if found != bytes && self.storage.shared_part().is_some() => Seen::Another,
             // It may be there a moment later.
-            _ if kind == Kind::Undecided && self.storage.shared_part().is_some() => Seen::Unclear,
-            Err(error) if error.kind == Kind::NotFound && kind != Kind::Exists => Seen::Nothing,
+            _ if kind == ErrorKind::Undecided && self.storage.shared_part().is_some() => Seen::Unclear,
+            Err(error) if error.kind == ErrorKind::NotFound && kind != ErrorKind::Exists => Seen::Nothing,
             _ => Seen::Unclear,
         }
     }
 
     /// Commits nothing any more: the directory may have another owner.
     pub(crate) fn end(&mut self) {
-        self.failed.get_or_insert_with(|| Error::new(ErrorKind::Closed, "the database is closed"));
+        self.failed.get_or_insert_with(|| Error::new(ErrorKind::Closed, "", "the database is closed"));
     }
 
     /// Removes edits that `base` restates, if any are left. What cannot be removed now is removed
@@ -436,17 +422,16 @@ impl Manifest {
             return;
         }
         if self.storage.shared_part().is_some() && self.oldest == 1 {
-            let changes = vec![Change::Database { id: self.state.database }];
-            let edit = ManifestEdit { number: CREATED, base: false, epoch: self.state.generation, changes };
-            match self.storage.publish(&file_name::manifest_edit(CREATED), &edit.encode()) {
-                Err(error) if error.kind != firn_storage::ErrorKind::Exists => return,
+            let edit = self.state.encode(CREATED, &[self.state.identity()]);
+            match self.storage.publish(&file_name::manifest_edit(CREATED), &edit) {
+                Err(error) if error.kind != ErrorKind::Exists => return,
                 _ => {}
             }
         }
         while self.oldest < base {
             match self.storage.remove(&file_name::manifest_edit(self.oldest)) {
                 Ok(()) => self.oldest += 1,
-                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => self.oldest += 1,
+                Err(error) if error.kind == ErrorKind::NotFound => self.oldest += 1,
                 Err(_) => return,
             }
         }

@@ -9,6 +9,7 @@ pub(crate) mod levels;
 pub(crate) mod state;
 pub(crate) mod values_state;
 mod before; // what an edit changes, as it was
+mod content; // what the manifest carries
 pub(crate) mod manifest;
 pub(crate) mod catalog;
 pub(crate) mod snapshots;
@@ -18,6 +19,7 @@ mod commit_together; // of several keyspaces
 pub(crate) mod shared_files;
 pub(crate) mod being_written;
 
+pub(crate) use content::Manifest;
 pub(crate) use levels::{Levels, SortedRun};
 pub(crate) use set::{Definition, Frozen, Keyspace, Version};
 pub(crate) use snapshots::Snapshots;

@@ -1,20 +1,16 @@
 //! Reading the edits that are there.
 
-use firn_engine::{Error, ErrorKind, Place, Result};
 use firn_format::checksum::xxh3;
 use firn_format::file_name::{self, FileName};
-use firn_format::manifest::{Change, ManifestEdit};
-use firn_storage::Storage;
 use firn_storage::file::whole::read_whole;
+use firn_storage::{Error, ErrorKind, Result, Storage};
 
-use super::CREATED;
-use crate::error::{from_format, from_storage};
-use crate::version::state::State;
+use super::{CREATED, Content, Edit};
 
 /// What reading the manifest found.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) state: State,
+pub(crate) struct Loaded<S> {
+    pub(crate) state: S,
     /// Number of the last edit.
     pub(super) last: u64,
     pub(super) oldest: u64,
@@ -40,11 +36,11 @@ impl Written {
     ///
     /// # Errors
     /// `NotFound`; what reading says.
-    pub(super) fn is_in(self, storage: &dyn Storage, name: &str) -> firn_storage::Result<bool> {
+    pub(super) fn is_in(self, storage: &dyn Storage, name: &str) -> Result<bool> {
         match read_whole(storage, [(name.to_owned(), self.bytes)]).next() {
             Some(Ok(found)) => Ok(Self::of(&found) == self),
             // Of another length, as a rule; the place may have sent less of the same one.
-            Some(Err(error)) if error.kind == firn_storage::ErrorKind::Corrupt => {
+            Some(Err(error)) if error.kind == ErrorKind::Corrupt => {
                 if storage.open_read(name)?.len() == self.bytes { Err(error) } else { Ok(false) }
             }
             Some(Err(error)) => Err(error),
@@ -65,13 +61,13 @@ pub(super) struct Base {
 ///
 /// # Errors
 /// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
-pub(crate) fn load(storage: &dyn Storage, through: u64) -> Result<Option<Loaded>> {
+pub(crate) fn load<S: Content>(storage: &dyn Storage, through: u64) -> Result<Option<Loaded<S>>> {
     let is_shared = storage.shared_part().is_some();
     for _ in 0..LOADS_MAX {
         match load_edits(storage, &known(storage, through)?) {
             // The process that has the database open on another machine has restated the state
             // meanwhile.
-            Err(error) if is_shared && error.kind() == ErrorKind::Corrupt => {}
+            Err(error) if is_shared && error.kind == ErrorKind::Corrupt => {}
             loaded => return loaded,
         }
     }
@@ -96,8 +92,7 @@ struct Known {
 /// The list may be older than what it lists: a process that writes the next edit finds out.
 fn known(storage: &dyn Storage, through: u64) -> Result<Vec<Known>> {
     let mut known: Vec<Known> = storage
-        .list()
-        .map_err(from_storage)?
+        .list()?
         .iter()
         .filter_map(|(name, bytes)| match file_name::parse(name) {
             Some(FileName::ManifestEdit(number)) if number != CREATED => {
@@ -113,7 +108,7 @@ fn known(storage: &dyn Storage, through: u64) -> Result<Vec<Known>> {
     Ok(known)
 }
 
-fn load_edits(storage: &dyn Storage, known: &[Known]) -> Result<Option<Loaded>> {
+fn load_edits<S: Content>(storage: &dyn Storage, known: &[Known]) -> Result<Option<Loaded<S>>> {
     let Some(last) = known.last().map(|edit| edit.number) else { return none_beside_data(storage) };
     // From the newest one on, those before it on their way.
     let listed =
@@ -127,46 +122,41 @@ fn load_edits(storage: &dyn Storage, known: &[Known]) -> Result<Option<Loaded>> 
             None => None,
         };
         let read = read.unwrap_or_else(|| read_all(storage, &file_name::manifest_edit(number)));
-        let (edit, bytes) = edit_of(number, read)?;
+        let (edit, bytes) = edit_of::<S>(number, read)?;
         if number == last {
             written = Written::of(&bytes);
         }
         base = Base { number, bytes: bytes.len() as u64 };
-        let is_base = edit.base;
+        let is_base = edit.is_base;
         edits.push(edit);
         if is_base {
             break;
         }
         let before = number.saturating_sub(1);
         if known.binary_search_by_key(&before, |edit| edit.number).is_err() || before == number {
-            let place = Place { file: file_name::manifest_edit(before), offset: None };
-            return Err(Error::corrupt(
-                place,
-                format!("the manifest edit before number {number} is missing"),
-            ));
+            let message = format!("the manifest edit before number {number} is missing");
+            return Err(Error::new(ErrorKind::Corrupt, file_name::manifest_edit(before), message));
         }
     }
-    let mut state = State::default();
+    let mut state = S::default();
     for edit in edits.iter().rev() {
-        for change in &edit.changes {
-            let place = || Place { file: file_name::manifest_edit(edit.number), offset: None };
-            state.apply(change).map_err(|error| error.at(place()))?;
-        }
+        let name = || file_name::manifest_edit(edit.number);
+        let unfit = |what| Error::new(ErrorKind::Corrupt, name(), what);
+        edit.changes.iter().try_for_each(|change| state.apply(change)).map_err(unfit)?;
     }
     let oldest = known.first().map_or(last, |edit| edit.number);
-    let fences = |change: &Change| matches!(change, Change::TakeOver { .. });
-    let is_fenced = edits.first().is_some_and(|edit| edit.changes.iter().any(fences));
+    let is_fenced = edits.first().is_some_and(|edit| edit.changes.iter().any(S::is_take_over));
     Ok(Some(Loaded { state, last, oldest, base, written, is_fenced }))
 }
 
 /// No database, unless something is there that only a manifest can have named.
-fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
-    let files = storage.list().map_err(from_storage)?;
+fn none_beside_data<S>(storage: &dyn Storage) -> Result<Option<Loaded<S>>> {
+    let files = storage.list()?;
     if storage.shared_part().is_none() && files.iter().any(|(name, _)| name == file_name::HOME) {
         let place = storage.describe();
-        return Err(Error::invalid(format!(
-            "{place} has only the log of a database on shared storage: name the shared place too"
-        )));
+        let message =
+            format!("{place} has only the log of a database on shared storage: name the shared place too");
+        return Err(Error::new(ErrorKind::Invalid, "", message));
     }
     let data = files.iter().find(|(name, _)| {
         matches!(
@@ -175,30 +165,30 @@ fn none_beside_data(storage: &dyn Storage) -> Result<Option<Loaded>> {
         )
     });
     let Some((name, _)) = data else { return Ok(None) };
-    let place = Place { file: file_name::manifest_edit(1), offset: None };
-    Err(Error::corrupt(place, format!("the manifest is missing, but {name} is there")))
+    let message = format!("the manifest is missing, but {name} is there");
+    Err(Error::new(ErrorKind::Corrupt, file_name::manifest_edit(1), message))
 }
 
 /// The edit `number`, and its bytes, by what was read of it.
-fn edit_of(number: u64, read: firn_storage::Result<Vec<u8>>) -> Result<(ManifestEdit, Vec<u8>)> {
+fn edit_of<S: Content>(number: u64, read: Result<Vec<u8>>) -> Result<(Edit<S::Change>, Vec<u8>)> {
     let name = file_name::manifest_edit(number);
     let bytes = read.map_err(|error| match error.kind {
-        firn_storage::ErrorKind::NotFound => {
-            let place = Place { file: name.clone(), offset: None };
-            Error::corrupt(place, format!("manifest edit number {number} is missing"))
+        ErrorKind::NotFound => {
+            let message = format!("manifest edit number {number} is missing");
+            Error::new(ErrorKind::Corrupt, &*name, message)
         }
-        _ => from_storage(error),
+        _ => error,
     })?;
-    let edit = ManifestEdit::decode(&bytes).map_err(|error| from_format(&name, 0, &error))?;
+    let edit = S::decode(&bytes).map_err(|error| Error::decoding(&*name, 0, &error))?;
     if edit.number != number {
         let error = firn_format::Error::new(0, format!("edit number {number}"), format!("{}", edit.number));
-        return Err(from_format(&name, 0, &error));
+        return Err(Error::decoding(name, 0, &error));
     }
     Ok((edit, bytes))
 }
 
 /// All of the file `name`.
-pub(super) fn read_all(storage: &dyn Storage, name: &str) -> firn_storage::Result<Vec<u8>> {
+pub(super) fn read_all(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
     let file = storage.open_read(name)?;
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(0, &mut bytes)?;

@@ -3,15 +3,75 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::ErrorKind;
 use firn_format::file_name::manifest_edit;
-use firn_format::manifest::Change;
+use firn_format::manifest::{Change, EditEncoder, ManifestEdit};
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
-use firn_storage::{Clock, ManualClock, Storage};
+use firn_storage::{Clock, ErrorKind, ManualClock, Storage};
 
-use super::{Manifest, load};
+use super::{Content, Edit, load};
 
-const OF_STORAGE: firn_storage::ErrorKind = firn_storage::ErrorKind::Undecided;
+/// A time, in edits as a tree has them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Time {
+    database: u128,
+    tick_ms: u64,
+}
+
+impl Content for Time {
+    type Change = Change;
+    type Before = Self;
+
+    fn apply(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Database { id } => self.database = *id,
+            Change::Tick { ms } if *ms < self.tick_ms => return Err("time goes back".to_owned()),
+            Change::Tick { ms } => self.tick_ms = *ms,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn before(&self, _changes: &[Change]) -> Self {
+        *self
+    }
+
+    fn restore(&mut self, before: Self) {
+        *self = before;
+    }
+
+    fn encode(&self, number: u64, changes: &[Change]) -> Vec<u8> {
+        let mut encoder = EditEncoder::default();
+        changes.iter().for_each(|change| encoder.push(change));
+        encoder.finish(number, false, 0)
+    }
+
+    fn encode_base(&self, number: u64) -> Vec<u8> {
+        let mut encoder = EditEncoder::default();
+        [self.identity(), Change::Tick { ms: self.tick_ms }].iter().for_each(|change| encoder.push(change));
+        encoder.finish(number, true, 0)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Edit<Change>, firn_format::Error> {
+        let ManifestEdit { number, base, changes, .. } = ManifestEdit::decode(bytes)?;
+        Ok(Edit { number, is_base: base, changes })
+    }
+
+    fn take_over(home: u128) -> Change {
+        Change::TakeOver { id: home }
+    }
+
+    fn is_take_over(change: &Change) -> bool {
+        matches!(change, Change::TakeOver { .. })
+    }
+
+    fn identity(&self) -> Change {
+        Change::Database { id: self.database }
+    }
+}
+
+type Manifest = super::Manifest<Time>;
+
+const OF_STORAGE: ErrorKind = ErrorKind::Undecided;
 
 fn clock() -> Arc<dyn Clock> {
     Arc::new(ManualClock::new(0))
@@ -45,13 +105,13 @@ fn tick(ms: u64) -> [Change; 1] {
 
 /// The time that a manifest read from `faulty` has.
 fn read_tick(faulty: &Faulty) -> u64 {
-    load(faulty, 0).unwrap().unwrap().state.tick_ms
+    load::<Time>(faulty, 0).unwrap().unwrap().state.tick_ms
 }
 
 /// Nothing is committed any more, for the first cause.
 fn assert_ended(manifest: &mut Manifest, faulty: &Faulty, tick_ms: u64) {
     for _ in 0..2 {
-        assert_eq!(manifest.commit(&tick(99)).unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(manifest.commit(&tick(99)).unwrap_err().kind, ErrorKind::Closed);
     }
     assert_eq!((manifest.state().tick_ms, read_tick(faulty)), (tick_ms, tick_ms));
 }
@@ -73,7 +133,7 @@ fn an_edit_that_was_published_although_nobody_said_so_is_committed() {
 fn an_edit_that_was_not_published_can_be_tried_again() {
     everywhere(|faulty, mut manifest| {
         strike(&faulty, Operation::Publish, Effect::Fail(OF_STORAGE));
-        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind(), ErrorKind::Retry);
+        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, OF_STORAGE);
         assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (0, 0), "nothing was changed");
         manifest.commit(&tick(6)).unwrap();
         assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (6, 6));
@@ -90,7 +150,7 @@ fn an_edit_of_somebody_else_ends_the_manifest() {
                 strike(&faulty, Operation::Publish, effect);
             }
             let first = manifest.commit(&tick(5)).unwrap_err();
-            assert_ne!(first.kind(), ErrorKind::Retry, "{first}");
+            assert_eq!(first.kind, ErrorKind::Closed, "{first}");
             let again = manifest.commit(&tick(6)).unwrap_err();
             assert_eq!(again.to_string(), first.to_string(), "the first cause stays");
             assert_eq!(manifest.state().tick_ms, 0);
@@ -104,8 +164,8 @@ fn an_edit_of_somebody_else_ends_the_manifest() {
 fn what_cannot_be_read_is_not_believed() {
     everywhere(|faulty, mut manifest| {
         strike(&faulty, Operation::Publish, Effect::Fail(OF_STORAGE));
-        strike(&faulty, Operation::OpenRead, Effect::Fail(firn_storage::ErrorKind::Io));
-        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind(), ErrorKind::Closed);
+        strike(&faulty, Operation::OpenRead, Effect::Fail(ErrorKind::Io));
+        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, ErrorKind::Closed);
         assert_ended(&mut manifest, &faulty, 0);
     });
 }
@@ -114,16 +174,16 @@ fn what_cannot_be_read_is_not_believed() {
 #[test]
 fn a_failed_sync_ends_the_manifest_although_the_edit_is_there() {
     everywhere(|faulty, mut manifest| {
-        strike(&faulty, Operation::Publish, Effect::FailAfter(firn_storage::ErrorKind::Io));
-        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind(), ErrorKind::Closed);
+        strike(&faulty, Operation::Publish, Effect::FailAfter(ErrorKind::Io));
+        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, ErrorKind::Closed);
+        assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind, ErrorKind::Closed);
         assert_eq!(manifest.state().tick_ms, 0);
     });
     everywhere(|faulty, mut manifest| {
         strike(&faulty, Operation::Publish, Effect::FailAfter(OF_STORAGE));
-        strike(&faulty, Operation::SyncDir, Effect::Fail(firn_storage::ErrorKind::Io));
-        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind(), ErrorKind::Closed);
+        strike(&faulty, Operation::SyncDir, Effect::Fail(ErrorKind::Io));
+        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, ErrorKind::Closed);
+        assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind, ErrorKind::Closed);
         assert_eq!(manifest.state().tick_ms, 0);
     });
 }
@@ -139,7 +199,7 @@ fn begun_shared() -> (Faulty, Manifest) {
 
 #[test]
 fn a_shared_place_that_does_not_say_is_asked_until_it_does() {
-    let undecided = firn_storage::ErrorKind::Undecided;
+    let undecided = ErrorKind::Undecided;
     for effect in [Effect::Fail(undecided), Effect::FailAfter(undecided)] {
         let (faulty, mut manifest) = begun_shared();
         for after in 0..5 {
@@ -162,10 +222,10 @@ fn a_shared_place_that_does_not_say_is_asked_until_it_does() {
     });
     assert_ended(&mut manifest, &faulty, 0);
     // A refusal is one, unless there was doubt before.
-    let refused = Effect::Fail(firn_storage::ErrorKind::Refused);
+    let refused = Effect::Fail(ErrorKind::Refused);
     let (faulty, mut manifest) = begun_shared();
     strike(&faulty, Operation::Publish, refused);
-    assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind(), ErrorKind::Retry);
+    assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, ErrorKind::Refused);
     manifest.commit(&tick(6)).unwrap();
     let (faulty, mut manifest) = begun_shared();
     strike(&faulty, Operation::Publish, Effect::Fail(undecided));
@@ -176,7 +236,7 @@ fn a_shared_place_that_does_not_say_is_asked_until_it_does() {
 
 #[test]
 fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
-    let refused = Effect::Fail(firn_storage::ErrorKind::Refused);
+    let refused = Effect::Fail(ErrorKind::Refused);
     let (faulty, mut manifest) = begun_shared();
     strike(&faulty, Operation::OpenRead, refused);
     manifest.commit(&tick(5)).unwrap();
@@ -184,7 +244,7 @@ fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
     faulty.inject(Fault { on: Operation::OpenRead, file: "*".to_owned(), when, effect: refused });
     let before = manifest.clock.now();
     for _ in 0..2 {
-        assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind, ErrorKind::Closed);
     }
     assert!(manifest.clock.now() - before >= Duration::from_mins(2), "it may be said after a while");
     assert!(!manifest.is_overtaken(), "nobody can tell");
@@ -216,11 +276,11 @@ fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
     assert!(shared.open_read(&manifest_edit(4)).is_err(), "restated and removed");
     shared.publish(&manifest_edit(3), &before).unwrap();
     let told = manifest.commit(&tick(99)).unwrap_err();
-    assert!(manifest.is_overtaken() && told.kind() == ErrorKind::Closed, "{told}");
+    assert!(manifest.is_overtaken() && told.kind == ErrorKind::Closed, "{told}");
     assert!(shared.open_read(&manifest_edit(4)).is_err(), "nor does it stay");
     let is_current = Manifest::new((Arc::clone(&ours), clock()), load(&*ours, 0).unwrap(), 4).is_current();
     assert!(is_current && other.is_current());
-    assert_eq!(load(&*theirs, 0).unwrap().unwrap().state.tick_ms, 13);
+    assert_eq!(load::<Time>(&*theirs, 0).unwrap().unwrap().state.tick_ms, 13);
 }
 
 #[test]
@@ -229,7 +289,7 @@ fn edits_that_could_not_be_removed_go_with_the_next_commit() {
     let mut manifest = Manifest::new((Arc::new(faulty.clone()), clock()), None, 4);
     manifest.commit(&[Change::Database { id: 7 }]).unwrap();
     (1..=3).for_each(|ms| manifest.commit(&tick(ms)).unwrap());
-    strike(&faulty, Operation::Remove, Effect::Fail(firn_storage::ErrorKind::Refused));
+    strike(&faulty, Operation::Remove, Effect::Fail(ErrorKind::Refused));
     manifest.commit(&tick(4)).unwrap();
     assert!(faulty.open_read(&manifest_edit(1)).is_ok(), "the fifth restates, and none was removed");
     manifest.commit(&tick(5)).unwrap();
@@ -237,4 +297,37 @@ fn edits_that_could_not_be_removed_go_with_the_next_commit() {
         assert!(faulty.open_read(&manifest_edit(number)).is_err(), "{number} is there");
     }
     assert_eq!(read_tick(&faulty), 5);
+}
+
+#[test]
+fn a_change_that_does_not_fit_changes_nothing() {
+    everywhere(|faulty, mut manifest| {
+        manifest.commit(&tick(5)).unwrap();
+        let unfit = manifest.commit(&[tick(7), tick(3)].concat()).unwrap_err();
+        assert_eq!((unfit.kind, unfit.message.as_str()), (ErrorKind::Corrupt, "time goes back"));
+        assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (5, 5));
+        manifest.commit(&tick(6)).unwrap();
+        assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (6, 6));
+    });
+}
+
+#[test]
+fn a_fence_ends_the_process_that_had_the_database_before() {
+    let shared = Memory::new();
+    let place = |home| -> Arc<dyn Storage> {
+        Arc::new(Divided::open(Arc::new(Memory::new()), Arc::new(shared.clone()), home).unwrap())
+    };
+    let (ours, theirs) = (place(7), place(8));
+    let mut manifest = Manifest::new((Arc::clone(&ours), clock()), None, 100);
+    manifest.commit(&[Change::Database { id: 7 }]).unwrap();
+    let mut other = Manifest::new((Arc::clone(&theirs), clock()), load(&*theirs, 0).unwrap(), 100);
+    other.fence(8).unwrap();
+    assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, ErrorKind::Closed);
+    assert!(manifest.is_overtaken());
+    // An opening that finds a fence needs no other one.
+    let mut third = Manifest::new((Arc::clone(&theirs), clock()), load(&*theirs, 0).unwrap(), 100);
+    third.fence(8).unwrap();
+    assert!(shared.open_read(&manifest_edit(3)).is_err());
+    other.commit(&tick(6)).unwrap();
+    assert_eq!(load::<Time>(&*theirs, 0).unwrap().unwrap().state.tick_ms, 6);
 }
