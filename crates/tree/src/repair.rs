@@ -18,12 +18,12 @@ use firn_engine::{Error, Place, Result, Semantics};
 use firn_format::file_name::{FileName, parse};
 use firn_format::manifest::ManifestEdit;
 use firn_storage::Storage;
+use firn_storage::file::manifest::load;
 
 use self::hiding::Hiding;
 use crate::error::{from_format, from_storage};
 use crate::recovery::{Gap, gap};
 use crate::verify::{VerifyOptions, verify};
-use crate::version::manifest::load;
 use crate::version::state::State;
 
 /// What the names of files that are kept aside end in; a number follows where there is such a file

@@ -3,6 +3,7 @@
 pub mod table;
 pub mod value;
 pub mod cache;
+pub mod manifest;
 pub mod whole;
 mod in_turn;
 mod tail;

@@ -10,6 +10,7 @@ use firn_format::file_name::{self, FileName};
 use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::SEGMENT_HEADER_BYTES;
+use firn_storage::file::manifest::publish_until_told;
 use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
 
 use super::parsed;
@@ -18,7 +19,6 @@ use crate::log::segment::Graveyard;
 use crate::recovery::{RecoveredLog, known_end, recover_log};
 use crate::values::FoundValues;
 use crate::version::Manifest;
-use crate::version::manifest::publish_until_told;
 use crate::version::state::{NamedGroups, State};
 
 /// What was restored.

@@ -1,13 +1,13 @@
 //! What the manifest of a tree carries: [`State`], and the edits of `firn_format::manifest`.
 
 use firn_format::manifest::{Change, EditEncoder, ManifestEdit};
+use firn_storage::file::manifest::{self, Content, Edit};
 
 use super::before::Before;
-use super::manifest::{Content, Edit};
 use super::state::State;
 
 /// The manifest of a tree.
-pub(crate) type Manifest = super::manifest::Manifest<State>;
+pub(crate) type Manifest = manifest::Manifest<State>;
 
 /// Each opening for writing has a generation of its own, which is in every edit.
 impl Content for State {

@@ -1,7 +1,7 @@
 //! What the database consists of at one moment, and the record of how it came to be.
 //!
 //! [`Version`] is the immutable set that readers hold; [`state`] is the part of it that outlives
-//! the process; [`manifest`] writes that part down, edit by edit; [`snapshots`] are the sequences
+//! the process; `content` has it written down, edit by edit; [`snapshots`] are the sequences
 //! readers have named.
 
 pub(crate) mod table;
@@ -10,7 +10,6 @@ pub(crate) mod state;
 pub(crate) mod values_state;
 mod before; // what an edit changes, as it was
 mod content; // what the manifest carries
-pub(crate) mod manifest;
 pub(crate) mod catalog;
 pub(crate) mod snapshots;
 pub(crate) mod set;

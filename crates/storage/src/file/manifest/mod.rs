@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::{Clock, Error, ErrorKind, Result, Storage};
 use firn_format::file_name;
-use firn_storage::{Clock, Error, ErrorKind, Result, Storage};
 
-use self::load::{Base, Loaded, Written, read_all};
+use self::load::{Base, Written, read_all};
 
-pub(crate) use self::content::{Content, Edit};
-pub(crate) use self::load::load;
+pub use self::content::{Content, Edit};
+pub use self::load::{Loaded, load};
 
 /// Number of an edit that is never removed: it says that there has been a first edit, which may be
 /// gone since. Only where other machines can write to the manifest at any moment.
@@ -21,7 +21,7 @@ const CREATED: u64 = 0;
 
 /// The writing end of the manifest: one per open database, used under one lock.
 #[derive(Debug)]
-pub(crate) struct Manifest<S> {
+pub struct Manifest<S> {
     storage: Arc<dyn Storage>,
     /// By which it waits for a place that does not answer.
     clock: Arc<dyn Clock>,
@@ -55,12 +55,7 @@ pub(crate) struct Manifest<S> {
 ///
 /// A publication of which no answer came may happen later still: it would name what is undone
 /// meanwhile.
-pub(crate) fn publish_until_told(
-    storage: &dyn Storage,
-    clock: &dyn Clock,
-    name: &str,
-    bytes: &[u8],
-) -> Result<()> {
+pub fn publish_until_told(storage: &dyn Storage, clock: &dyn Clock, name: &str, bytes: &[u8]) -> Result<()> {
     let mut published = storage.publish(name, bytes);
     if storage.shared_part().is_none() {
         return published;
@@ -129,12 +124,12 @@ enum Seen {
 
 impl<S: Content> Manifest<S> {
     /// By which it waits.
-    pub(crate) fn clock(&self) -> &dyn Clock {
+    pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
     /// Continues what was loaded, or begins with `None`.
-    pub(crate) fn new(
+    pub fn new(
         (storage, clock): (Arc<dyn Storage>, Arc<dyn Clock>),
         loaded: Option<Loaded<S>>,
         edits_max: u64,
@@ -167,28 +162,28 @@ impl<S: Content> Manifest<S> {
     }
 
     /// Bytes of edits written by this process, as it goes on.
-    pub(crate) fn written_bytes(&self) -> Arc<AtomicU64> {
+    pub fn written_bytes(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.written_bytes)
     }
 
     /// Whether nothing was ever committed.
-    pub(crate) fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.next == 1
     }
 
     /// Whether another process, on another machine, has written an edit since this one's last.
     /// Blocks for requests where that is possible.
-    pub(crate) fn is_overtaken(&mut self) -> bool {
+    pub fn is_overtaken(&mut self) -> bool {
         self.storage.shared_part().is_some() && !self.is_current() && self.is_taken_over
     }
 
     /// Number of an edit that another process has written, if one was met: where to read to.
-    pub(crate) fn reached(&self) -> u64 {
+    pub fn reached(&self) -> u64 {
         self.reached
     }
 
     /// Why nothing is committed any more.
-    pub(crate) fn failure(&self) -> Option<Error> {
+    pub fn failure(&self) -> Option<Error> {
         self.failed.clone()
     }
 
@@ -196,7 +191,7 @@ impl<S: Content> Manifest<S> {
     /// cannot be told. Blocks for a request.
     ///
     /// If another process has, this manifest commits nothing any more.
-    pub(crate) fn is_current(&mut self) -> bool {
+    pub fn is_current(&mut self) -> bool {
         let name = file_name::manifest_edit(self.next);
         let is_there = match self.storage.open_read(&name) {
             Ok(_) => {
@@ -226,7 +221,7 @@ impl<S: Content> Manifest<S> {
     /// # Errors
     /// `Closed` where edits were written since the manifest was read: they are to be read first,
     /// [`reached`](Self::reached) says to where. What the place says.
-    pub(crate) fn fence(&mut self, home: u128) -> Result<()> {
+    pub fn fence(&mut self, home: u128) -> Result<()> {
         if self.is_fenced {
             return Ok(());
         }
@@ -308,7 +303,8 @@ impl<S: Content> Manifest<S> {
         Error::new(ErrorKind::Closed, "", message)
     }
 
-    pub(crate) fn state(&self) -> &S {
+    /// What the edits add up to.
+    pub fn state(&self) -> &S {
         &self.state
     }
 
@@ -322,7 +318,7 @@ impl<S: Content> Manifest<S> {
     /// `Retry` when the disk is full, or the place could not say whether the edit was published and
     /// it was not: nothing was changed. After any other failure the outcome is unknown, so every
     /// later call fails with the first cause.
-    pub(crate) fn commit(&mut self, changes: &[S::Change]) -> Result<()> {
+    pub fn commit(&mut self, changes: &[S::Change]) -> Result<()> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -411,7 +407,7 @@ impl<S: Content> Manifest<S> {
     }
 
     /// Commits nothing any more: the directory may have another owner.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.failed.get_or_insert_with(|| Error::new(ErrorKind::Closed, "", "the database is closed"));
     }
 

@@ -5,7 +5,7 @@
 /// The manifest numbers edits and publishes them; what they mean is its content's concern. Bytes of
 /// an edit MUST tell it from every edit that another opening writes: from what is read under a
 /// number it is concluded whether a publication succeeded.
-pub(crate) trait Content: Default {
+pub trait Content: Default {
     /// One change; an edit has any number of them.
     type Change;
 
@@ -49,11 +49,11 @@ pub(crate) trait Content: Default {
 
 /// An edit as it was read.
 #[derive(Debug)]
-pub(crate) struct Edit<C> {
+pub struct Edit<C> {
     /// One more than that of the edit before.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Whether it restates everything.
-    pub(crate) is_base: bool,
+    pub is_base: bool,
     /// In the order in which they apply.
-    pub(crate) changes: Vec<C>,
+    pub changes: Vec<C>,
 }

@@ -1,16 +1,17 @@
 //! Reading the edits that are there.
 
+use crate::file::whole::read_whole;
+use crate::{Error, ErrorKind, Result, Storage};
 use firn_format::checksum::xxh3;
 use firn_format::file_name::{self, FileName};
-use firn_storage::file::whole::read_whole;
-use firn_storage::{Error, ErrorKind, Result, Storage};
 
 use super::{CREATED, Content, Edit};
 
 /// What reading the manifest found.
 #[derive(Debug)]
-pub(crate) struct Loaded<S> {
-    pub(crate) state: S,
+pub struct Loaded<S> {
+    /// What they add up to.
+    pub state: S,
     /// Number of the last edit.
     pub(super) last: u64,
     pub(super) oldest: u64,
@@ -61,7 +62,7 @@ pub(super) struct Base {
 ///
 /// # Errors
 /// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
-pub(crate) fn load<S: Content>(storage: &dyn Storage, through: u64) -> Result<Option<Loaded<S>>> {
+pub fn load<S: Content>(storage: &dyn Storage, through: u64) -> Result<Option<Loaded<S>>> {
     let is_shared = storage.shared_part().is_some();
     for _ in 0..LOADS_MAX {
         match load_edits(storage, &known(storage, through)?) {
