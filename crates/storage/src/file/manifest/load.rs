@@ -1,11 +1,12 @@
 //! Reading the edits that are there.
 
-use crate::file::whole::read_whole;
-use crate::{Error, ErrorKind, Result, Storage};
 use firn_format::checksum::xxh3;
 use firn_format::file_name::{self, FileName};
 
-use super::{CREATED, Content, Edit};
+use super::edits::CREATED;
+use super::{Content, Edit};
+use crate::file::whole::read_whole;
+use crate::{Error, ErrorKind, Result, Storage};
 
 /// What reading the manifest found.
 #[derive(Debug)]

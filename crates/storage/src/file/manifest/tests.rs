@@ -242,11 +242,11 @@ fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
     manifest.commit(&tick(5)).unwrap();
     let when = When::Always { after: 0 };
     faulty.inject(Fault { on: Operation::OpenRead, file: "*".to_owned(), when, effect: refused });
-    let before = manifest.clock.now();
+    let before = manifest.clock().now();
     for _ in 0..2 {
         assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind, ErrorKind::Closed);
     }
-    assert!(manifest.clock.now() - before >= Duration::from_mins(2), "it may be said after a while");
+    assert!(manifest.clock().now() - before >= Duration::from_mins(2), "it may be said after a while");
     assert!(!manifest.is_overtaken(), "nobody can tell");
 }
 
