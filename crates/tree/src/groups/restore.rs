@@ -10,7 +10,7 @@ use firn_format::file_name::{self, FileName};
 use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::SEGMENT_HEADER_BYTES;
-use firn_storage::file::manifest::publish_until_told;
+use firn_storage::file::manifest::publish_until_answered;
 use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
 
 use super::parsed;
@@ -87,7 +87,7 @@ pub(crate) fn restore(
             if last.is_some_and(|last| last > number) {
                 return Err(missing(manifest, name));
             }
-            match publish_until_told(storage, manifest.clock(), &name, &id.encode(GroupKind::End, &[])) {
+            match publish_until_answered(storage, manifest.clock(), &name, &id.encode(GroupKind::End, &[])) {
                 Ok(()) => break,
                 // The process before has created a group, or another one that takes over the end.
                 Err(error) if error.kind == firn_storage::ErrorKind::Exists => continue,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_format::file_name;
 
 use super::Content;
-use super::asking::{publish_until_told, until_answered};
+use super::asking::{publish_until_answered, until_answered};
 use super::load::{Base, Loaded, Written, read_all};
 use crate::{Clock, Error, ErrorKind, Result, Storage};
 
@@ -18,7 +18,7 @@ pub(super) const CREATED: u64 = 0;
 #[derive(Debug)]
 pub struct Manifest<S> {
     storage: Arc<dyn Storage>,
-    /// By which it waits for a place that does not answer.
+    /// By which it waits for a backend that does not answer.
     clock: Arc<dyn Clock>,
     state: S,
     /// Number of the next edit.
@@ -57,7 +57,7 @@ enum Seen {
     Nothing,
     /// Another process's edit is there.
     Another,
-    /// Something else is there, or that cannot be told.
+    /// Something else is there, or that cannot be known.
     Unclear,
 }
 
@@ -127,7 +127,7 @@ impl<S: Content> Manifest<S> {
     }
 
     /// Whether no other process has written an edit since this one's last; `false` where that
-    /// cannot be told. Blocks for a request.
+    /// cannot be known. Blocks for a request.
     ///
     /// If another process has, this manifest commits nothing any more.
     pub fn is_current(&mut self) -> bool {
@@ -159,7 +159,7 @@ impl<S: Content> Manifest<S> {
     ///
     /// # Errors
     /// `Closed` where edits were written since the manifest was read: they are to be read first,
-    /// [`reached`](Self::reached) says to where. What the place says.
+    /// [`reached`](Self::reached) says to where. What the backend says.
     pub fn fence(&mut self, home: u128) -> Result<()> {
         if self.is_fenced {
             return Ok(());
@@ -168,7 +168,7 @@ impl<S: Content> Manifest<S> {
         for number in first..first + NUMBERS_MAX {
             let bytes = self.state.encode(number, &[S::take_over(home)]);
             let name = file_name::manifest_edit(number);
-            match publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
+            match publish_until_answered(&*self.storage, &*self.clock, &name, &bytes) {
                 Ok(()) if number == first => return self.believe(&name, &bytes, false),
                 Ok(()) => {
                     self.reached = number;
@@ -187,8 +187,8 @@ impl<S: Content> Manifest<S> {
     /// the next one too, has restated both since, and has removed them: its number only looks free.
     /// Before the first one is removed it is said that there was one.
     ///
-    /// A place may do what it was asked long before once more, so that an edit comes back after it
-    /// was removed. The newest one that restates everything is asked for, too: where that was
+    /// A backend may do what it was asked long before once more, so that an edit comes back after
+    /// it was removed. The newest one that restates everything is asked for, too: where that was
     /// removed the one before was.
     fn follows_on(&self) -> Result<bool> {
         if self.storage.shared_part().is_none() {
@@ -228,8 +228,8 @@ impl<S: Content> Manifest<S> {
                 Err(self.taken_over(name))
             }
             Err(cause) => {
-                let told = format!("whether {name} follows on the edit before it cannot be told");
-                Err(Error::new(ErrorKind::Closed, "", told).because(cause))
+                let message = format!("whether {name} follows on the edit before it cannot be told");
+                Err(Error::new(ErrorKind::Closed, "", message).because(cause))
             }
         }
     }
@@ -254,9 +254,9 @@ impl<S: Content> Manifest<S> {
     /// is.
     ///
     /// # Errors
-    /// `Retry` when the disk is full, or the place could not say whether the edit was published and
-    /// it was not: nothing was changed. After any other failure the outcome is unknown, so every
-    /// later call fails with the first cause.
+    /// `Full`, `Refused` or `Undecided` where the edit was not published, and `Corrupt` for changes
+    /// that do not fit: nothing was changed. After any other failure the outcome is unknown, so
+    /// every later call fails with the first cause.
     pub fn commit(&mut self, changes: &[S::Change]) -> Result<()> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -288,7 +288,7 @@ impl<S: Content> Manifest<S> {
             false => self.state.encode(self.next, changes),
         };
         let name = file_name::manifest_edit(self.next);
-        if let Err(error) = publish_until_told(&*self.storage, &*self.clock, &name, &bytes) {
+        if let Err(error) = publish_until_answered(&*self.storage, &*self.clock, &name, &bytes) {
             match self.look(&name, &bytes, error.kind) {
                 Seen::Edit => {}
                 Seen::Nothing => return Err(error),
@@ -299,8 +299,8 @@ impl<S: Content> Manifest<S> {
                     return Err(failed);
                 }
                 Seen::Unclear => {
-                    let told = format!("whether {name} was published cannot be told");
-                    let failed = Error::new(ErrorKind::Closed, "", told).because(error);
+                    let message = format!("whether {name} was published cannot be told");
+                    let failed = Error::new(ErrorKind::Closed, "", message).because(error);
                     self.failed = Some(failed.clone());
                     return Err(failed);
                 }

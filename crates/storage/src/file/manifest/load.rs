@@ -41,7 +41,7 @@ impl Written {
     pub(super) fn is_in(self, storage: &dyn Storage, name: &str) -> Result<bool> {
         match read_whole(storage, [(name.to_owned(), self.bytes)]).next() {
             Some(Ok(found)) => Ok(Self::of(&found) == self),
-            // Of another length, as a rule; the place may have sent less of the same one.
+            // Of another length, as a rule; the backend may have sent less of the same one.
             Some(Err(error)) if error.kind == ErrorKind::Corrupt => {
                 if storage.open_read(name)?.len() == self.bytes { Err(error) } else { Ok(false) }
             }
@@ -58,7 +58,7 @@ pub(super) struct Base {
     pub(super) bytes: u64,
 }
 
-/// Reads the manifest; `None` if the directory has none. That of a shared place is read up to the
+/// Reads the manifest; `None` if the directory has none. That of a shared backend is read up to the
 /// edit `through`, at least, which is known to be there: a list may be older than it.
 ///
 /// # Errors

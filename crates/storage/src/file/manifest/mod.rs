@@ -3,8 +3,8 @@
 //! ```text
 //!   changes ─► edit n, a file of its own ─► published under its number ─► the state has them
 //!                every `edits_max` edits: restates everything (a base) ─► edits before it go
-//!   another machine: load ─► fence = edit n, which changes the owner alone ─► nothing of the process
-//!                    before counts any more
+//!   another machine: load ─► fence = edit n, which changes the owner alone
+//!                    ─► nothing of the process before counts any more
 //! ```
 //! [`Manifest`] is the writing end: a state, and the number of the next edit. An open database owns
 //! one and uses it under one lock, which the owner declares; nothing in it is for several threads
@@ -31,7 +31,7 @@ mod asking;
 mod load; // reading the edits that are there
 mod edits;
 
-pub use self::asking::publish_until_told;
+pub use self::asking::publish_until_answered;
 pub use self::content::{Content, Edit};
 pub use self::edits::Manifest;
 pub use self::load::{Loaded, load};

@@ -1,4 +1,4 @@
-//! Publications that fail, on places in memory and on disk: what is read then decides.
+//! Publications that fail, on backends in memory and on disk: what is read then decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,13 +71,13 @@ impl Content for Time {
 
 type Manifest = super::Manifest<Time>;
 
-const OF_STORAGE: ErrorKind = ErrorKind::Undecided;
+const UNDECIDED: ErrorKind = ErrorKind::Undecided;
 
 fn clock() -> Arc<dyn Clock> {
     Arc::new(ManualClock::new(0))
 }
 
-/// A manifest of one edit on `storage`, and its place.
+/// A manifest of one edit on `storage`, and its backend.
 fn begun(storage: Arc<dyn Storage>) -> (Faulty, Manifest) {
     let faulty = Faulty::new(storage);
     let mut manifest = Manifest::new((Arc::new(faulty.clone()), clock()), None, 100);
@@ -85,7 +85,7 @@ fn begun(storage: Arc<dyn Storage>) -> (Faulty, Manifest) {
     (faulty, manifest)
 }
 
-/// Does `check` on a place in memory and on one on disk.
+/// Does `check` on a backend in memory and on one on disk.
 fn everywhere(check: impl Fn(Faulty, Manifest)) {
     let (faulty, manifest) = begun(Arc::new(Memory::new()));
     check(faulty, manifest);
@@ -117,9 +117,9 @@ fn assert_ended(manifest: &mut Manifest, faulty: &Faulty, tick_ms: u64) {
 }
 
 #[test]
-fn an_edit_that_was_published_although_nobody_said_so_is_committed() {
+fn an_edit_that_was_published_without_an_answer_is_committed() {
     everywhere(|faulty, mut manifest| {
-        strike(&faulty, Operation::Publish, Effect::FailAfter(OF_STORAGE));
+        strike(&faulty, Operation::Publish, Effect::FailAfter(UNDECIDED));
         let synced = faulty.counters().of(Operation::SyncDir).operations;
         manifest.commit(&tick(5)).unwrap();
         assert!(faulty.counters().of(Operation::SyncDir).operations > synced, "it must survive power loss");
@@ -132,8 +132,8 @@ fn an_edit_that_was_published_although_nobody_said_so_is_committed() {
 #[test]
 fn an_edit_that_was_not_published_can_be_tried_again() {
     everywhere(|faulty, mut manifest| {
-        strike(&faulty, Operation::Publish, Effect::Fail(OF_STORAGE));
-        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, OF_STORAGE);
+        strike(&faulty, Operation::Publish, Effect::Fail(UNDECIDED));
+        assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, UNDECIDED);
         assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (0, 0), "nothing was changed");
         manifest.commit(&tick(6)).unwrap();
         assert_eq!((manifest.state().tick_ms, read_tick(&faulty)), (6, 6));
@@ -142,10 +142,10 @@ fn an_edit_that_was_not_published_can_be_tried_again() {
 
 /// Another owner's edit has the number: this one must stop, and leave it alone.
 #[test]
-fn an_edit_of_somebody_else_ends_the_manifest() {
-    for effect in [None, Some(Effect::Fail(OF_STORAGE))] {
+fn an_edit_of_another_process_ends_the_manifest() {
+    for effect in [None, Some(Effect::Fail(UNDECIDED))] {
         everywhere(|faulty, mut manifest| {
-            faulty.publish(&manifest_edit(2), b"another owner's").unwrap();
+            faulty.publish(&manifest_edit(2), b"another process's").unwrap();
             if let Some(effect) = effect {
                 strike(&faulty, Operation::Publish, effect);
             }
@@ -155,7 +155,7 @@ fn an_edit_of_somebody_else_ends_the_manifest() {
             assert_eq!(again.to_string(), first.to_string(), "the first cause stays");
             assert_eq!(manifest.state().tick_ms, 0);
             let file = faulty.open_read(&manifest_edit(2)).unwrap();
-            assert_eq!(file.len(), 15, "it is as it was");
+            assert_eq!(file.len(), 17, "it is as it was");
         });
     }
 }
@@ -163,7 +163,7 @@ fn an_edit_of_somebody_else_ends_the_manifest() {
 #[test]
 fn what_cannot_be_read_is_not_believed() {
     everywhere(|faulty, mut manifest| {
-        strike(&faulty, Operation::Publish, Effect::Fail(OF_STORAGE));
+        strike(&faulty, Operation::Publish, Effect::Fail(UNDECIDED));
         strike(&faulty, Operation::OpenRead, Effect::Fail(ErrorKind::Io));
         assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, ErrorKind::Closed);
         assert_ended(&mut manifest, &faulty, 0);
@@ -180,7 +180,7 @@ fn a_failed_sync_ends_the_manifest_although_the_edit_is_there() {
         assert_eq!(manifest.state().tick_ms, 0);
     });
     everywhere(|faulty, mut manifest| {
-        strike(&faulty, Operation::Publish, Effect::FailAfter(OF_STORAGE));
+        strike(&faulty, Operation::Publish, Effect::FailAfter(UNDECIDED));
         strike(&faulty, Operation::SyncDir, Effect::Fail(ErrorKind::Io));
         assert_eq!(manifest.commit(&tick(5)).unwrap_err().kind, ErrorKind::Closed);
         assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind, ErrorKind::Closed);
@@ -188,7 +188,7 @@ fn a_failed_sync_ends_the_manifest_although_the_edit_is_there() {
     });
 }
 
-/// A manifest of one edit in the shared part of a place, and that part.
+/// A manifest of one edit in the shared part of a backend, and that part.
 fn begun_shared() -> (Faulty, Manifest) {
     let faulty = Faulty::new(Arc::new(Memory::new()));
     let place = Divided::open(Arc::new(Memory::new()), Arc::new(faulty.clone()), 7).unwrap();
@@ -198,7 +198,7 @@ fn begun_shared() -> (Faulty, Manifest) {
 }
 
 #[test]
-fn a_shared_place_that_does_not_say_is_asked_until_it_does() {
+fn a_shared_place_that_does_not_answer_is_asked_until_it_does() {
     let undecided = ErrorKind::Undecided;
     for effect in [Effect::Fail(undecided), Effect::FailAfter(undecided)] {
         let (faulty, mut manifest) = begun_shared();
@@ -235,7 +235,7 @@ fn a_shared_place_that_does_not_say_is_asked_until_it_does() {
 }
 
 #[test]
-fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
+fn whether_an_edit_follows_on_is_asked_until_it_is_answered() {
     let refused = Effect::Fail(ErrorKind::Refused);
     let (faulty, mut manifest) = begun_shared();
     strike(&faulty, Operation::OpenRead, refused);
@@ -247,7 +247,7 @@ fn whether_an_edit_follows_on_is_asked_until_it_is_said() {
         assert_eq!(manifest.commit(&tick(6)).unwrap_err().kind, ErrorKind::Closed);
     }
     assert!(manifest.clock().now() - before >= Duration::from_mins(2), "it may be said after a while");
-    assert!(!manifest.is_overtaken(), "nobody can tell");
+    assert!(!manifest.is_overtaken(), "it cannot be known");
 }
 
 /// The bytes of the edit `number`.
@@ -258,8 +258,8 @@ fn edit_bytes(place: &Memory, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A process sleeps, another machine restates everything, and then the place does once more what it
-/// was asked long before.
+/// A process sleeps, another machine restates everything, and then the backend does once more what
+/// it was asked long before.
 #[test]
 fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
     let shared = Memory::new();
@@ -275,8 +275,8 @@ fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
     (11..=13).for_each(|ms| other.commit(&tick(ms)).unwrap());
     assert!(shared.open_read(&manifest_edit(4)).is_err(), "restated and removed");
     shared.publish(&manifest_edit(3), &before).unwrap();
-    let told = manifest.commit(&tick(99)).unwrap_err();
-    assert!(manifest.is_overtaken() && told.kind == ErrorKind::Closed, "{told}");
+    let error = manifest.commit(&tick(99)).unwrap_err();
+    assert!(manifest.is_overtaken() && error.kind == ErrorKind::Closed, "{error}");
     assert!(shared.open_read(&manifest_edit(4)).is_err(), "nor does it stay");
     let is_current = Manifest::new((Arc::clone(&ours), clock()), load(&*ours, 0).unwrap(), 4).is_current();
     assert!(is_current && other.is_current());
