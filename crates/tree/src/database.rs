@@ -7,7 +7,7 @@ use firn_engine::{Durability, Error, ErrorKind, Position, Result, Semantics};
 use firn_jobs::submit::{OutputNames, Submitter};
 use firn_storage::Clock;
 
-use crate::background::{Rest, Schedule, Sweeps};
+use crate::background::{Maintenance, Rest, Sweeps};
 use crate::files::Files;
 use crate::groups::Groups;
 use crate::read::reads::Reads;
@@ -40,7 +40,7 @@ pub(crate) struct Database {
     /// Held while a range is compacted: nothing else keeps another call from choosing the same
     /// tables.
     pub(crate) compacting_range: Mutex<()>,
-    pub(crate) schedule: Schedule,
+    pub(crate) maintenance: Maintenance,
     /// How long nothing has been written.
     pub(crate) rest: Rest,
     /// Where compactions run.
@@ -92,7 +92,7 @@ impl Database {
     }
 
     pub(crate) fn is_manual(&self) -> bool {
-        self.schedule.is_manual()
+        self.maintenance.schedule.is_manual()
     }
 
     /// Blocks until everything below `end`, which is published, has `durability`.

@@ -20,7 +20,7 @@ use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
 use self::begin::begin;
 pub(crate) use self::begin::log_conflict;
-use crate::background::{Rest, Schedule, Sweeps};
+use crate::background::{Maintenance, Rest, Sweeps};
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::files::Files;
@@ -128,7 +128,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         reads: Reads::new(cache, begun.balance, pool, share_pool),
         groups,
         compacting_range: Mutex::new(()),
-        schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
+        maintenance: Maintenance::new(matches!(options.background, Background::Manual) || options.read_only),
         rest: Rest::new(found_values),
         jobs,
         control: firn_jobs::Control::new(),

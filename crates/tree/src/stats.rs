@@ -138,7 +138,7 @@ impl Database {
             set_aside_file_count: failed.count,
             set_aside: failed.why.map(|why| format!("{why}; {AROUND_SET_ASIDE}")),
             background_refusal: self
-                .schedule
+                .maintenance
                 .refusal(|keyspace| self.catalog.version.load().keyspace(keyspace).is_ok())
                 .map(|why| format!("{why}; {MEANWHILE}")),
             write_refusal: self.write_refusal().map(|why| why.to_string()),

@@ -342,7 +342,7 @@ impl Database {
         self.commit.admission.release();
         self.values.give_up_unfinished();
         self.jobs.end();
-        self.schedule.stop();
+        self.maintenance.schedule.stop();
         for pool in self.reads.pool.iter().chain(&self.reads.share_pool) {
             pool.shutdown();
         }

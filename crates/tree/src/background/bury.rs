@@ -20,7 +20,7 @@ impl Database {
         }
         let is_closed = self.closed.load(Ordering::Acquire);
         // Where the disk is full, work that waits for space does not know of spares.
-        let keeps = !is_closed && !self.schedule.is_refused();
+        let keeps = !is_closed && !self.maintenance.is_refused();
         let lies_beside = self.lies_mostly_beside();
         let (tables_max, values_max) = match self.files.storage.shared_part() {
             None => (self.spare_table_bytes_max(lies_beside), self.values.spare_bytes_max()),
@@ -67,7 +67,7 @@ impl Database {
             false => self.commit.log.spares.clean_arenas(),
         }
         if freed {
-            self.schedule.lock().forget_refused();
+            self.maintenance.schedule.lock().backoff.forget_room();
         }
         self.balance_memory();
         self.commit.admission.release();

@@ -3,7 +3,7 @@
 
 use firn_jobs::caught;
 
-use super::busy::Busy;
+use super::InProgress;
 use crate::database::Database;
 
 impl Database {
@@ -25,16 +25,16 @@ impl Database {
     /// place that may be far away. One thread is left for what is done here, or an executor that
     /// hangs would hold that up too. One is left for relief, which writers wait for, while bulk
     /// jobs may be held for a minute.
-    pub(super) fn is_thread_left(&self, busy: &Busy, is_relief: bool) -> bool {
-        let waiting = busy.collections + busy.compacting + usize::from(busy.is_sweeping);
+    pub(super) fn is_thread_left(&self, busy: &InProgress, is_relief: bool) -> bool {
+        let waiting = busy.claims.collections + busy.claims.compacting + usize::from(busy.claims.is_sweeping);
         self.jobs.fallbacks.is_none() || waiting + 2 - usize::from(is_relief) < self.thread_count()
     }
 
     /// Whether a worker elsewhere is free, as far as is known. It is given a compaction while the
     /// buffer fills too, since no drain runs there.
-    pub(super) fn is_somebody_free(&self, busy: &Busy) -> bool {
+    pub(super) fn is_somebody_free(&self, busy: &InProgress) -> bool {
         let is_there = self.jobs.fallbacks.as_ref().is_some_and(|fallbacks| !fallbacks.is_away());
-        is_there && self.width().is_some_and(|width| busy.compacting < width)
+        is_there && self.width().is_some_and(|width| busy.claims.compacting < width)
     }
 
     /// Whether a compaction that is chosen now begins soon, where executors elsewhere do
@@ -42,11 +42,11 @@ impl Database {
     /// comes into level 0 meanwhile. So it rewrites as much of the base level for less of level 0.
     /// One compaction is chosen ahead, which may be divided: otherwise a free worker there would
     /// wait for a choice. Tables that only change their level wait for their turn as well.
-    pub(super) fn is_begun_soon(&self, busy: &Busy, is_relief: bool) -> bool {
+    pub(super) fn is_begun_soon(&self, busy: &InProgress, is_relief: bool) -> bool {
         let Some(fallbacks) = &self.jobs.fallbacks else { return true };
         let Some(width) = self.width() else { return true };
         let here = if fallbacks.is_away() { 0 } else { fallbacks.here() as usize };
-        let ((relief, all), (chosen_relief, chosen)) = (self.jobs.unfinished(), busy.unbegun());
+        let ((relief, all), (chosen_relief, chosen)) = (self.jobs.unfinished(), busy.claims.unbegun());
         let before = if is_relief { relief + chosen_relief } else { all + chosen };
         before <= width.saturating_add(here)
     }

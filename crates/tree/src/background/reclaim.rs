@@ -5,9 +5,9 @@ use std::sync::Arc;
 use firn_engine::Result;
 use firn_format::Position;
 use firn_format::table::ReferenceSet;
+use firn_maintenance::Schedule;
 
-use super::busy::Busy;
-use super::{Schedule, Work};
+use super::{Claims, InProgress, TaskKind, Unit};
 use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::memtable::Memtable;
@@ -18,7 +18,7 @@ use crate::write::roll::Freeze;
 
 /// Tables that no other task may choose until this is dropped.
 struct Claimed<'s> {
-    schedule: &'s Schedule,
+    schedule: &'s Schedule<Claims, Unit>,
     tables: Vec<Arc<Table>>,
 }
 
@@ -26,21 +26,21 @@ impl Drop for Claimed<'_> {
     fn drop(&mut self) {
         let mut busy = self.schedule.lock();
         for table in &self.tables {
-            busy.tables.remove(&table.meta().file);
+            busy.claims.tables.remove(&table.meta().file);
         }
     }
 }
 
 impl Database {
     /// A keyspace that no task looks at and that may have tables to remove.
-    pub(super) fn choose_look(&self, busy: &Busy, version: &Version) -> Option<u32> {
-        if busy.held > 0 {
+    pub(super) fn choose_look(&self, busy: &InProgress, version: &Version) -> Option<u32> {
+        if busy.is_held() {
             return None;
         }
         let now = self.clock.now();
         let is_due = |keyspace: &&Arc<Keyspace>| {
-            !busy.reclaiming.contains(&keyspace.id())
-                && busy.may_try((Work::Reclaim, keyspace.id()), now)
+            !busy.claims.reclaiming.contains(&keyspace.id())
+                && busy.backoff.may_try((TaskKind::Reclaim, keyspace.id()), now)
                 && keyspace.observed.looks.is_due(keyspace, now, || self.catalog.snapshots.sequences())
         };
         version.live().find(is_due).map(|keyspace| keyspace.id())
@@ -99,14 +99,14 @@ impl Database {
     /// Whether the references that die with `table` can be read. For a table that is not set aside,
     /// that shows when it goes.
     fn is_removable(&self, table: &Table) -> bool {
-        let is_set_aside = self.schedule.lock().is_set_aside(&table.meta().file);
+        let is_set_aside = self.maintenance.schedule.lock().claims.is_set_aside(&table.meta().file);
         !is_set_aside || table.reader().references().is_ok()
     }
 
     /// Claims those of `tables` that live and that no task works on; whether that is all of them
     /// that live.
     fn claim_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> (Claimed<'_>, bool) {
-        let mut busy = self.schedule.lock();
+        let mut busy = self.maintenance.schedule.lock();
         // A task that replaced a table released it after that: a table that is free and in this
         // version is there to remove.
         let version = self.catalog.version.load();
@@ -115,11 +115,12 @@ impl Database {
             levels.is_some_and(|levels| levels.tables().any(|(_, other)| Arc::ptr_eq(other, table)))
         };
         let live: Vec<&Arc<Table>> = tables.iter().filter(lives).collect();
-        let is_free = |table: &&Arc<Table>| busy.held == 0 && !busy.tables.contains(&table.meta().file);
+        let is_free =
+            |table: &&Arc<Table>| !busy.is_held() && !busy.claims.tables.contains(&table.meta().file);
         let free: Vec<Arc<Table>> = live.iter().copied().filter(is_free).map(Arc::clone).collect();
-        busy.tables.extend(free.iter().map(|table| table.meta().file.clone()));
+        busy.claims.tables.extend(free.iter().map(|table| table.meta().file.clone()));
         let is_all = free.len() == live.len();
-        (Claimed { schedule: &self.schedule, tables: free }, is_all)
+        (Claimed { schedule: &self.maintenance.schedule, tables: free }, is_all)
     }
 
     /// Has everything of the keyspace drained through the newest range tombstone that `state`
@@ -144,12 +145,12 @@ impl Database {
 
     /// Has everything of the keyspace drained through there.
     pub(crate) fn wish_drained(&self, keyspace: u32, through: Position) {
-        let mut busy = self.schedule.lock();
-        let wish = busy.drain_wishes.entry(keyspace).or_default();
+        let mut busy = self.maintenance.schedule.lock();
+        let wish = busy.claims.drain_wishes.entry(keyspace).or_default();
         if through > *wish {
             *wish = through;
             // A drain that had no room may have some together with what hides its records.
-            busy.resting.remove(&(Work::Drain, keyspace));
+            busy.backoff.note_done((TaskKind::Drain, keyspace));
         }
         drop(busy);
         self.wake_background();

@@ -20,8 +20,7 @@ use firn_storage::Storage;
 use firn_storage::file::table::copy_table;
 use firn_storage::place::{PartsWriter, open_table};
 
-use super::busy::Busy;
-use super::{Task, Work};
+use super::{InProgress, Task, TaskKind};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
@@ -37,15 +36,15 @@ const REPACK_BYTES: u64 = 16 << 20;
 
 impl Database {
     /// Copying what lives in shared files that are mostly dead, the oldest first.
-    pub(super) fn choose_repack(&self, busy: &Busy, version: &Version, now: Duration) -> Option<Task> {
-        if busy.held > 0 || busy.is_repacking || !busy.may_try((Work::Repack, 0), now) {
+    pub(super) fn choose_repack(&self, busy: &InProgress, version: &Version, now: Duration) -> Option<Task> {
+        if busy.is_held() || busy.claims.is_repacking || !busy.backoff.may_try((TaskKind::Repack, 0), now) {
             return None;
         }
         let sparse = self.files.graveyard.shared.sparse();
         if sparse.is_empty() {
             return None;
         }
-        let taken = busy.tables_not_to_choose();
+        let taken = busy.claims.tables_not_to_choose();
         let mut found: BTreeMap<&str, Vec<Moving>> =
             sparse.iter().map(|name| (name.as_str(), Vec::new())).collect();
         for keyspace in version.live() {
@@ -80,7 +79,7 @@ impl Database {
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         let copies = tables.iter().enumerate().map(|(index, moving)| {
-            if self.schedule.is_stopping() {
+            if self.maintenance.is_stopping() {
                 return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
             }
             self.copy_part(moving, &file_name::table(&stem, index as u32), &file)

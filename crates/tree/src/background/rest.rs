@@ -19,8 +19,7 @@ use firn_engine::Result;
 use firn_format::Position;
 use firn_format::manifest::Change;
 
-use super::Task;
-use super::busy::Busy;
+use super::{InProgress, Task};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::Version;
@@ -78,12 +77,13 @@ impl Database {
     }
 
     /// Making the log shorter, where that costs little.
-    pub(super) fn choose_to_shorten(&self, busy: &Busy, version: &Version) -> Option<Task> {
+    pub(super) fn choose_to_shorten(&self, busy: &InProgress, version: &Version) -> Option<Task> {
         // Looked at each time, so that it is known since when.
         let is_at_rest = self.is_at_rest();
         let now = self.clock.now();
-        let may_begin = busy.may_drain(now) && busy.may_try(Task::ShortenLog.work(), now);
-        if busy.is_shortening || !may_begin || self.commit.log.poison().is_some() {
+        let may_begin =
+            busy.backoff.may_use_kept_room(now) && busy.backoff.may_try(Task::ShortenLog.unit(), now);
+        if busy.claims.is_shortening || !may_begin || self.commit.log.poison().is_some() {
             return None;
         }
         let forgettable = self.forgettable(version, self.commit.log.unpublished_from());
@@ -126,7 +126,7 @@ impl Database {
             self.roll(base, Freeze::AtRest)?;
             let through = self.commit.log.settled_base();
             self.commit.log.write_through(self.commit.log.advance()?)?;
-            self.schedule.drain_through(through);
+            self.maintenance.drain_through(through);
             self.rest.values_at.store(self.values_written(), Ordering::Relaxed);
             self.rest.short_at.store(self.commit.log.watermark().0, Ordering::Relaxed);
             // The roll moved the watermark: that was no write.

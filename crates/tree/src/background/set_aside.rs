@@ -20,8 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use firn_engine::{Error, ErrorKind};
 use firn_format::value::SegmentNumber;
 
-use super::busy::Busy;
-use super::{Schedule, Task};
+use super::{Claims, Maintenance, Task};
 use crate::database::Database;
 use crate::error::said_by_storage;
 use crate::values::Home;
@@ -74,7 +73,7 @@ pub(crate) struct Told {
     pub(crate) why: Option<Error>,
 }
 
-impl Busy {
+impl Claims {
     /// Tables that no compaction is to choose: a task works on them, or they are set aside.
     pub(super) fn tables_not_to_choose(&self) -> Cow<'_, BTreeSet<String>> {
         if self.set_aside.tables.is_empty() {
@@ -97,10 +96,10 @@ impl Busy {
     }
 }
 
-impl Schedule {
+impl Maintenance {
     /// Value segments that are being collected, and those that no collection can read.
     pub(crate) fn unavailable_segments(&self) -> Unavailable<'static> {
-        self.lock().unavailable_segments().into_owned()
+        self.schedule.lock().claims.unavailable_segments().into_owned()
     }
 }
 
@@ -124,7 +123,7 @@ impl Database {
 
     /// Sets aside the inputs of `task`, which fails each time with `error`: the input that this
     /// names, or else all of them. `false` if there are none, or they have nothing to do with it.
-    pub(super) fn set_aside(&self, task: &Task, error: &Error) -> bool {
+    pub(super) fn set_inputs_aside(&self, task: &Task, error: &Error) -> bool {
         let named = error.place().filter(|_| is_unreadable(error)).map(|place| place.file.as_str());
         // The device fails to write: that says nothing of what was read.
         let is_elsewhere = said_by_storage(error) == Some(firn_storage::ErrorKind::Io);
@@ -145,8 +144,8 @@ impl Database {
                 let map = self.values.map();
                 let is_named = |number: &&SegmentNumber| matches!(map.known(**number), Some(Home::Sealed(sealed)) if Some(sealed.meta.file.as_str()) == named);
                 let why = |cause| Why { error: error.clone(), cause };
-                let mut busy = self.schedule.lock();
-                let segments = &mut busy.set_aside.segments;
+                let mut busy = self.maintenance.schedule.lock();
+                let segments = &mut busy.claims.set_aside.segments;
                 if let Some(number) = victims.iter().find(is_named) {
                     segments.insert(*number, why(Cause::Damaged));
                 } else if is_elsewhere {
@@ -185,7 +184,7 @@ impl Database {
         cause: Cause,
     ) -> bool {
         let files = files.into_iter().map(|file| (file.to_owned(), Why { error: error.clone(), cause }));
-        self.schedule.lock().set_aside.tables.extend(files);
+        self.maintenance.schedule.lock().claims.set_aside.tables.extend(files);
         true
     }
 
@@ -206,7 +205,7 @@ impl Database {
 
     fn told(&self, cause: Cause) -> Told {
         let (tables, segments) = {
-            let busy = self.schedule.lock();
+            let busy = &self.maintenance.schedule.lock().claims;
             if busy.set_aside.tables.is_empty() && busy.set_aside.segments.is_empty() {
                 return Told::default();
             }

@@ -34,7 +34,7 @@ use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
 use firn_jobs::submit::{AbandonedNames, Aborted, Reach, Uploads};
 
-use super::busy::Busy;
+use super::InProgress;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::groups::stale;
@@ -168,9 +168,9 @@ impl Database {
     /// Whether a sweep for outputs that nothing waits for is to begin. Only workers that the owner
     /// gave leave such outputs, and openings that had too much to remove, or could not have seen
     /// all.
-    pub(super) fn is_sweep_due(&self, busy: &Busy) -> bool {
+    pub(super) fn is_sweep_due(&self, busy: &InProgress) -> bool {
         (self.jobs.fallbacks.is_some() || self.sweeps.is_left())
-            && !busy.is_sweeping
+            && !busy.claims.is_sweeping
             && self.is_thread_left(busy, false)
             && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
     }
@@ -190,7 +190,7 @@ impl Database {
         if let Some((files, uploads)) = self.orphans()? {
             is_all = true;
             for name in files {
-                if self.schedule.is_stopping() {
+                if self.maintenance.is_stopping() {
                     break;
                 }
                 match self.files.storage.remove(&name) {
@@ -199,7 +199,7 @@ impl Database {
                 }
             }
             let aborted =
-                uploads.abort(&*self.files.storage, Reach::ORPHAN_GC, || self.schedule.is_stopping());
+                uploads.abort(&*self.files.storage, Reach::ORPHAN_GC, || self.maintenance.is_stopping());
             count(&self.counters.upload_abort_count, aborted.count);
             // A place that refuses, or cannot list or abort uploads, answers the same in a minute.
             is_all &= !aborted.may_pass;

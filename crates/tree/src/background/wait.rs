@@ -1,29 +1,28 @@
 //! Waiting for background work, or doing it where there are no threads for it.
 
-use std::sync::PoisonError;
-
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
+use firn_maintenance::wait_until;
 
-use super::{Answer, POLL, answer_to};
+use super::kinds::{drain_refusal, forget_drains};
 use crate::database::Database;
 use crate::version::Version;
 
 impl Database {
     /// Asks that everything below `through` be drained, and waits until it is.
     pub(crate) fn drain_through(&self, through: Position) -> Result<()> {
-        self.schedule.drain_through(through);
-        self.schedule.lock().forget_drains();
+        self.maintenance.drain_through(through);
+        forget_drains(&mut self.maintenance.schedule.lock().backoff);
         let drained =
             |version: &Version| version.live().all(|keyspace| keyspace.undrained_from(through) >= through);
         loop {
-            self.wait_until(|shared| drained(&shared.catalog.version.load()))?;
+            wait_until(self, || drained(&self.catalog.version.load()))?;
             if drained(&self.catalog.version.load()) {
                 return Ok(());
             }
             let refused = {
-                let busy = self.schedule.lock();
-                if busy.stop {
+                let busy = self.maintenance.schedule.lock();
+                if busy.is_stopping() {
                     return Err(Error::new(
                         ErrorKind::Closed,
                         "the database was closed before all was drained",
@@ -31,7 +30,7 @@ impl Database {
                 }
                 let version = self.catalog.version.load();
                 let undrained = version.live().filter(|keyspace| keyspace.undrained_from(through) < through);
-                undrained.filter_map(|keyspace| busy.drain_refusal(keyspace.id()).cloned()).next()
+                undrained.filter_map(|keyspace| drain_refusal(&busy.backoff, keyspace.id()).cloned()).next()
             };
             if let Some(refused) = refused {
                 return Err(refused);
@@ -49,34 +48,6 @@ impl Database {
 
     /// Waits until no unit of work is in progress and none can be chosen.
     pub(crate) fn wait_quiet(&self) -> Result<()> {
-        self.wait_until(|_| false)
-    }
-
-    /// Works (where there are no background threads) or waits until `done`, or until there is
-    /// nothing left to do.
-    fn wait_until(&self, done: impl Fn(&Database) -> bool) -> Result<()> {
-        loop {
-            self.background_error()?;
-            if done(self) {
-                return Ok(());
-            }
-            if self.schedule.manual {
-                match self.step() {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(()),
-                    // The wait goes on: a caller that waits for what was set aside asks for it
-                    // afterwards.
-                    Err(error) if answer_to(&error) == Answer::SetAside => {}
-                    Err(error) => return Err(error),
-                }
-                continue;
-            }
-            let busy = self.schedule.lock();
-            if busy.stop || (busy.running == 0 && self.choose(&busy).is_none()) {
-                return Ok(());
-            }
-            self.schedule.work.notify_all();
-            let _waited = self.schedule.idle.wait_timeout(busy, POLL).unwrap_or_else(PoisonError::into_inner);
-        }
+        wait_until(self, || false)
     }
 }

@@ -20,7 +20,7 @@ use super::Run;
 use super::drain::Written;
 use super::freeze::runs_of;
 use super::met::meet;
-use crate::background::{Answer, Work, answer_to};
+use crate::background::{Answer, TaskKind, answer_to};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::Version;
@@ -52,7 +52,7 @@ impl Database {
             let edit =
                 self.write_small(&version, (*keyspace, starts), &stem, &file).inspect_err(|error| {
                     // The keyspace drains alone from then on, so that others do not fail with it.
-                    self.schedule.rest((Work::Drain, *keyspace), error.clone(), self.clock.now());
+                    self.maintenance.rest((TaskKind::Drain, *keyspace), error.clone(), self.clock.now());
                 })?;
             edits.extend(edit);
         }

@@ -94,7 +94,7 @@ impl Database {
             Arc::clone(&version.segments),
         );
         while task.step(MERGE_STEP).map_err(from_storage)? != Progress::Done {
-            if self.schedule.is_stopping() {
+            if self.maintenance.is_stopping() {
                 return Ok(());
             }
         }

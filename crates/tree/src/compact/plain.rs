@@ -28,7 +28,7 @@ impl Database {
         answer_to(error) == Answer::SetAside
             && said_by_storage(error) != Some(firn_storage::ErrorKind::Io)
             && !self.names_an_input(inputs, error)
-            && !self.schedule.is_stopping()
+            && !self.maintenance.is_stopping()
     }
 
     /// Rewrites the tables of `choice` on this thread, in one part, and commits.

@@ -13,7 +13,7 @@ use firn_jobs::{
 
 use super::pick::{Choice, PickRules, splits};
 use super::values::HeldPolicy;
-use crate::background::{Answer, Work, answer_to};
+use crate::background::{Answer, TaskKind, answer_to};
 use crate::database::Database;
 use crate::error::from_job;
 use crate::stats::count;
@@ -89,7 +89,7 @@ impl Database {
             return self.commit_choice(choice, moved(keyspace, choice));
         }
         let Some(rewrite) = self.begin_rewrite(keyspace, choice.clone(), &[])? else { return Ok(()) };
-        self.schedule.note_begun(choice);
+        self.maintenance.note_begun(choice);
         let done = self.end_rewrite(rewrite);
         match done {
             Err(error) if self.may_differ_plainly(choice, &error) => {
@@ -177,7 +177,7 @@ impl Database {
         if let Err(error) = &done
             && error.kind == firn_jobs::ErrorKind::Panicked
         {
-            self.schedule.rest((Work::Compact, keyspace), from_job(error.clone()), self.clock.now());
+            self.maintenance.rest((TaskKind::Compact, keyspace), from_job(error.clone()), self.clock.now());
         }
         let made = rewritten(keyspace, &choice, done.map_err(from_job)?, going, is_last);
         self.commit_choice(&choice, made)

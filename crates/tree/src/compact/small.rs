@@ -16,7 +16,7 @@ use firn_storage::place::PartsWriter;
 
 use super::pick::Choice;
 use super::run::{moved, rewritten};
-use crate::background::Work;
+use crate::background::TaskKind;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::stats::count;
@@ -62,12 +62,12 @@ impl Database {
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
         for (index, (keyspace, choice)) in rewrites.iter().enumerate() {
-            if self.schedule.is_stopping() {
+            if self.maintenance.is_stopping() {
                 return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
             }
             let stem = format!("{stem}-{index}");
             let edit = self.rewrite_small(*keyspace, choice, stem, &file).inspect_err(|error| {
-                self.schedule.rest((Work::Compact, *keyspace), error.clone(), self.clock.now());
+                self.maintenance.rest((TaskKind::Compact, *keyspace), error.clone(), self.clock.now());
             })?;
             edits.extend(edit);
         }

@@ -145,7 +145,7 @@ impl Database {
             }
         }
         while groups.through() < end {
-            if by == By::Drain && self.schedule.is_stopping() {
+            if by == By::Drain && self.maintenance.is_stopping() {
                 return Err(Error::new(ErrorKind::Retry, "the database closes: the drain is not committed"));
             }
             if sending.pending.is_empty() {

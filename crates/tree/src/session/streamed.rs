@@ -119,7 +119,7 @@ impl Database {
         let sealed = self.seal_values(usize::MAX).map_err(|error| self.explained(error));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry
-            && !self.schedule.is_stopping()
+            && !self.maintenance.is_stopping()
         {
             // The writer gets this error when it waits for the log.
             self.fail(&error);

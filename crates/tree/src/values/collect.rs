@@ -32,7 +32,7 @@ impl Database {
     /// `Retry` when the disk is full: nothing changed, the output is removed.
     pub(crate) fn collect(&self, victims: &[SegmentNumber]) -> Result<()> {
         let done = self.try_collect(victims);
-        if done.is_err() && !self.schedule.is_stopping() {
+        if done.is_err() && !self.maintenance.is_stopping() {
             count(&self.counters.collection_failure_count, 1);
         }
         done

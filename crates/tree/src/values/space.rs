@@ -64,7 +64,7 @@ impl Database {
 
     /// Gives writers a pace by what value segments take now.
     pub(crate) fn pace_by_space(&self) {
-        let unavailable = self.schedule.unavailable_segments();
+        let unavailable = self.maintenance.unavailable_segments();
         match self.look_at_values(&self.catalog.version.load(), &unavailable) {
             Some(look) => self.pace_by(&look, !unavailable.collecting.is_empty() || look.pick().is_some()),
             None => self.values.pace.set(&Pressure::default(), 1.0, self.clock.now()),
@@ -84,7 +84,7 @@ impl Database {
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more
     /// than they may.
     pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
-        let Unavailable { set_aside, .. } = self.schedule.unavailable_segments();
+        let Unavailable { set_aside, .. } = self.maintenance.unavailable_segments();
         let look = self.look_at_values(version, &Unavailable { collecting: Cow::default(), set_aside });
         look.map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
     }

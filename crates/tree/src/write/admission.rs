@@ -360,7 +360,7 @@ impl Database {
     /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains), or
     /// all that could make room fails each time.
     pub(crate) fn refused_room(&self) -> Result<()> {
-        match self.schedule.refused() {
+        match self.maintenance.refused() {
             Some(refused) => Err(refused),
             None => self.stuck().map_or(Ok(()), |why| {
                 let told = "no room is left for writes, since what they wait for cannot be written out; it is tried again";
@@ -371,7 +371,7 @@ impl Database {
 
     /// Forgets why a drain was refused: there may be space on the disk by now.
     pub(crate) fn retry_drains(&self) {
-        self.schedule.forget_refused();
+        self.maintenance.forget_refused();
         self.wake_background();
     }
 }

@@ -93,7 +93,7 @@ impl Database {
             let is_empty = self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
             if !is_empty {
                 self.roll(base, Freeze::All)?;
-            } else if !self.schedule.is_compacting() {
+            } else if !self.maintenance.is_compacting() {
                 self.want_disk(bytes);
                 return Err(Error::new(
                     ErrorKind::Retry,

@@ -63,14 +63,14 @@ fn tables_that_somebody_works_on_stay_until_he_is_done() {
     let all = full_tables(&database);
     assert!(all.len() > 3, "{all:?}");
     let (busy, free) = all.split_at(2);
-    database.schedule.lock().tables.extend(busy.iter().cloned());
+    database.maintenance.schedule.lock().claims.tables.extend(busy.iter().cloned());
     // A log segment that was let go of may come first.
     while full_tables(&database) == all {
         assert!(database.step().unwrap(), "nothing goes");
     }
     assert_eq!(full_tables(&database), busy, "{free:?} are gone");
-    assert_eq!(database.schedule.lock().tables.len(), 2, "what was claimed is free again");
-    database.schedule.lock().tables.clear();
+    assert_eq!(database.maintenance.schedule.lock().claims.tables.len(), 2, "what was claimed is free again");
+    database.maintenance.schedule.lock().claims.tables.clear();
     clock.advance(Duration::from_secs(1));
     while database.step().unwrap() {}
     let version = database.catalog.version.load();

@@ -2,22 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use firn_engine::Error;
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 
-use super::failure::Work;
+use super::Task;
 use super::set_aside::SetAside;
-use super::{Schedule, Task};
 use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
 
 /// What tasks in progress have claimed.
 #[derive(Debug, Default)]
-pub(crate) struct Busy {
+pub(crate) struct Claims {
     pub(super) freezing: BTreeSet<u32>,
     /// (keyspace, start of the run's span)
     pub(crate) runs: BTreeSet<(u32, Position)>,
@@ -45,59 +42,16 @@ pub(crate) struct Busy {
     pub(super) collections: usize,
     /// There was a compaction since the last one began.
     pub(super) is_collection_next: bool,
-    pub(super) running: usize,
-    /// Compactions that began are finished, none begins.
-    pub(super) held: usize,
-    pub(super) stop: bool,
     /// Everything below is to be drained, however little it is.
     pub(super) drain_through: Position,
     /// The same for single keyspaces.
     pub(super) drain_wishes: BTreeMap<u32, Position>,
-    /// The last drain found no room: nothing that writes files is tried again until something is
-    /// freed or asked for, or for a while.
-    pub(super) refused: Option<Refused>,
-    /// Something else found none: drains go on, since it leaves room for them.
-    pub(super) refused_job: Option<Refused>,
-    /// Kinds of work of which the last unit failed, none of which begins for a while; all else goes
-    /// on.
-    pub(super) resting: BTreeMap<(Work, u32), Refused>,
     /// Files that could not be read whole, or on which work fails.
     pub(super) set_aside: SetAside,
 }
 
-/// The last unit that writes files failed, and may work later (a full disk).
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) why: Error,
-    /// When it may be tried again, a moment of the engine's clock: what it needs may be there by
-    /// then, though this process freed nothing.
-    pub(super) until: Duration,
-    /// How long after the refusal that is.
-    rest: Duration,
-}
-
-impl Refused {
-    /// `before` is what was refused last, with nothing done since.
-    pub(super) fn new(why: Error, before: Option<&Self>, now: Duration) -> Self {
-        let rest = before.map_or(REST_MIN, |before| (before.rest * 2).min(REST_MAX));
-        Self { why, until: now + rest, rest }
-    }
-}
-
-impl Schedule {
-    /// The jobs of `choice` were given to the executor.
-    pub(crate) fn note_begun(&self, choice: &Choice) {
-        self.lock().note_begun(choice);
-    }
-}
-
-/// A unit that is refused again may write much before it is, all for nothing.
-const REST_MIN: Duration = Duration::from_secs(1);
-const REST_MAX: Duration = Duration::from_secs(30);
-
-impl Busy {
+impl Claims {
     pub(super) fn claim(&mut self, task: &Task) {
-        self.running += 1;
         self.has_written_back = matches!(task, Task::WriteBackValues);
         match task {
             Task::Freeze { keyspaces } => self.freezing.extend(keyspaces),
@@ -197,7 +151,7 @@ impl Busy {
     }
 
     /// The jobs of `choice` were given to the executor, or there are none.
-    fn note_begun(&mut self, choice: &Choice) {
+    pub(super) fn note_begun(&mut self, choice: &Choice) {
         if let Some(file) = first_input(choice) {
             self.unbegun.remove(file);
         }
@@ -207,42 +161,6 @@ impl Busy {
     /// all.
     pub(super) fn unbegun(&self) -> (usize, usize) {
         (self.unbegun.values().filter(|is_relief| **is_relief).count(), self.unbegun.len())
-    }
-
-    /// Whether units that write files may be tried at `now`.
-    pub(super) fn may_write(&self, now: Duration) -> bool {
-        self.may_drain(now) && self.refused_job.as_ref().is_none_or(|refused| now >= refused.until)
-    }
-
-    /// Whether drains may.
-    pub(super) fn may_drain(&self, now: Duration) -> bool {
-        self.refused.as_ref().is_none_or(|refused| now >= refused.until)
-    }
-
-    /// `task`, which writes files, has ended, or is `refused` and may be done later.
-    pub(super) fn note_written(&mut self, task: &Task, refused: Option<Error>, now: Duration) {
-        match (refused.is_some(), task) {
-            // To move tables says nothing of rewriting them.
-            (false, Task::Compact { choice, .. }) if choice.moves => {}
-            (false, Task::CompactSmall { choices }) if choices.iter().all(|(_, choice)| choice.moves) => {}
-            (false, _) => self.note_done(task.work()),
-            // Why says nothing of other units.
-            (true, _) if !self.may_try(task.work(), now) => return,
-            _ => {}
-        }
-        let Some(why) = refused else {
-            self.forget_refused();
-            return;
-        };
-        let is_drain = matches!(task, Task::Drain { .. } | Task::DrainSmall { .. });
-        let refused = if is_drain { &mut self.refused } else { &mut self.refused_job };
-        *refused = Some(Refused::new(why, refused.as_ref(), now));
-    }
-
-    /// Everything that writes files may be tried again.
-    pub(super) fn forget_refused(&mut self) {
-        self.refused = None;
-        self.refused_job = None;
     }
 
     /// Whether a task brings values to the device. One thread at a time does. Where writers are

@@ -6,7 +6,8 @@ use firn_engine::{KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
 use firn_storage::ManualClock;
 use firn_storage::place::Memory;
 
-use super::{Busy, Task};
+use super::super::InProgress;
+use super::{Claims, Task};
 use crate::database::Database;
 use crate::session::TreeSession;
 use crate::settings::TreeSettings;
@@ -39,16 +40,20 @@ fn values_to_bring() -> Arc<Database> {
 #[test]
 fn one_thread_at_a_time_brings_values_to_the_device() {
     let database = values_to_bring();
-    let choose = |busy: &Busy| database.choose(busy);
-    assert!(matches!(choose(&Busy::default()), Some(Task::WriteBackValues)));
-    let after = Busy { has_written_back: true, ..Busy::default() };
-    assert!(matches!(choose(&after), Some(Task::SealValues)), "in turn");
-    for busy in [
-        Busy { is_sealing: true, ..Busy::default() },
-        Busy { is_writing_back: true, ..Busy::default() },
-        Busy { is_sealing: true, has_written_back: true, ..Busy::default() },
+    let choose = |claims: Claims| {
+        let mut busy = InProgress::default();
+        busy.claims = claims;
+        database.choose_task(&busy)
+    };
+    assert!(matches!(choose(Claims::default()), Some(Task::WriteBackValues)));
+    let after = Claims { has_written_back: true, ..Claims::default() };
+    assert!(matches!(choose(after), Some(Task::SealValues)), "in turn");
+    for claims in [
+        Claims { is_sealing: true, ..Claims::default() },
+        Claims { is_writing_back: true, ..Claims::default() },
+        Claims { is_sealing: true, has_written_back: true, ..Claims::default() },
     ] {
-        let chosen = choose(&busy);
+        let chosen = choose(claims);
         let brings = matches!(chosen, Some(Task::WriteBackValues | Task::SealValues));
         assert!(!brings, "{chosen:?} is for one thread, others are for drains");
     }
