@@ -30,10 +30,12 @@ mod threads; // that choose work and do it
 mod claims; // what is in progress
 mod backoff; // what failed and may work later
 mod failure; // what is done about a failure
+mod damaged; // files that are left as they are
 mod error; // what storage and jobs said, as the contract says it
 
 pub use backoff::{Backoff, Room};
 pub use claims::{Hold, InProgress, Schedule};
+pub use damaged::{Cause, Report, SetAside, is_of_device, unreadable_file};
 pub use error::{from_job, from_storage, said_by_storage};
 pub use failure::{Answer, answer_to};
 pub use threads::{Work, start_threads, step, wait_until};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
+use firn_maintenance::SetAside;
 
 use super::Task;
-use super::set_aside::SetAside;
 use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
@@ -46,8 +46,10 @@ pub(crate) struct Claims {
     pub(super) drain_through: Position,
     /// The same for single keyspaces.
     pub(super) drain_wishes: BTreeMap<u32, Position>,
-    /// Files that could not be read whole, or on which work fails.
-    pub(super) set_aside: SetAside,
+    /// Tables that could not be read whole, or on which work fails.
+    pub(super) tables_set_aside: SetAside<String>,
+    /// Value segments, the same.
+    pub(super) segments_set_aside: SetAside<SegmentNumber>,
 }
 
 impl Claims {

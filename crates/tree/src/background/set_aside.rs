@@ -1,52 +1,23 @@
-//! Files that background work leaves as they are, while it goes on with all others.
+//! Inputs of tasks that are set aside: which, and what that keeps from being chosen.
 //!
 //! ```text
-//!   a job meets bytes that are not what was written, ─┐
-//!   or that cannot be read: that input                ├─► set aside
-//!   a job fails each time, whatever the cause,        │      ├─ no compaction takes the table,
-//!   in a plainer form too: all of its inputs         ─┘      │  nor what overlaps it
-//!                                                            ├─ no collection takes the segment
-//!                                                            └─ statistics tell the file, and why
+//!   set aside ─┬─ no compaction takes the table, nor what overlaps it
+//!              └─ no collection takes the segment
 //! ```
-//! To rewrite a damaged file would either lose what cannot be read of it or give wrong bytes a
-//! right checksum. To do once more what fails each time would do nothing else. Reads go on
-//! answering from what is whole of the file; writes go on too, since they do not need it. A table
-//! goes in the end if range tombstones hide all of it, a value segment if all of its values die.
-//! The next opening knows nothing of this and tries once again.
+//! When a file is set aside, and why, is told in crate `firn-maintenance`, module `damaged`. A
+//! table goes in the end if range tombstones hide all of it, a value segment if all of its values
+//! die.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use firn_engine::{Error, ErrorKind};
+use firn_engine::Error;
 use firn_format::value::SegmentNumber;
+use firn_maintenance::{Cause, Report, SetAside, is_of_device, unreadable_file};
 
 use super::{Claims, Maintenance, Task};
 use crate::database::Database;
-use crate::error::said_by_storage;
 use crate::values::Home;
-
-/// What was set aside, and why.
-#[derive(Debug, Default)]
-pub(super) struct SetAside {
-    tables: BTreeMap<String, Why>,
-    segments: BTreeMap<SegmentNumber, Why>,
-}
-
-/// Why a file was set aside.
-#[derive(Clone, Debug)]
-pub(crate) struct Why {
-    error: Error,
-    cause: Cause,
-}
-
-/// What it says of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// It cannot be read whole.
-    Damaged,
-    /// Work on it fails; it need not be wrong.
-    Failed,
-}
 
 /// Value segments that no collection is to choose.
 #[derive(Clone, Debug)]
@@ -54,7 +25,7 @@ pub(crate) struct Unavailable<'b> {
     /// Being collected,
     pub(crate) collecting: Cow<'b, BTreeSet<SegmentNumber>>,
     /// or set aside.
-    pub(crate) set_aside: Cow<'b, BTreeMap<SegmentNumber, Why>>,
+    pub(crate) set_aside: Cow<'b, SetAside<SegmentNumber>>,
 }
 
 impl Unavailable<'_> {
@@ -66,32 +37,25 @@ impl Unavailable<'_> {
     }
 }
 
-/// How many living files are set aside, and the first reason.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) count: u64,
-    pub(crate) why: Option<Error>,
-}
-
 impl Claims {
     /// Tables that no compaction is to choose: a task works on them, or they are set aside.
     pub(super) fn tables_not_to_choose(&self) -> Cow<'_, BTreeSet<String>> {
-        if self.set_aside.tables.is_empty() {
+        if self.tables_set_aside.is_empty() {
             return Cow::Borrowed(&self.tables);
         }
-        Cow::Owned(self.tables.iter().chain(self.set_aside.tables.keys()).cloned().collect())
+        Cow::Owned(self.tables.iter().chain(self.tables_set_aside.files()).cloned().collect())
     }
 
     /// Whether the table `file` is set aside.
     pub(super) fn is_set_aside(&self, file: &str) -> bool {
-        self.set_aside.tables.contains_key(file)
+        self.tables_set_aside.contains(file)
     }
 
     /// What value segments a collection cannot have.
     pub(super) fn unavailable_segments(&self) -> Unavailable<'_> {
         Unavailable {
             collecting: Cow::Borrowed(&self.collecting),
-            set_aside: Cow::Borrowed(&self.set_aside.segments),
+            set_aside: Cow::Borrowed(&self.segments_set_aside),
         }
     }
 }
@@ -103,12 +67,6 @@ impl Maintenance {
     }
 }
 
-/// Whether `error`, met in reading the file that it names, says that this file cannot be read
-/// whole.
-fn is_unreadable(error: &Error) -> bool {
-    error.kind() == ErrorKind::Corrupt || said_by_storage(error) == Some(firn_storage::ErrorKind::Io)
-}
-
 impl Database {
     /// Whether `error` says which of the inputs of `task` cannot be read, so that no other way of
     /// doing it helps.
@@ -117,16 +75,16 @@ impl Database {
         mut inputs: impl Iterator<Item = &'i str>,
         error: &Error,
     ) -> bool {
-        let Some(place) = error.place().filter(|_| is_unreadable(error)) else { return false };
-        inputs.any(|input| input == place.file) || self.is_value_segment(&place.file)
+        let Some(file) = unreadable_file(error) else { return false };
+        inputs.any(|input| input == file) || self.is_value_segment(file)
     }
 
     /// Sets aside the inputs of `task`, which fails each time with `error`: the input that this
     /// names, or else all of them. `false` if there are none, or they have nothing to do with it.
     pub(super) fn set_inputs_aside(&self, task: &Task, error: &Error) -> bool {
-        let named = error.place().filter(|_| is_unreadable(error)).map(|place| place.file.as_str());
+        let named = unreadable_file(error);
         // The device fails to write: that says nothing of what was read.
-        let is_elsewhere = said_by_storage(error) == Some(firn_storage::ErrorKind::Io);
+        let is_elsewhere = is_of_device(error);
         match task {
             Task::Compact { choice, .. } => {
                 let inputs = || choice.inputs.iter().map(|(_, _, table)| table.meta().file.as_str());
@@ -143,15 +101,13 @@ impl Database {
             Task::Collect { victims } => {
                 let map = self.values.map();
                 let is_named = |number: &&SegmentNumber| matches!(map.known(**number), Some(Home::Sealed(sealed)) if Some(sealed.meta.file.as_str()) == named);
-                let why = |cause| Why { error: error.clone(), cause };
-                let mut busy = self.maintenance.schedule.lock();
-                let segments = &mut busy.claims.set_aside.segments;
+                let segments = &mut self.maintenance.schedule.lock().claims.segments_set_aside;
                 if let Some(number) = victims.iter().find(is_named) {
-                    segments.insert(*number, why(Cause::Damaged));
+                    segments.add([*number], error, Cause::Damaged);
                 } else if is_elsewhere {
                     return false;
                 } else {
-                    segments.extend(victims.iter().map(|number| (*number, why(Cause::Failed))));
+                    segments.add(victims.iter().copied(), error, Cause::Failed);
                 }
                 true
             }
@@ -183,8 +139,8 @@ impl Database {
         error: &Error,
         cause: Cause,
     ) -> bool {
-        let files = files.into_iter().map(|file| (file.to_owned(), Why { error: error.clone(), cause }));
-        self.maintenance.schedule.lock().claims.set_aside.tables.extend(files);
+        let files = files.into_iter().map(str::to_owned);
+        self.maintenance.schedule.lock().claims.tables_set_aside.add(files, error, cause);
         true
     }
 
@@ -194,22 +150,22 @@ impl Database {
     }
 
     /// Files that were found damaged and still live.
-    pub(crate) fn damage(&self) -> Told {
-        self.told(Cause::Damaged)
+    pub(crate) fn damage(&self) -> Report {
+        self.set_aside_for(Cause::Damaged)
     }
 
     /// Files that still live, and were set aside since work on them fails.
-    pub(crate) fn failed_inputs(&self) -> Told {
-        self.told(Cause::Failed)
+    pub(crate) fn failed_inputs(&self) -> Report {
+        self.set_aside_for(Cause::Failed)
     }
 
-    fn told(&self, cause: Cause) -> Told {
+    fn set_aside_for(&self, cause: Cause) -> Report {
         let (tables, segments) = {
-            let busy = &self.maintenance.schedule.lock().claims;
-            if busy.set_aside.tables.is_empty() && busy.set_aside.segments.is_empty() {
-                return Told::default();
+            let claims = &self.maintenance.schedule.lock().claims;
+            if claims.tables_set_aside.is_empty() && claims.segments_set_aside.is_empty() {
+                return Report::default();
             }
-            (busy.set_aside.tables.clone(), busy.set_aside.segments.clone())
+            (claims.tables_set_aside.clone(), claims.segments_set_aside.clone())
         };
         let version = self.catalog.version.load_full();
         let names: BTreeSet<&str> = version
@@ -218,12 +174,7 @@ impl Database {
             .map(|(_, table)| table.meta().file.as_str())
             .collect();
         let map = self.values.map();
-        let tables = tables.iter().filter(|(file, _)| names.contains(file.as_str())).map(|(_, why)| why);
-        let segments = segments
-            .iter()
-            .filter(|(number, _)| matches!(map.known(**number), Some(Home::Sealed(_))))
-            .map(|(_, why)| why);
-        let living: Vec<&Why> = tables.chain(segments).filter(|why| why.cause == cause).collect();
-        Told { count: living.len() as u64, why: living.first().map(|why| why.error.clone()) }
+        let is_sealed = |number: &SegmentNumber| matches!(map.known(*number), Some(Home::Sealed(_)));
+        tables.report(cause, |file| names.contains(file.as_str())).and(segments.report(cause, is_sealed))
     }
 }

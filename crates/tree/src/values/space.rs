@@ -107,8 +107,7 @@ impl Database {
                     let (bytes, dead_bytes) = (sealed.meta.bytes, sealed.dead_bytes());
                     sealed_bytes += bytes;
                     around_bytes += u64::from(sealed.meta.ordinals) * AROUND_BYTES;
-                    if unavailable.collecting.contains(&number) || unavailable.set_aside.contains_key(&number)
-                    {
+                    if unavailable.collecting.contains(&number) || unavailable.set_aside.contains(&number) {
                         // What is being collected is as good as collected; of what cannot be read
                         // nothing is to be had.
                         space.total_bytes += bytes.saturating_sub(dead_bytes);
