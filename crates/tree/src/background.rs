@@ -10,6 +10,7 @@ mod compactions;
 mod elsewhere;
 mod drains;
 mod kinds; // of units, as far as they rest
+mod maintenance; // the owner
 mod hiding;
 mod reclaim;
 mod repack;
@@ -31,6 +32,7 @@ use firn_maintenance::{Hold, Room, Schedule, Work, start_threads};
 use firn_storage::{Priority, Spawn};
 pub(crate) use hiding::Probe;
 pub(crate) use kinds::{TaskKind, Unit};
+pub(crate) use maintenance::Maintenance;
 pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
 pub(crate) use sweep::{Orphans, Sweeps};
@@ -92,54 +94,6 @@ pub(crate) enum Task {
 
 /// What tasks in progress have claimed, and what was refused.
 pub(crate) type InProgress = firn_maintenance::InProgress<Claims, Unit>;
-
-/// The background work of one open database.
-#[derive(Debug)]
-pub(crate) struct Maintenance {
-    pub(crate) schedule: Schedule<Claims, Unit>,
-}
-
-impl Maintenance {
-    /// If `is_manual`, the owner does all work.
-    pub(crate) fn new(is_manual: bool) -> Self {
-        Self { schedule: Schedule::new(is_manual) }
-    }
-
-    pub(crate) fn is_compacting(&self) -> bool {
-        self.schedule.lock().claims.compacting > 0
-    }
-
-    /// Has everything below `through` drained.
-    pub(crate) fn drain_through(&self, through: Position) {
-        let claims = &mut self.schedule.lock().claims;
-        claims.drain_through = claims.drain_through.max(through);
-    }
-
-    /// Whether something that writes files found no room, and has not been tried since.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.schedule.lock().backoff.is_refused()
-    }
-
-    /// Why the last drain could not be done, if that keeps other drains from being tried.
-    pub(crate) fn refused(&self) -> Option<Error> {
-        self.schedule.lock().backoff.kept_refusal().cloned()
-    }
-
-    /// Lets drains be tried again.
-    pub(crate) fn forget_refused(&self) {
-        self.schedule.lock().backoff.forget_kept_room();
-    }
-
-    /// Whether a task in progress should give up.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.schedule.is_stopping()
-    }
-
-    /// The jobs of `choice` were given to the executor.
-    pub(crate) fn note_begun(&self, choice: &Choice) {
-        self.schedule.lock().claims.note_begun(choice);
-    }
-}
 
 impl Work for Database {
     type Task = Task;
@@ -226,7 +180,7 @@ impl Work for Database {
     }
 
     fn failure(&self) -> Option<Error> {
-        self.failure.get().cloned()
+        self.maintenance.failure()
     }
 }
 
@@ -316,7 +270,7 @@ impl Database {
     fn choose_task(&self, busy: &InProgress) -> Option<Task> {
         // A reader changes nothing on disk, and what it recovered it reads from memtables as well
         // as from runs.
-        if self.read_only || self.failure.get().is_some() {
+        if self.read_only || self.maintenance.failure.get().is_some() {
             return None;
         }
         if self.reads.balance.is_due() {

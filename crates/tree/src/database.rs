@@ -1,13 +1,12 @@
 //! What a tree's sessions and background work share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 
 use firn_engine::{Durability, Error, ErrorKind, Position, Result, Semantics};
-use firn_jobs::submit::{OutputNames, Submitter};
 use firn_storage::Clock;
 
-use crate::background::{Maintenance, Rest, Sweeps};
+use crate::background::Maintenance;
 use crate::files::Files;
 use crate::groups::Groups;
 use crate::read::reads::Reads;
@@ -19,8 +18,8 @@ use crate::write::commit::CommitPipeline;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///
-/// Lock order: `compacting_range`, then `Log::roll`, then those of the [catalog](Catalog), then
-/// everything else.
+/// Lock order: `Maintenance::compacting_range`, then `Log::roll`, then those of the
+/// [catalog](Catalog), then everything else.
 #[derive(Debug)]
 pub(crate) struct Database {
     /// Files, and where they are written to.
@@ -37,25 +36,11 @@ pub(crate) struct Database {
     pub(crate) reads: Reads,
     /// What the log says, where other machines find it.
     pub(crate) groups: Groups,
-    /// Held while a range is compacted: nothing else keeps another call from choosing the same
-    /// tables.
-    pub(crate) compacting_range: Mutex<()>,
+    /// Background work.
     pub(crate) maintenance: Maintenance,
-    /// How long nothing has been written.
-    pub(crate) rest: Rest,
-    /// Where compactions run.
-    pub(crate) jobs: Submitter,
-    /// Cancels drains in progress at close.
-    pub(crate) control: firn_jobs::Control,
     pub(crate) counters: Counters,
-    /// Names of the outputs of drains, compactions and collections.
-    pub(crate) output_names: OutputNames,
-    /// When outputs that nothing waits for are looked for.
-    pub(crate) sweeps: Sweeps,
     pub(crate) read_only: bool,
     pub(crate) closed: AtomicBool,
-    /// The first failure of background work that will not go away by itself.
-    pub(crate) failure: OnceLock<Error>,
 }
 
 impl Database {
@@ -78,17 +63,14 @@ impl Database {
 
     /// Refuses writes from now on, because background work failed for good.
     pub(crate) fn fail(&self, error: &Error) {
-        self.failure.get_or_init(|| error.clone());
+        self.maintenance.failure.get_or_init(|| error.clone());
         self.commit.log.fail(error);
         self.commit.admission.release();
     }
 
     /// The failure of background work, if one keeps it from going on.
     pub(crate) fn background_error(&self) -> Result<()> {
-        match self.failure.get() {
-            None => Ok(()),
-            Some(error) => Err(error.clone()),
-        }
+        self.maintenance.failure().map_or(Ok(()), Err)
     }
 
     pub(crate) fn is_manual(&self) -> bool {

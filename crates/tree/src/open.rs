@@ -12,6 +12,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, Fallback, Local, Patience};
+use firn_maintenance::Schedule;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
 use firn_storage::file::table::{ReaderOptions, TableReader};
@@ -127,17 +128,19 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         catalog: Catalog::new(version, manifest, state.tick_ms, next_run),
         reads: Reads::new(cache, begun.balance, pool, share_pool),
         groups,
-        compacting_range: Mutex::new(()),
-        maintenance: Maintenance::new(matches!(options.background, Background::Manual) || options.read_only),
-        rest: Rest::new(found_values),
-        jobs,
-        control: firn_jobs::Control::new(),
+        maintenance: Maintenance {
+            schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
+            rest: Rest::new(found_values),
+            jobs,
+            output_names: OutputNames::new(generation),
+            sweeps: Sweeps::new(options.clock.now(), aborted, begun.may_follow),
+            control: firn_jobs::Control::new(),
+            compacting_range: Mutex::new(()),
+            failure: OnceLock::new(),
+        },
         counters,
-        output_names: OutputNames::new(generation),
-        sweeps: Sweeps::new(options.clock.now(), aborted, begun.may_follow),
         read_only: options.read_only,
         closed: AtomicBool::new(false),
-        failure: OnceLock::new(),
     });
     // What lies behind their ends is void since the last edit.
     recovered.segments.iter().for_each(|segment| segment.cut());

@@ -118,11 +118,21 @@ impl Database {
             read_miss_bytes_total: self.reads.cache.miss_bytes_total(),
             read_miss_count: read(&self.counters.read_miss_count),
             sync_count: read(&self.commit.log.sync_count),
-            compaction_fallback_count: self.jobs.fallbacks.as_ref().map_or(0, |fallbacks| fallbacks.count()),
-            compaction_fallback_reason: self.jobs.fallbacks.as_ref().and_then(|fallbacks| fallbacks.reason()),
+            compaction_fallback_count: self
+                .maintenance
+                .jobs
+                .fallbacks
+                .as_ref()
+                .map_or(0, |fallbacks| fallbacks.count()),
+            compaction_fallback_reason: self
+                .maintenance
+                .jobs
+                .fallbacks
+                .as_ref()
+                .and_then(|fallbacks| fallbacks.reason()),
             orphan_remove_count: read(&self.counters.orphan_remove_count),
             upload_abort_count: read(&self.counters.upload_abort_count),
-            upload_refusal: self.sweeps.upload_refusal(),
+            upload_refusal: self.maintenance.sweeps.upload_refusal(),
             group_count: read(&self.groups.count),
             group_write_bytes_total: read(&self.groups.bytes),
             slowdown_us_total: self.commit.admission.slowdown_us(),
@@ -144,7 +154,7 @@ impl Database {
             write_refusal: self.write_refusal().map(|why| why.to_string()),
             write_failure: self.commit.log.poison().map(ToString::to_string),
             shared_cache: self.files.storage.cache_counters().map(shared_cache_stats),
-            jobs: self.jobs.stats(),
+            jobs: self.maintenance.jobs.stats(),
             tree: Some(tree),
             keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
         }

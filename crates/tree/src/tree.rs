@@ -338,10 +338,10 @@ impl Database {
 
     /// Ends background work and makes what was acknowledged durable.
     fn shut_down(&self) -> Result<()> {
-        self.control.cancel();
+        self.maintenance.control.cancel();
         self.commit.admission.release();
         self.values.give_up_unfinished();
-        self.jobs.end();
+        self.maintenance.jobs.end();
         self.maintenance.schedule.stop();
         for pool in self.reads.pool.iter().chain(&self.reads.share_pool) {
             pool.shutdown();

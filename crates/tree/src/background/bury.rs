@@ -58,7 +58,7 @@ impl Database {
                     // may ask the graveyard for something.
                     let others: Vec<String> = names.by_ref().collect();
                     self.files.graveyard.put_off(others.into_iter().chain([name]));
-                    self.jobs.leave_something();
+                    self.maintenance.jobs.leave_something();
                 }
             }
         }

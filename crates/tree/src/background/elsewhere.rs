@@ -11,13 +11,14 @@ impl Database {
     /// beside an executor there are as many again as were asked for, and two more: one never waits,
     /// one waits for relief alone.
     pub(super) fn thread_count(&self) -> usize {
-        let waiting = if self.jobs.fallbacks.is_some() { self.settings.background_threads + 2 } else { 0 };
+        let waiting =
+            if self.maintenance.jobs.fallbacks.is_some() { self.settings.background_threads + 2 } else { 0 };
         self.settings.background_threads + waiting
     }
 
     /// Collections at a time.
     pub(super) fn collections_max(&self) -> usize {
-        self.settings.background_threads * if self.jobs.fallbacks.is_some() { 2 } else { 1 }
+        self.settings.background_threads * if self.maintenance.jobs.fallbacks.is_some() { 2 } else { 1 }
     }
 
     /// Whether another thread may wait for a job elsewhere that takes runs out of level 0
@@ -27,13 +28,14 @@ impl Database {
     /// jobs may be held for a minute.
     pub(super) fn is_thread_left(&self, busy: &InProgress, is_relief: bool) -> bool {
         let waiting = busy.claims.collections + busy.claims.compacting + usize::from(busy.claims.is_sweeping);
-        self.jobs.fallbacks.is_none() || waiting + 2 - usize::from(is_relief) < self.thread_count()
+        self.maintenance.jobs.fallbacks.is_none()
+            || waiting + 2 - usize::from(is_relief) < self.thread_count()
     }
 
     /// Whether a worker elsewhere is free, as far as is known. It is given a compaction while the
     /// buffer fills too, since no drain runs there.
     pub(super) fn is_somebody_free(&self, busy: &InProgress) -> bool {
-        let is_there = self.jobs.fallbacks.as_ref().is_some_and(|fallbacks| !fallbacks.is_away());
+        let is_there = self.maintenance.jobs.fallbacks.as_ref().is_some_and(|fallbacks| !fallbacks.is_away());
         is_there && self.width().is_some_and(|width| busy.claims.compacting < width)
     }
 
@@ -43,10 +45,11 @@ impl Database {
     /// One compaction is chosen ahead, which may be divided: otherwise a free worker there would
     /// wait for a choice. Tables that only change their level wait for their turn as well.
     pub(super) fn is_begun_soon(&self, busy: &InProgress, is_relief: bool) -> bool {
-        let Some(fallbacks) = &self.jobs.fallbacks else { return true };
+        let Some(fallbacks) = &self.maintenance.jobs.fallbacks else { return true };
         let Some(width) = self.width() else { return true };
         let here = if fallbacks.is_away() { 0 } else { fallbacks.here() as usize };
-        let ((relief, all), (chosen_relief, chosen)) = (self.jobs.unfinished(), busy.claims.unbegun());
+        let ((relief, all), (chosen_relief, chosen)) =
+            (self.maintenance.jobs.unfinished(), busy.claims.unbegun());
         let before = if is_relief { relief + chosen_relief } else { all + chosen };
         before <= width.saturating_add(here)
     }
@@ -54,6 +57,6 @@ impl Database {
     /// Jobs of this database that run at the same time, if the executor says.
     fn width(&self) -> Option<usize> {
         // An executor that panics when asked panics again where a job is divided, and that is told.
-        caught("asking how many jobs run", || Ok(self.jobs.width())).ok().flatten()
+        caught("asking how many jobs run", || Ok(self.maintenance.jobs.width())).ok().flatten()
     }
 }

@@ -1,11 +1,9 @@
 //! Kinds of units of background work, and which of them rest after a failure.
 
-use std::time::Duration;
-
 use firn_engine::Error;
 use firn_maintenance::{Backoff, Room};
 
-use super::{Maintenance, Task};
+use super::Task;
 use crate::database::Database;
 use crate::version::Keyspace;
 
@@ -95,37 +93,6 @@ pub(super) fn forget_drains(backoff: &mut Backoff<Unit>) {
     backoff.forget(|(kind, _)| {
         matches!(kind, TaskKind::Drain | TaskKind::DrainSmall | TaskKind::Freeze | TaskKind::Merge)
     });
-}
-
-impl Maintenance {
-    /// Lets no unit of this kind begin for a while.
-    pub(crate) fn rest(&self, unit: Unit, why: Error, now: Duration) {
-        self.schedule.lock().backoff.rest(unit, why, now);
-    }
-
-    /// Why a unit could not be done when it was tried last, and is to be tried again. A keyspace
-    /// that is not `live` has nothing to be tried: a compaction may panic after its keyspace was
-    /// dropped, too.
-    pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
-        let busy = self.schedule.lock();
-        let is_live = |(kind, keyspace): &Unit| match kind {
-            TaskKind::DrainSmall
-            | TaskKind::CompactSmall
-            | TaskKind::Repack
-            | TaskKind::Values
-            | TaskKind::Collect
-            | TaskKind::Groups
-            | TaskKind::Log
-            | TaskKind::Files => true,
-            TaskKind::Freeze
-            | TaskKind::Merge
-            | TaskKind::Drain
-            | TaskKind::Compact
-            | TaskKind::Reclaim
-            | TaskKind::Expose => live(*keyspace),
-        };
-        busy.backoff.refusals(is_live).next().cloned()
-    }
 }
 
 impl Database {

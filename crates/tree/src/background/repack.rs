@@ -74,7 +74,7 @@ impl Database {
     /// `Retry` when the disk is full: nothing changed. `Corrupt` with the table that is not what
     /// was written.
     pub(super) fn repack(&self, tables: &[Moving]) -> Result<()> {
-        let mut names = self.output_names.hold();
+        let mut names = self.maintenance.output_names.hold();
         let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());

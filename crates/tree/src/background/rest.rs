@@ -73,7 +73,7 @@ impl Rest {
 impl Database {
     /// Whether nothing has been written for a while.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.rest.is_long(self.commit.log.watermark(), self.clock.now())
+        self.maintenance.rest.is_long(self.commit.log.watermark(), self.clock.now())
     }
 
     /// Making the log shorter, where that costs little.
@@ -99,16 +99,16 @@ impl Database {
         let files: u64 = version.segments.segments().iter().map(|segment| segment.file_bytes()).sum();
         let is_any =
             || version.live().any(|keyspace| keyspace.undrained_from(Position(u64::MAX)).0 < u64::MAX);
-        let values = self.values_written() - self.rest.values_at.load(Ordering::Relaxed);
+        let values = self.values_written() - self.maintenance.rest.values_at.load(Ordering::Relaxed);
         // What the buffer hides of those only a drain finds, and it writes references alone.
         (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
-            && self.rest.short_at.load(Ordering::Relaxed) != self.commit.log.watermark().0
+            && self.maintenance.rest.short_at.load(Ordering::Relaxed) != self.commit.log.watermark().0
             // Where the disk is full nothing else may make room in memory.
             && (self.has_memory_for(self.commit.log.first_capacity()) || self.is_short_of_disk())
     }
 
     fn values_written(&self) -> u64 {
-        self.rest.found_values + self.values.counters.written_bytes.load(Ordering::Relaxed)
+        self.maintenance.rest.found_values + self.values.counters.written_bytes.load(Ordering::Relaxed)
     }
 
     /// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the
@@ -127,10 +127,11 @@ impl Database {
             let through = self.commit.log.settled_base();
             self.commit.log.write_through(self.commit.log.advance()?)?;
             self.maintenance.drain_through(through);
-            self.rest.values_at.store(self.values_written(), Ordering::Relaxed);
-            self.rest.short_at.store(self.commit.log.watermark().0, Ordering::Relaxed);
+            self.maintenance.rest.values_at.store(self.values_written(), Ordering::Relaxed);
+            self.maintenance.rest.short_at.store(self.commit.log.watermark().0, Ordering::Relaxed);
             // The roll moved the watermark: that was no write.
-            self.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end = self.commit.log.watermark();
+            self.maintenance.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end =
+                self.commit.log.watermark();
         }
         self.drop_dead_segments();
         Ok(())

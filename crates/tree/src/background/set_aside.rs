@@ -15,7 +15,7 @@ use firn_engine::Error;
 use firn_format::value::SegmentNumber;
 use firn_maintenance::{Cause, Report, SetAside, is_of_device, unreadable_file};
 
-use super::{Claims, Maintenance, Task};
+use super::{Claims, Task};
 use crate::database::Database;
 use crate::values::Home;
 
@@ -57,13 +57,6 @@ impl Claims {
             collecting: Cow::Borrowed(&self.collecting),
             set_aside: Cow::Borrowed(&self.segments_set_aside),
         }
-    }
-}
-
-impl Maintenance {
-    /// Value segments that are being collected, and those that no collection can read.
-    pub(crate) fn unavailable_segments(&self) -> Unavailable<'static> {
-        self.schedule.lock().claims.unavailable_segments().into_owned()
     }
 }
 

@@ -169,10 +169,14 @@ impl Database {
     /// gave leave such outputs, and openings that had too much to remove, or could not have seen
     /// all.
     pub(super) fn is_sweep_due(&self, busy: &InProgress) -> bool {
-        (self.jobs.fallbacks.is_some() || self.sweeps.is_left())
+        (self.maintenance.jobs.fallbacks.is_some() || self.maintenance.sweeps.is_left())
             && !busy.claims.is_sweeping
             && self.is_thread_left(busy, false)
-            && self.sweeps.is_due(self.clock.now(), self.jobs.ended_count(), self.jobs.left_count())
+            && self.maintenance.sweeps.is_due(
+                self.clock.now(),
+                self.maintenance.jobs.ended_count(),
+                self.maintenance.jobs.left_count(),
+            )
     }
 
     /// Looks for outputs that nothing waits for, for groups of earlier openings, and for uploads of
@@ -183,7 +187,7 @@ impl Database {
     /// `Closed`: another machine has taken the database over. What the place says is none: it is
     /// asked again in a while.
     pub(super) fn sweep(&self) -> Result<()> {
-        self.sweeps.begin(self.clock.now());
+        self.maintenance.sweeps.begin(self.clock.now());
         self.files.graveyard.recall();
         self.wake_background();
         let mut is_all = false;
@@ -203,11 +207,11 @@ impl Database {
             count(&self.counters.upload_abort_count, aborted.count);
             // A place that refuses, or cannot list or abort uploads, answers the same in a minute.
             is_all &= !aborted.may_pass;
-            self.sweeps.tell_uploads(aborted.refusal);
+            self.maintenance.sweeps.tell_uploads(aborted.refusal);
         }
         match is_all {
-            true => self.sweeps.end(),
-            false => self.sweeps.repeat(self.clock.now()),
+            true => self.maintenance.sweeps.end(),
+            false => self.maintenance.sweeps.repeat(self.clock.now()),
         }
         Ok(())
     }
@@ -217,7 +221,7 @@ impl Database {
     fn orphans(&self) -> Result<Option<(Vec<String>, Uploads)>> {
         let Ok(files) = self.files.storage.list() else { return Ok(None) };
         let mut uploads = Uploads::list(&*self.files.storage);
-        let abandoned = self.output_names.abandoned();
+        let abandoned = self.maintenance.output_names.abandoned();
         let Some(held) = self.files.graveyard.held() else { return Ok(None) };
         let spares = BTreeSet::from_iter(self.files.outputs.spare_names());
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);

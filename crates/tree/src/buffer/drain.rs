@@ -88,7 +88,9 @@ impl Drain {
         let stem = format!("{}-{part}", self.stem);
         let output = Output { storage, semantics: &database.semantics, form: &form, stem: &stem };
         let scope = Scope { range, rules: &self.rules };
-        let write = || compact_source(&mut source, &self.tombstones, scope, None, &output, &database.control);
+        let write = || {
+            compact_source(&mut source, &self.tombstones, scope, None, &output, &database.maintenance.control)
+        };
         let result = caught("a drain", write);
         let tables = result.map_err(from_job)?.tables;
         let outlived = source.outlived.map(Outlived::end).unwrap_or_default();
@@ -222,7 +224,7 @@ impl Database {
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a drain of no runs"))?;
         let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
         let met = meet(&asked, &version.segments, &[], &state.levels);
-        let mut names = self.output_names.hold();
+        let mut names = self.maintenance.output_names.hold();
         let drain = Arc::new(self.plan_drain(state, runs, &version.segments, names.draw()));
         // A drain reads no value beside the tree. A held version would hold the files of segments
         // that are collected meanwhile.

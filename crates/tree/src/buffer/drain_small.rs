@@ -42,7 +42,7 @@ impl Database {
     pub(crate) fn drain_small(&self, drains: &[(u32, Vec<Position>)]) -> Result<()> {
         let version = self.catalog.version.load_full();
         let needed_from = version.log_needed_from();
-        let mut names = self.output_names.hold();
+        let mut names = self.maintenance.output_names.hold();
         let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
@@ -52,7 +52,7 @@ impl Database {
             let edit =
                 self.write_small(&version, (*keyspace, starts), &stem, &file).inspect_err(|error| {
                     // The keyspace drains alone from then on, so that others do not fail with it.
-                    self.maintenance.rest((TaskKind::Drain, *keyspace), error.clone(), self.clock.now());
+                    self.maintenance.let_rest((TaskKind::Drain, *keyspace), error.clone(), self.clock.now());
                 })?;
             edits.extend(edit);
         }

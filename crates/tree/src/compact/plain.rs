@@ -36,7 +36,7 @@ impl Database {
     /// # Errors
     /// What the job or the commit failed with; no output is left then.
     pub(super) fn compact_plainly(&self, keyspace: u32, choice: &Choice) -> Result<()> {
-        let mut names = self.output_names.hold();
+        let mut names = self.maintenance.output_names.hold();
         let version = self.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
@@ -53,15 +53,16 @@ impl Database {
         spec.output.table_bytes_target = (spec.output.table_bytes_target / SMALLER).max(1);
         drop(version);
         let job = JobSpec::from(spec.clone());
-        let done =
-            caught("a compaction", || run(&job, &*self.files.job_outputs, &self.semantics, &self.control))
-                .and_then(firn_jobs::JobResult::into_compact)
-                .and_then(|result| {
-                    let jobs = [(spec.clone(), result)];
-                    verify_all(&jobs)?;
-                    let [(_, result)] = jobs;
-                    Ok(result)
-                });
+        let done = caught("a compaction", || {
+            run(&job, &*self.files.job_outputs, &self.semantics, &self.maintenance.control)
+        })
+        .and_then(firn_jobs::JobResult::into_compact)
+        .and_then(|result| {
+            let jobs = [(spec.clone(), result)];
+            verify_all(&jobs)?;
+            let [(_, result)] = jobs;
+            Ok(result)
+        });
         if done.is_err() {
             self.bury_outputs(&[spec.output_stem.clone()]);
         }

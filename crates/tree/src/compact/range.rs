@@ -45,7 +45,7 @@ impl Database {
     /// `Retry` when the disk is full: the beginning of the range is rewritten then, or what lies
     /// above the last level is cut more finely.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
-        let _one_at_a_time = self.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.maintenance.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
         self.wait_quiet()?;
         let _alone = self.hold_background();
         let done = self.compact_whole(keyspace, start, end).map_err(|error| self.explained(error));

@@ -108,7 +108,7 @@ impl Database {
         let is_committed = self.commit_or_remove(edit)?;
         if is_committed && !choice.moves {
             let kind = if choice.is_relief() { JobKind::L0Compaction } else { JobKind::DeepCompaction };
-            self.jobs.history.committed(kind, self.clock.now().saturating_sub(begun));
+            self.maintenance.jobs.history.committed(kind, self.clock.now().saturating_sub(begun));
         }
         if is_committed {
             count(&self.counters.compaction_write_bytes, written + left);
@@ -128,7 +128,7 @@ impl Database {
         choice: Choice,
         cuts: &[Vec<u8>],
     ) -> Result<Option<Rewrite<'_>>> {
-        let mut names = self.output_names.hold();
+        let mut names = self.maintenance.output_names.hold();
         // No version is held while the jobs run: the arenas of segments that die meanwhile are
         // wanted by writers.
         let version = self.catalog.version.load_full();
@@ -150,7 +150,7 @@ impl Database {
 
     /// Parts that one choice is divided into, at most.
     pub(super) fn parts_max(&self) -> usize {
-        self.jobs.width().unwrap_or(1).max(self.settings.background_threads).min(PARTS_MAX)
+        self.maintenance.jobs.width().unwrap_or(1).max(self.settings.background_threads).min(PARTS_MAX)
     }
 
     /// Waits for the jobs of a rewrite, checks what came of them, and commits it.
@@ -163,7 +163,7 @@ impl Database {
         let part_count = jobs.specs.len();
         let is_last = spec.rules.older_overlap.is_empty();
         let mut done = self.end_jobs(jobs);
-        if let (Err(error), Some(fallbacks)) = (&done, &self.jobs.fallbacks)
+        if let (Err(error), Some(fallbacks)) = (&done, &self.maintenance.jobs.fallbacks)
             && error.kind == firn_jobs::ErrorKind::NotConserved
             && part_count > 1
         {
@@ -177,7 +177,11 @@ impl Database {
         if let Err(error) = &done
             && error.kind == firn_jobs::ErrorKind::Panicked
         {
-            self.maintenance.rest((TaskKind::Compact, keyspace), from_job(error.clone()), self.clock.now());
+            self.maintenance.let_rest(
+                (TaskKind::Compact, keyspace),
+                from_job(error.clone()),
+                self.clock.now(),
+            );
         }
         let made = rewritten(keyspace, &choice, done.map_err(from_job)?, going, is_last);
         self.commit_choice(&choice, made)
@@ -197,7 +201,7 @@ impl Database {
         for values in specs.iter_mut().filter_map(|spec| spec.values.as_mut()) {
             values.output = (values.separate_bytes < u32::MAX).then(|| self.values.next_number());
         }
-        let submitted = self.jobs.begin(specs.iter().cloned().map(JobSpec::from).collect());
+        let submitted = self.maintenance.jobs.begin(specs.iter().cloned().map(JobSpec::from).collect());
         BegunJobs { specs, submitted }
     }
 
@@ -205,7 +209,7 @@ impl Database {
         let BegunJobs { specs, submitted } = jobs;
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
         // An executor that is free now may have something chosen for it.
-        let done = self.jobs.wait(submitted, || self.wake_background()).and_then(|results| {
+        let done = self.maintenance.jobs.wait(submitted, || self.wake_background()).and_then(|results| {
             let results = results.into_iter().map(JobResult::into_compact);
             let results: Vec<CompactResult> = results.collect::<firn_jobs::Result<_>>()?;
             let jobs: Vec<_> = specs.into_iter().zip(results).collect();
@@ -223,7 +227,7 @@ impl Database {
     pub(crate) fn bury_outputs(&self, stems: &[String]) {
         // What cannot be listed now, or comes later, is found and removed by a sweep, or by the
         // next opening.
-        self.jobs.leave_something();
+        self.maintenance.jobs.leave_something();
         for (name, _) in self.files.storage.list().unwrap_or_default() {
             if stems.iter().any(|stem| is_output_of(&name, stem)) {
                 self.remove_output(&name);
@@ -237,7 +241,7 @@ impl Database {
         // What cannot be removed now is found and removed by a sweep, or by the next opening.
         if self.files.storage.remove(name).is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound)
         {
-            self.jobs.leave_something();
+            self.maintenance.jobs.leave_something();
         }
     }
 

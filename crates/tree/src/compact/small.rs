@@ -43,7 +43,7 @@ impl Database {
     pub(crate) fn is_small(&self, keyspace: &Keyspace, choice: &Choice) -> bool {
         let is_plain = !keyspace.levels.has_references() && self.separate_bytes(keyspace) == u32::MAX;
         self.shares_files()
-            && self.jobs.fallbacks.is_none()
+            && self.maintenance.jobs.fallbacks.is_none()
             && (choice.moves || is_plain && choice.input_bytes() <= SMALL_BYTES_MAX)
     }
 
@@ -57,7 +57,7 @@ impl Database {
         if rewrites.is_empty() {
             return self.commit_together(&edits);
         }
-        let mut names = self.output_names.hold();
+        let mut names = self.maintenance.output_names.hold();
         let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
         let held = BeingWritten::new(self, file.name());
@@ -67,7 +67,7 @@ impl Database {
             }
             let stem = format!("{stem}-{index}");
             let edit = self.rewrite_small(*keyspace, choice, stem, &file).inspect_err(|error| {
-                self.maintenance.rest((TaskKind::Compact, *keyspace), error.clone(), self.clock.now());
+                self.maintenance.let_rest((TaskKind::Compact, *keyspace), error.clone(), self.clock.now());
             })?;
             edits.extend(edit);
         }
@@ -97,7 +97,7 @@ impl Database {
         let spec: CompactSpec = self.spec(state, choice, &[], stem);
         drop(version);
         let job = JobSpec::from(spec.clone());
-        let done = caught("a compaction", || run(&job, file, &self.semantics, &self.control))
+        let done = caught("a compaction", || run(&job, file, &self.semantics, &self.maintenance.control))
             .and_then(JobResult::into_compact)
             .and_then(|result| {
                 let jobs = [(spec.clone(), result)];

@@ -39,7 +39,7 @@ impl Database {
     }
 
     fn try_collect(&self, victims: &[SegmentNumber]) -> Result<()> {
-        let mut names = self.output_names.hold();
+        let mut names = self.maintenance.output_names.hold();
         // Held so that their files stay.
         let Some((spec, _inputs)) = self.collect_spec(victims, names.draw()) else { return Ok(()) };
         let stem = spec.output_stem.clone();
@@ -59,7 +59,7 @@ impl Database {
             self.remove_output(&segment.file);
         }
         if let Some(gone_bytes) = committed? {
-            self.jobs.history.committed(JobKind::BlobGc, self.clock.now().saturating_sub(begun));
+            self.maintenance.jobs.history.committed(JobKind::BlobGc, self.clock.now().saturating_sub(begun));
             self.count_collected(&spec, &result);
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
             self.values.pace.freed(gone_bytes.saturating_sub(written), self.clock.now());
@@ -115,7 +115,7 @@ impl Database {
     }
 
     fn run_collection(&self, spec: &CollectSpec) -> firn_jobs::Result<CollectResult> {
-        let results = self.jobs.run(vec![JobSpec::from(spec.clone())])?;
+        let results = self.maintenance.jobs.run(vec![JobSpec::from(spec.clone())])?;
         let missing = || firn_jobs::Error::new(firn_jobs::ErrorKind::Invalid, "a job without a result");
         let result = results.into_iter().next().ok_or_else(missing)?.into_collect()?;
         firn_jobs::verify_collect(spec, &result)?;

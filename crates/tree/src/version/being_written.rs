@@ -38,7 +38,7 @@ impl<'d> BeingWritten<'d> {
     /// opening after it.
     pub(crate) fn may_be_named(mut self) {
         self.is_unknown = true;
-        self.database.jobs.leave_something();
+        self.database.maintenance.jobs.leave_something();
     }
 }
 

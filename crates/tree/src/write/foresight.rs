@@ -127,7 +127,7 @@ impl Database {
     /// Gives the executor the time until writers stop, four times a second at most. Where all jobs
     /// run here it does nothing.
     pub(crate) fn tell_urgency(&self) {
-        if self.jobs.fallbacks.is_none() || self.read_only {
+        if self.maintenance.jobs.fallbacks.is_none() || self.read_only {
             return;
         }
         let now = self.clock.now();
@@ -144,7 +144,7 @@ impl Database {
             });
             window.pace()
         };
-        self.jobs.urge(self.stalls_in(pace));
+        self.maintenance.jobs.urge(self.stalls_in(pace));
     }
 
     fn stalls_in(&self, pace: Pace) -> Option<Duration> {

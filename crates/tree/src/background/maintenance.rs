@@ -1,0 +1,118 @@
+//! The owner of what background work needs beside files, log and buffer.
+
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use firn_engine::Error;
+use firn_format::Position;
+use firn_jobs::Control;
+use firn_jobs::submit::{OutputNames, Submitter};
+use firn_maintenance::Schedule;
+
+use super::{Claims, Rest, Sweeps, TaskKind, Unavailable, Unit};
+use crate::compact::pick::Choice;
+
+/// What a database does in the background: which work is in progress, where jobs run, what their
+/// outputs are called, and what failed.
+///
+/// A database has one, from its opening to its close. It is thread-safe.
+///
+/// 1. Nothing is worked on twice: what tasks claim lies in `schedule`.
+/// 2. Work that fails for good is remembered in `failure`, which never changes once it is set, and
+///    none begins from then on: `Database::choose`.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    /// What is in progress, and what rests.
+    pub(crate) schedule: Schedule<Claims, Unit>,
+    /// How long nothing has been written.
+    pub(crate) rest: Rest,
+    /// Where compactions run.
+    pub(crate) jobs: Submitter,
+    /// Names of the outputs of drains, compactions and collections.
+    pub(crate) output_names: OutputNames,
+    /// When outputs that nothing waits for are looked for.
+    pub(crate) sweeps: Sweeps,
+    /// Cancels drains in progress at close.
+    pub(crate) control: Control,
+    /// Held while a range is compacted: nothing else keeps another call from choosing the same
+    /// tables.
+    pub(crate) compacting_range: Mutex<()>,
+    /// The first failure that will not go away by itself.
+    pub(crate) failure: OnceLock<Error>,
+}
+
+impl Maintenance {
+    pub(crate) fn is_compacting(&self) -> bool {
+        self.schedule.lock().claims.compacting > 0
+    }
+
+    /// Has everything below `through` drained.
+    pub(crate) fn drain_through(&self, through: Position) {
+        let claims = &mut self.schedule.lock().claims;
+        claims.drain_through = claims.drain_through.max(through);
+    }
+
+    /// Whether something that writes files found no room, and has not been tried since.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.schedule.lock().backoff.is_refused()
+    }
+
+    /// Why the last drain could not be done, if that keeps other drains from being tried.
+    pub(crate) fn refused(&self) -> Option<Error> {
+        self.schedule.lock().backoff.kept_refusal().cloned()
+    }
+
+    /// Lets drains be tried again.
+    pub(crate) fn forget_refused(&self) {
+        self.schedule.lock().backoff.forget_kept_room();
+    }
+
+    /// Whether a task in progress should give up.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.schedule.is_stopping()
+    }
+
+    /// The jobs of `choice` were given to the executor.
+    pub(crate) fn note_begun(&self, choice: &Choice) {
+        self.schedule.lock().claims.note_begun(choice);
+    }
+
+    /// Lets no unit of this kind begin for a while.
+    pub(crate) fn let_rest(&self, unit: Unit, why: Error, now: Duration) {
+        self.schedule.lock().backoff.rest(unit, why, now);
+    }
+
+    /// Why a unit could not be done when it was tried last, and is to be tried again. A keyspace
+    /// that is not `live` has nothing to be tried: a compaction may panic after its keyspace was
+    /// dropped, too.
+    pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
+        let busy = self.schedule.lock();
+        let is_live = |(kind, keyspace): &Unit| match kind {
+            TaskKind::DrainSmall
+            | TaskKind::CompactSmall
+            | TaskKind::Repack
+            | TaskKind::Values
+            | TaskKind::Collect
+            | TaskKind::Groups
+            | TaskKind::Log
+            | TaskKind::Files => true,
+            TaskKind::Freeze
+            | TaskKind::Merge
+            | TaskKind::Drain
+            | TaskKind::Compact
+            | TaskKind::Reclaim
+            | TaskKind::Expose => live(*keyspace),
+        };
+        busy.backoff.refusals(is_live).next().cloned()
+    }
+
+    /// Value segments that are being collected, and those that no collection can read.
+    pub(crate) fn unavailable_segments(&self) -> Unavailable<'static> {
+        self.schedule.lock().claims.unavailable_segments().into_owned()
+    }
+
+    /// The first failure that keeps background work from going on.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
+    }
+}
