@@ -5,6 +5,7 @@
 //! `firn-maintenance`; without (deterministic tests), the owner calls [`Database::step`].
 
 mod bury;
+mod choose;
 mod claims;
 mod compactions;
 mod elsewhere;
@@ -22,8 +23,10 @@ mod wait;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use choose::Choosing;
 pub(crate) use claims::Claims;
 pub(crate) use compactions::FAR_BEHIND;
+pub(crate) use drains::share_parts;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
@@ -37,15 +40,12 @@ pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
 pub(crate) use sweep::{Orphans, Sweeps};
 
-use crate::buffer::Run;
 use crate::buffer::drain::Drain;
-use crate::buffer::pick::pick_merge;
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::values::SEALED_AT_ONCE_MAX;
-use crate::version::Version;
 
 /// One unit of background work.
 #[derive(Debug)]
@@ -113,7 +113,18 @@ impl Work for Database {
     }
 
     fn choose(&self, busy: &InProgress) -> Option<Task> {
-        self.choose_task(busy)
+        // A reader changes nothing on disk, and what it recovered it reads from memtables as well
+        // as from runs.
+        if self.read_only || self.maintenance.failure.get().is_some() {
+            return None;
+        }
+        if self.reads.balance.is_due() {
+            return Some(Task::Balance);
+        }
+        let (version, now) = (self.catalog.version.load(), self.clock.now());
+        // Nothing else moves it over the end of a segment that no writer follows.
+        let watermark = self.commit.log.advance().ok()?;
+        Choosing { database: self, busy, version: &version, now }.choose(watermark)
     }
 
     /// What compactions of `task` are worth to reads counts as paid.
@@ -264,127 +275,5 @@ impl Database {
                 Ok(())
             }
         }
-    }
-
-    /// The most urgent unit that can be worked on now.
-    fn choose_task(&self, busy: &InProgress) -> Option<Task> {
-        // A reader changes nothing on disk, and what it recovered it reads from memtables as well
-        // as from runs.
-        if self.read_only || self.maintenance.failure.get().is_some() {
-            return None;
-        }
-        if self.reads.balance.is_due() {
-            return Some(Task::Balance);
-        }
-        let version = self.catalog.version.load();
-        let now = self.clock.now();
-        // Nothing else moves it over the end of a segment that no writer follows.
-        let watermark = self.commit.log.advance().ok()?;
-        if let Some(task) = self.choose_freeze(busy, &version, watermark, now) {
-            return Some(task);
-        }
-        if let Some(task) = self.choose_for_files(busy) {
-            return Some(task);
-        }
-        if let Some(keyspace) = self.choose_look(busy, &version) {
-            return Some(Task::Reclaim { keyspace });
-        }
-        if let Some(task) = self.choose_to_shorten(busy, &version) {
-            return Some(task);
-        }
-        if let Some((drain, part)) =
-            busy.claims.drains.iter().find(|(drain, next)| *next < drain.part_count())
-        {
-            return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
-        }
-        // A thread that is alone would else drain for ever where writers never rest, and level 0
-        // grow.
-        if self.settings.background_threads == 1
-            && let Some(task) = self.choose_far_behind(busy, &version)
-        {
-            return Some(task);
-        }
-        if busy.backoff.may_use_kept_room(now)
-            && let Some(task) = self.choose_drain(busy, &version, now)
-        {
-            return Some(task);
-        }
-        if busy.backoff.may_write(now) {
-            if let Some(task) = self.choose_for_hidden(busy, &version, now) {
-                return Some(task);
-            }
-            if let Some(task) = self.choose_compaction_of_references(busy, &version) {
-                return Some(task);
-            }
-            // What is copied is held twice meanwhile: many of them would leave less room for what
-            // is dead.
-            if !busy.is_held()
-                && busy.claims.collections < self.collections_max()
-                && self.is_thread_left(busy, false)
-                && busy.backoff.may_try((TaskKind::Collect, 0), now)
-                && let Some(victims) = self.choose_collection(&version, &busy.claims.unavailable_segments())
-            {
-                return Some(Task::Collect { victims });
-            }
-        }
-        if let Some(task) = self.choose_merge(busy, &version, now) {
-            return Some(task);
-        }
-        if busy.backoff.may_write(now)
-            && let Some(task) = self.choose_repack(busy, &version, now)
-        {
-            return Some(task);
-        }
-        let spare = self.choose_spare_compaction(busy, &version);
-        spare.or_else(|| self.choose_write_back(busy)).or_else(|| self.choose_to_give_up())
-    }
-
-    /// Runs that become one.
-    fn choose_merge(&self, busy: &InProgress, version: &Version, now: Duration) -> Option<Task> {
-        let may_merge = |id| busy.backoff.may_try((TaskKind::Merge, id), now);
-        version.live().filter(|keyspace| may_merge(keyspace.id())).find_map(|keyspace| {
-            let id = keyspace.id();
-            let is_busy = |run: &Run| busy.claims.runs.contains(&(id, run.span().start));
-            let runs = pick_merge(&keyspace.runs, self.settings.merge_fan_in, is_busy)?;
-            Some(Task::Merge { keyspace: id, runs })
-        })
-    }
-
-    /// A flush, or a freeze, for what the buffer hides.
-    fn choose_for_hidden(&self, busy: &InProgress, version: &Version, now: Duration) -> Option<Task> {
-        let through = |keyspace| busy.claims.drained_through(keyspace);
-        let may_expose = |task: &Task| busy.backoff.may_try(task.unit(), now);
-        let of_values = self.choose_to_expose(version, through).filter(may_expose);
-        of_values.or_else(|| self.choose_to_flush(version, through).filter(may_expose))
-    }
-
-    /// What is to be done about files, whatever is in them.
-    fn choose_for_files(&self, busy: &InProgress) -> Option<Task> {
-        if !self.files.graveyard.is_empty() {
-            return Some(Task::Bury);
-        }
-        if !busy.claims.has_written_back
-            && let Some(task) = self.choose_write_back(busy)
-        {
-            return Some(task);
-        }
-        let now = self.clock.now();
-        let may_write = |work| busy.backoff.may_write(now) && busy.backoff.may_try((work, 0), now);
-        if !busy.claims.is_bringing_values()
-            && may_write(TaskKind::Values)
-            && !self.values.to_be_sealed().is_empty()
-        {
-            return Some(Task::SealValues);
-        }
-        if !busy.claims.is_regrouping && may_write(TaskKind::Groups) && self.are_groups_too_many() {
-            return Some(Task::Regroup);
-        }
-        (busy.backoff.may_try((TaskKind::Files, 0), now) && self.is_sweep_due(busy)).then_some(Task::Sweep)
-    }
-
-    fn choose_write_back(&self, busy: &InProgress) -> Option<Task> {
-        let may_try = busy.backoff.may_try((TaskKind::Files, 0), self.clock.now());
-        (may_try && !busy.claims.is_bringing_values() && self.values.is_write_back_due())
-            .then_some(Task::WriteBackValues)
     }
 }

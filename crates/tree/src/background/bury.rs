@@ -8,6 +8,7 @@ use firn_format::file_name::{FileName, parse};
 use firn_storage::ErrorKind;
 
 use super::Task;
+use super::choose::Choosing;
 use crate::database::Database;
 use crate::log::segment::{Dead, DeadFile, DeadReader};
 
@@ -124,13 +125,15 @@ impl Database {
         buried.iter().for_each(|name| drop(self.files.storage.remove(name)));
         !buried.is_empty()
     }
+}
 
+impl Choosing<'_> {
     /// Giving up what is kept for segments and tables to come, if nothing has been written in a
     /// while.
     pub(super) fn choose_to_give_up(&self) -> Option<Task> {
-        let offered_at = Duration::from_millis(self.files.spares_offered_ms.load(Ordering::Relaxed));
-        let rests = || self.clock.now().saturating_sub(offered_at) >= SPARES_REST;
-        let is_any = self.files.outputs.spare_bytes() + self.commit.log.spares.bytes() > 0;
+        let offered_at = Duration::from_millis(self.database.files.spares_offered_ms.load(Ordering::Relaxed));
+        let rests = || self.now.saturating_sub(offered_at) >= SPARES_REST;
+        let is_any = self.database.files.outputs.spare_bytes() + self.database.commit.log.spares.bytes() > 0;
         (is_any && rests()).then_some(Task::GiveUpSpares)
     }
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use firn_format::Position;
 
 use super::Task;
+use super::choose::Choosing;
 use crate::buffer::met::Met;
-use crate::database::Database;
-use crate::version::{Keyspace, Version};
+use crate::version::Keyspace;
 
 /// Of what tables may hide, the buffer may hide this part as well,
 const PART: f64 = 0.5;
@@ -78,33 +78,28 @@ struct Hiding<'v> {
     live_bytes: u64,
 }
 
-impl Database {
+impl Choosing<'_> {
     /// A keyspace whose buffer is to be drained for what it hides, or whose memtable is to be
     /// frozen, so that it shows how much that is. `drained_through` tells through where a drain of
     /// a keyspace was asked for already.
-    pub(super) fn choose_to_flush(
-        &self,
-        version: &Version,
-        drained_through: impl Fn(u32) -> Position,
-    ) -> Option<Task> {
-        let held = version.table_bytes();
+    pub(super) fn choose_to_flush(&self, drained_through: impl Fn(u32) -> Position) -> Option<Task> {
+        let held = self.version.table_bytes();
         if held == 0 {
             return None;
         }
-        let is_at_rest = self.is_at_rest();
-        let is_short_of_disk = self.is_short_of_disk();
-        let allowed = held as f64 * self.settings.garbage_share_max;
+        let is_at_rest = self.database.is_at_rest();
+        let is_short_of_disk = self.database.is_short_of_disk();
+        let allowed = held as f64 * self.database.settings.garbage_share_max;
         let limit = match (is_short_of_disk, is_at_rest) {
             (true, _) => (allowed * PART_WHILE_SHORT) as u64,
             (false, true) => (allowed * PART_AT_REST) as u64 + FREE_BYTES_AT_REST,
-            (false, false) => (allowed * PART) as u64 + self.settings.segment_bytes,
+            (false, false) => (allowed * PART) as u64 + self.database.settings.segment_bytes,
         };
         // A compaction would write what the buffer hides once more, and might find no room for it.
-        let limit = if is_at_rest || is_short_of_disk { limit.min(self.job_room()) } else { limit };
-        let known = version.live().filter(|keyspace| keyspace.levels.tables().next().is_some());
-        let hiding: Vec<Hiding<'_>> = known
-            .map(|keyspace| self.hiding(version, keyspace, drained_through(keyspace.id()), is_at_rest))
-            .collect();
+        let limit = if is_at_rest || is_short_of_disk { limit.min(self.database.job_room()) } else { limit };
+        let known = self.version.live().filter(|keyspace| keyspace.levels.tables().next().is_some());
+        let hiding: Vec<Hiding<'_>> =
+            known.map(|keyspace| self.hiding(keyspace, drained_through(keyspace.id()), is_at_rest)).collect();
         if hiding.iter().map(|one| one.run_bytes + one.memtable_bytes).sum::<u64>() <= limit {
             return None;
         }
@@ -117,7 +112,8 @@ impl Database {
         }
         let costs = keyspace.memtable.record_bytes() as u64;
         // Where the disk is full nothing else may make room in memory.
-        let has_memory = self.has_memory_for(self.settings.segment_bytes) || is_short_of_disk;
+        let has_memory =
+            self.database.has_memory_for(self.database.settings.segment_bytes) || is_short_of_disk;
         let may_freeze = keyspace.frozen.is_empty() && has_memory;
         (may_freeze && is_worth(worst.memtable_bytes, costs))
             .then_some(Task::Expose { keyspace: keyspace.id(), through: Position::default() })
@@ -125,7 +121,6 @@ impl Database {
 
     fn hiding<'v>(
         &self,
-        version: &Version,
         keyspace: &'v Arc<Keyspace>,
         drained_through: Position,
         is_at_rest: bool,
@@ -134,14 +129,14 @@ impl Database {
         Hiding {
             keyspace,
             run_bytes: runs().map(|run| run.hidden_bytes()).sum(),
-            memtable_bytes: self.probe(version, keyspace, is_at_rest),
+            memtable_bytes: self.probe(keyspace, is_at_rest),
             live_bytes: runs().map(|run| run.live_bytes()).sum(),
         }
     }
 
     /// Bytes that the memtable of `keyspace` hides in tables, about. Looks at a sample if it has
     /// grown since that was done.
-    fn probe(&self, version: &Version, keyspace: &Keyspace, is_at_rest: bool) -> u64 {
+    fn probe(&self, keyspace: &Keyspace, is_at_rest: bool) -> u64 {
         let len = keyspace.memtable.len();
         let mut probed = keyspace.observed.probe.0.lock().unwrap_or_else(PoisonError::into_inner);
         if probed.of != keyspace.memtable_start {
@@ -152,7 +147,7 @@ impl Database {
             let (mut met, step) = (Met::default(), (len / PROBE_SAMPLE).max(1));
             for (position, hash) in keyspace.memtable.sample(step) {
                 let record = (position, hash, true);
-                met.ask(record, step as u64, &version.segments, &keyspace.runs, &keyspace.levels);
+                met.ask(record, step as u64, &self.version.segments, &keyspace.runs, &keyspace.levels);
             }
             (probed.len, probed.each) = (len, met.hidden_each(step as u64));
         }

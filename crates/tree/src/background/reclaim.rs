@@ -7,13 +7,14 @@ use firn_format::Position;
 use firn_format::table::ReferenceSet;
 use firn_maintenance::Schedule;
 
-use super::{Claims, InProgress, TaskKind, Unit};
+use super::choose::Choosing;
+use super::{Claims, TaskKind, Unit};
 use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::memtable::Memtable;
 use crate::values::references_of;
 use crate::version::commit::{Edit, Supersedes};
-use crate::version::{Keyspace, Table, Version};
+use crate::version::{Keyspace, Table};
 use crate::write::roll::Freeze;
 
 /// Tables that no other task may choose until this is dropped.
@@ -31,21 +32,25 @@ impl Drop for Claimed<'_> {
     }
 }
 
-impl Database {
+impl Choosing<'_> {
     /// A keyspace that no task looks at and that may have tables to remove.
-    pub(super) fn choose_look(&self, busy: &InProgress, version: &Version) -> Option<u32> {
-        if busy.is_held() {
+    pub(super) fn choose_look(&self) -> Option<u32> {
+        if self.busy.is_held() {
             return None;
         }
-        let now = self.clock.now();
         let is_due = |keyspace: &&Arc<Keyspace>| {
-            !busy.claims.reclaiming.contains(&keyspace.id())
-                && busy.backoff.may_try((TaskKind::Reclaim, keyspace.id()), now)
-                && keyspace.observed.looks.is_due(keyspace, now, || self.catalog.snapshots.sequences())
+            !self.busy.claims.reclaiming.contains(&keyspace.id())
+                && self.busy.backoff.may_try((TaskKind::Reclaim, keyspace.id()), self.now)
+                && keyspace
+                    .observed
+                    .looks
+                    .is_due(keyspace, self.now, || self.database.catalog.snapshots.sequences())
         };
-        version.live().find(is_due).map(|keyspace| keyspace.id())
+        self.version.live().find(is_due).map(|keyspace| keyspace.id())
     }
+}
 
+impl Database {
     /// Removes the tables of `keyspace` that range tombstones hide from every reader, without
     /// reading them. Has the buffer drained where its range tombstones hide much.
     ///

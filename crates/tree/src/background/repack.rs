@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Place, Result};
 use firn_format::file_name::{self, part};
@@ -20,13 +19,14 @@ use firn_storage::Storage;
 use firn_storage::file::table::copy_table;
 use firn_storage::place::{PartsWriter, open_table};
 
-use super::{InProgress, Task, TaskKind};
+use super::choose::Choosing;
+use super::{Task, TaskKind};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::stats::count;
+use crate::version::Table;
 use crate::version::being_written::BeingWritten;
 use crate::version::commit::{Edit, Supersedes};
-use crate::version::{Table, Version};
 
 /// A table that moves to another file: keyspace, level, sorted run, table.
 pub(crate) type Moving = (u32, u32, u64, Arc<Table>);
@@ -34,20 +34,23 @@ pub(crate) type Moving = (u32, u32, u64, Arc<Table>);
 /// Bytes that are copied together, about.
 const REPACK_BYTES: u64 = 16 << 20;
 
-impl Database {
+impl Choosing<'_> {
     /// Copying what lives in shared files that are mostly dead, the oldest first.
-    pub(super) fn choose_repack(&self, busy: &InProgress, version: &Version, now: Duration) -> Option<Task> {
-        if busy.is_held() || busy.claims.is_repacking || !busy.backoff.may_try((TaskKind::Repack, 0), now) {
+    pub(super) fn choose_repack(&self) -> Option<Task> {
+        if self.busy.is_held()
+            || self.busy.claims.is_repacking
+            || !self.busy.backoff.may_try((TaskKind::Repack, 0), self.now)
+        {
             return None;
         }
-        let sparse = self.files.graveyard.shared.sparse();
+        let sparse = self.database.files.graveyard.shared.sparse();
         if sparse.is_empty() {
             return None;
         }
-        let taken = busy.claims.tables_not_to_choose();
+        let taken = self.busy.claims.tables_not_to_choose();
         let mut found: BTreeMap<&str, Vec<Moving>> =
             sparse.iter().map(|name| (name.as_str(), Vec::new())).collect();
-        for keyspace in version.live() {
+        for keyspace in self.version.live() {
             for (level, run, table) in keyspace.levels.placed() {
                 let file = part(&table.meta().file).map(|part| part.file);
                 let Some(moving) = file.and_then(|file| found.get_mut(file)) else { continue };
@@ -67,7 +70,9 @@ impl Database {
         }
         (!tables.is_empty()).then_some(Task::Repack { tables })
     }
+}
 
+impl Database {
     /// Copies `tables`, of which each is part of a file, to a new one.
     ///
     /// # Errors

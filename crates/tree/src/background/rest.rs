@@ -19,7 +19,8 @@ use firn_engine::Result;
 use firn_format::Position;
 use firn_format::manifest::Change;
 
-use super::{InProgress, Task};
+use super::Task;
+use super::choose::Choosing;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::Version;
@@ -70,28 +71,30 @@ impl Rest {
     }
 }
 
+impl Choosing<'_> {
+    /// Making the log shorter, where that costs little.
+    pub(super) fn choose_to_shorten(&self) -> Option<Task> {
+        // Looked at each time, so that it is known since when.
+        let is_at_rest = self.database.is_at_rest();
+        let may_begin = self.busy.backoff.may_use_kept_room(self.now)
+            && self.busy.backoff.may_try(Task::ShortenLog.unit(), self.now);
+        if self.busy.claims.is_shortening || !may_begin || self.database.commit.log.poison().is_some() {
+            return None;
+        }
+        let forgettable =
+            self.database.forgettable(self.version, self.database.commit.log.unpublished_from());
+        let is_due = forgettable.is_some_and(|(_, length, bytes)| {
+            length >= 2 * self.database.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
+        });
+        let is_wanted = || is_at_rest || self.database.is_short_of_disk();
+        (is_due || is_wanted() && self.database.is_to_be_short(self.version)).then_some(Task::ShortenLog)
+    }
+}
+
 impl Database {
     /// Whether nothing has been written for a while.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.maintenance.rest.is_long(self.commit.log.watermark(), self.clock.now())
-    }
-
-    /// Making the log shorter, where that costs little.
-    pub(super) fn choose_to_shorten(&self, busy: &InProgress, version: &Version) -> Option<Task> {
-        // Looked at each time, so that it is known since when.
-        let is_at_rest = self.is_at_rest();
-        let now = self.clock.now();
-        let may_begin =
-            busy.backoff.may_use_kept_room(now) && busy.backoff.may_try(Task::ShortenLog.unit(), now);
-        if busy.claims.is_shortening || !may_begin || self.commit.log.poison().is_some() {
-            return None;
-        }
-        let forgettable = self.forgettable(version, self.commit.log.unpublished_from());
-        let is_due = forgettable.is_some_and(|(_, length, bytes)| {
-            length >= 2 * self.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
-        });
-        let is_wanted = || is_at_rest || self.is_short_of_disk();
-        (is_due || is_wanted() && self.is_to_be_short(version)).then_some(Task::ShortenLog)
     }
 
     /// Whether a log without new writes is longer than it need be, and was not made short yet.

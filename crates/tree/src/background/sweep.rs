@@ -34,7 +34,7 @@ use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
 use firn_jobs::submit::{AbandonedNames, Aborted, Reach, Uploads};
 
-use super::InProgress;
+use super::choose::Choosing;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::groups::stale;
@@ -164,21 +164,23 @@ impl Sweeps {
     }
 }
 
-impl Database {
+impl Choosing<'_> {
     /// Whether a sweep for outputs that nothing waits for is to begin. Only workers that the owner
     /// gave leave such outputs, and openings that had too much to remove, or could not have seen
     /// all.
-    pub(super) fn is_sweep_due(&self, busy: &InProgress) -> bool {
-        (self.maintenance.jobs.fallbacks.is_some() || self.maintenance.sweeps.is_left())
-            && !busy.claims.is_sweeping
-            && self.is_thread_left(busy, false)
-            && self.maintenance.sweeps.is_due(
-                self.clock.now(),
-                self.maintenance.jobs.ended_count(),
-                self.maintenance.jobs.left_count(),
+    pub(super) fn is_sweep_due(&self) -> bool {
+        (self.database.maintenance.jobs.fallbacks.is_some() || self.database.maintenance.sweeps.is_left())
+            && !self.busy.claims.is_sweeping
+            && self.is_thread_left(false)
+            && self.database.maintenance.sweeps.is_due(
+                self.now,
+                self.database.maintenance.jobs.ended_count(),
+                self.database.maintenance.jobs.left_count(),
             )
     }
+}
 
+impl Database {
     /// Looks for outputs that nothing waits for, for groups of earlier openings, and for uploads of
     /// either, and removes them. Blocks for two lists, and for a request or two under the
     /// manifest's lock.

@@ -17,6 +17,7 @@ use super::freeze::runs_of;
 use super::merge::note_reference;
 use super::met::meet;
 use crate::Records;
+use crate::background::share_parts;
 use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::span_of;
 use crate::database::Database;
@@ -229,7 +230,7 @@ impl Database {
         // A drain reads no value beside the tree. A held version would hold the files of segments
         // that are collected meanwhile.
         drop(version);
-        self.share_parts(&drain);
+        share_parts(self, &drain);
         let Written { tables: outputs, references, outlived } =
             drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::{KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
+use firn_maintenance::Work;
 use firn_storage::ManualClock;
 use firn_storage::place::Memory;
 
@@ -43,7 +44,7 @@ fn one_thread_at_a_time_brings_values_to_the_device() {
     let choose = |claims: Claims| {
         let mut busy = InProgress::default();
         busy.claims = claims;
-        database.choose_task(&busy)
+        database.choose(&busy)
     };
     assert!(matches!(choose(Claims::default()), Some(Task::WriteBackValues)));
     let after = Claims { has_written_back: true, ..Claims::default() };

@@ -1,0 +1,141 @@
+//! Which unit of background work comes next: the order in which kinds of work are asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_format::Position;
+
+use super::{InProgress, Task, TaskKind};
+use crate::buffer::Run;
+use crate::buffer::pick::pick_merge;
+use crate::database::Database;
+use crate::version::Version;
+
+/// What a choice is made from: one moment of a database, and what is in progress then.
+///
+/// It lives under the schedule's lock, for one choice, and changes nothing on disk.
+#[derive(Clone, Copy)]
+pub(super) struct Choosing<'c> {
+    pub(super) database: &'c Database,
+    pub(super) busy: &'c InProgress,
+    pub(super) version: &'c Version,
+    pub(super) now: Duration,
+}
+
+impl Choosing<'_> {
+    /// The most urgent unit that can be worked on at this moment. All below `watermark` is
+    /// published.
+    pub(super) fn choose(&self, watermark: Position) -> Option<Task> {
+        if let Some(task) = self.choose_freeze(watermark) {
+            return Some(task);
+        }
+        if let Some(task) = self.choose_for_files() {
+            return Some(task);
+        }
+        if let Some(keyspace) = self.choose_look() {
+            return Some(Task::Reclaim { keyspace });
+        }
+        if let Some(task) = self.choose_to_shorten() {
+            return Some(task);
+        }
+        if let Some((drain, part)) =
+            self.busy.claims.drains.iter().find(|(drain, next)| *next < drain.part_count())
+        {
+            return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
+        }
+        // A thread that is alone would else drain for ever where writers never rest, and level 0
+        // grow.
+        if self.database.settings.background_threads == 1
+            && let Some(task) = self.choose_far_behind()
+        {
+            return Some(task);
+        }
+        if self.busy.backoff.may_use_kept_room(self.now)
+            && let Some(task) = self.choose_drain()
+        {
+            return Some(task);
+        }
+        if self.busy.backoff.may_write(self.now) {
+            if let Some(task) = self.choose_for_hidden() {
+                return Some(task);
+            }
+            if let Some(task) = self.choose_compaction_of_references() {
+                return Some(task);
+            }
+            // What is copied is held twice meanwhile: many of them would leave less room for what
+            // is dead.
+            if !self.busy.is_held()
+                && self.busy.claims.collections < self.database.collections_max()
+                && self.is_thread_left(false)
+                && self.busy.backoff.may_try((TaskKind::Collect, 0), self.now)
+                && let Some(victims) =
+                    self.database.choose_collection(self.version, &self.busy.claims.unavailable_segments())
+            {
+                return Some(Task::Collect { victims });
+            }
+        }
+        if let Some(task) = self.choose_merge() {
+            return Some(task);
+        }
+        if self.busy.backoff.may_write(self.now)
+            && let Some(task) = self.choose_repack()
+        {
+            return Some(task);
+        }
+        let spare = self.choose_spare_compaction();
+        spare.or_else(|| self.choose_write_back()).or_else(|| self.choose_to_give_up())
+    }
+
+    /// Runs that become one.
+    fn choose_merge(&self) -> Option<Task> {
+        let may_merge = |id| self.busy.backoff.may_try((TaskKind::Merge, id), self.now);
+        self.version.live().filter(|keyspace| may_merge(keyspace.id())).find_map(|keyspace| {
+            let id = keyspace.id();
+            let is_busy = |run: &Run| self.busy.claims.runs.contains(&(id, run.span().start));
+            let runs = pick_merge(&keyspace.runs, self.database.settings.merge_fan_in, is_busy)?;
+            Some(Task::Merge { keyspace: id, runs })
+        })
+    }
+
+    /// A flush, or a freeze, for what the buffer hides.
+    fn choose_for_hidden(&self) -> Option<Task> {
+        let through = |keyspace| self.busy.claims.drained_through(keyspace);
+        let may_expose = |task: &Task| self.busy.backoff.may_try(task.unit(), self.now);
+        let of_values = self.database.choose_to_expose(self.version, through).filter(may_expose);
+        of_values.or_else(|| self.choose_to_flush(through).filter(may_expose))
+    }
+
+    /// What is to be done about files, whatever is in them.
+    fn choose_for_files(&self) -> Option<Task> {
+        if !self.database.files.graveyard.is_empty() {
+            return Some(Task::Bury);
+        }
+        if !self.busy.claims.has_written_back
+            && let Some(task) = self.choose_write_back()
+        {
+            return Some(task);
+        }
+        let may_write =
+            |work| self.busy.backoff.may_write(self.now) && self.busy.backoff.may_try((work, 0), self.now);
+        if !self.busy.claims.is_bringing_values()
+            && may_write(TaskKind::Values)
+            && !self.database.values.to_be_sealed().is_empty()
+        {
+            return Some(Task::SealValues);
+        }
+        if !self.busy.claims.is_regrouping
+            && may_write(TaskKind::Groups)
+            && self.database.are_groups_too_many()
+        {
+            return Some(Task::Regroup);
+        }
+        (self.busy.backoff.may_try((TaskKind::Files, 0), self.now) && self.is_sweep_due())
+            .then_some(Task::Sweep)
+    }
+
+    fn choose_write_back(&self) -> Option<Task> {
+        let may_try = self.busy.backoff.may_try((TaskKind::Files, 0), self.now);
+        (may_try && !self.busy.claims.is_bringing_values() && self.database.values.is_write_back_due())
+            .then_some(Task::WriteBackValues)
+    }
+}
