@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_engine::{Durability, Error, ErrorKind, Position, Result, Semantics};
+use firn_engine::{Error, ErrorKind, Result, Semantics};
 use firn_storage::Clock;
 
 use crate::background::Maintenance;
+use crate::commit::CommitPipeline;
 use crate::files::Files;
 use crate::groups::Groups;
 use crate::read::reads::Reads;
@@ -14,7 +15,6 @@ use crate::settings::TreeSettings;
 use crate::stats::Counters;
 use crate::values::Values;
 use crate::version::catalog::Catalog;
-use crate::write::commit::CommitPipeline;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///
@@ -24,7 +24,7 @@ use crate::write::commit::CommitPipeline;
 pub(crate) struct Database {
     /// Files, and where they are written to.
     pub(crate) files: Files,
-    pub(crate) settings: TreeSettings,
+    pub(crate) settings: Arc<TreeSettings>,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
     /// The path of every write.
@@ -32,7 +32,7 @@ pub(crate) struct Database {
     /// Values beside the tree.
     pub(crate) values: Arc<Values>,
     /// The set of files, and what it consists of at this moment.
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: Arc<Catalog>,
     pub(crate) reads: Reads,
     /// What the log says, where other machines find it.
     pub(crate) groups: Groups,
@@ -75,27 +75,5 @@ impl Database {
 
     pub(crate) fn is_manual(&self) -> bool {
         self.maintenance.schedule.is_manual()
-    }
-
-    /// Blocks until everything below `end`, which is published, has `durability`.
-    ///
-    /// # Errors
-    /// `NotDurable` where it may have it later; what the log's failure says.
-    pub(crate) fn make_durable(&self, end: Position, durability: Durability) -> Result<()> {
-        let made = match durability {
-            Durability::Process => self.commit.log.write_through(end),
-            Durability::Disk => self.commit.log.sync_through(end),
-            Durability::Shared => self.share_through(end),
-        };
-        made.map_err(|error| match error.kind() {
-            ErrorKind::Retry => {
-                let told = format!(
-                    "the write is done, but it is not `{}` yet, as it will be once a later write with that durability succeeds; do not repeat it",
-                    durability.name()
-                );
-                Error::new(ErrorKind::NotDurable, told).because(error)
-            }
-            _ => error,
-        })
     }
 }

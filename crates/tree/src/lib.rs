@@ -34,6 +34,7 @@ mod files;
 mod groups;
 mod memtable;
 mod values;
+mod commit;
 mod write;
 mod buffer;
 mod version;

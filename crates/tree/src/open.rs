@@ -22,6 +22,7 @@ use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 use self::begin::begin;
 pub(crate) use self::begin::log_conflict;
 use crate::background::{Maintenance, Rest, Sweeps};
+use crate::commit::CommitPipeline;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::files::Files;
@@ -40,7 +41,6 @@ use crate::version::catalog::Catalog;
 use crate::version::set::from_text;
 use crate::version::state::{KeyspaceState, State, TableState};
 use crate::version::{Definition, Frozen, Keyspace, Levels, Manifest, Table, Version};
-use crate::write::commit::CommitPipeline;
 
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
 pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
@@ -118,14 +118,16 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         older,
         (recovered.next_base, recovered.crossing),
     );
+    let settings = Arc::new(options.settings.clone());
+    let catalog = Arc::new(Catalog::new(version, manifest, state.tick_ms, next_run));
     let database = Arc::new(Database {
         files: Files::new(Arc::clone(storage), outputs, job_outputs, graveyard),
-        settings: options.settings.clone(),
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
-        commit: CommitPipeline::new(log),
+        commit: CommitPipeline::new(log, &settings, &options.clock, &catalog, &values),
+        settings,
         values,
-        catalog: Catalog::new(version, manifest, state.tick_ms, next_run),
+        catalog,
         reads: Reads::new(cache, begun.balance, pool, share_pool),
         groups,
         maintenance: Maintenance {

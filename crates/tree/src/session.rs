@@ -21,6 +21,7 @@ use firn_storage::file::table::ReadMode;
 
 use line::{Line, Write};
 
+use crate::commit::Appended;
 use crate::compact::seeks::READS_FOR_EACH_LOOK;
 use crate::database::Database;
 use crate::error::survived;
@@ -30,7 +31,6 @@ use crate::read::scan::{Tickets, TreeScan};
 use crate::read::{BesideReads, Found, Lookup, Wants, note_lookup};
 use crate::stats::count;
 use crate::version::Version;
-use crate::write::append::Appended;
 use crate::write::update::{Update, lock_hash};
 
 /// A session on a tree.
@@ -92,37 +92,36 @@ impl TreeSession {
         batch: impl FnOnce() -> OrderedBatch,
     ) -> Result<Outcome<Position>> {
         self.check_write(options)?;
-        self.shared.validate(ops.clone())?;
+        let database = &*self.shared;
         if self.inline {
-            return self.write_inline(bytes, options, |shared| shared.try_append(ops.clone()));
+            let end = database.commit.commit(database, ops, bytes, self.durability(options))?;
+            self.count_written(bytes);
+            return Ok(Outcome::Done(end));
         }
+        database.commit.validate(ops.clone())?;
         if self.line.is_free() {
-            match self.shared.try_append(ops)? {
+            match database.commit.append_ops(database, ops)? {
                 Appended::At(end) => return self.acknowledge(end, bytes, options),
-                Appended::Stopped => self.note_stopped()?,
+                Appended::Stopped | Appended::Raced => self.note_stopped()?,
             }
         }
         Ok(Outcome::Pending(self.line_up(Write::Batch(batch()), options)))
     }
 
-    /// Writes on the calling thread, waiting for room, for the pace, and for durability.
-    fn write_inline(
+    /// Updates on the calling thread, waiting for the pace, for room, and for durability.
+    fn update_inline(
         &mut self,
+        update: &mut Update<'_>,
         bytes: usize,
         options: WriteOptions,
-        mut attempt: impl FnMut(&Database) -> Result<Appended>,
     ) -> Result<Outcome<Position>> {
-        let delay = self.shared.admit(bytes as u64);
+        let database = &*self.shared;
+        let delay = database.commit.admit(database, bytes as u64);
         if !delay.is_zero() {
-            self.shared.clock.sleep(delay);
+            database.clock.sleep(delay);
         }
-        let end = loop {
-            match attempt(&self.shared)? {
-                Appended::At(end) => break end,
-                Appended::Stopped => self.shared.wait_for_room()?,
-            }
-        };
-        self.shared.make_durable(end, self.durability(options))?;
+        let end = database.update(update)?;
+        database.commit.make_durable(database, end, self.durability(options))?;
         self.count_written(bytes);
         Ok(Outcome::Done(end))
     }
@@ -413,7 +412,7 @@ impl Session for TreeSession {
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
         self.check_write(options)?;
-        self.shared.validate(std::iter::once(Op {
+        self.shared.commit.validate(std::iter::once(Op {
             keyspace,
             kind: OrderedOpKind::Put,
             key,
@@ -422,7 +421,7 @@ impl Session for TreeSession {
         }))?;
         if self.inline {
             let mut update = Update::new(keyspace, key, f, options.expires_at_ms);
-            return self.write_inline(key.len(), options, |shared| shared.try_update(&mut update));
+            return self.update_inline(&mut update, key.len(), options);
         }
         // The update takes its place in the line even where it is the first: later calls are
         // written later.

@@ -20,6 +20,7 @@ use crate::background::TaskKind;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::stats::count;
+use crate::values::separate_bytes;
 use crate::version::Keyspace;
 use crate::version::being_written::BeingWritten;
 use crate::version::commit::Edit;
@@ -41,7 +42,8 @@ const TOGETHER_COUNT_MIN: usize = 4;
 impl Database {
     /// Whether `choice` of `keyspace` may be done together with others.
     pub(crate) fn is_small(&self, keyspace: &Keyspace, choice: &Choice) -> bool {
-        let is_plain = !keyspace.levels.has_references() && self.separate_bytes(keyspace) == u32::MAX;
+        let is_plain =
+            !keyspace.levels.has_references() && separate_bytes(keyspace, &self.settings) == u32::MAX;
         self.shares_files()
             && self.maintenance.jobs.fallbacks.is_none()
             && (choice.moves || is_plain && choice.input_bytes() <= SMALL_BYTES_MAX)

@@ -7,7 +7,7 @@ use firn_format::table::ReferenceSet;
 use firn_jobs::{ValuePolicy, ValueSource};
 
 use crate::database::Database;
-use crate::values::{Home, Sealed};
+use crate::values::{Home, Sealed, separate_bytes};
 use crate::version::{Keyspace, Table};
 
 /// What a compaction is told of values; files of segments that it may read stay as long as this is
@@ -33,7 +33,7 @@ impl Database {
         inputs: impl Iterator<Item = &'t Arc<Table>>,
         references: &ReferenceSet,
     ) -> Result<Option<HeldPolicy>> {
-        let separate_bytes = self.separate_bytes(keyspace);
+        let separate_bytes = separate_bytes(keyspace, &self.settings);
         if references.is_empty() && separate_bytes == u32::MAX {
             return Ok(Some(HeldPolicy::default()));
         }

@@ -15,9 +15,9 @@ use firn_engine::{
 };
 
 use super::TreeSession;
+use crate::commit::Appended;
 use crate::database::Database;
 use crate::error::survived;
-use crate::write::append::Appended;
 use crate::write::update::Update;
 
 /// Writes that wait, and what for.
@@ -73,7 +73,7 @@ impl Database {
         end: Position,
         durability: Durability,
     ) {
-        let durable = self.make_durable(end, durability);
+        let durable = self.commit.make_durable(self, end, durability);
         let written = durable.map_or_else(Completion::Failed, |()| Completion::Written(end));
         session.send(ticket, written);
     }
@@ -96,13 +96,13 @@ impl TreeSession {
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
         self.count_written(bytes);
-        let delay = self.shared.admit(bytes as u64);
+        let delay = self.shared.commit.admit(&*self.shared, bytes as u64);
         let durability = self.durability(options);
         if delay.is_zero() && durability == Durability::Process {
             // Where another thread is still copying an earlier frame, the write is not visible yet.
             let is_visible = self.deferred && self.shared.commit.log.advance()? >= end;
             if !is_visible {
-                self.shared.make_durable(end, durability)?;
+                self.shared.commit.make_durable(&*self.shared, end, durability)?;
             }
             return Ok(Outcome::Done(end));
         }
@@ -133,8 +133,8 @@ impl TreeSession {
         {
             match write {
                 Write::Update { keyspace, key, f } => self.update_later(ticket, keyspace, key, f, options),
-                Write::Batch(batch) => match self.shared.try_append(batch.ops()) {
-                    Ok(Appended::Stopped) => {
+                Write::Batch(batch) => match self.shared.commit.append_ops(&*self.shared, batch.ops()) {
+                    Ok(Appended::Stopped | Appended::Raced) => {
                         if let Err(error) = self.note_stopped() {
                             self.queue.sender().send(ticket, Completion::Failed(error));
                             continue;
@@ -145,7 +145,8 @@ impl TreeSession {
                     Ok(Appended::At(end)) => {
                         self.note_written();
                         self.count_written(batch.data_bytes());
-                        let due = self.shared.clock.now() + self.shared.admit(batch.data_bytes() as u64);
+                        let delay = self.shared.commit.admit(&*self.shared, batch.data_bytes() as u64);
+                        let due = self.shared.clock.now() + delay;
                         self.line.delayed.push((due, ticket, end, self.durability(options)));
                     }
                     Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
@@ -205,12 +206,7 @@ impl TreeSession {
         self.shared.reads.on_pool(move || {
             let written = survived("an update", || {
                 let mut update = Update::new(keyspace, &key, f, options.expires_at_ms);
-                loop {
-                    match shared.try_update(&mut update)? {
-                        Appended::Stopped => shared.wait_for_room()?,
-                        Appended::At(end) => break Ok(end),
-                    }
-                }
+                shared.update(&mut update)
             });
             drop(updating);
             match (written, durability) {

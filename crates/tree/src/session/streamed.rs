@@ -7,13 +7,12 @@ use firn_engine::{
     ValueSource, WriteOptions,
 };
 use firn_format::Kind;
-use firn_format::log::frame_bytes;
 use firn_format::table::Compression;
 
 use super::TreeSession;
+use crate::commit::{Appended, Blobs, Frame, Item};
 use crate::database::Database;
-use crate::values::{Streamed, WholeValue};
-use crate::write::append::{Appended, Item};
+use crate::values::{Streamed, WholeValue, separate_bytes};
 
 /// Values up to this are held in memory and lie among others: a segment of its own costs a file, a
 /// sync and an edit.
@@ -45,7 +44,7 @@ impl TreeSession {
             value: &[],
             expires_at_ms: options.expires_at_ms,
         };
-        self.shared.validate(std::iter::once(op))?;
+        self.shared.commit.validate(std::iter::once(op))?;
         match self.shared.way(keyspace, source.value_bytes())? {
             Way::Streamed(codec) => self.put_streamed(op, codec, source, options),
             Way::Held => {
@@ -69,7 +68,7 @@ impl TreeSession {
         let mut chunk = Vec::new();
         while source.next_piece(Streamed::CHUNK_BYTES, &mut chunk)? {
             shared.check_open()?;
-            let delay = shared.admit(chunk.len() as u64);
+            let delay = shared.commit.admit(&*shared, chunk.len() as u64);
             if !delay.is_zero() {
                 shared.clock.sleep(delay);
             }
@@ -80,15 +79,22 @@ impl TreeSession {
         shared.check_open()?;
         let mut whole = Some(streamed.finish()?);
         let needs_groups = self.durability(options) == Durability::Shared || shared.groups.are_begun();
-        let written = self.write_inline(op.key.len(), options, |shared| {
-            let appended = shared.append_whole(op, &mut whole)?;
-            if needs_groups && matches!(appended, Appended::At(_)) {
-                shared.seal_for_others();
+        let delay = shared.commit.admit(&*shared, op.key.len() as u64);
+        if !delay.is_zero() {
+            shared.clock.sleep(delay);
+        }
+        let end = loop {
+            match shared.append_whole(op, &mut whole)? {
+                Appended::At(end) => break end,
+                Appended::Stopped | Appended::Raced => shared.wait_for_room()?,
             }
-            Ok(appended)
-        })?;
-        self.count_written(value_bytes);
-        written.done().ok_or_else(|| Error::bug("an inline write answered Pending"))
+        };
+        if needs_groups {
+            shared.seal_for_others();
+        }
+        shared.commit.make_durable(&*shared, end, self.durability(options))?;
+        self.count_written(op.key.len() + value_bytes);
+        Ok(end)
     }
 }
 
@@ -99,10 +105,10 @@ impl Database {
     /// `Invalid` where it is too long, or would have to be held in memory, with the setting that
     /// changes that.
     fn way(&self, keyspace: KeyspaceId, value_bytes: u64) -> Result<Way> {
-        self.check_value_bytes(value_bytes)?;
+        self.commit.check_value_bytes(value_bytes)?;
         let version = self.catalog.version.load();
         let state = version.keyspace(keyspace.0)?;
-        let separate_bytes = self.separate_bytes(state);
+        let separate_bytes = separate_bytes(state, &self.settings);
         if separate_bytes == u32::MAX && value_bytes > HELD_BYTES_MAX {
             let name = &state.definition.name;
             return Err(Error::invalid(format!(
@@ -132,16 +138,7 @@ impl Database {
         let missing = || Error::bug("a streamed value is written twice");
         let reference = whole.as_ref().ok_or_else(missing)?.reference.encode();
         let item = Item { kind: Kind::PutReference, value: &reference, ..Item::from(op) };
-        let filled =
-            self.with_reservation(frame_bytes(item.bytes()), |segment, reservation| {
-                match whole.take().ok_or_else(missing).and_then(WholeValue::join) {
-                    Ok(places) => self.fill(segment, reservation, std::iter::once(item), places),
-                    Err(error) => {
-                        self.publish_void(segment, reservation)?;
-                        Err(error)
-                    }
-                }
-            })?;
-        filled.map_or(Ok(Appended::Stopped), |end| end.map(Appended::At))
+        let blobs = Blobs::Whole(whole);
+        self.commit.append(self, Frame { blobs, ..Frame::of(std::iter::once(item)) })
     }
 }

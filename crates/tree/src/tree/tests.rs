@@ -126,7 +126,7 @@ fn a_flush_drains_all_where_others_roll_first() {
         clock.sleep(SOON);
         // `None` where the flush came so late that it is the second one to roll.
         let again = database.commit.log.lock_roll(second.base()).unwrap();
-        database.publish_void(&first, unpublished).unwrap();
+        database.commit.publish_void(&first, unpublished).unwrap();
         let Some(mut next) = again else { return };
         clock.sleep(SOON);
         let third = database.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();

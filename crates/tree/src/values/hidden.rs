@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use firn_engine::Result;
 use firn_format::Position;
 
+use super::separate_bytes;
 use crate::background::Task;
 use crate::database::Database;
 use crate::version::{Keyspace, Version};
@@ -171,7 +172,7 @@ impl Database {
     }
 
     fn hidden(&self, keyspace: &Keyspace, mean_bytes: f64) -> Hidden {
-        Hidden::by(keyspace, mean_bytes, self.separate_bytes(keyspace) < u32::MAX)
+        Hidden::by(keyspace, mean_bytes, separate_bytes(keyspace, &self.settings) < u32::MAX)
     }
 
     /// Bytes of values that newer records hide, everywhere.

@@ -61,7 +61,7 @@ pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
 pub(crate) use seal::SEALED_AT_ONCE_MAX;
 pub(crate) use stale::Outlived;
 pub(crate) use streamed::{Streamed, WholeValue};
-pub(crate) use threshold::check_separate_bytes;
+pub(crate) use threshold::{check_separate_bytes, separate_bytes};
 
 /// The value segments of one open database.
 ///

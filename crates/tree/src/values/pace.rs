@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::write::due::Due;
+use crate::commit::due::Due;
 
 /// The pace of writers whose values lie beside the tree.
 #[derive(Debug, Default)]

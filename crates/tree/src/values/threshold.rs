@@ -7,6 +7,7 @@ use firn_format::manifest::Change;
 
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::settings::TreeSettings;
 use crate::version::Keyspace;
 use crate::version::set::{Definition, to_text};
 
@@ -27,13 +28,13 @@ pub(crate) fn check_separate_bytes(bytes: Option<u32>) -> Result<()> {
     }
 }
 
-impl Database {
-    /// Bytes of value from which on puts of `keyspace` lie beside the tree.
-    #[inline]
-    pub(crate) fn separate_bytes(&self, keyspace: &Keyspace) -> u32 {
-        keyspace.definition.settings.separate_bytes.unwrap_or(self.settings.separate_bytes)
-    }
+/// Bytes of value from which on puts of `keyspace` are separated, in a database with `settings`.
+#[inline]
+pub(crate) fn separate_bytes(keyspace: &Keyspace, settings: &TreeSettings) -> u32 {
+    keyspace.definition.settings.separate_bytes.unwrap_or(settings.separate_bytes)
+}
 
+impl Database {
     /// Changes that of the keyspace `id`, durably. Values that are written from now on follow it,
     /// others when a compaction meets them.
     ///

@@ -10,10 +10,12 @@ use firn_format::value::{Reference, ReferenceBytes, Stored};
 
 use super::Values;
 use super::active::{Active, Given, Places, Written};
-use crate::database::Database;
+use super::threshold::separate_bytes;
+use crate::commit::Item;
 use crate::error::from_storage;
+use crate::settings::TreeSettings;
 use crate::stats::count;
-use crate::write::append::Item;
+use crate::version::catalog::Catalog;
 
 /// Compressors that are kept for the next writers: a megabyte each, or two.
 const COMPRESSORS_MAX: usize = 8;
@@ -70,21 +72,26 @@ impl References {
     }
 }
 
-impl Database {
+impl Values {
     /// Writes the values of those operations that are to lie beside the tree; `None` if there are
     /// none. They survive the process when this returns.
     ///
     /// # Errors
     /// As [`Values::put`].
-    pub(crate) fn separate<'o>(&self, ops: impl Iterator<Item = OrderedOp<'o>>) -> Result<Option<Separated>> {
-        if !self.values.are_wanted() {
+    pub(crate) fn separate<'o>(
+        &self,
+        catalog: &Catalog,
+        settings: &TreeSettings,
+        ops: impl Iterator<Item = OrderedOp<'o>>,
+    ) -> Result<Option<Separated>> {
+        if !self.are_wanted() {
             return Ok(None);
         }
-        let version = self.catalog.version.load();
+        let version = catalog.version.load();
         let mut large = Vec::new();
         for (index, op) in ops.enumerate() {
             let Ok(state) = version.keyspace(op.keyspace.0) else { continue };
-            if op.kind == OrderedOpKind::Put && op.value.len() >= self.separate_bytes(state) as usize {
+            if op.kind == OrderedOpKind::Put && op.value.len() >= separate_bytes(state, settings) as usize {
                 large.push((index, op, state.codec()));
             }
         }
@@ -93,7 +100,7 @@ impl Database {
         if large.is_empty() {
             return Ok(None);
         }
-        self.values.put(&large).map(Some)
+        self.put(&large).map(Some)
     }
 }
 

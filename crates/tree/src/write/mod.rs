@@ -1,15 +1,14 @@
-//! From a batch to published records: admission, one frame in the log, index entries, watermark.
+//! What the path of a write ([`commit`](crate::commit)) finds around it: memory, disk and log.
 //!
-//! [`append`] is the path of every write; [`roll`] begins the next segment and freezes memtables.
-//! [`admission`] slows writers before memory runs out, [`due`] says how long each of them waits,
-//! [`foresight`] when they will stop. [`update`] is the atomic read-modify-write.
+//! [`roll`] begins the next segment and freezes memtables; [`pressure`], [`room`] and
+//! [`log_length`] tell how much more memory, disk and log there may be. [`forecast`] is when
+//! writers will stop. [`env`] puts them together for the pipeline. [`update`] is the atomic
+//! read-modify-write.
 
-pub(crate) mod admission;
-pub(crate) mod append;
-pub(crate) mod commit;
-pub(crate) mod due;
-pub(crate) mod foresight;
+mod env;
+pub(crate) mod forecast;
 pub(crate) mod log_length;
+pub(crate) mod pressure;
 pub(crate) mod roll;
 pub(crate) mod room;
 pub(crate) mod update;

@@ -6,19 +6,11 @@ use std::sync::{Arc, PoisonError};
 use firn_engine::{ErrorKind, Result};
 use firn_format::Position;
 
+use crate::commit::env::Rolled;
 use crate::database::Database;
 use crate::log::order::{NextSegment, capacity_for};
 use crate::log::{MemtableSet, Segment, SegmentMap};
 use crate::version::{Frozen, Keyspace};
-
-/// What [`Database::roll`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rolled {
-    /// Another segment is active now.
-    Next,
-    /// The buffer is full; the active segment stays as it is.
-    Stopped,
-}
 
 /// Which memtables a roll freezes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +50,8 @@ impl Database {
             return Ok(Rolled::Stopped);
         };
         if is_for_writes {
-            self.leave_room(capacity).inspect_err(|_| self.note_refused(capacity))?;
-            self.note_refused(0);
+            self.leave_room(capacity).inspect_err(|_| self.commit.room.note_refused(capacity))?;
+            self.commit.room.note_refused(0);
         }
         // Where the disk is short, what makes room has to do with what is left.
         let reserved = if has_disk { capacity } else { 0 };
@@ -84,14 +76,14 @@ impl Database {
         freeze: Freeze,
     ) -> Option<Freeze> {
         if freeze != Freeze::Full || has_disk && self.has_memory_for(bytes) {
-            self.want_room(0);
-            self.want_disk(0);
+            self.commit.admission.want(0);
+            self.commit.room.want(0);
             let is_over = freeze == Freeze::Full && self.buffer_bytes() + bytes > self.settings.buffer_bytes;
             return Some(if is_over && !self.is_anything_to_drain() { Freeze::All } else { freeze });
         }
         let drains = self.is_anything_to_drain();
-        self.want_room(if drains { bytes } else { 0 });
-        self.want_disk(if drains { capacity } else { 0 });
+        self.commit.admission.want(if drains { bytes } else { 0 });
+        self.commit.room.want(if drains { capacity } else { 0 });
         if drains { None } else { Some(Freeze::All) }
     }
 

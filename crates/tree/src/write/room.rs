@@ -1,23 +1,12 @@
 //! Room on the disk for what is written: which writes begin a segment, and what outputs leave. See
 //! [`log::room`](crate::log::room).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 
 use super::roll::Freeze;
 use crate::database::Database;
 use crate::log::room::{FLUSH_KEPT_BYTES, JOB_KEPT_BYTES, KEPT_BYTES, REMOVAL_KEPT_BYTES, check_room};
-
-/// What writers want of the disk, and what they were refused.
-#[derive(Debug, Default)]
-pub(crate) struct Room {
-    /// Bytes of the segment that a stopped writer waits for; 0 = none waits.
-    wanted_bytes: AtomicU64,
-    /// Bytes of the segment that found no room and was refused; 0 = the last one found some.
-    refused_bytes: AtomicU64,
-}
 
 impl Database {
     /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files
@@ -33,7 +22,7 @@ impl Database {
     /// Whether the disk has room for a segment of `bytes` and its flush, and for a flush of all
     /// that the buffer holds. What the log needs for removals stays free beside that. A place that
     /// does not say what is free has room.
-    pub(super) fn has_disk_for(&self, bytes: u64) -> bool {
+    pub(crate) fn has_disk_for(&self, bytes: u64) -> bool {
         match self.files.storage.free_bytes() {
             Ok(Some(free)) => {
                 free >= bytes.saturating_mul(2).saturating_add(self.flush_bytes() + KEPT_BYTES / 2)
@@ -43,7 +32,7 @@ impl Database {
     }
 
     /// The same, also without files that are kept for new ones.
-    pub(super) fn has_disk_or_spares_for(&self, bytes: u64) -> bool {
+    pub(crate) fn has_disk_or_spares_for(&self, bytes: u64) -> bool {
         self.has_disk_for(bytes) || self.remove_spare_tables() && self.has_disk_for(bytes)
     }
 
@@ -82,9 +71,9 @@ impl Database {
     /// # Errors
     /// `Retry` where there is nothing that a flush or a compaction could make room of: nothing was
     /// written.
-    pub(super) fn may_remove(&self, base: Position, bytes: u64) -> Result<bool> {
+    pub(crate) fn may_remove_at(&self, base: Position, bytes: u64) -> Result<bool> {
         if self.has_disk_to_remove(bytes) || self.remove_spare_tables() && self.has_disk_to_remove(bytes) {
-            self.want_disk(0);
+            self.commit.room.want(0);
             // What is appended is to be flushed, too.
             self.keep_room();
             return Ok(true);
@@ -94,7 +83,7 @@ impl Database {
             if !is_empty {
                 self.roll(base, Freeze::All)?;
             } else if !self.maintenance.is_compacting() {
-                self.want_disk(bytes);
+                self.commit.room.want(bytes);
                 return Err(Error::new(
                     ErrorKind::Retry,
                     "the disk is full, and has no room for removals either: free some space or raise the quota; what was removed before \
@@ -102,8 +91,8 @@ impl Database {
                 ));
             }
         }
-        self.want_room(bytes);
-        self.want_disk(bytes);
+        self.commit.admission.want(bytes);
+        self.commit.room.want(bytes);
         Ok(false)
     }
 
@@ -139,25 +128,15 @@ impl Database {
         }
     }
 
-    /// A writer waits for room for a segment of `bytes` on the disk; 0 = none does.
-    pub(super) fn want_disk(&self, bytes: u64) {
-        self.commit.room.wanted_bytes.store(bytes, Ordering::Relaxed);
-    }
-
     /// Whether a writer waits for room on the disk, and there still is none.
     pub(super) fn is_disk_wanted(&self) -> bool {
-        let wanted = self.commit.room.wanted_bytes.load(Ordering::Relaxed);
+        let wanted = self.commit.room.wanted();
         wanted > 0 && !self.has_disk_for(wanted)
-    }
-
-    /// A segment of `bytes` found no room; 0 = one found some.
-    pub(super) fn note_refused(&self, bytes: u64) {
-        self.commit.room.refused_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Why writes that bring something are refused for now; `None` = they are not.
     pub(crate) fn write_refusal(&self) -> Option<Error> {
-        let refused = self.commit.room.refused_bytes.load(Ordering::Relaxed).max(self.values.refused_bytes());
+        let refused = self.commit.room.refused().max(self.values.refused_bytes());
         // There may be room since.
         let refusal = || check_room(&*self.files.storage, refused).err();
         (refused > 0).then(refusal).flatten()

@@ -18,16 +18,16 @@
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Change, Completion, CompletionQueue, Error, KeyLocks, KeyspaceId, OrderedOp, OrderedOpKind, Outcome,
-    Result, Ticket, UpdateFn,
+    Change, Completion, CompletionQueue, KeyLocks, KeyspaceId, OrderedOp, OrderedOpKind, Outcome, Result,
+    Ticket, UpdateFn,
 };
 use firn_format::key::key_hash;
-use firn_format::log::frame_bytes;
 use firn_format::{Position, Sequence};
 
+use crate::commit::frame::Unchanged;
+use crate::commit::{Appended, Blobs, Frame};
 use crate::database::Database;
 use crate::read::{Found, Lookup};
-use crate::write::append::Appended;
 
 /// For how long an update stands in line behind others of its key.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -79,6 +79,19 @@ impl Database {
         appended
     }
 
+    /// Writes `update`, waiting for room.
+    ///
+    /// # Errors
+    /// As [`try_update`](Self::try_update); `Retry` where no room can be made.
+    pub(crate) fn update(&self, update: &mut Update<'_>) -> Result<Position> {
+        loop {
+            match self.try_update(update)? {
+                Appended::At(end) => return Ok(end),
+                Appended::Stopped | Appended::Raced => self.wait_for_room()?,
+            }
+        }
+    }
+
     /// Waits until updates that came before have been written.
     fn stand_in_line(&self, keyspace: KeyspaceId, key: &[u8]) -> Turn {
         let queue = CompletionQueue::new();
@@ -112,53 +125,24 @@ impl Database {
                 Change::Delete => (OrderedOpKind::Delete, Vec::new()),
             };
             let op = OrderedOp { keyspace, kind, key, value: &new, expires_at_ms };
-            self.validate(std::iter::once(op))?;
+            self.commit.validate(std::iter::once(op))?;
             match self.try_append_if_unchanged(op, found.newest())? {
-                Attempt::Appended(appended) => return Ok(appended),
-                Attempt::Raced => {}
+                Appended::Raced => {}
+                appended => return Ok(appended),
             }
         }
     }
 
-    fn try_append_if_unchanged(&self, op: OrderedOp<'_>, seen: Option<Sequence>) -> Result<Attempt> {
-        // A value that lies beside the tree is written again if another write comes between.
-        let separated = self.separate(std::iter::once(op))?.unwrap_or_default();
-        let (item, places) = (separated.references.item(0, op), separated.places);
-        let attempt = self.with_reservation(frame_bytes(item.bytes()), |segment, reservation| {
-            if segment.memtables().get(op.keyspace.0).is_none() {
-                self.publish_void(segment, reservation)?;
-                return Err(Error::invalid(format!("there is no {}", op.keyspace)));
-            }
-            let unpublished = self.copy(segment, reservation, std::iter::once(item), places);
-            match self.newest_below(&op, unpublished.span.start) {
-                Ok(newest) if newest == seen => {
-                    let end = self.publish(unpublished, std::iter::once(item))?;
-                    Ok(Attempt::Appended(Appended::At(end)))
-                }
-                Ok(_) => self.void(unpublished).map(|()| Attempt::Raced),
-                Err(error) => {
-                    self.void(unpublished)?;
-                    Err(error)
-                }
-            }
-        })?;
-        attempt.unwrap_or(Ok(Attempt::Appended(Appended::Stopped)))
+    fn try_append_if_unchanged(&self, op: OrderedOp<'_>, seen: Option<Sequence>) -> Result<Appended> {
+        let ops = std::iter::once(op);
+        // A separated value is written again if another write comes between.
+        let separated = self.values.separate(&self.catalog, &self.settings, ops)?.unwrap_or_default();
+        let item = separated.references.item(0, op);
+        let frame = Frame {
+            items: std::iter::once(item),
+            blobs: Blobs::Written(separated.places),
+            unchanged: Some(Unchanged { keyspace: op.keyspace, key: op.key, newest: seen }),
+        };
+        self.commit.append(self, frame)
     }
-
-    /// The newest version of the key among everything below `end`, once all of that is published.
-    fn newest_below(&self, op: &OrderedOp<'_>, end: Position) -> Result<Option<Sequence>> {
-        // With more writers than processors the writer that all others wait for must get its turn:
-        // this call yields.
-        self.commit.log.wait_published(end)?;
-        let version = self.catalog.version.load();
-        self.newest_version(&version, op.keyspace, op.key, end)
-    }
-}
-
-/// What one attempt came to.
-pub(crate) enum Attempt {
-    /// Written, or refused for want of room.
-    Appended(Appended),
-    /// Another write of the key came between.
-    Raced,
 }

@@ -152,7 +152,7 @@ impl Database {
         self.version.store(Arc::new(version));
     }
 
-    /// `with_reservation`, `copy` and `publish` of `write/append.rs`.
+    /// `append`, `fill` and `publish` of `commit/pipeline.rs`.
     pub(crate) fn write(&self, key: u8) {
         loop {
             let active = self.log.active.load();

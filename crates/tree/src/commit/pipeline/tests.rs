@@ -7,7 +7,7 @@ use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordere
 use firn_storage::ManualClock;
 use firn_storage::place::Memory;
 
-use super::Appended;
+use crate::commit::Appended;
 use crate::settings::TreeSettings;
 use crate::tree::Tree;
 use crate::tree::tests::manual;
@@ -28,7 +28,7 @@ fn who_waits_for_room_writes_its_values_once() {
     let value = vec![7; 100 << 10];
     let append = |keyspace: KeyspaceId, key: &[u8]| {
         let op = OrderedOp { keyspace, kind: OrderedOpKind::Put, key, value: &value, expires_at_ms: 0 };
-        tree.shared.try_append(std::iter::once(op)).expect("no failure")
+        tree.shared.commit.append_ops(&*tree.shared, std::iter::once(op)).expect("no failure")
     };
     let mut key = 0_u32;
     while matches!(append(KEYSPACE_DEFAULT, &key.to_be_bytes()), Appended::At(_)) {

@@ -11,11 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firn_engine::{CompletionSender, Error, ErrorKind, Result};
+use firn_engine::CompletionSender;
 
-use crate::buffer::pick::drain_bytes;
-use crate::database::Database;
-use crate::write::due::Due;
+use super::due::Due;
 
 /// Pace and stop of writers; counts what they cost.
 #[derive(Debug, Default)]
@@ -135,7 +133,7 @@ impl Admission {
 
     /// Sets the pace where the buffer holds more than `buffer_bytes` if `pressed`, and has `room`
     /// until it is full.
-    fn set_pace(&self, pressed: bool, room: u64, drain_bytes: u64, now: Duration) {
+    pub(crate) fn set_pace(&self, pressed: bool, room: u64, drain_bytes: u64, now: Duration) {
         let pace = {
             let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
             flow.press(pressed, now);
@@ -148,14 +146,14 @@ impl Admission {
     }
 
     /// Whether the pace is to be worked out again; `true` for one caller each time.
-    fn is_pace_old(&self, now: Duration) -> bool {
+    pub(crate) fn is_pace_old(&self, now: Duration) -> bool {
         let (now, look) = (now.as_nanos() as u64, self.look_ns.load(Ordering::Relaxed));
         let relaxed = Ordering::Relaxed;
         now >= look && self.look_ns.compare_exchange(look, now + PACE_NS, relaxed, relaxed).is_ok()
     }
 
     /// How long a write of `bytes` has to wait at the present pace.
-    fn delay(&self, bytes: u64, now: Duration) -> Duration {
+    pub(crate) fn delay(&self, bytes: u64, now: Duration) -> Duration {
         let pace = self.pace.load(Ordering::Relaxed);
         if pace == 0 || pace == u64::MAX {
             return Duration::ZERO;
@@ -177,6 +175,33 @@ impl Admission {
         };
         self.freed.notify_all();
         sessions.iter().for_each(CompletionSender::nudge);
+    }
+
+    /// Whether writers have a pace.
+    #[inline]
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pace.load(Ordering::Relaxed) != 0
+    }
+
+    /// A writer waits for room for a segment of `bytes`. 0 = a segment has begun; a writer that
+    /// still waits sets this again.
+    pub(crate) fn want(&self, bytes: u64) {
+        self.wanted.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the segment that a stopped writer waits for; 0 = no writer waits.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Blocks until room may have been made, or for a moment.
+    pub(crate) fn wait_released(&self) {
+        let waiting = self.lock();
+        let round = waiting.round;
+        // Each release of room bumps the round; the limit only guards against a background
+        // thread's death.
+        let limit = Duration::from_millis(50);
+        let _waited = self.freed.wait_timeout_while(waiting, limit, |waiting| waiting.round == round);
     }
 
     /// Whether a writer stands still for want of room.
@@ -227,152 +252,6 @@ impl Admission {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Database {
-    /// Memory of the buffer: arenas of live segments, memtables and run indexes.
-    pub(crate) fn buffer_bytes(&self) -> u64 {
-        let version = self.catalog.version.load();
-        let arenas: u64 = version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum();
-        arenas + self.index_bytes()
-    }
-
-    /// Memory of the indexes of memtables and runs.
-    pub(crate) fn index_bytes(&self) -> u64 {
-        let version = self.catalog.version.load();
-        version
-            .live()
-            .map(|keyspace| {
-                let runs: u64 = keyspace.runs.iter().map(|run| run.memory_bytes()).sum();
-                let frozen: usize = keyspace.frozen.iter().map(|frozen| frozen.memtable.memory_bytes()).sum();
-                runs + (frozen + keyspace.memtable.memory_bytes()) as u64
-            })
-            .sum()
-    }
-
-    /// Whether runs must drain: the buffer is over its soft limit, the log is long, or a writer is
-    /// stopped for want of room.
-    pub(crate) fn is_under_pressure(&self) -> bool {
-        let held = self.buffer_bytes();
-        let wanted = self.commit.admission.wanted.load(Ordering::Relaxed);
-        held > self.settings.buffer_bytes
-            || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
-            || self.is_disk_wanted()
-            || self.is_log_long(&self.catalog.version.load())
-    }
-
-    /// A writer waits for room for a segment of `bytes`. 0 = a segment has begun; a writer that
-    /// still waits sets this again.
-    pub(crate) fn want_room(&self, bytes: u64) {
-        self.commit.admission.wanted.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether a segment of `bytes` may begin, if the disk has room for it. One segment beside the
-    /// active one always may.
-    pub(crate) fn has_memory_for(&self, bytes: u64) -> bool {
-        let version = self.catalog.version.load();
-        if version.segments.segments().len() <= 1 {
-            return true;
-        }
-        self.buffer_bytes() + bytes <= self.settings.buffer_bytes_max && bytes <= self.log_room(&version)
-    }
-
-    /// Whether a writer was stopped for want of an ordinary segment, and there is none yet: a
-    /// further try would stop too.
-    pub(crate) fn is_stopped(&self) -> bool {
-        let bytes = self.settings.segment_bytes;
-        self.commit.admission.wanted.load(Ordering::Relaxed) == bytes
-            && (!self.has_memory_for(bytes) || self.is_disk_wanted())
-            && self.is_anything_to_drain()
-    }
-
-    /// Sets the pace of writers from the buffer's size and the log's length now.
-    pub(crate) fn pace_by_debt(&self) {
-        let held = self.buffer_bytes();
-        let settings = &self.settings;
-        // Between limits that are one segment apart there is no room to share out.
-        let span = settings.buffer_bytes_max.saturating_sub(settings.buffer_bytes);
-        let is_full = held > settings.buffer_bytes && span > settings.segment_bytes;
-        let version = self.catalog.version.load();
-        let is_long = self.is_log_long(&version) && settings.log_bytes_max > 4 * settings.segment_bytes;
-        let active = self.commit.log.active();
-        let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
-        let mut room = (settings.buffer_bytes_max + unused).saturating_sub(held + settings.segment_bytes);
-        if is_long {
-            room = room.min((self.log_room(&version) + unused).saturating_sub(settings.segment_bytes));
-        }
-        let pressed = is_full || is_long;
-        self.commit.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
-    }
-
-    /// When a write of `bytes` is due: the delay its acknowledgement must wait, zero when writers
-    /// are not slowed.
-    #[inline]
-    pub(crate) fn admit(&self, bytes: u64) -> Duration {
-        let pace = self.commit.admission.pace.load(Ordering::Relaxed);
-        let is_paced = pace != 0 || !self.values.pace.is_off();
-        if is_paced { self.admit_paced(bytes) } else { Duration::ZERO }
-    }
-
-    #[cold]
-    fn admit_paced(&self, bytes: u64) -> Duration {
-        let now = self.clock.now();
-        if self.commit.admission.is_pace_old(now) {
-            self.pace_by_debt();
-        }
-        if self.values.pace.is_to_look(now) {
-            self.pace_by_space();
-        }
-        let delay = self.values.pace.delay(bytes, now).max(self.commit.admission.delay(bytes, now));
-        self.commit.admission.slowed_for(delay);
-        delay
-    }
-
-    /// Blocks until a stopped writer should try again, and counts the time.
-    ///
-    /// Without background threads it does a unit of their work itself.
-    pub(crate) fn wait_for_room(&self) -> Result<()> {
-        let begun = self.clock.now();
-        self.retry_drains();
-        if self.is_manual() {
-            self.step()?;
-        } else {
-            let waiting = self.commit.admission.lock();
-            let round = waiting.round;
-            // Each release of room bumps the round; the limit only guards against a background
-            // thread's death.
-            let limit = Duration::from_millis(50);
-            let _waited = self
-                .commit
-                .admission
-                .freed
-                .wait_timeout_while(waiting, limit, |waiting| waiting.round == round);
-        }
-        let waited = self.clock.now().saturating_sub(begun);
-        self.commit.admission.stopped_for(waited);
-        self.background_error()?;
-        // Nothing drains any more once the database closes.
-        self.check_open()?;
-        self.refused_room()
-    }
-
-    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains), or
-    /// all that could make room fails each time.
-    pub(crate) fn refused_room(&self) -> Result<()> {
-        match self.maintenance.refused() {
-            Some(refused) => Err(refused),
-            None => self.stuck().map_or(Ok(()), |why| {
-                let told = "no room is left for writes, since what they wait for cannot be written out; it is tried again";
-                Err(Error::new(ErrorKind::Retry, told).because(why))
-            }),
-        }
-    }
-
-    /// Forgets why a drain was refused: there may be space on the disk by now.
-    pub(crate) fn retry_drains(&self) {
-        self.maintenance.forget_refused();
-        self.wake_background();
     }
 }
 
