@@ -38,7 +38,7 @@ pub(crate) use kinds::{TaskKind, Unit};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
-pub(crate) use sweep::{Orphans, Sweeps};
+pub(crate) use sweep::Orphans;
 
 use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;

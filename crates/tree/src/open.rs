@@ -12,7 +12,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, Fallback, Local, Patience};
-use firn_maintenance::Schedule;
+use firn_maintenance::{Schedule, Sweeps};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
 use firn_storage::file::table::{ReaderOptions, TableReader};
@@ -21,7 +21,7 @@ use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
 use self::begin::begin;
 pub(crate) use self::begin::log_conflict;
-use crate::background::{Maintenance, Rest, Sweeps};
+use crate::background::{Maintenance, Rest};
 use crate::commit::CommitPipeline;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};

@@ -7,9 +7,9 @@ use firn_engine::Error;
 use firn_format::Position;
 use firn_jobs::Control;
 use firn_jobs::submit::{OutputNames, Submitter};
-use firn_maintenance::Schedule;
+use firn_maintenance::{Schedule, Sweeps};
 
-use super::{Claims, Rest, Sweeps, TaskKind, Unavailable, Unit};
+use super::{Claims, Rest, TaskKind, Unavailable, Unit};
 use crate::compact::pick::Choice;
 
 /// What a database does in the background: which work is in progress, where jobs run, what their
