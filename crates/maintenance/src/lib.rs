@@ -32,6 +32,7 @@ mod backoff; // what failed and may work later
 mod failure; // what is done about a failure
 mod damaged; // files that are left as they are
 mod orphans; // files that nothing waits for
+mod remote_limits; // how much may be under way elsewhere
 mod error; // what storage and jobs said, as the contract says it
 
 pub use backoff::{Backoff, Room};
@@ -39,5 +40,6 @@ pub use claims::{Hold, InProgress, Schedule};
 pub use damaged::{Cause, Report, SetAside, is_of_device, unreadable_file};
 pub use error::{from_job, from_storage, said_by_storage};
 pub use failure::{Answer, answer_to};
-pub use orphans::Sweeps;
+pub use orphans::{KnownFiles, Removal, Removed, Sweeps, is_abandoned};
+pub use remote_limits::RemoteLimits;
 pub use threads::{Work, start_threads, step, wait_until};

@@ -1,9 +1,111 @@
-//! When there may be files that nothing waits for any more.
+//! Removing outputs of attempts at jobs that nothing waits for any more, while the engine is open.
+//!
+//! A worker elsewhere may stand still for long. It then goes on without knowing that its attempt
+//! was given up and that another executor has done the job. No edit will ever name the files that
+//! it creates then, and only a list finds them. The next opening would list; an engine that stays
+//! open lists by itself.
+//!
+//! The storage may carry out a request of a killed process after the next opening has listed what
+//! there was. A process that is killed as it sends a file in parts leaves an upload. A list of
+//! uploads finds it, and it goes by the same rule.
+//!
+//! ```text
+//!   list ─► stems that nothing waits for ─► files that have holders
+//!        ─► still the last writer? ─► what the manifest names ─► remove
+//! ```
+//! In this order. If the stem of a listed file is let go of by then, an edit names the file by
+//! then, or none ever will. If one does, the manifest still names the file, or a reader has held it
+//! since before, or it is obsolete. A process that takes the database over writes an edit first:
+//! what was listed before that is not its own.
+//!
+//! An upload of a file that the manifest names, or that has a holder, stays as the file does. It
+//! may have begun twice, or have ended and not been forgotten: stores are known that remove the
+//! file's parts then ([decision 0020](../../../docs/decisions/0020-object-stores.md)).
+//!
+//! # Invariants
+//! 1. Nothing is removed that an edit names, or will name: [`orphans_of`] asks in the order above.
+//! 2. A search that could not remove all is repeated, ever later: [`Sweeps::run`].
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firn_jobs::submit::Aborted;
+use firn_engine::Result;
+use firn_format::file_name::{FileName, parse};
+use firn_jobs::submit::{AbandonedNames, Aborted, Reach, Uploads};
+use firn_storage::{Clock, ErrorKind, Storage};
+
+/// What an engine knows of its files. It is asked in the order of these methods, after the storage
+/// has listed its files.
+pub trait KnownFiles {
+    /// Outputs that nothing waits for any more, by their stems.
+    fn abandoned(&self) -> AbandonedNames;
+
+    /// Files that have holders, wait for their removal, or are kept to be used again; `None` where
+    /// that is not known.
+    fn held(&self) -> Option<BTreeSet<String>>;
+
+    /// Has `judge` judge names, with a rule that tells of a name among `listed` whether no edit has
+    /// it and none ever will; `false` without that if it cannot be told now. Outputs are judged by
+    /// [`is_abandoned`]. Holds the manifest's lock meanwhile.
+    ///
+    /// # Errors
+    /// `Closed`: another machine has taken the database over.
+    fn judge(
+        &self,
+        listed: &[(String, u64)],
+        abandoned: &AbandonedNames,
+        judge: impl FnOnce(&dyn Fn(&str) -> bool),
+    ) -> Result<bool>;
+}
+
+/// Where orphans are removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal<'e> {
+    /// Where they lie.
+    pub storage: &'e dyn Storage,
+    /// For when they are looked for again.
+    pub clock: &'e dyn Clock,
+}
+
+/// How many were removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Files.
+    pub files: u64,
+    /// Uploads that were aborted.
+    pub uploads: u64,
+}
+
+/// Whether `name` is an output's, nothing waits for that output, and no edit has it, which
+/// `is_named` tells.
+pub fn is_abandoned(name: &str, abandoned: &AbandonedNames, is_named: impl Fn(&str) -> bool) -> bool {
+    let stem = match parse(name) {
+        Some(
+            FileName::Table { stem, .. }
+            | FileName::Tables { stem, .. }
+            | FileName::CollectedValues { stem, .. },
+        ) => stem,
+        _ => return false,
+    };
+    abandoned.contains(&stem) && !is_named(name)
+}
+
+/// Files on `storage` that no edit names and none ever will, and uploads of such; `None` if that
+/// cannot be told now. Blocks for two lists, and for what `known` does.
+fn orphans_of(storage: &dyn Storage, known: &impl KnownFiles) -> Result<Option<(Vec<String>, Uploads)>> {
+    let Ok(listed) = storage.list() else { return Ok(None) };
+    let mut uploads = Uploads::list(storage);
+    let abandoned = known.abandoned();
+    let Some(held) = known.held() else { return Ok(None) };
+    let mut files = Vec::new();
+    let is_told = known.judge(&listed, &abandoned, |is_orphan| {
+        let goes = |name: &str| is_orphan(name) && !held.contains(name);
+        uploads.retain(goes);
+        files.extend(listed.iter().map(|(name, _)| name).filter(|name| goes(name)).cloned());
+    })?;
+    Ok(is_told.then_some((files, uploads)))
+}
 
 /// When there may be something to remove.
 ///
@@ -67,7 +169,7 @@ impl Sweeps {
     }
 
     /// Says why they may be.
-    pub fn tell_uploads(&self, refusal: Option<String>) {
+    fn tell_uploads(&self, refusal: Option<String>) {
         *self.upload_refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
@@ -89,8 +191,48 @@ impl Sweeps {
         was_left || was_used && now.saturating_sub(due.swept_at) >= REST
     }
 
+    /// Looks for orphans and removes them, until `is_stopping`. Blocks for two lists, and for a
+    /// request for each of them.
+    ///
+    /// # Errors
+    /// What [`KnownFiles::judge`] says. What the storage says is none: it is asked again in a
+    /// while.
+    pub fn run(
+        &self,
+        known: &impl KnownFiles,
+        Removal { storage, clock }: Removal<'_>,
+        is_stopping: impl Fn() -> bool,
+    ) -> Result<Removed> {
+        self.begin(clock.now());
+        let mut removed = Removed::default();
+        let mut is_all = false;
+        if let Some((files, uploads)) = orphans_of(storage, known)? {
+            is_all = true;
+            for name in files {
+                if is_stopping() {
+                    break;
+                }
+                match storage.remove(&name) {
+                    Ok(()) => removed.files += 1,
+                    Err(error) => is_all &= error.kind == ErrorKind::NotFound,
+                }
+            }
+            let aborted = uploads.abort(storage, Reach::ORPHAN_GC, is_stopping);
+            removed.uploads = aborted.count;
+            // A storage that refuses, or cannot list or abort uploads, answers the same in a
+            // minute.
+            is_all &= !aborted.may_pass;
+            self.tell_uploads(aborted.refusal);
+        }
+        match is_all {
+            true => self.end(),
+            false => self.repeat(clock.now()),
+        }
+        Ok(removed)
+    }
+
     /// A sweep begins, which finds what was left [`GRACE`] ago, and not all of what was since.
-    pub fn begin(&self, now: Duration) {
+    fn begin(&self, now: Duration) {
         let mut due = self.lock();
         due.swept_at = now;
         due.first_left_at = due.last_left_at.filter(|at| now.saturating_sub(*at) < GRACE);
@@ -105,7 +247,7 @@ impl Sweeps {
 
     /// The last sweep did not come to its end: it is repeated in a while, and in twice as long each
     /// time, up to [`REST`].
-    pub fn repeat(&self, now: Duration) {
+    fn repeat(&self, now: Duration) {
         let mut due = self.lock();
         let pause = GRACE.saturating_mul(1 << due.repeats.min(10)).min(REST);
         due.repeats += 1;
@@ -116,7 +258,7 @@ impl Sweeps {
     }
 
     /// The last sweep came to its end.
-    pub fn end(&self) {
+    fn end(&self) {
         self.lock().repeats = 0;
     }
 
@@ -131,72 +273,4 @@ impl Sweeps {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Seconds at which a sweep is found to be due, where it is looked for each second.
-    fn sweeps(seconds: u64, left: impl Fn(u64) -> u64, ended: impl Fn(u64) -> u64) -> Vec<u64> {
-        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default(), false);
-        let is_due = |second: &u64| {
-            let now = Duration::from_secs(*second);
-            let is_due = sweeps.is_due(now, ended(*second), left(*second));
-            if is_due {
-                sweeps.begin(now);
-            }
-            is_due
-        };
-        (0..seconds).filter(is_due).collect()
-    }
-
-    #[test]
-    fn a_sweep_comes_some_time_after_something_was_left_and_not_else() {
-        assert_eq!(sweeps(20_000, |_| 0, |_| 0), []);
-        assert_eq!(sweeps(20_000, |now| u64::from(now >= 100), |_| 0), [160]);
-        // What came shortly before a sweep has another one.
-        assert_eq!(sweeps(20_000, |now| u64::from(now >= 100) + u64::from(now >= 130), |_| 0), [160, 190]);
-        assert_eq!(sweeps(300, |now| now, |_| 0), [61, 121, 181, 241]);
-    }
-
-    #[test]
-    fn an_opening_that_could_not_abort_an_upload_now_has_a_sweep_some_time_after() {
-        for (may_pass, is_due) in [(true, true), (false, false)] {
-            let aborted = Aborted { may_pass, refusal: Some("no".to_owned()), count: 0 };
-            let sweeps = Sweeps::new(Duration::ZERO, aborted, false);
-            assert!(!sweeps.is_due(GRACE - Duration::from_secs(1), 0, 0));
-            assert_eq!(sweeps.is_due(GRACE, 0, 0), is_due);
-            assert_eq!(sweeps.upload_refusal().as_deref(), Some("no"));
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_removed_is_tried_again_ever_later_until_it_can() {
-        let sweeps = Sweeps::new(Duration::ZERO, Aborted::default(), false);
-        assert!(!sweeps.is_left());
-        let tried = |now: &u64| {
-            let now = Duration::from_secs(*now);
-            let is_due = sweeps.is_due(now, 0, 1);
-            if is_due {
-                sweeps.begin(now);
-                sweeps.repeat(now);
-            }
-            is_due
-        };
-        let pauses = [60, 60, 120, 240, 480, 960, 1920, 3600, 3600];
-        let moments = pauses.iter().scan(0, |now, pause| {
-            *now += pause;
-            Some(*now)
-        });
-        assert_eq!((0..12_000).filter(tried).collect::<Vec<u64>>(), moments.collect::<Vec<u64>>());
-        assert!(sweeps.is_left());
-        sweeps.begin(Duration::from_secs(20_000));
-        sweeps.end();
-        assert!(!sweeps.is_left());
-    }
-
-    #[test]
-    fn a_sweep_comes_each_hour_while_jobs_end_and_once_more() {
-        assert_eq!(sweeps(20_000, |_| 0, |now| u64::from(now >= 100)), [3600, 7200]);
-        assert_eq!(sweeps(20_000, |_| 0, |now| u64::from(now >= 3700)), [3700, 7300]);
-        assert_eq!(sweeps(14_000, |_| 0, |now| now), [3600, 7200, 10_800]);
-    }
-}
+mod tests;

@@ -8,7 +8,6 @@ mod bury;
 mod choose;
 mod claims;
 mod compactions;
-mod elsewhere;
 mod drains;
 mod kinds; // of units, as far as they rest
 mod maintenance; // the owner
@@ -38,7 +37,7 @@ pub(crate) use kinds::{TaskKind, Unit};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
-pub(crate) use sweep::Orphans;
+pub(crate) use sweep::NamedOutputs;
 
 use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;
@@ -209,8 +208,9 @@ impl Database {
     /// If a thread cannot be started; those that were have ended then, or are about to.
     pub(crate) fn start_background(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
         let paced = Arc::clone(self);
+        let limits = self.maintenance.remote_limits(self.settings.background_threads);
         let watch = Box::new(move || paced.commit.admission.nudge());
-        let started = start_threads(self, self.thread_count(), spawn).and_then(|()| {
+        let started = start_threads(self, limits.thread_count(), spawn).and_then(|()| {
             spawn.spawn("firn-pace".to_owned(), Priority::Normal, watch).map_err(from_storage)
         });
         if started.is_err() {
@@ -263,7 +263,7 @@ impl Database {
             Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
             Task::Collect { victims } => self.collect(victims),
             Task::Bury => self.bury(),
-            Task::Sweep => self.sweep(),
+            Task::Sweep => sweep::sweep(self),
             Task::Regroup => self.regroup(),
             Task::ShortenLog => self.shorten_log(),
             Task::Balance => {

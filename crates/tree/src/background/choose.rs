@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_format::Position;
+use firn_maintenance::RemoteLimits;
 
 use super::{InProgress, Task, TaskKind};
 use crate::buffer::Run;
@@ -65,7 +66,7 @@ impl Choosing<'_> {
             // What is copied is held twice meanwhile: many of them would leave less room for what
             // is dead.
             if !self.busy.is_held()
-                && self.busy.claims.collections < self.database.collections_max()
+                && self.busy.claims.collections < self.remote_limits().copies_max()
                 && self.is_thread_left(false)
                 && self.busy.backoff.may_try((TaskKind::Collect, 0), self.now)
                 && let Some(victims) =
@@ -137,5 +138,45 @@ impl Choosing<'_> {
         let may_try = self.busy.backoff.may_try((TaskKind::Files, 0), self.now);
         (may_try && !self.busy.claims.is_bringing_values() && self.database.values.is_write_back_due())
             .then_some(Task::WriteBackValues)
+    }
+
+    /// Whether a sweep for outputs that nothing waits for is to begin. Only workers that the owner
+    /// gave leave such outputs, and openings that had too much to remove, or could not have seen
+    /// all.
+    fn is_sweep_due(&self) -> bool {
+        (self.database.maintenance.jobs.fallbacks.is_some() || self.database.maintenance.sweeps.is_left())
+            && !self.busy.claims.is_sweeping
+            && self.is_thread_left(false)
+            && self.database.maintenance.sweeps.is_due(
+                self.now,
+                self.database.maintenance.jobs.ended_count(),
+                self.database.maintenance.jobs.left_count(),
+            )
+    }
+
+    /// Whether another thread may wait for a job elsewhere that takes runs out of level 0
+    /// (`is_relief`), which writers wait for, or for anything else that may take long.
+    pub(super) fn is_thread_left(&self, is_relief: bool) -> bool {
+        let claims = &self.busy.claims;
+        let waiting = claims.collections + claims.compacting + usize::from(claims.is_sweeping);
+        self.remote_limits().is_thread_left(waiting, is_relief)
+    }
+
+    /// Whether a worker elsewhere is free, as far as is known. It is given a compaction while the
+    /// buffer fills too, since no drain runs there.
+    pub(super) fn is_worker_free(&self) -> bool {
+        self.remote_limits().is_worker_free(self.busy.claims.compacting)
+    }
+
+    /// Whether a compaction that is chosen now begins soon, where executors elsewhere do
+    /// compactions. A compaction that waits there keeps its tables from being chosen with what
+    /// comes into level 0 meanwhile. So it rewrites as much of the base level for less of level 0.
+    /// Tables that only change their level wait for their turn as well.
+    pub(super) fn is_begun_soon(&self, is_relief: bool) -> bool {
+        self.remote_limits().is_begun_soon(is_relief, self.busy.claims.unbegun())
+    }
+
+    fn remote_limits(&self) -> RemoteLimits<'_> {
+        self.database.maintenance.remote_limits(self.database.settings.background_threads)
     }
 }

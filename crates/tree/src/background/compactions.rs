@@ -43,7 +43,7 @@ impl Choosing<'_> {
         // is far behind.
         let is_filling = self.database.buffer_bytes() > self.database.settings.buffer_bytes / 2;
         let is_spare = self.busy.claims.compacting + 1 < self.database.settings.background_threads.max(2);
-        let is_spare = is_spare || self.is_somebody_free();
+        let is_spare = is_spare || self.is_worker_free();
         let may_begin = is_spare || !is_filling || score >= FAR_BEHIND;
         may_begin.then(|| self.with_others(choices)).flatten()
     }

@@ -7,7 +7,7 @@ use firn_engine::Error;
 use firn_format::Position;
 use firn_jobs::Control;
 use firn_jobs::submit::{OutputNames, Submitter};
-use firn_maintenance::{Schedule, Sweeps};
+use firn_maintenance::{RemoteLimits, Schedule, Sweeps};
 
 use super::{Claims, Rest, TaskKind, Unavailable, Unit};
 use crate::compact::pick::Choice;
@@ -109,6 +109,11 @@ impl Maintenance {
     /// Value segments that are being collected, and those that no collection can read.
     pub(crate) fn unavailable_segments(&self) -> Unavailable<'static> {
         self.schedule.lock().claims.unavailable_segments().into_owned()
+    }
+
+    /// What may be done elsewhere where the owner asked for `threads` background threads.
+    pub(crate) fn remote_limits(&self, threads: usize) -> RemoteLimits<'_> {
+        RemoteLimits::new(&self.jobs, threads)
     }
 
     /// The first failure that keeps background work from going on.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
 use firn_format::manifest::Change;
 use firn_jobs::submit::{Aborted, OutputNames, Reach, Uploads};
+use firn_maintenance::is_abandoned;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::place::SharedPart;
 
 use super::{Begun, definition, spawn_of, tables_version};
-use crate::background::Orphans;
+use crate::background::NamedOutputs;
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;
@@ -271,8 +272,8 @@ fn remove_leftovers(
         }
     }
     let abandoned = OutputNames::new(state.generation).abandoned();
-    let orphans = Orphans::new(&abandoned, state);
-    uploads.retain(|name| orphans.have(name));
+    let named = NamedOutputs::of(state);
+    uploads.retain(|name| is_abandoned(name, &abandoned, |name| named.contains(name)));
     let aborted = uploads.abort(&**storage, Reach::OPENING, || false);
     let may_follow = storage.shared_part().is_some() && state.generation > 1;
     Ok(Leftovers { older, aborted, may_follow })
