@@ -40,6 +40,6 @@ pub use claims::{Hold, InProgress, Schedule};
 pub use damaged::{Cause, Report, SetAside, is_of_device, unreadable_file};
 pub use error::{from_job, from_storage, said_by_storage};
 pub use failure::{Answer, answer_to};
-pub use orphans::{KnownFiles, Removal, Removed, Sweeps, is_abandoned};
+pub use orphans::{KnownFiles, OrphanGc, Removal, Removed, is_abandoned};
 pub use remote_limits::RemoteLimits;
 pub use threads::{Work, start_threads, step, wait_until};

@@ -24,7 +24,7 @@
 //!
 //! # Invariants
 //! 1. Nothing is removed that an edit names, or will name: [`orphans_of`] asks in the order above.
-//! 2. A search that could not remove all is repeated, ever later: [`Sweeps::run`].
+//! 2. A search that could not remove all is repeated, ever later: [`OrphanGc::run`].
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -110,16 +110,16 @@ fn orphans_of(storage: &dyn Storage, known: &impl KnownFiles) -> Result<Option<(
 /// When there may be something to remove.
 ///
 /// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: the worker of
-///    that attempt may write for a while still. Longer, the more sweeps in a row could not remove
+///    that attempt may write for a while still. Longer, the more searches in a row could not remove
 ///    it.
-/// 2. On shared storage, [`GRACE`] after the opening, and again after groups of the process before
-///    are needed no more. What that process asked for last may be done later still. Where sweeps do
-///    not come to their end, when the next one does.
+/// 2. On shared storage, [`GRACE`] after the opening, and again after log objects of the process
+///    before are needed no more. What that process asked for last may be done later still. Where
+///    searches do not come to their end, when the next one does.
 /// 3. Once in [`REST`] while jobs end, and once more after: an attempt of which no count tells, or
 ///    that stood still for longer.
-/// 4. Never else, so that a database at which nothing happens asks nothing of its place.
+/// 4. Never else, so that an engine at which nothing happens asks nothing of its storage.
 #[derive(Debug)]
-pub struct Sweeps {
+pub struct OrphanGc {
     due: Mutex<Due>,
     /// Why uploads that nothing waits for may be there still, in words.
     upload_refusal: Mutex<Option<String>>,
@@ -128,16 +128,17 @@ pub struct Sweeps {
 /// Moments of the engine's clock.
 #[derive(Debug, Default)]
 struct Due {
-    /// How often something was left, and when that was first and last noticed since the last sweep.
+    /// How often something was left, and when that was first and last noticed since the last
+    /// search.
     left: u64,
     first_left_at: Option<Duration>,
     last_left_at: Option<Duration>,
     /// How many jobs have ended, and when that was noticed last.
     ended: u64,
     ended_at: Option<Duration>,
-    /// The last sweep, or the opening.
-    swept_at: Duration,
-    /// How often sweeps did not come to their end, one after the other.
+    /// The last search, or the opening.
+    searched_at: Duration,
+    /// How often searches did not come to their end, one after the other.
     repeats: u32,
 }
 
@@ -145,22 +146,22 @@ struct Due {
 /// and others may come to nothing soon.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// How long after the sweep before comes a sweep that nothing else asks for.
+/// How long after the search before comes a search that nothing else asks for.
 const REST: Duration = Duration::from_secs(3600);
 
-impl Sweeps {
-    /// No sweep was needed until `now`: the opening has removed what there was, except for uploads
+impl OrphanGc {
+    /// No search was needed until `now`: the opening has removed what there was, except for uploads
     /// that it could not, which `aborted` tells. More `may_follow`.
     pub fn new(now: Duration, aborted: Aborted, may_follow: bool) -> Self {
-        let due = Due { swept_at: now, ..Due::default() };
-        let sweeps = Self { due: Mutex::new(due), upload_refusal: Mutex::new(aborted.refusal) };
+        let due = Due { searched_at: now, ..Due::default() };
+        let gc = Self { due: Mutex::new(due), upload_refusal: Mutex::new(aborted.refusal) };
         if aborted.may_pass {
-            sweeps.repeat(now);
+            gc.repeat(now);
         }
         if may_follow {
-            sweeps.expect(now);
+            gc.expect(now);
         }
-        sweeps
+        gc
     }
 
     /// Why uploads that nothing waits for may be there still.
@@ -173,7 +174,7 @@ impl Sweeps {
         *self.upload_refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
-    /// Whether a sweep is due at the moment `now`, where `ended` jobs have ended and something was
+    /// Whether a search is due at the moment `now`, where `ended` jobs have ended and something was
     /// left `left` times.
     pub fn is_due(&self, now: Duration, ended: u64, left: u64) -> bool {
         let mut due = self.lock();
@@ -187,8 +188,8 @@ impl Sweeps {
             due.ended_at = Some(now);
         }
         let was_left = due.first_left_at.is_some_and(|at| now.saturating_sub(at) >= GRACE);
-        let was_used = due.ended_at.is_some_and(|at| at.saturating_add(REST) > due.swept_at);
-        was_left || was_used && now.saturating_sub(due.swept_at) >= REST
+        let was_used = due.ended_at.is_some_and(|at| at.saturating_add(REST) > due.searched_at);
+        was_left || was_used && now.saturating_sub(due.searched_at) >= REST
     }
 
     /// Looks for orphans and removes them, until `is_stopping`. Blocks for two lists, and for a
@@ -231,10 +232,10 @@ impl Sweeps {
         Ok(removed)
     }
 
-    /// A sweep begins, which finds what was left [`GRACE`] ago, and not all of what was since.
+    /// A search begins, which finds what was left [`GRACE`] ago, and not all of what was since.
     fn begin(&self, now: Duration) {
         let mut due = self.lock();
-        due.swept_at = now;
+        due.searched_at = now;
         due.first_left_at = due.last_left_at.filter(|at| now.saturating_sub(*at) < GRACE);
     }
 
@@ -245,8 +246,8 @@ impl Sweeps {
         due.last_left_at = due.last_left_at.max(Some(now));
     }
 
-    /// The last sweep did not come to its end: it is repeated in a while, and in twice as long each
-    /// time, up to [`REST`].
+    /// The last search did not come to its end: it is repeated in a while, and in twice as long
+    /// each time, up to [`REST`].
     fn repeat(&self, now: Duration) {
         let mut due = self.lock();
         let pause = GRACE.saturating_mul(1 << due.repeats.min(10)).min(REST);
@@ -257,7 +258,7 @@ impl Sweeps {
         due.first_left_at = Some(noticed);
     }
 
-    /// The last sweep came to its end.
+    /// The last search came to its end.
     fn end(&self) {
         self.lock().repeats = 0;
     }

@@ -16,7 +16,7 @@ mod reclaim;
 mod repack;
 mod rest;
 mod set_aside;
-mod sweep;
+mod orphans;
 mod wait;
 
 use std::sync::{Arc, PoisonError};
@@ -35,9 +35,9 @@ use firn_storage::{Priority, Spawn};
 pub(crate) use hiding::Probe;
 pub(crate) use kinds::{TaskKind, Unit};
 pub(crate) use maintenance::Maintenance;
+pub(crate) use orphans::NamedOutputs;
 pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
-pub(crate) use sweep::NamedOutputs;
 
 use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;
@@ -79,7 +79,7 @@ pub(crate) enum Task {
     /// Files that nothing refers to are removed.
     Bury,
     /// Outputs that nothing waits for are looked for and removed.
-    Sweep,
+    RemoveOrphans,
     /// What was put on shared storage in many groups is put there in few.
     Regroup,
     /// The cache makes room for what will be written next.
@@ -263,7 +263,7 @@ impl Database {
             Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
             Task::Collect { victims } => self.collect(victims),
             Task::Bury => self.bury(),
-            Task::Sweep => sweep::sweep(self),
+            Task::RemoveOrphans => orphans::remove_orphans(self),
             Task::Regroup => self.regroup(),
             Task::ShortenLog => self.shorten_log(),
             Task::Balance => {

@@ -12,7 +12,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, Fallback, Local, Patience};
-use firn_maintenance::{Schedule, Sweeps};
+use firn_maintenance::{OrphanGc, Schedule};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
 use firn_storage::file::table::{ReaderOptions, TableReader};
@@ -135,7 +135,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
             rest: Rest::new(found_values),
             jobs,
             output_names: OutputNames::new(generation),
-            sweeps: Sweeps::new(options.clock.now(), aborted, begun.may_follow),
+            orphan_gc: OrphanGc::new(options.clock.now(), aborted, begun.may_follow),
             control: firn_jobs::Control::new(),
             compacting_range: Mutex::new(()),
             failure: OnceLock::new(),

@@ -132,7 +132,7 @@ impl Database {
                 .and_then(|fallbacks| fallbacks.reason()),
             orphan_remove_count: read(&self.counters.orphan_remove_count),
             upload_abort_count: read(&self.counters.upload_abort_count),
-            upload_refusal: self.maintenance.sweeps.upload_refusal(),
+            upload_refusal: self.maintenance.orphan_gc.upload_refusal(),
             group_count: read(&self.groups.count),
             group_write_bytes_total: read(&self.groups.bytes),
             slowdown_us_total: self.commit.admission.slowdown_us(),

@@ -11,14 +11,14 @@ use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
 
 use super::*;
 
-/// Seconds at which a sweep is found to be due, where it is looked for each second.
-fn sweeps(seconds: u64, left: impl Fn(u64) -> u64, ended: impl Fn(u64) -> u64) -> Vec<u64> {
-    let sweeps = Sweeps::new(Duration::ZERO, Aborted::default(), false);
+/// Seconds at which a search is found to be due, where it is looked for each second.
+fn searches(seconds: u64, left: impl Fn(u64) -> u64, ended: impl Fn(u64) -> u64) -> Vec<u64> {
+    let gc = OrphanGc::new(Duration::ZERO, Aborted::default(), false);
     let is_due = |second: &u64| {
         let now = Duration::from_secs(*second);
-        let is_due = sweeps.is_due(now, ended(*second), left(*second));
+        let is_due = gc.is_due(now, ended(*second), left(*second));
         if is_due {
-            sweeps.begin(now);
+            gc.begin(now);
         }
         is_due
     };
@@ -26,35 +26,35 @@ fn sweeps(seconds: u64, left: impl Fn(u64) -> u64, ended: impl Fn(u64) -> u64) -
 }
 
 #[test]
-fn a_sweep_comes_some_time_after_something_was_left_and_not_else() {
-    assert_eq!(sweeps(20_000, |_| 0, |_| 0), []);
-    assert_eq!(sweeps(20_000, |now| u64::from(now >= 100), |_| 0), [160]);
-    // What came shortly before a sweep has another one.
-    assert_eq!(sweeps(20_000, |now| u64::from(now >= 100) + u64::from(now >= 130), |_| 0), [160, 190]);
-    assert_eq!(sweeps(300, |now| now, |_| 0), [61, 121, 181, 241]);
+fn a_search_comes_some_time_after_something_was_left_and_not_else() {
+    assert_eq!(searches(20_000, |_| 0, |_| 0), []);
+    assert_eq!(searches(20_000, |now| u64::from(now >= 100), |_| 0), [160]);
+    // What came shortly before a search has another one.
+    assert_eq!(searches(20_000, |now| u64::from(now >= 100) + u64::from(now >= 130), |_| 0), [160, 190]);
+    assert_eq!(searches(300, |now| now, |_| 0), [61, 121, 181, 241]);
 }
 
 #[test]
-fn an_opening_that_could_not_abort_an_upload_now_has_a_sweep_some_time_after() {
+fn an_opening_that_could_not_abort_an_upload_now_has_a_search_some_time_after() {
     for (may_pass, is_due) in [(true, true), (false, false)] {
         let aborted = Aborted { may_pass, refusal: Some("no".to_owned()), count: 0 };
-        let sweeps = Sweeps::new(Duration::ZERO, aborted, false);
-        assert!(!sweeps.is_due(GRACE - Duration::from_secs(1), 0, 0));
-        assert_eq!(sweeps.is_due(GRACE, 0, 0), is_due);
-        assert_eq!(sweeps.upload_refusal().as_deref(), Some("no"));
+        let gc = OrphanGc::new(Duration::ZERO, aborted, false);
+        assert!(!gc.is_due(GRACE - Duration::from_secs(1), 0, 0));
+        assert_eq!(gc.is_due(GRACE, 0, 0), is_due);
+        assert_eq!(gc.upload_refusal().as_deref(), Some("no"));
     }
 }
 
 #[test]
 fn what_cannot_be_removed_is_tried_again_ever_later_until_it_can() {
-    let sweeps = Sweeps::new(Duration::ZERO, Aborted::default(), false);
-    assert!(!sweeps.is_left());
+    let gc = OrphanGc::new(Duration::ZERO, Aborted::default(), false);
+    assert!(!gc.is_left());
     let tried = |now: &u64| {
         let now = Duration::from_secs(*now);
-        let is_due = sweeps.is_due(now, 0, 1);
+        let is_due = gc.is_due(now, 0, 1);
         if is_due {
-            sweeps.begin(now);
-            sweeps.repeat(now);
+            gc.begin(now);
+            gc.repeat(now);
         }
         is_due
     };
@@ -64,17 +64,17 @@ fn what_cannot_be_removed_is_tried_again_ever_later_until_it_can() {
         Some(*now)
     });
     assert_eq!((0..12_000).filter(tried).collect::<Vec<u64>>(), moments.collect::<Vec<u64>>());
-    assert!(sweeps.is_left());
-    sweeps.begin(Duration::from_secs(20_000));
-    sweeps.end();
-    assert!(!sweeps.is_left());
+    assert!(gc.is_left());
+    gc.begin(Duration::from_secs(20_000));
+    gc.end();
+    assert!(!gc.is_left());
 }
 
 #[test]
-fn a_sweep_comes_each_hour_while_jobs_end_and_once_more() {
-    assert_eq!(sweeps(20_000, |_| 0, |now| u64::from(now >= 100)), [3600, 7200]);
-    assert_eq!(sweeps(20_000, |_| 0, |now| u64::from(now >= 3700)), [3700, 7300]);
-    assert_eq!(sweeps(14_000, |_| 0, |now| now), [3600, 7200, 10_800]);
+fn a_search_comes_each_hour_while_jobs_end_and_once_more() {
+    assert_eq!(searches(20_000, |_| 0, |now| u64::from(now >= 100)), [3600, 7200]);
+    assert_eq!(searches(20_000, |_| 0, |now| u64::from(now >= 3700)), [3700, 7300]);
+    assert_eq!(searches(14_000, |_| 0, |now| now), [3600, 7200, 10_800]);
 }
 
 /// What an engine knows of its files: outputs of a stem that was let go of, of which one is held
@@ -133,7 +133,7 @@ fn known(tables: u32) -> (Faulty, Known) {
     (storage, known)
 }
 
-fn run(gc: &Sweeps, known: &Known, storage: &Faulty, is_stopping: bool) -> Result<Removed> {
+fn run(gc: &OrphanGc, known: &Known, storage: &Faulty, is_stopping: bool) -> Result<Removed> {
     gc.run(known, Removal { storage, clock: &ManualClock::new(0) }, || is_stopping)
 }
 
@@ -141,8 +141,8 @@ fn names(storage: &Faulty) -> usize {
     storage.list().unwrap().len()
 }
 
-fn new() -> Sweeps {
-    Sweeps::new(Duration::ZERO, Aborted::default(), false)
+fn new() -> OrphanGc {
+    OrphanGc::new(Duration::ZERO, Aborted::default(), false)
 }
 
 #[test]

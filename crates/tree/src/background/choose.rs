@@ -130,8 +130,8 @@ impl Choosing<'_> {
         {
             return Some(Task::Regroup);
         }
-        (self.busy.backoff.may_try((TaskKind::Files, 0), self.now) && self.is_sweep_due())
-            .then_some(Task::Sweep)
+        (self.busy.backoff.may_try((TaskKind::Files, 0), self.now) && self.is_orphan_gc_due())
+            .then_some(Task::RemoveOrphans)
     }
 
     fn choose_write_back(&self) -> Option<Task> {
@@ -140,14 +140,14 @@ impl Choosing<'_> {
             .then_some(Task::WriteBackValues)
     }
 
-    /// Whether a sweep for outputs that nothing waits for is to begin. Only workers that the owner
+    /// Whether outputs that nothing waits for are to be looked for. Only workers that the owner
     /// gave leave such outputs, and openings that had too much to remove, or could not have seen
     /// all.
-    fn is_sweep_due(&self) -> bool {
-        (self.database.maintenance.jobs.fallbacks.is_some() || self.database.maintenance.sweeps.is_left())
-            && !self.busy.claims.is_sweeping
+    fn is_orphan_gc_due(&self) -> bool {
+        (self.database.maintenance.jobs.fallbacks.is_some() || self.database.maintenance.orphan_gc.is_left())
+            && !self.busy.claims.is_removing_orphans
             && self.is_thread_left(false)
-            && self.database.maintenance.sweeps.is_due(
+            && self.database.maintenance.orphan_gc.is_due(
                 self.now,
                 self.database.maintenance.jobs.ended_count(),
                 self.database.maintenance.jobs.left_count(),
@@ -158,7 +158,7 @@ impl Choosing<'_> {
     /// (`is_relief`), which writers wait for, or for anything else that may take long.
     pub(super) fn is_thread_left(&self, is_relief: bool) -> bool {
         let claims = &self.busy.claims;
-        let waiting = claims.collections + claims.compacting + usize::from(claims.is_sweeping);
+        let waiting = claims.collections + claims.compacting + usize::from(claims.is_removing_orphans);
         self.remote_limits().is_thread_left(waiting, is_relief)
     }
 

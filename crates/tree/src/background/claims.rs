@@ -34,7 +34,7 @@ pub(crate) struct Claims {
     /// A write-back was claimed last: where the device is slower than writers, threads would do
     /// nothing else.
     pub(super) has_written_back: bool,
-    pub(super) is_sweeping: bool,
+    pub(super) is_removing_orphans: bool,
     pub(super) is_regrouping: bool,
     pub(super) is_shortening: bool,
     /// Value segments that are being collected, and by how many jobs.
@@ -85,7 +85,7 @@ impl Claims {
             }
             Task::WriteBackValues => self.is_writing_back = true,
             Task::SealValues => self.is_sealing = true,
-            Task::Sweep => self.is_sweeping = true,
+            Task::RemoveOrphans => self.is_removing_orphans = true,
             Task::Regroup => self.is_regrouping = true,
             Task::ShortenLog => self.is_shortening = true,
             Task::Collect { victims } => {
@@ -137,7 +137,7 @@ impl Claims {
             }
             Task::WriteBackValues => self.is_writing_back = false,
             Task::SealValues => self.is_sealing = false,
-            Task::Sweep => self.is_sweeping = false,
+            Task::RemoveOrphans => self.is_removing_orphans = false,
             Task::Regroup => self.is_regrouping = false,
             Task::ShortenLog => self.is_shortening = false,
             Task::Collect { victims } => {

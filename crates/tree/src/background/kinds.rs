@@ -74,7 +74,7 @@ impl Task {
             Self::DrainPart { .. }
             | Self::WriteBackValues
             | Self::Bury
-            | Self::Sweep
+            | Self::RemoveOrphans
             | Self::Balance
             | Self::GiveUpSpares => (TaskKind::Files, 0),
         }

@@ -7,7 +7,7 @@ use firn_engine::Error;
 use firn_format::Position;
 use firn_jobs::Control;
 use firn_jobs::submit::{OutputNames, Submitter};
-use firn_maintenance::{RemoteLimits, Schedule, Sweeps};
+use firn_maintenance::{OrphanGc, RemoteLimits, Schedule};
 
 use super::{Claims, Rest, TaskKind, Unavailable, Unit};
 use crate::compact::pick::Choice;
@@ -31,7 +31,7 @@ pub(crate) struct Maintenance {
     /// Names of the outputs of drains, compactions and collections.
     pub(crate) output_names: OutputNames,
     /// When outputs that nothing waits for are looked for.
-    pub(crate) sweeps: Sweeps,
+    pub(crate) orphan_gc: OrphanGc,
     /// Cancels drains in progress at close.
     pub(crate) control: Control,
     /// Held while a range is compacted: nothing else keeps another call from choosing the same

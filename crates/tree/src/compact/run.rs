@@ -225,7 +225,7 @@ impl Database {
     /// Removes what was written under `stems`. The results do not tell: there may be none, or a
     /// wrong one.
     pub(crate) fn bury_outputs(&self, stems: &[String]) {
-        // What cannot be listed now, or comes later, is found and removed by a sweep, or by the
+        // What cannot be listed now, or comes later, is found and removed by orphan GC, or by the
         // next opening.
         self.maintenance.jobs.leave_something();
         for (name, _) in self.files.storage.list().unwrap_or_default() {
@@ -238,7 +238,7 @@ impl Database {
     /// Removes an output that no edit names. At once: a graveyard's burials count as space that was
     /// freed, and the job that failed for want of space would be tried again for ever.
     pub(crate) fn remove_output(&self, name: &str) {
-        // What cannot be removed now is found and removed by a sweep, or by the next opening.
+        // What cannot be removed now is found and removed by orphan GC, or by the next opening.
         if self.files.storage.remove(name).is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound)
         {
             self.maintenance.jobs.leave_something();

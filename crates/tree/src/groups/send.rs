@@ -122,7 +122,7 @@ impl Database {
     pub(crate) fn bury_groups(&self, unneeded: Option<Unneeded>) {
         let Some(unneeded) = unneeded else { return };
         if unneeded.is_of_another() {
-            self.maintenance.sweeps.expect(self.clock.now());
+            self.maintenance.orphan_gc.expect(self.clock.now());
         }
         let names = self.groups.forget(unneeded);
         names.into_iter().for_each(|name| self.files.graveyard.bury(name));

@@ -197,8 +197,8 @@ const CUT_SHARE: u64 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
     names: Mutex<Dead>,
-    /// Names of tables and sealed value segments that have holders; `None` where no sweep asks for
-    /// them.
+    /// Names of tables and sealed value segments that have holders; `None` where orphan GC does not
+    /// ask for them.
     held: Option<Mutex<BTreeSet<String>>>,
     /// Files that several tables share.
     pub(crate) shared: SharedFiles,

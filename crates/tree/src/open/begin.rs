@@ -32,7 +32,7 @@ use crate::version::{Manifest, Version};
 pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
     let storage = &options.storage;
     start_manifest(options, manifest)?;
-    // A sweep asks it which files have holders.
+    // Orphan GC asks it which files have holders.
     let is_swept = options.executor.is_some() || storage.shared_part().is_some();
     let graveyard = Arc::new(Graveyard::new(is_swept && !options.read_only));
     // It may become that large, and gets its capacity once what else is held is known.
@@ -229,7 +229,7 @@ struct Leftovers {
 
 /// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut,
 /// groups that nothing needs. Aborts uploads of outputs that an earlier process waited for. Whether
-/// it can is no error of the opening, and what would take long is left for a sweep.
+/// it can is no error of the opening, and what would take long is left for orphan GC.
 fn remove_leftovers(
     storage: &Arc<dyn Storage>,
     manifest: &mut Manifest,

@@ -34,7 +34,7 @@ impl<'d> BeingWritten<'d> {
         self.database.files.graveyard.shared.set_length(&self.name, bytes);
     }
 
-    /// Whether an edit names it is not known: it stays, for this process and for a sweep or an
+    /// Whether an edit names it is not known: it stays, for this process and for orphan GC or an
     /// opening after it.
     pub(crate) fn may_be_named(mut self) {
         self.is_unknown = true;

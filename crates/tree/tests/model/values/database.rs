@@ -74,7 +74,7 @@ pub(crate) enum Mistake {
     /// and the token behind it.
     OneStem,
     /// Outputs are swept while an attempt may still be committed with them:
-    /// `AbandonedNames::contains` in `orphans`, `background/sweep.rs`.
+    /// `AbandonedNames::contains` in `orphans`, `background/orphans.rs`.
     SweepInUse,
     /// Files are swept that only readers hold: `Graveyard::held` in `orphans`.
     SweepUnlisted,

@@ -1,4 +1,4 @@
-//! Outputs that no job waits for: `background/sweep.rs`, `submit/output_names.rs` of `jobs`.
+//! Outputs that no job waits for: `background/orphans.rs`, `submit/output_names.rs` of `jobs`.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

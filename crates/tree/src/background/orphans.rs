@@ -22,11 +22,11 @@ use crate::version::state::State;
 ///
 /// # Errors
 /// `Closed`: another machine has taken the database over.
-pub(super) fn sweep(database: &Database) -> Result<()> {
+pub(super) fn remove_orphans(database: &Database) -> Result<()> {
     database.files.graveyard.recall();
     database.wake_background();
     let on = Removal { storage: &*database.files.storage, clock: &*database.clock };
-    let removed = database.maintenance.sweeps.run(database, on, || database.maintenance.is_stopping())?;
+    let removed = database.maintenance.orphan_gc.run(database, on, || database.maintenance.is_stopping())?;
     count(&database.counters.orphan_remove_count, removed.files);
     count(&database.counters.upload_abort_count, removed.uploads);
     Ok(())
