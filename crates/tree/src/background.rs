@@ -32,19 +32,18 @@ use firn_format::value::SegmentNumber;
 pub(crate) use firn_maintenance::{Answer, answer_to};
 use firn_maintenance::{Hold, Room, Schedule, Work, start_threads};
 use firn_storage::{Priority, Spawn};
-pub(crate) use hiding::Probe;
 pub(crate) use kinds::{TaskKind, Unit};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use orphans::NamedOutputs;
 pub(crate) use rest::Rest;
 pub(crate) use set_aside::Unavailable;
 
-use crate::buffer::drain::Drain;
+use crate::blob_gc::SEALED_AT_ONCE_MAX;
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::values::SEALED_AT_ONCE_MAX;
+use crate::flush::drain::Drain;
 
 /// One unit of background work.
 #[derive(Debug)]

@@ -1,5 +1,8 @@
 //! What a tree's sessions and background work share.
 
+mod files;
+mod reads;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,14 +10,15 @@ use firn_engine::{Error, ErrorKind, Result, Semantics};
 use firn_storage::Clock;
 
 use crate::background::Maintenance;
+use crate::blobs::Values;
 use crate::commit::CommitPipeline;
-use crate::files::Files;
+use crate::counters::Counters;
 use crate::groups::Groups;
-use crate::read::reads::Reads;
 use crate::settings::TreeSettings;
-use crate::stats::Counters;
-use crate::values::Values;
 use crate::version::catalog::Catalog;
+
+pub(crate) use files::Files;
+pub(crate) use reads::Reads;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///

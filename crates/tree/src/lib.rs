@@ -25,28 +25,32 @@
 //!    drops relied on. The exception: everything below is in durable tables by the same edit.
 //! 4. Readers take no lock and wait for no writer.
 
-mod settings;
 mod error;
-mod records;
 mod sync;
-mod log;
-mod files;
-mod groups;
-mod memtable;
-mod values;
-mod commit;
-mod write;
+mod counters;
+mod records;
 mod buffer;
+mod settings;
+mod due; // when writers that keep to a pace may go on
+mod memtable;
+mod log;
+mod groups;
+mod blobs;
 mod version;
+mod commit;
 mod memory;
-mod compact;
+mod database; // the owners of all above; what follows works on it
+mod edits;
 mod read;
+mod write;
+mod flush;
+mod compact;
+mod blob_gc;
 mod background;
 mod recovery;
 mod open;
 mod checkpoint;
 mod session;
-mod database;
 mod stats;
 mod tree;
 mod verify;

@@ -33,11 +33,11 @@ use firn_format::{Kind, Position};
 use firn_pmem::Region;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
+use crate::blob_gc::{FoundValues, LoggedReferences};
 use crate::error::{from_format, from_storage};
 use crate::log::MemtableSet;
 use crate::log::segment::{Graveyard, Segment};
 use crate::memtable::{Gaps, Memtable};
-use crate::values::{FoundValues, LoggedReferences};
 use crate::version::state::State;
 
 /// What the log held.

@@ -22,15 +22,15 @@ use firn_storage::file::table::ReadMode;
 use line::{Line, Write};
 
 use crate::commit::Appended;
-use crate::compact::seeks::READS_FOR_EACH_LOOK;
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::survived;
 use crate::read::ahead::Ahead;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
 use crate::read::{BesideReads, Found, Lookup, Wants, note_lookup};
-use crate::stats::count;
 use crate::version::Version;
+use crate::version::observed::READS_FOR_EACH_LOOK;
 use crate::write::update::{Update, lock_hash};
 
 /// A session on a tree.

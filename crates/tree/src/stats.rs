@@ -1,4 +1,4 @@
-//! Counters of a tree, and the answer of `stats`.
+//! The answer of `stats`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,53 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats, ValueStats};
 use firn_storage::place::CacheCounters;
 
+use crate::blobs::Home;
 use crate::database::Database;
-use crate::read::{BesideReads, Found};
-use crate::values::Home;
-
-/// Counters of background work and of reads that missed; one line each, touched once a job or a
-/// miss.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// The manifest's own: `stats` does not wait for an edit, which may take minutes where the
-    /// place is away.
-    pub(crate) manifest_write_bytes: Arc<AtomicU64>,
-    pub(crate) drain_write_bytes: AtomicU64,
-    pub(crate) compaction_write_bytes: AtomicU64,
-    pub(crate) compaction_read_bytes: AtomicU64,
-    pub(crate) merge_index_bytes: AtomicU64,
-    pub(crate) read_miss_count: AtomicU64,
-    pub(crate) drain_count: AtomicU64,
-    pub(crate) compaction_count: AtomicU64,
-    pub(crate) merge_count: AtomicU64,
-    pub(crate) user_write_bytes: AtomicU64,
-    pub(crate) collection_read_bytes: AtomicU64,
-    pub(crate) collection_write_bytes: AtomicU64,
-    pub(crate) collection_count: AtomicU64,
-    pub(crate) collected_segment_count: AtomicU64,
-    pub(crate) collection_failure_count: AtomicU64,
-    pub(crate) survivor_count: AtomicU64,
-    pub(crate) survivor_bytes: AtomicU64,
-    pub(crate) dropped_count: AtomicU64,
-    pub(crate) dropped_bytes: AtomicU64,
-    pub(crate) beside_read_count: AtomicU64,
-    pub(crate) beside_read_bytes: AtomicU64,
-    pub(crate) orphan_remove_count: AtomicU64,
-    pub(crate) upload_abort_count: AtomicU64,
-    pub(crate) scan_dead_passed: AtomicU64,
-}
-
-/// Counters of values as they come beside the tree, and of their segments.
-#[derive(Debug, Default)]
-pub(crate) struct ValueCounters {
-    /// Bytes of records.
-    pub(crate) written_bytes: AtomicU64,
-    pub(crate) written_count: AtomicU64,
-    pub(crate) sync_count: AtomicU64,
-    /// Segments that were removed without a collection.
-    pub(crate) wholly_dead_count: AtomicU64,
-    pub(crate) wholly_dead_bytes: AtomicU64,
-}
 
 /// What holds while background work is refused, whatever refuses it: the reason says what to do
 /// about that.
@@ -63,29 +18,6 @@ const AROUND_DAMAGE: &str = "the file is left as it is and all else goes on: `fi
 
 /// What holds while work on files is set aside, and what helps.
 const AROUND_SET_ASIDE: &str = "the work fails each time, so its files are left as they are and all else goes on: reads find what they hold, and the next opening tries again; please report it";
-
-/// Adds to a counter.
-pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
-}
-
-impl Counters {
-    /// Counts what a lookup has read beside the tree.
-    pub(crate) fn count_read(&self, found: Found) {
-        let mut reads = BesideReads::default();
-        reads.note(found);
-        self.take_reads(&mut reads);
-    }
-
-    /// Takes what a session or a scan has read beside the tree, and sets its counts back to zero.
-    pub(crate) fn take_reads(&self, reads: &mut BesideReads) {
-        let BesideReads { count: values, bytes } = std::mem::take(reads);
-        if values > 0 {
-            count(&self.beside_read_count, values);
-            count(&self.beside_read_bytes, bytes);
-        }
-    }
-}
 
 impl Database {
     /// Waits for no storage, and for no lock that is held while storage is waited for.

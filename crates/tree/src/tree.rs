@@ -19,7 +19,7 @@ use crate::memtable::{Gaps, Memtable};
 use crate::open::open;
 use crate::session::TreeSession;
 use crate::settings::TreeOptions;
-use crate::values::check_separate_bytes;
+use crate::version::set::check_separate_bytes;
 use crate::version::set::to_text;
 use crate::version::{Definition, Keyspace, Levels, Version};
 

@@ -2,8 +2,8 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_values`.
 //!
 //! `Database::version` is held by an `ArcSwap`, which loom cannot see into, and the files are
-//! files. So this is a model of the steps in `values/collect.rs`, `values/deaths.rs`,
-//! `values/read.rs`, `compact/run.rs`, `version/commit.rs` and `checkpoint.rs`, in their order.
+//! files. So this is a model of the steps in `blob_gc/collect.rs`, `blob_gc/deaths.rs`,
+//! `blobs/read.rs`, `compact/run.rs`, `edits/commit.rs` and `checkpoint.rs`, in their order.
 //! `shuttle_values.rs` has more of it at once, in schedules that are drawn. `model/swap.rs` says
 //! what stands for `ArcSwap`.
 //!

@@ -2,7 +2,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_version`.
 //!
 //! `Database::version` and the log's segments are held by `ArcSwap`, which loom cannot see into. So
-//! this is a model of the steps in `database.rs`, `write/`, `buffer/`, `version/commit.rs` and
+//! this is a model of the steps in `database.rs`, `write/`, `buffer/`, `edits/commit.rs` and
 //! `log/order.rs`, in their order. It runs over the real memtable, segments, regions, snapshots and
 //! graveyard. `model/swap.rs` says what stands for `ArcSwap`.
 //!

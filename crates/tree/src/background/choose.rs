@@ -8,8 +8,8 @@ use firn_maintenance::RemoteLimits;
 
 use super::{InProgress, Task, TaskKind};
 use crate::buffer::Run;
-use crate::buffer::pick::pick_merge;
 use crate::database::Database;
+use crate::flush::pick::pick_merge;
 use crate::version::Version;
 
 /// What a choice is made from: one moment of a database, and what is in progress then.

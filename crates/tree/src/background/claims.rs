@@ -8,9 +8,9 @@ use firn_format::value::SegmentNumber;
 use firn_maintenance::SetAside;
 
 use super::Task;
-use crate::buffer::drain::Drain;
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
+use crate::flush::drain::Drain;
 
 /// What tasks in progress have claimed.
 #[derive(Debug, Default)]

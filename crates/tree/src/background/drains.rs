@@ -6,9 +6,9 @@ use firn_format::Position;
 
 use super::choose::Choosing;
 use super::{Task, TaskKind};
-use crate::buffer::drain::Drain;
-use crate::buffer::pick::{pick_drain, pick_small};
 use crate::database::Database;
+use crate::flush::drain::Drain;
+use crate::flush::pick::{pick_drain, pick_small};
 
 /// Bytes of records of memtables that become runs together, at most: other threads freeze the rest
 /// meanwhile.

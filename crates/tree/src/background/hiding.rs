@@ -5,14 +5,15 @@
 //! runs hide was found out when they were made. What memtables hide is found out now and then,
 //! since a freeze costs a segment.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use firn_format::Position;
 
 use super::Task;
 use super::choose::Choosing;
-use crate::buffer::met::Met;
+use crate::flush::met::Met;
 use crate::version::Keyspace;
+use crate::version::observed::Probed;
 
 /// Of what tables may hide, the buffer may hide this part as well,
 const PART: f64 = 0.5;
@@ -36,36 +37,6 @@ const PROBE_RECORDS: usize = 64;
 
 /// Records looked at each time, about.
 const PROBE_SAMPLE: usize = 256;
-
-/// What is known of what the memtable of a keyspace hides.
-#[derive(Debug, Default)]
-pub(crate) struct Probe(Mutex<Probed>);
-
-#[derive(Debug, Default)]
-struct Probed {
-    /// Where the memtable begins that was looked at.
-    of: Position,
-    /// Its records then.
-    len: usize,
-    /// Bytes that each of them hides.
-    each: f64,
-    /// Earlier memtables hid so many times less than was thought: the same key was written again
-    /// and again.
-    excess: f64,
-}
-
-impl Probe {
-    /// A memtable became a run, of which `hidden_bytes` is known better.
-    pub(crate) fn learn(&self, hidden_bytes: u64) {
-        let mut probed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let thought = probed.each * probed.len as f64;
-        let is_less = thought > 4.0 * hidden_bytes.max(1) as f64;
-        probed.excess = if is_less { (probed.excess.max(1.0) * 2.0).min(EXCESS_MAX) } else { 1.0 };
-    }
-}
-
-/// See [`Probed::excess`].
-const EXCESS_MAX: f64 = 1024.0;
 
 /// What the buffer of a keyspace hides in its tables.
 struct Hiding<'v> {
@@ -138,7 +109,7 @@ impl Choosing<'_> {
     /// grown since that was done.
     fn probe(&self, keyspace: &Keyspace, is_at_rest: bool) -> u64 {
         let len = keyspace.memtable.len();
-        let mut probed = keyspace.observed.probe.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut probed = keyspace.observed.probe.lock();
         if probed.of != keyspace.memtable_start {
             *probed = Probed { of: keyspace.memtable_start, excess: probed.excess, ..Probed::default() };
         }

@@ -10,10 +10,10 @@ use firn_engine::Result;
 use firn_jobs::submit::AbandonedNames;
 use firn_maintenance::{KnownFiles, Removal, is_abandoned};
 
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::groups::stale;
-use crate::stats::count;
 use crate::version::state::State;
 
 /// Looks for outputs that nothing waits for, for groups of earlier openings, and for uploads of

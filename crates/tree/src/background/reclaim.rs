@@ -9,11 +9,11 @@ use firn_maintenance::Schedule;
 
 use super::choose::Choosing;
 use super::{Claims, TaskKind, Unit};
+use crate::blob_gc::references_of;
 use crate::compact::reclaim::look;
 use crate::database::Database;
+use crate::edits::{Edit, Supersedes};
 use crate::memtable::Memtable;
-use crate::values::references_of;
-use crate::version::commit::{Edit, Supersedes};
 use crate::version::{Keyspace, Table};
 use crate::write::roll::Freeze;
 

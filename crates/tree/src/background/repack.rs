@@ -21,12 +21,12 @@ use firn_storage::place::{PartsWriter, open_table};
 
 use super::choose::Choosing;
 use super::{Task, TaskKind};
+use crate::counters::count;
 use crate::database::Database;
+use crate::edits::BeingWritten;
+use crate::edits::{Edit, Supersedes};
 use crate::error::from_storage;
-use crate::stats::count;
 use crate::version::Table;
-use crate::version::being_written::BeingWritten;
-use crate::version::commit::{Edit, Supersedes};
 
 /// A table that moves to another file: keyspace, level, sorted run, table.
 pub(crate) type Moving = (u32, u32, u64, Arc<Table>);

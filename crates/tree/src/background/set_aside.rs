@@ -16,8 +16,8 @@ use firn_format::value::SegmentNumber;
 use firn_maintenance::{Cause, Report, SetAside, is_of_device, unreadable_file};
 
 use super::{Claims, Task};
+use crate::blobs::Home;
 use crate::database::Database;
-use crate::values::Home;
 
 /// Value segments that no collection is to choose.
 #[derive(Clone, Debug)]

@@ -3,13 +3,8 @@
 
 mod entry;
 mod index;
-mod run;
-mod merge;
-pub(crate) mod met;
-pub(crate) mod freeze;
-pub(crate) mod pick;
-pub(crate) mod drain;
-mod drain_small; // of many keyspaces at once
+pub(crate) mod run;
+pub(crate) mod merge;
 
 pub(crate) use entry::{RunEntry, prefix_word};
 pub(crate) use merge::{MERGE_INPUTS_MAX, MergeTask, Progress};

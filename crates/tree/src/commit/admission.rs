@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use firn_engine::CompletionSender;
 
-use super::due::Due;
+use crate::due::Due;
 
 /// Pace and stop of writers; counts what they cost.
 #[derive(Debug, Default)]

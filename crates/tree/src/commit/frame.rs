@@ -4,7 +4,7 @@ use firn_engine::{KeyspaceId, OrderedOp, OrderedOpKind};
 use firn_format::log::record_bytes;
 use firn_format::{Kind, Sequence};
 
-use crate::values::{Places, WholeValue};
+use crate::blobs::{Places, WholeValue};
 
 /// A record to be: an operation, its value perhaps replaced by a reference to a blob.
 #[derive(Clone, Copy, Debug)]

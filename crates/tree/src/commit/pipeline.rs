@@ -66,9 +66,9 @@ use super::env::{CommitEnv, LargeSegment, Rolled};
 use super::forecast::StallForecast;
 use super::frame::{Blobs, Frame, Item, removes};
 use super::room::Room;
+use crate::blobs::{Places, Values, WholeValue};
 use crate::log::{Log, Segment};
 use crate::settings::TreeSettings;
-use crate::values::{Places, Values, WholeValue};
 use crate::version::catalog::Catalog;
 
 /// What every write passes through. Shared by all threads; nothing here is locked while a frame is

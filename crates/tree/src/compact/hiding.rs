@@ -10,7 +10,7 @@ use std::sync::Arc;
 use firn_format::manifest::TableMeta;
 
 use super::pick::{Choice, PickRules};
-use crate::version::commit::Supersedes;
+use crate::edits::Supersedes;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, Table};
 

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use firn_format::Sequence;
 use firn_format::key::key_hash;
 
-use super::reclaim::PartlyHidden;
 use crate::version::levels::LEVEL_MAX;
+use crate::version::observed::PartlyHidden;
 use crate::version::{Levels, SortedRun, Table};
 
 mod room;

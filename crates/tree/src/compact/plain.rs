@@ -13,9 +13,9 @@ use super::pick::Choice;
 use super::run::rewritten;
 use super::values::HeldPolicy;
 use crate::background::{Answer, answer_to};
+use crate::blob_gc::references_of;
 use crate::database::Database;
 use crate::error::{from_job, said_by_storage};
-use crate::values::references_of;
 
 /// Ordinary outputs have so many times the bytes.
 const SMALLER: u64 = 4;

@@ -14,11 +14,12 @@ use firn_jobs::{
 use super::pick::{Choice, PickRules, splits};
 use super::values::HeldPolicy;
 use crate::background::{Answer, TaskKind, answer_to};
+use crate::blob_gc::references_of;
+use crate::blobs::Sealed;
+use crate::counters::count;
 use crate::database::Database;
+use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
-use crate::stats::count;
-use crate::values::{Sealed, references_of};
-use crate::version::commit::{Edit, Supersedes};
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
 

@@ -17,13 +17,13 @@ use firn_storage::place::PartsWriter;
 use super::pick::Choice;
 use super::run::{moved, rewritten};
 use crate::background::TaskKind;
+use crate::counters::count;
 use crate::database::Database;
+use crate::edits::BeingWritten;
+use crate::edits::Edit;
 use crate::error::{from_job, from_storage};
-use crate::stats::count;
-use crate::values::separate_bytes;
 use crate::version::Keyspace;
-use crate::version::being_written::BeingWritten;
-use crate::version::commit::Edit;
+use crate::version::set::separate_bytes;
 
 /// A compaction of one keyspace.
 pub(crate) type OfKeyspace = (u32, Choice);

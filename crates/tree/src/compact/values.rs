@@ -6,8 +6,9 @@ use firn_engine::{Error, Result};
 use firn_format::table::ReferenceSet;
 use firn_jobs::{ValuePolicy, ValueSource};
 
+use crate::blobs::{Home, Sealed};
 use crate::database::Database;
-use crate::values::{Home, Sealed, separate_bytes};
+use crate::version::set::separate_bytes;
 use crate::version::{Keyspace, Table};
 
 /// What a compaction is told of values; files of segments that it may read stay as long as this is

@@ -8,10 +8,10 @@ use firn_format::value::{Reference, SegmentNumber};
 use firn_format::{Kind, Position};
 
 use super::Pending;
+use crate::blobs::{Active, Home, ValueMap};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::Segment;
-use crate::values::{Active, Home, ValueMap};
 
 /// Bytes at which a group ends with the frame that it is in.
 const GROUP_BYTES: usize = 8 << 20;

@@ -8,10 +8,10 @@ use firn_format::Position;
 use firn_format::file_name;
 
 use super::{Pending, Sending, Unneeded};
+use crate::counters::count;
 use crate::database::Database;
+use crate::edits::drained_with;
 use crate::error::from_storage;
-use crate::stats::count;
-use crate::version::commit::drained_with;
 
 /// Fewer groups are never too many.
 const GROUPS_MIN: usize = 1000;

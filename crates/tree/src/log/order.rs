@@ -16,8 +16,8 @@ use super::group::{GroupWriter, SPINS_MAX};
 use super::room::check_room;
 use super::segment::{Graveyard, Segment};
 use super::spare::Spares;
+use crate::blobs::Values;
 use crate::error::from_storage;
-use crate::values::Values;
 
 /// The log of one open database.
 ///

@@ -13,13 +13,14 @@ use firn_storage::place::SharedPart;
 
 use super::{Begun, definition, spawn_of, tables_version};
 use crate::background::NamedOutputs;
+use crate::blob_gc::{FoundValues, sealed_map};
+use crate::blobs::ValueMap;
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
 use crate::log::segment::Graveyard;
 use crate::memory::Balance;
 use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
 use crate::settings::TreeOptions;
-use crate::values::{FoundValues, ValueMap, sealed_map};
 use crate::version::state::State;
 use crate::version::{Manifest, Version};
 

@@ -1,6 +1,7 @@
 //! Reads of values beside the tree, counted by each session and each scan.
 
 use super::Found;
+use crate::counters::{Counters, count};
 
 /// Values read beside the tree that the database has not counted yet. Each session and each scan
 /// counts its own and adds them now and then, so that no read touches a line that others write.
@@ -25,6 +26,24 @@ impl BesideReads {
     pub(crate) fn note(&mut self, found: Found) {
         if let Found::Value { beside, .. } = found {
             self.add(beside);
+        }
+    }
+}
+
+impl Counters {
+    /// Counts what a lookup has read beside the tree.
+    pub(crate) fn count_read(&self, found: Found) {
+        let mut reads = BesideReads::default();
+        reads.note(found);
+        self.take_reads(&mut reads);
+    }
+
+    /// Takes what a session or a scan has read beside the tree, and sets its counts back to zero.
+    pub(crate) fn take_reads(&self, reads: &mut BesideReads) {
+        let BesideReads { count: values, bytes } = std::mem::take(reads);
+        if values > 0 {
+            count(&self.beside_read_count, values);
+            count(&self.beside_read_bytes, bytes);
         }
     }
 }

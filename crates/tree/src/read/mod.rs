@@ -2,7 +2,6 @@
 //! the order of writes. For several keys, [`prefetch`] loads the memory ahead. For these and for
 //! scans, [`ahead`] has the device fetch several values at once.
 
-pub(crate) mod reads;
 pub(crate) mod get;
 pub(crate) mod resolve;
 pub(crate) mod scan;

@@ -4,8 +4,8 @@ use firn_engine::{Error, ErrorKind, MergeOperator, Result};
 use firn_format::{Kind, Sequence};
 use firn_storage::file::table::ReadMode;
 
+use crate::blobs::ValueMap;
 use crate::database::Database;
-use crate::values::ValueMap;
 use crate::version::Version;
 
 /// One version of the key, as a place found it.

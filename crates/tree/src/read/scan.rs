@@ -18,10 +18,10 @@ use super::dead::{DeadRows, PASSED_MAX, RowEnd};
 use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
 use super::tombstones::Covers;
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::{from_storage, survived};
 use crate::memtable::Gap;
-use crate::stats::count;
 use crate::version::{Keyspace, Version};
 
 /// Tickets of one session, which its scans draw from too.

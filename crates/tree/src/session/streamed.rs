@@ -10,9 +10,10 @@ use firn_format::Kind;
 use firn_format::table::Compression;
 
 use super::TreeSession;
+use crate::blobs::{Streamed, WholeValue};
 use crate::commit::{Appended, Blobs, Frame, Item};
 use crate::database::Database;
-use crate::values::{Streamed, WholeValue, separate_bytes};
+use crate::version::set::separate_bytes;
 
 /// Values up to this are held in memory and lie among others: a segment of its own costs a file, a
 /// sync and an edit.

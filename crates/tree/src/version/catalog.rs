@@ -16,7 +16,7 @@ use super::{Snapshots, Version};
 /// 1. A version is stored under `changing`, and made from the one that is stored there: no change
 ///    is lost. Established by [`change_version`](Self::change_version) and by the roll.
 /// 2. `manifest` is held until the version that follows from its edit is stored: versions come in
-///    the order of edits. Established by `version/commit.rs`.
+///    the order of edits. Established by `edits/commit.rs`.
 ///
 /// Lock order: `manifest`, then `changing`.
 #[derive(Debug)]

@@ -12,11 +12,9 @@ mod before; // what an edit changes, as it was
 mod content; // what the manifest carries
 pub(crate) mod catalog;
 pub(crate) mod snapshots;
+pub(crate) mod observed;
 pub(crate) mod set;
-pub(crate) mod commit;
-mod commit_together; // of several keyspaces
 pub(crate) mod shared_files;
-pub(crate) mod being_written;
 
 pub(crate) use content::Manifest;
 pub(crate) use levels::{Levels, SortedRun};

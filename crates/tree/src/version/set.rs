@@ -10,13 +10,12 @@ use firn_format::manifest::KeyspaceText;
 use firn_format::table::Compression as Codec;
 
 use super::Levels;
-use crate::background::Probe;
+use crate::blobs::ValueMap;
 use crate::buffer::Run;
-use crate::compact::reclaim::Looks;
-use crate::compact::seeks::Seeks;
 use crate::log::SegmentMap;
 use crate::memtable::Memtable;
-use crate::values::{Overwriting, ValueMap};
+use crate::settings::TreeSettings;
+use crate::version::observed::Observed;
 
 /// Everything the database consists of at one moment. Readers hold it for one operation, scans for
 /// longer.
@@ -84,15 +83,6 @@ pub(crate) struct Keyspace {
     pub(crate) drained_through: Position,
     /// Shared by all versions.
     pub(crate) observed: Arc<Observed>,
-}
-
-/// What reads, flushes and compactions of a keyspace have observed, for later ones.
-#[derive(Debug, Default)]
-pub(crate) struct Observed {
-    pub(crate) seeks: Seeks,
-    pub(crate) looks: Looks,
-    pub(crate) overwriting: Overwriting,
-    pub(crate) probe: Probe,
 }
 
 /// A memtable that takes no more records and is about to become a run.
@@ -208,6 +198,29 @@ impl Definition {
             compaction_filter_identity,
         })
     }
+}
+
+/// Of smaller values a reference and a record's head take more than they do.
+const SEPARATE_BYTES_MIN: u32 = 32;
+
+/// Whether a keyspace may have `bytes` as its threshold.
+///
+/// # Errors
+/// `Invalid`: it is too little.
+pub(crate) fn check_separate_bytes(bytes: Option<u32>) -> Result<()> {
+    match bytes.filter(|bytes| *bytes < SEPARATE_BYTES_MIN) {
+        None => Ok(()),
+        Some(bytes) => {
+            let message = format!("separate_bytes is at least {SEPARATE_BYTES_MIN}, not {bytes}");
+            Err(Error::invalid(message))
+        }
+    }
+}
+
+/// Bytes of value from which on puts of `keyspace` are separated, in a database with `settings`.
+#[inline]
+pub(crate) fn separate_bytes(keyspace: &Keyspace, settings: &TreeSettings) -> u32 {
+    keyspace.definition.settings.separate_bytes.unwrap_or(settings.separate_bytes)
 }
 
 /// Settings as the manifest keeps them.

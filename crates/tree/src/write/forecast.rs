@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::background::FAR_BEHIND;
-use crate::buffer::pick::drain_bytes;
 use crate::commit::forecast::{Filling, Pace, Sample, stalls_in};
 use crate::compact::pick::deepest;
 use crate::database::Database;
+use crate::flush::pick::drain_bytes;
 use crate::version::{Keyspace, Version};
 
 impl Database {

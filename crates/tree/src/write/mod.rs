@@ -8,6 +8,7 @@
 mod env;
 pub(crate) mod forecast;
 pub(crate) mod log_length;
+mod memory;
 pub(crate) mod pressure;
 pub(crate) mod roll;
 pub(crate) mod room;

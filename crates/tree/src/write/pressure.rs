@@ -2,8 +2,8 @@
 
 use firn_engine::{Error, ErrorKind, Result};
 
-use crate::buffer::pick::drain_bytes;
 use crate::database::Database;
+use crate::flush::pick::drain_bytes;
 
 impl Database {
     /// Memory of the buffer: arenas of live segments, memtables and run indexes.

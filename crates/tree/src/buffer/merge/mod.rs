@@ -25,7 +25,7 @@ mod sieve;
 use feed::{Feed, Item};
 use sieve::Sieve;
 
-pub(super) use sieve::note_reference;
+pub(crate) use sieve::note_reference;
 
 /// Most runs that one merge takes: its buffers then stay in the second-level cache.
 pub(crate) const MERGE_INPUTS_MAX: usize = 16;

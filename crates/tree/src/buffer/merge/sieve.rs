@@ -145,7 +145,7 @@ fn says_all(trailer: Trailer) -> bool {
 ///
 /// # Errors
 /// `Corrupt` if it is no reference.
-pub(in super::super) fn note_reference(reference: &[u8], references: &mut ReferenceSet) -> Result<()> {
+pub(crate) fn note_reference(reference: &[u8], references: &mut ReferenceSet) -> Result<()> {
     let reference = Reference::decode(reference).map_err(|error| {
         Error::new(ErrorKind::Corrupt, "", format!("a record's reference is none: {error}"))
     })?;

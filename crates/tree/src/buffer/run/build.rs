@@ -75,20 +75,20 @@ impl Run {
 
 /// Everything of a run that is not derived from the rest in one quick pass.
 #[derive(Debug)]
-pub(in crate::buffer) struct Parts {
-    pub(in crate::buffer) common: Vec<u8>,
-    pub(in crate::buffer) entries: Vec<RunEntry>,
-    pub(in crate::buffer) hashes: Vec<u32>,
-    pub(in crate::buffer) filter: Filter,
-    pub(in crate::buffer) prefixes: PrefixSet,
-    pub(in crate::buffer) tombstones: Arc<FragmentList>,
-    pub(in crate::buffer) smallest: Vec<u8>,
-    pub(in crate::buffer) largest: Vec<u8>,
+pub(crate) struct Parts {
+    pub(crate) common: Vec<u8>,
+    pub(crate) entries: Vec<RunEntry>,
+    pub(crate) hashes: Vec<u32>,
+    pub(crate) filter: Filter,
+    pub(crate) prefixes: PrefixSet,
+    pub(crate) tombstones: Arc<FragmentList>,
+    pub(crate) smallest: Vec<u8>,
+    pub(crate) largest: Vec<u8>,
 }
 
 impl Parts {
     /// The run. About 2 ns an entry.
-    pub(in crate::buffer) fn assemble(
+    pub(crate) fn assemble(
         self,
         span: Range<Position>,
         level: u32,
@@ -158,10 +158,7 @@ impl PrefixSet {
     }
 
     /// The union of `sets`; without an extractor if one of them had none.
-    pub(in crate::buffer) fn union<'s>(
-        sets: impl Iterator<Item = &'s Self> + Clone,
-        bits_per_key: u32,
-    ) -> Self {
+    pub(crate) fn union<'s>(sets: impl Iterator<Item = &'s Self> + Clone, bits_per_key: u32) -> Self {
         if !sets.clone().all(|set| set.extracted) {
             return Self::default();
         }

@@ -30,8 +30,9 @@ mod build;
 mod cursor;
 mod prefetch;
 
+pub(crate) use build::Parts;
+pub(super) use build::shared_prefix;
 pub(crate) use build::{Filtering, FrozenEntries};
-pub(super) use build::{Parts, shared_prefix};
 pub(crate) use cursor::RunCursor;
 
 /// Entries of one prefix up to which a search walks them by their hashes instead of halving by
@@ -83,7 +84,7 @@ pub(crate) struct Dropped {
 
 /// The extracted prefixes of a run's keys.
 #[derive(Debug, Default)]
-pub(super) struct PrefixSet {
+pub(crate) struct PrefixSet {
     /// Their filter hashes, sorted, each once; empty without an extractor.
     pub(super) hashes: Vec<u32>,
     filter: Filter,

@@ -1,6 +1,7 @@
 //! What is hidden and what is spent, over tables made by hand and over random ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use firn_engine::{Compression, KeyspaceSettings, Semantics};
 use firn_format::Position;

@@ -1,4 +1,4 @@
-//! Collections: `values/collect.rs`.
+//! Collections: `blob_gc/collect.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

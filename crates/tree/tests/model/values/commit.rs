@@ -1,5 +1,5 @@
-//! One commit of a drain or a compaction, and what it does to values: `version/commit.rs`,
-//! `values/deaths.rs`.
+//! One commit of a drain or a compaction, and what it does to values: `edits/commit.rs`,
+//! `blob_gc/deaths.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl Database {
     }
 }
 
-/// `lives` in `values/stale.rs`.
+/// `lives` in `blob_gc/stale.rs`.
 fn is_live(manifest: &Manifest, map: &Map, (born, ordinal): Name) -> bool {
     let place = match map.homes.get(&born) {
         Some(Home::Moved(redirect, holder)) => redirect.get(&ordinal).map(|now| (holder.number, *now)),

@@ -14,7 +14,7 @@ use crate::model::sync::{Mutex, locked, pause, step};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
     /// What died while a collection ran is not dead in its output: `died_since` in
-    /// `values/collect.rs`.
+    /// `blob_gc/collect.rs`.
     ForgetDeaths,
     /// What a collection copied from a segment that is gone meanwhile is taken to live: `None` in
     /// `died_since`.
@@ -31,7 +31,7 @@ pub(crate) enum Mistake {
     /// A reader knows only the segments that its version was made with: `begun_since` in
     /// `Values::read`.
     ForgetBirths,
-    /// Files go when no new version names them: `Sealed::retire` and its `drop` in `values/map.rs`.
+    /// Files go when no new version names them: `Sealed::retire` and its `drop` in `blobs/map.rs`.
     RemoveWhenRetired,
     /// Nothing holds a job's inputs: `_inputs` in `Database::collect`, `_held` in `compact/run.rs`.
     HoldNothing,
@@ -39,10 +39,10 @@ pub(crate) enum Mistake {
     /// lock in `Database::step`.
     CollectTwice,
     /// References that were stale before die once more when they go: `was_stale` in
-    /// `values/deaths.rs`.
+    /// `blob_gc/deaths.rs`.
     DieTwice,
     /// A drain's finds are taken to live, whatever was committed since: `newly_stale` in
-    /// `values/stale.rs`.
+    /// `blob_gc/stale.rs`.
     BelieveTheFound,
     /// A compaction asks where the values of stale references are: `followed` in
     /// `compact/values.rs`.
@@ -183,8 +183,8 @@ pub(crate) struct Busy {
 
 pub(crate) struct Database {
     mistake: Option<Mistake>,
-    /// Drains ask tables for nothing, which are not in memory: `Lookup::Miss` in `values/stale.rs`.
-    /// Values die by compactions alone.
+    /// Drains ask tables for nothing, which are not in memory: `Lookup::Miss` in
+    /// `blob_gc/stale.rs`. Values die by compactions alone.
     pub(super) are_tables_cold: bool,
     pub(crate) version: Swap<Version>,
     changing: Mutex<()>,

@@ -1,5 +1,5 @@
 //! The keyspace is dropped with all that refers to values: `Tree::drop_keyspace`,
-//! `plan_dropped_values` in `values/deaths.rs`.
+//! `plan_dropped_values` in `blob_gc/deaths.rs`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Puts of large values, and what becomes of them until tables refer to them: `values/write.rs`,
-//! `buffer/freeze.rs`, `buffer/drain.rs`, `values/seal.rs`.
+//! Puts of large values, and what becomes of them until tables refer to them: `blobs/write.rs`,
+//! `flush/freeze.rs`, `flush/drain.rs`, `blob_gc/seal.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

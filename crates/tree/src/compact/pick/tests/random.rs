@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::super::{Choice, PickRules, pick, pick_range};
 use super::{names, table};
-use crate::compact::seeks::{Seeks, pick_for_reads};
+use crate::compact::seeks::pick_for_reads;
+use crate::version::observed::Seeks;
 use crate::version::{Levels, Table};
 
 /// Keys are single bytes below this.

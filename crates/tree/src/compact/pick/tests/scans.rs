@@ -1,7 +1,8 @@
 //! What reads have lost. What it buys is shown by scenes.
 
 use super::*;
-use crate::compact::seeks::{READS_FOR_EACH_LOOK, Seeks, pick_for_reads};
+use crate::compact::seeks::pick_for_reads;
+use crate::version::observed::{READS_FOR_EACH_LOOK, Seeks};
 
 #[test]
 fn what_is_lost_is_spent_once() {

@@ -18,8 +18,9 @@ use super::super::{Group, deepest, groups, pick_for_deletes};
 use super::*;
 use crate::compact::expired::pick_expired;
 use crate::compact::kept::pick_kept;
-use crate::compact::reclaim::PartlyHidden;
-use crate::compact::seeks::{Seeks, pick_for_reads};
+use crate::compact::seeks::pick_for_reads;
+use crate::version::observed::PartlyHidden;
+use crate::version::observed::Seeks;
 
 #[path = "../../../../../jobs/tests/it/scenes.rs"]
 mod script;

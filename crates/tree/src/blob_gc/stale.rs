@@ -21,7 +21,7 @@ use firn_format::value::{Reference, SegmentNumber};
 use firn_format::{Kind, Sequence};
 use firn_storage::file::table::Lookup;
 
-use super::{Home, ValueMap};
+use crate::blobs::{Home, ValueMap};
 use crate::version::Levels;
 use crate::version::values_state::ValuesState;
 

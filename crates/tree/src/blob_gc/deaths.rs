@@ -19,10 +19,10 @@ use firn_format::value::{Ordinals, SegmentNumber};
 
 use super::seal::NewlySealed;
 use super::stale::newly_stale;
-use super::{Home, ValueMap, Values};
+use crate::blobs::{Home, ValueMap, Values};
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::stats::count;
 use crate::version::Table;
 use crate::version::values_state::ValuesState;
 

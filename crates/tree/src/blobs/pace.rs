@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::commit::due::Due;
+use crate::due::Due;
 
 /// The pace of writers whose values lie beside the tree.
 #[derive(Debug, Default)]
@@ -175,7 +175,7 @@ impl Brought {
     }
 
     /// Bytes that are brought for each that is written.
-    pub(super) fn for_each_written(&self) -> f64 {
+    pub(crate) fn for_each_written(&self) -> f64 {
         let [brought, written] = [&self.brought, &self.written].map(|sum| sum.load(Ordering::Relaxed));
         if brought == 0 || written == 0 { 1.0 } else { brought as f64 / written as f64 }
     }

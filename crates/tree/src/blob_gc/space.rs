@@ -10,10 +10,10 @@ use firn_format::value::SegmentNumber;
 use firn_format::value::record::HEAD_BYTES_MIN;
 use firn_format::value::segment::{ORDINAL_BYTES, Origin};
 
-use super::Home;
-use super::pace::Pressure;
-use super::pick::{Candidate, PickRules, Space, pick};
 use crate::background::Unavailable;
+use crate::blobs::Home;
+use crate::blobs::pace::Pressure;
+use crate::blobs::pick::{Candidate, PickRules, Space, pick};
 use crate::database::Database;
 use crate::version::Version;
 

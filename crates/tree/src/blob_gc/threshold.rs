@@ -2,37 +2,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Error, KeyspaceId, KeyspaceSettings, Result};
+use firn_engine::{KeyspaceId, KeyspaceSettings, Result};
 use firn_format::manifest::Change;
 
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::settings::TreeSettings;
-use crate::version::Keyspace;
-use crate::version::set::{Definition, to_text};
-
-/// Of smaller values a reference and a record's head take more than they do.
-const SEPARATE_BYTES_MIN: u32 = 32;
-
-/// Whether a keyspace may have `bytes` as its threshold.
-///
-/// # Errors
-/// `Invalid`: it is too little.
-pub(crate) fn check_separate_bytes(bytes: Option<u32>) -> Result<()> {
-    match bytes.filter(|bytes| *bytes < SEPARATE_BYTES_MIN) {
-        None => Ok(()),
-        Some(bytes) => {
-            let message = format!("separate_bytes is at least {SEPARATE_BYTES_MIN}, not {bytes}");
-            Err(Error::invalid(message))
-        }
-    }
-}
-
-/// Bytes of value from which on puts of `keyspace` are separated, in a database with `settings`.
-#[inline]
-pub(crate) fn separate_bytes(keyspace: &Keyspace, settings: &TreeSettings) -> u32 {
-    keyspace.definition.settings.separate_bytes.unwrap_or(settings.separate_bytes)
-}
+use crate::version::set::{Definition, check_separate_bytes, to_text};
 
 impl Database {
     /// Changes that of the keyspace `id`, durably. Values that are written from now on follow it,

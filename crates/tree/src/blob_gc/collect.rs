@@ -18,11 +18,11 @@ use firn_jobs::submit::JobKind;
 use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
-use super::{Home, Sealed};
 use crate::background::{Answer, answer_to};
+use crate::blobs::{Home, Sealed};
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
-use crate::stats::count;
 use crate::version::values_state::ValuesState;
 
 impl Database {

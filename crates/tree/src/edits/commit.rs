@@ -7,13 +7,13 @@ use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
 
-use super::{Keyspace, Table};
 use crate::background::{Answer, answer_to};
-use crate::buffer::freeze::retire_below;
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::flush::freeze::retire_below;
 use crate::groups::By;
 use crate::open::open_tables;
+use crate::version::{Keyspace, Table};
 
 /// What new tables supersede in older ones, about.
 #[derive(Clone, Debug, Default)]
@@ -227,7 +227,12 @@ impl Database {
     /// Otherwise a record of another keyspace below `end` is in the log alone, and the log is
     /// synced. Where groups have begun it is sent too, or what another machine recovers would be no
     /// prefix of it.
-    fn order_before_log(&self, version: &super::Version, draining: u32, end: Position) -> Result<Vec<u32>> {
+    fn order_before_log(
+        &self,
+        version: &crate::version::Version,
+        draining: u32,
+        end: Position,
+    ) -> Result<Vec<u32>> {
         let drained = drained_with(version, draining, end);
         if drained.len() == version.live().count() {
             self.commit.log.covered_through(end);
@@ -242,7 +247,7 @@ impl Database {
 }
 
 /// Keyspaces that have nothing undrained below `end` once `draining` is drained so far.
-pub(crate) fn drained_with(version: &super::Version, draining: u32, end: Position) -> Vec<u32> {
+pub(crate) fn drained_with(version: &crate::version::Version, draining: u32, end: Position) -> Vec<u32> {
     let is_drained =
         |keyspace: &&Arc<Keyspace>| keyspace.id() == draining || keyspace.undrained_from(end) >= end;
     version.live().filter(is_drained).map(|keyspace| keyspace.id()).collect()

@@ -12,20 +12,20 @@ use firn_format::{Kind, Position, Sequence};
 use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, caught, compact_source};
 use firn_storage::Storage;
 
-use super::Run;
 use super::freeze::runs_of;
-use super::merge::note_reference;
 use super::met::meet;
 use crate::Records;
 use crate::background::share_parts;
+use crate::blob_gc::Outlived;
+use crate::buffer::Run;
+use crate::buffer::merge::note_reference;
 use crate::compact::pick::drain_table_bytes;
 use crate::compact::run::span_of;
+use crate::counters::count;
 use crate::database::Database;
+use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
 use crate::log::SegmentMap;
-use crate::stats::count;
-use crate::values::Outlived;
-use crate::version::commit::{Edit, Supersedes};
 use crate::version::{Keyspace, Levels};
 
 /// What a part of a drain has written.

@@ -2,20 +2,15 @@
 
 use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Error, OrderedOp, OrderedOpKind, Result};
-use firn_format::Kind;
+use firn_engine::{Error, OrderedOp, Result};
 use firn_format::table::Compression;
 use firn_format::value::record::padding;
 use firn_format::value::{Reference, ReferenceBytes, Stored};
 
 use super::Values;
 use super::active::{Active, Given, Places, Written};
-use super::threshold::separate_bytes;
-use crate::commit::Item;
+use crate::counters::count;
 use crate::error::from_storage;
-use crate::settings::TreeSettings;
-use crate::stats::count;
-use crate::version::catalog::Catalog;
 
 /// Compressors that are kept for the next writers: a megabyte each, or two.
 const COMPRESSORS_MAX: usize = 8;
@@ -59,49 +54,7 @@ pub(crate) struct Separated {
 /// What stands in place of values, by the index of the operation; none beyond the last.
 #[derive(Debug, Default)]
 pub(crate) struct References {
-    by_op: Vec<Option<ReferenceBytes>>,
-}
-
-impl References {
-    /// The record that operation `index` becomes.
-    pub(crate) fn item<'o>(&'o self, index: usize, op: OrderedOp<'o>) -> Item<'o> {
-        match self.by_op.get(index) {
-            Some(Some(reference)) => Item { kind: Kind::PutReference, value: reference, ..Item::from(op) },
-            _ => Item::from(op),
-        }
-    }
-}
-
-impl Values {
-    /// Writes the values of those operations that are to lie beside the tree; `None` if there are
-    /// none. They survive the process when this returns.
-    ///
-    /// # Errors
-    /// As [`Values::put`].
-    pub(crate) fn separate<'o>(
-        &self,
-        catalog: &Catalog,
-        settings: &TreeSettings,
-        ops: impl Iterator<Item = OrderedOp<'o>>,
-    ) -> Result<Option<Separated>> {
-        if !self.are_wanted() {
-            return Ok(None);
-        }
-        let version = catalog.version.load();
-        let mut large = Vec::new();
-        for (index, op) in ops.enumerate() {
-            let Ok(state) = version.keyspace(op.keyspace.0) else { continue };
-            if op.kind == OrderedOpKind::Put && op.value.len() >= separate_bytes(state, settings) as usize {
-                large.push((index, op, state.codec()));
-            }
-        }
-        // What follows may take long, and other threads want arenas that the version holds.
-        drop(version);
-        if large.is_empty() {
-            return Ok(None);
-        }
-        self.put(&large).map(Some)
-    }
+    pub(crate) by_op: Vec<Option<ReferenceBytes>>,
 }
 
 impl Values {
@@ -126,7 +79,7 @@ impl Values {
     ///
     /// # Errors
     /// `Retry` when the disk is full: what was written is given up. What else writing says.
-    fn put(&self, ops: &[(usize, OrderedOp<'_>, Compression)]) -> Result<Separated> {
+    pub(crate) fn put(&self, ops: &[(usize, OrderedOp<'_>, Compression)]) -> Result<Separated> {
         let mut separated = Separated::default();
         let (mut group, mut bytes) = (Vec::new(), 0);
         for (index, op, codec) in ops {
@@ -186,7 +139,7 @@ impl Values {
     }
 }
 
-pub(super) fn compressor_error(error: firn_format::Error) -> Error {
+pub(crate) fn compressor_error(error: firn_format::Error) -> Error {
     Error::bug(format!("a value cannot be compressed: {error}"))
 }
 

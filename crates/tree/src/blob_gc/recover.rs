@@ -13,8 +13,8 @@ use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
 use firn_storage::Storage;
 use firn_storage::file::value::{End, UnsealedValues, ValueSegment};
 
-use super::map::{Home, Sealed, ValueMap};
 use super::seal::share_sealed;
+use crate::blobs::map::{Home, Sealed, ValueMap};
 use crate::error::from_storage;
 use crate::log::segment::Graveyard;
 use crate::version::Table;

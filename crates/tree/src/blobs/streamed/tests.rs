@@ -3,8 +3,8 @@ use firn_storage::Storage;
 use firn_storage::place::{Memory, Reusing};
 
 use super::*;
+use crate::blobs::ValuesStart;
 use crate::log::segment::Graveyard;
-use crate::values::ValuesStart;
 
 fn values(storage: &Memory) -> Values {
     let storage = Arc::new(storage.clone()) as Arc<dyn Storage>;

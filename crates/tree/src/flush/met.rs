@@ -12,8 +12,8 @@ use std::sync::Arc;
 use firn_format::Position;
 use firn_storage::file::table::Lookup;
 
-use super::Run;
 use crate::Records;
+use crate::buffer::Run;
 use crate::log::SegmentMap;
 use crate::version::{Levels, Table};
 

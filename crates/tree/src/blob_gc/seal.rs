@@ -18,12 +18,12 @@ use firn_format::value::{Ordinals, SegmentNumber};
 use firn_storage::Storage;
 use firn_storage::file::value::{End, ValueSegment};
 
-use super::active::{Active, Settled};
 use super::deaths::ValueEdit;
-use super::{Home, Values};
+use crate::blobs::active::{Active, Settled};
+use crate::blobs::{Home, Values};
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::stats::count;
 use crate::version::{Manifest, Version};
 
 /// A segment that was sealed, and is not yet in the manifest.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_format::Position;
 
-use super::Run;
+use crate::buffer::Run;
 use crate::settings::TreeSettings;
 use crate::version::Keyspace;
 

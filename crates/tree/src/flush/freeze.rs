@@ -6,11 +6,11 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 
 use super::met::meet;
-use super::{Filtering, FrozenEntries, MergeTask, Progress, Run};
+use crate::buffer::{Filtering, FrozenEntries, MergeTask, Progress, Run};
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::memtable::Memtable;
-use crate::stats::count;
 use crate::version::{Keyspace, Version};
 
 /// Entries a merge takes before it looks whether it should end.

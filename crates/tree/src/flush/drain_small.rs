@@ -16,16 +16,16 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_storage::place::PartsWriter;
 
-use super::Run;
 use super::drain::Written;
 use super::freeze::runs_of;
 use super::met::meet;
 use crate::background::{Answer, TaskKind, answer_to};
+use crate::buffer::Run;
 use crate::database::Database;
+use crate::edits::BeingWritten;
+use crate::edits::{Edit, Supersedes};
 use crate::error::from_storage;
 use crate::version::Version;
-use crate::version::being_written::BeingWritten;
-use crate::version::commit::{Edit, Supersedes};
 
 impl Database {
     /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.

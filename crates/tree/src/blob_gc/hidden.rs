@@ -9,32 +9,14 @@
 //! anything is collected. Tables are small beside the values that they refer to, so that this is
 //! the cheaper half of keeping space in its bounds.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use firn_engine::Result;
 use firn_format::Position;
 
-use super::separate_bytes;
 use crate::background::Task;
 use crate::database::Database;
+use crate::version::set::separate_bytes;
 use crate::version::{Keyspace, Version};
 use crate::write::roll::Freeze;
-
-/// The share of a keyspace's latest records whose keys older tables hold too.
-#[derive(Debug, Default)]
-pub(crate) struct Overwriting(AtomicU32);
-
-impl Overwriting {
-    /// A run of its records has so much of them.
-    pub(crate) fn set(&self, share: f64) {
-        // No ordering: an estimate.
-        self.0.store((share * f64::from(u16::MAX)) as u32, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> f64 {
-        f64::from(self.0.load(Ordering::Relaxed)) / f64::from(u16::MAX)
-    }
-}
 
 /// What records of a keyspace refer to, on average, and hide.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -151,7 +133,7 @@ impl Database {
     fn mean_value(&self) -> Option<(f64, f64)> {
         let (mut values, mut bytes) = (0_u64, 0_u64);
         for (_, home) in self.values.map().homes() {
-            if let super::Home::Sealed(sealed) = home {
+            if let crate::blobs::Home::Sealed(sealed) = home {
                 values += u64::from(sealed.meta.ordinals);
                 bytes += sealed.meta.bytes;
             }

@@ -24,9 +24,9 @@ use firn_storage::file::value::OpenValues;
 use super::active::{Active, Places, Written};
 use super::write::compressor_error;
 use super::{Rolling, Values};
+use crate::counters::count;
 use crate::error::from_storage;
 use crate::log::room::check_room;
-use crate::stats::count;
 
 /// The files of segments whose values are not whole.
 #[derive(Debug, Default)]

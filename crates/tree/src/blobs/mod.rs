@@ -3,34 +3,21 @@
 //! ```text
 //!   put of a large value ─► write: a place in the active segment, one write ─► a reference goes
 //!                             │                                                 into the frame
-//!                             │ full: seal (background) ─► ordinal table, footer, sync, an edit
+//!                             │ full: seal (`blob_gc/`) ─► ordinal table, footer, sync, an edit
 //!   put of a value that a source brings ─► streamed: a segment of its own, written as it comes
 //!                             └─► a reference goes into the frame
 //!   get ─► a reference ─► map: where its segment's values are now ─► the value
-//!   hidden: what newer records hide is brought to light ─► drains, compactions
-//!   drain ─► stale: what it leaves without readers ─► deaths
-//!   compaction ─► deaths: what nothing refers to any more
-//!              ─► pick: which segments hold too much of it
-//!              ─► collect: survivors to a new segment (a job), redirects, an edit
 //! ```
 //! A value is named by the segment it was first written to and its ordinal there, for ever;
 //! [`map`](ValueMap) says where that is now.
 
-mod active;
-mod map;
-mod threshold;
-mod write;
+pub(crate) mod active;
+pub(crate) mod map;
+pub(crate) mod write;
 mod streamed;
 mod read;
-mod seal;
-mod recover;
-mod deaths;
-mod stale;
-mod pick;
-mod hidden;
-mod space;
-mod pace;
-mod collect;
+pub(crate) mod pick;
+pub(crate) mod pace;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -46,22 +33,16 @@ use firn_storage::Storage;
 use firn_storage::file::value::{OpenValues, ValueSegment};
 use firn_storage::place::Reusing;
 
+use crate::counters::{ValueCounters, count};
 use crate::error::from_storage;
 use crate::log::room::check_room;
 use crate::log::segment::Graveyard;
-use crate::stats::{ValueCounters, count};
 use streamed::Unfinished;
 
 pub(crate) use active::{Active, Places};
-pub(crate) use deaths::references_of;
-pub(crate) use hidden::Overwriting;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::{Brought, SpacePace};
-pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
-pub(crate) use seal::SEALED_AT_ONCE_MAX;
-pub(crate) use stale::Outlived;
 pub(crate) use streamed::{Streamed, WholeValue};
-pub(crate) use threshold::{check_separate_bytes, separate_bytes};
 
 /// The value segments of one open database.
 ///
@@ -69,23 +50,23 @@ pub(crate) use threshold::{check_separate_bytes, separate_bytes};
 /// locks.
 #[derive(Debug)]
 pub(crate) struct Values {
-    storage: Arc<dyn Storage>,
+    pub(crate) storage: Arc<dyn Storage>,
     /// Has the files of segments that are gone.
-    outputs: Arc<Reusing>,
+    pub(crate) outputs: Arc<Reusing>,
     database: u128,
-    generation: u64,
+    pub(crate) generation: u64,
     /// See [`segment_bytes`](Self::segment_bytes).
     segment_bytes_max: u64,
-    graveyard: Arc<Graveyard>,
+    pub(crate) graveyard: Arc<Graveyard>,
     active: ArcSwapOption<Active>,
     /// Whether any keyspace puts values beside the tree.
     are_wanted: AtomicBool,
-    rolling: Mutex<Rolling>,
+    pub(crate) rolling: Mutex<Rolling>,
     /// Held while a file is created or removed.
     unfinished: Mutex<Unfinished>,
     pub(crate) counters: ValueCounters,
     /// What writers bring for what is written of it.
-    brought: Brought,
+    pub(crate) brought: Brought,
     /// For writers, each of which takes one out.
     compressors: Mutex<Vec<Compressor>>,
     /// How fast writers may go.
@@ -93,20 +74,20 @@ pub(crate) struct Values {
     /// See [`refused_bytes`](Self::refused_bytes).
     refused_bytes: AtomicU64,
     /// Held while segments are sealed, until an edit says so.
-    sealing: Mutex<()>,
+    pub(crate) sealing: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Rolling {
+pub(crate) struct Rolling {
     /// The number of the next segment.
-    next: SegmentNumber,
+    pub(crate) next: SegmentNumber,
     /// Segments that no edit names, oldest first: the active one, and those before it that are not
     /// sealed.
-    open: Vec<Arc<Active>>,
+    pub(crate) open: Vec<Arc<Active>>,
     /// What the newest version has, or more.
-    map: Arc<ValueMap>,
+    pub(crate) map: Arc<ValueMap>,
     /// The newest segment begun.
-    newest: Arc<Birth>,
+    pub(crate) newest: Arc<Birth>,
 }
 
 /// As many segments there are at least before any is larger than [`SEGMENT_BYTES_MIN`].
@@ -171,7 +152,7 @@ impl Values {
         self.are_wanted.store(true, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rolling> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Rolling> {
         self.rolling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -254,19 +235,19 @@ impl Values {
 
     /// Bytes at which a segment takes no more values, where `held` bytes are in others. What is
     /// being copied is held twice, and must be little beside the rest.
-    fn segment_bytes(&self, held: u64) -> u64 {
+    pub(crate) fn segment_bytes(&self, held: u64) -> u64 {
         (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.segment_bytes_max)
     }
 
     /// Segments have no more bytes, but for a record that reaches over the end and what follows
     /// records.
-    fn segment_bytes_max(&self) -> u64 {
+    pub(crate) fn segment_bytes_max(&self) -> u64 {
         self.segment_bytes_max.max(1)
     }
 
     /// A segment that this process has just sealed, in which `dead` is what nothing refers to;
     /// `active` is the segment as it was while it took values.
-    fn sealed(
+    pub(crate) fn sealed(
         &self,
         (segment, active): (ValueSegment, Weak<Active>),
         meta: ValueSegmentMeta,
@@ -284,7 +265,7 @@ impl Values {
     }
 
     /// Bytes of segments that are kept for new ones.
-    fn spare_bytes(&self) -> u64 {
+    pub(crate) fn spare_bytes(&self) -> u64 {
         self.outputs.values().bytes()
     }
 
@@ -316,7 +297,10 @@ impl Values {
     /// Changes the map for the next version, and the list of open segments too; returns that map. A
     /// segment that is not open any more is let go, with its file. Where no other one is begun
     /// after it, nothing else would let it go.
-    fn change_map(&self, change: impl FnOnce(&mut ValueMap, &mut Vec<Arc<Active>>)) -> Arc<ValueMap> {
+    pub(crate) fn change_map(
+        &self,
+        change: impl FnOnce(&mut ValueMap, &mut Vec<Arc<Active>>),
+    ) -> Arc<ValueMap> {
         let mut rolling = self.lock();
         let mut map = (*rolling.map).clone();
         map.catch_up();

@@ -1,0 +1,53 @@
+//! What a tree counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters of background work and of reads that missed; one line each, touched once a job or a
+/// miss.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// The manifest's own: `stats` does not wait for an edit, which may take minutes where the
+    /// place is away.
+    pub(crate) manifest_write_bytes: Arc<AtomicU64>,
+    pub(crate) drain_write_bytes: AtomicU64,
+    pub(crate) compaction_write_bytes: AtomicU64,
+    pub(crate) compaction_read_bytes: AtomicU64,
+    pub(crate) merge_index_bytes: AtomicU64,
+    pub(crate) read_miss_count: AtomicU64,
+    pub(crate) drain_count: AtomicU64,
+    pub(crate) compaction_count: AtomicU64,
+    pub(crate) merge_count: AtomicU64,
+    pub(crate) user_write_bytes: AtomicU64,
+    pub(crate) collection_read_bytes: AtomicU64,
+    pub(crate) collection_write_bytes: AtomicU64,
+    pub(crate) collection_count: AtomicU64,
+    pub(crate) collected_segment_count: AtomicU64,
+    pub(crate) collection_failure_count: AtomicU64,
+    pub(crate) survivor_count: AtomicU64,
+    pub(crate) survivor_bytes: AtomicU64,
+    pub(crate) dropped_count: AtomicU64,
+    pub(crate) dropped_bytes: AtomicU64,
+    pub(crate) beside_read_count: AtomicU64,
+    pub(crate) beside_read_bytes: AtomicU64,
+    pub(crate) orphan_remove_count: AtomicU64,
+    pub(crate) upload_abort_count: AtomicU64,
+    pub(crate) scan_dead_passed: AtomicU64,
+}
+
+/// Counters of values as they come beside the tree, and of their segments.
+#[derive(Debug, Default)]
+pub(crate) struct ValueCounters {
+    /// Bytes of records.
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) written_count: AtomicU64,
+    pub(crate) sync_count: AtomicU64,
+    /// Segments that were removed without a collection.
+    pub(crate) wholly_dead_count: AtomicU64,
+    pub(crate) wholly_dead_bytes: AtomicU64,
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
