@@ -9,6 +9,7 @@ mod choose;
 mod claims;
 mod compactions;
 mod drains;
+mod expose;
 mod kinds; // of units, as far as they rest
 mod maintenance; // the owner
 mod hiding;
@@ -24,12 +25,11 @@ use std::time::Duration;
 
 use choose::Choosing;
 pub(crate) use claims::Claims;
-pub(crate) use compactions::FAR_BEHIND;
 pub(crate) use drains::share_parts;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
-pub(crate) use firn_maintenance::{Answer, answer_to};
+
 use firn_maintenance::{Hold, Room, Schedule, Work, start_threads};
 use firn_storage::{Priority, Spawn};
 pub(crate) use kinds::{TaskKind, Unit};

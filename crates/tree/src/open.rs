@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use firn_engine::{Durability, Error, ErrorKind, Place, Result};
+use firn_engine::{Durability, Error, ErrorKind, Result};
 use firn_format::Position;
-use firn_format::manifest::TableMeta;
 use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, Fallback, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
-use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
@@ -38,6 +36,7 @@ use crate::memtable::{GapBudget, Gaps, Memtable};
 use crate::recovery::RecoveredLog;
 use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::version::catalog::Catalog;
+use crate::version::open_tables::open_tables;
 use crate::version::set::from_text;
 use crate::version::state::{KeyspaceState, State, TableState};
 use crate::version::{Definition, Frozen, Keyspace, Levels, Manifest, Table, Version};
@@ -370,27 +369,6 @@ fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceState) -> Resul
         from_text(&keyspace.settings())?,
         (options.settings.compression, &options.semantics),
     )
-}
-
-/// Opens the tables that `metas` describe, in their order; the next ones while one is waited for.
-pub(crate) fn open_tables<'a>(
-    storage: &'a Arc<dyn Storage>,
-    metas: impl IntoIterator<Item = &'a TableMeta, IntoIter: Clone + 'a>,
-    cache: &'a Arc<BlockCache>,
-) -> impl Iterator<Item = Result<Arc<TableReader>>> + 'a {
-    let metas = metas.into_iter();
-    let opened = TableReader::open_all(&**storage, metas.clone(), cache, ReaderOptions::default());
-    metas.zip(opened).map(|(meta, opened)| match opened {
-        Ok(reader) => Ok(Arc::new(reader)),
-        Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
-            let place = Place { file: meta.file.clone(), offset: None };
-            Err(Error::corrupt(
-                place,
-                "the table is missing: the manifest names it, but there is no such file",
-            ))
-        }
-        Err(error) => Err(from_storage(error)),
-    })
 }
 
 /// Gives recovered memtables to their keyspaces as frozen ones; answers the memtables of the first

@@ -5,7 +5,7 @@ use super::{Task, TaskKind};
 use crate::compact::expired::pick_expired;
 use crate::compact::hiding::pick_hiding;
 use crate::compact::kept::pick_kept;
-use crate::compact::pick::{Choice, PickRules, first_with_room, pick, pick_for_deletes};
+use crate::compact::pick::{Choice, FAR_BEHIND, PickRules, first_with_room, pick, pick_for_deletes};
 use crate::compact::seeks::pick_for_reads;
 use crate::compact::small::{OfKeyspace, together};
 
@@ -124,6 +124,3 @@ impl Choosing<'_> {
 fn most_urgent(choices: Vec<OfKeyspace>) -> Option<OfKeyspace> {
     choices.into_iter().max_by(|a, b| a.1.score.total_cmp(&b.1.score))
 }
-
-/// Score of a compaction that drains have to wait for.
-pub(crate) const FAR_BEHIND: f64 = 2.0;

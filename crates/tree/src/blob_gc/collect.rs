@@ -18,12 +18,12 @@ use firn_jobs::submit::JobKind;
 use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
-use crate::background::{Answer, answer_to};
 use crate::blobs::{Home, Sealed};
 use crate::counters::count;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::version::values_state::ValuesState;
+use firn_maintenance::{Answer, answer_to};
 
 impl Database {
     /// Copies what lives in `victims` to a new segment and commits.

@@ -9,24 +9,19 @@
 //! anything is collected. Tables are small beside the values that they refer to, so that this is
 //! the cheaper half of keeping space in its bounds.
 
-use firn_engine::Result;
-use firn_format::Position;
-
-use crate::background::Task;
 use crate::database::Database;
 use crate::version::set::separate_bytes;
 use crate::version::{Keyspace, Version};
-use crate::write::roll::Freeze;
 
 /// What records of a keyspace refer to, on average, and hide.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Hidden {
     /// Bytes of value that a record which supersedes another hides.
-    worth: f64,
+    pub(crate) worth: f64,
     /// Hidden by memtables, if they overwrite as much as the latest run.
     memtable_bytes: f64,
     /// Hidden by the runs of the buffer.
-    run_bytes: f64,
+    pub(crate) run_bytes: f64,
     /// Hidden by the tables of level 0, but for what drains have found (see `stale`).
     table_bytes: f64,
     /// What they have found of it, as a share.
@@ -96,7 +91,7 @@ impl Hidden {
     /// Bytes that the buffer may hide where values of `held_bytes` live or are hidden. Where its
     /// drains find what it hides nothing is rewritten for that, so that little is hidden at little
     /// cost.
-    fn buffer_bytes_max(&self, held_bytes: f64, most: f64) -> f64 {
+    pub(crate) fn buffer_bytes_max(&self, held_bytes: f64, most: f64) -> f64 {
         held_bytes
             * if self.found_share >= 0.5 { BUFFER_SHARE_FOUND } else { self.share_max(most) * BUFFER_PART }
     }
@@ -122,15 +117,15 @@ const RECORD_BYTES: usize = 64;
 
 /// Bytes of values that its records may hide, from which on a memtable is frozen for that however
 /// few records it has. To write so much costs far more than a segment of the log and a table.
-const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
+pub(crate) const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
 
 /// The same at rest, when no larger drain is to come.
-const REST_HIDDEN_BYTES_MIN: f64 = (4 << 20) as f64;
+pub(crate) const REST_HIDDEN_BYTES_MIN: f64 = (4 << 20) as f64;
 
 impl Database {
     /// Bytes that a live value takes with its record, on average, and bytes of values that live or
     /// are hidden; `None` if there are none.
-    fn mean_value(&self) -> Option<(f64, f64)> {
+    pub(crate) fn mean_value(&self) -> Option<(f64, f64)> {
         let (mut values, mut bytes) = (0_u64, 0_u64);
         for (_, home) in self.values.map().homes() {
             if let crate::blobs::Home::Sealed(sealed) = home {
@@ -149,11 +144,11 @@ impl Database {
         (records as f64 * mean).min(FREEZE_HIDDEN_BYTES_MIN) as u64
     }
 
-    fn freeze_bytes_min(&self) -> usize {
+    pub(crate) fn freeze_bytes_min(&self) -> usize {
         FREEZE_BYTES_MIN.min(self.settings.memtable_bytes as usize / 16)
     }
 
-    fn hidden(&self, keyspace: &Keyspace, mean_bytes: f64) -> Hidden {
+    pub(crate) fn hidden(&self, keyspace: &Keyspace, mean_bytes: f64) -> Hidden {
         Hidden::by(keyspace, mean_bytes, separate_bytes(keyspace, &self.settings) < u32::MAX)
     }
 
@@ -168,46 +163,5 @@ impl Database {
     pub(crate) fn garbage_share_max(&self, keyspace: &Keyspace) -> f64 {
         let most = self.settings.garbage_share_max;
         self.mean_value().map_or(most, |(mean, _)| self.hidden(keyspace, mean).garbage_share_max(most))
-    }
-
-    /// A keyspace whose buffer hides so much that it is to be drained, or whose memtable may, which
-    /// shows once it is frozen. `drained_through` tells through where a drain of a keyspace was
-    /// asked for already.
-    pub(crate) fn choose_to_expose(
-        &self,
-        version: &Version,
-        drained_through: impl Fn(u32) -> Position,
-    ) -> Option<Task> {
-        let (mean, held) = self.mean_value()?;
-        let worth_min = if self.is_at_rest() { REST_HIDDEN_BYTES_MIN } else { FREEZE_HIDDEN_BYTES_MIN };
-        version.live().find_map(|keyspace| {
-            let hidden = self.hidden(keyspace, mean);
-            let limit = hidden.buffer_bytes_max(held, self.settings.garbage_share_max);
-            let id = keyspace.id();
-            let end = keyspace.runs.first().map_or(Position::default(), |run| run.span().end);
-            if hidden.run_bytes > limit && drained_through(id) < end {
-                return Some(Task::Expose { keyspace: id, through: end });
-            }
-            let memtable = &keyspace.memtable;
-            let may_hide = memtable.len() as f64 * hidden.worth;
-            let is_much = memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= worth_min;
-            // Beside a drain that takes long, each segment begun for that would be one more than
-            // there is room for.
-            let may_freeze = keyspace.frozen.is_empty() && self.has_memory_for(self.settings.segment_bytes);
-            (may_hide > limit && is_much && may_freeze)
-                .then_some(Task::Expose { keyspace: id, through: Position::default() })
-        })
-    }
-
-    /// Freezes the memtable of `keyspace`: what it hides shows then. Where that is known, has
-    /// everything drained `through` there instead.
-    pub(crate) fn expose(&self, keyspace: u32, through: Position) -> Result<()> {
-        if through > Position::default() {
-            self.wish_drained(keyspace, through);
-            return Ok(());
-        }
-        let base = self.commit.log.active().base();
-        self.roll(base, Freeze::Keyspace(keyspace))?;
-        Ok(())
     }
 }

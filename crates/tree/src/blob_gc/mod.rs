@@ -12,7 +12,7 @@
 
 mod collect;
 mod deaths;
-mod hidden;
+pub(crate) mod hidden;
 pub(crate) mod recover;
 mod seal;
 mod space;

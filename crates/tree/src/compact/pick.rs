@@ -501,5 +501,8 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
     best
 }
 
+/// Score of a compaction that drains have to wait for.
+pub(crate) const FAR_BEHIND: f64 = 2.0;
+
 #[cfg(test)]
 pub(crate) mod tests;

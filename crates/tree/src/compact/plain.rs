@@ -12,10 +12,10 @@ use firn_jobs::{CompactSpec, JobSpec, caught, run, verify_all};
 use super::pick::Choice;
 use super::run::rewritten;
 use super::values::HeldPolicy;
-use crate::background::{Answer, answer_to};
 use crate::blob_gc::references_of;
 use crate::database::Database;
 use crate::error::{from_job, said_by_storage};
+use firn_maintenance::{Answer, answer_to};
 
 /// Ordinary outputs have so many times the bytes.
 const SMALLER: u64 = 4;

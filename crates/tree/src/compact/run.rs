@@ -13,7 +13,7 @@ use firn_jobs::{
 
 use super::pick::{Choice, PickRules, splits};
 use super::values::HeldPolicy;
-use crate::background::{Answer, TaskKind, answer_to};
+use crate::background::TaskKind;
 use crate::blob_gc::references_of;
 use crate::blobs::Sealed;
 use crate::counters::count;
@@ -22,6 +22,7 @@ use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
+use firn_maintenance::{Answer, answer_to};
 
 /// See [`PickRules::stay_max`].
 const STAY_MAX: f64 = 1.0;

@@ -2,9 +2,9 @@
 
 use firn_engine::Result;
 
-use crate::background::{Answer, answer_to};
 use crate::database::Database;
 use crate::version::shared_files::LetGo;
+use firn_maintenance::{Answer, answer_to};
 
 /// A file that is being written and holds itself: until an edit has named it, or none will.
 pub(crate) struct BeingWritten<'d> {

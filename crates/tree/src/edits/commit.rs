@@ -7,13 +7,13 @@ use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
 
-use crate::background::{Answer, answer_to};
 use crate::database::Database;
+use crate::edits::retire_below;
 use crate::error::from_storage;
-use crate::flush::freeze::retire_below;
 use crate::groups::By;
-use crate::open::open_tables;
+use crate::version::open_tables::open_tables;
 use crate::version::{Keyspace, Table};
+use firn_maintenance::{Answer, answer_to};
 
 /// What new tables supersede in older ones, about.
 #[derive(Clone, Debug, Default)]

@@ -8,11 +8,11 @@ use firn_format::Position;
 use firn_format::manifest::Change;
 
 use super::commit::{Added, Edit};
-use crate::background::{Answer, answer_to};
 use crate::database::Database;
+use crate::edits::retire_below;
 use crate::error::from_storage;
-use crate::flush::freeze::retire_below;
 use crate::version::{Keyspace, Version};
+use firn_maintenance::{Answer, answer_to};
 
 impl Database {
     /// As [`commit`](Self::commit) of each of `edits`, all durable and visible together. They say

@@ -3,6 +3,8 @@
 mod being_written;
 mod commit;
 mod commit_together; // of several keyspaces
+mod retire;
 
 pub(crate) use being_written::BeingWritten;
 pub(crate) use commit::{Edit, Supersedes, drained_with};
+pub(crate) use retire::retire_below;

@@ -19,13 +19,14 @@ use firn_storage::place::PartsWriter;
 use super::drain::Written;
 use super::freeze::runs_of;
 use super::met::meet;
-use crate::background::{Answer, TaskKind, answer_to};
+use crate::background::TaskKind;
 use crate::buffer::Run;
 use crate::database::Database;
 use crate::edits::BeingWritten;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_storage;
 use crate::version::Version;
+use firn_maintenance::{Answer, answer_to};
 
 impl Database {
     /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.

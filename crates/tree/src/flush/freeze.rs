@@ -9,6 +9,7 @@ use super::met::meet;
 use crate::buffer::{Filtering, FrozenEntries, MergeTask, Progress, Run};
 use crate::counters::count;
 use crate::database::Database;
+use crate::edits::retire_below;
 use crate::error::from_storage;
 use crate::memtable::Memtable;
 use crate::version::{Keyspace, Version};
@@ -139,25 +140,6 @@ impl Database {
         let watermark = self.commit.log.watermark();
         self.catalog.change_version(|version| retire_below(version, watermark));
     }
-}
-
-/// Takes segments out of `version` that neither a keyspace nor a replay needs and that no writer
-/// still copies into.
-///
-/// A replay begins where the manifest says that the last keyspace was drained, and fails without
-/// the segment that lies there. So a segment without needed records, as between the births of
-/// keyspaces, stays until a drain is in the manifest.
-pub(crate) fn retire_below(version: &mut Version, watermark: Position) {
-    let replayed = version.live().map(|keyspace| keyspace.drained_through).min().unwrap_or_default();
-    let needed = version.log_needed_from().min(watermark).min(replayed);
-    let segments = version.segments.segments();
-    let dead = segments.iter().take_while(|segment| segment.span_end() <= needed).count();
-    if dead == 0 || dead == segments.len() {
-        return;
-    }
-    let (dead, live) = segments.split_at(dead);
-    dead.iter().for_each(|segment| segment.retire());
-    version.segments = Arc::new(crate::log::SegmentMap::new(live.to_vec()));
 }
 
 /// The runs whose spans begin at `starts`, in that order.

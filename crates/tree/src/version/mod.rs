@@ -13,6 +13,7 @@ mod content; // what the manifest carries
 pub(crate) mod catalog;
 pub(crate) mod snapshots;
 pub(crate) mod observed;
+pub(crate) mod open_tables;
 pub(crate) mod set;
 pub(crate) mod shared_files;
 

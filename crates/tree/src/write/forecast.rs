@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::background::FAR_BEHIND;
 use crate::commit::forecast::{Filling, Pace, Sample, stalls_in};
+use crate::compact::pick::FAR_BEHIND;
 use crate::compact::pick::deepest;
 use crate::database::Database;
 use crate::flush::pick::drain_bytes;

@@ -1,8 +1,8 @@
 //! How urgent it is that expired values go, and the room that this takes.
 
 use super::*;
-use crate::background::FAR_BEHIND;
 use crate::compact::expired::pick_expired;
+use crate::compact::pick::FAR_BEHIND;
 
 /// The reader of a table of ten values, of which the first expire at `times`.
 pub(super) fn expiring(times: &[u64]) -> Arc<TableReader> {

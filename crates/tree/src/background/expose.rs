@@ -1,0 +1,53 @@
+//! What the buffer hides of separated values is brought to light.
+
+use firn_engine::Result;
+use firn_format::Position;
+
+use super::Task;
+use crate::blob_gc::hidden::{FREEZE_HIDDEN_BYTES_MIN, REST_HIDDEN_BYTES_MIN};
+use crate::database::Database;
+use crate::version::Version;
+use crate::write::roll::Freeze;
+
+impl Database {
+    /// A keyspace whose buffer hides so much that it is to be drained, or whose memtable may, which
+    /// shows once it is frozen. `drained_through` tells through where a drain of a keyspace was
+    /// asked for already.
+    pub(crate) fn choose_to_expose(
+        &self,
+        version: &Version,
+        drained_through: impl Fn(u32) -> Position,
+    ) -> Option<Task> {
+        let (mean, held) = self.mean_value()?;
+        let worth_min = if self.is_at_rest() { REST_HIDDEN_BYTES_MIN } else { FREEZE_HIDDEN_BYTES_MIN };
+        version.live().find_map(|keyspace| {
+            let hidden = self.hidden(keyspace, mean);
+            let limit = hidden.buffer_bytes_max(held, self.settings.garbage_share_max);
+            let id = keyspace.id();
+            let end = keyspace.runs.first().map_or(Position::default(), |run| run.span().end);
+            if hidden.run_bytes > limit && drained_through(id) < end {
+                return Some(Task::Expose { keyspace: id, through: end });
+            }
+            let memtable = &keyspace.memtable;
+            let may_hide = memtable.len() as f64 * hidden.worth;
+            let is_much = memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= worth_min;
+            // Beside a drain that takes long, each segment begun for that would be one more than
+            // there is room for.
+            let may_freeze = keyspace.frozen.is_empty() && self.has_memory_for(self.settings.segment_bytes);
+            (may_hide > limit && is_much && may_freeze)
+                .then_some(Task::Expose { keyspace: id, through: Position::default() })
+        })
+    }
+
+    /// Freezes the memtable of `keyspace`: what it hides shows then. Where that is known, has
+    /// everything drained `through` there instead.
+    pub(crate) fn expose(&self, keyspace: u32, through: Position) -> Result<()> {
+        if through > Position::default() {
+            self.wish_drained(keyspace, through);
+            return Ok(());
+        }
+        let base = self.commit.log.active().base();
+        self.roll(base, Freeze::Keyspace(keyspace))?;
+        Ok(())
+    }
+}
