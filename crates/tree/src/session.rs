@@ -71,25 +71,12 @@ impl TreeSession {
         }
     }
 
-    /// One operation as a batch of one, without a copy of it.
-    fn write_one(&mut self, op: OrderedOp<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
-        let op =
-            Op { expires_at_ms: if op.kind == OrderedOpKind::Put { options.expires_at_ms } else { 0 }, ..op };
-        let copy = || {
-            let mut batch = OrderedBatch::default();
-            batch.push(op);
-            batch
-        };
-        self.write_ops(std::iter::once(op), op.key.len() + op.value.len(), options, copy)
-    }
-
-    /// `bytes` of operations as one frame; `batch` makes a copy of them where they must wait.
+    /// `bytes` of operations as one frame. They are copied where they must wait.
     fn write_ops<'o>(
         &mut self,
         ops: impl Iterator<Item = OrderedOp<'o>> + Clone,
         bytes: usize,
         options: WriteOptions,
-        batch: impl FnOnce() -> OrderedBatch,
     ) -> Result<Outcome<Position>> {
         self.check_write(options)?;
         let database = &*self.shared;
@@ -100,12 +87,16 @@ impl TreeSession {
         }
         database.commit.validate(ops.clone())?;
         if self.line.is_free() {
-            match database.commit.append_ops(database, ops)? {
+            match database.commit.append_ops(database, ops.clone())? {
                 Appended::At(end) => return self.acknowledge(end, bytes, options),
                 Appended::Stopped | Appended::Raced => self.note_stopped()?,
             }
         }
-        Ok(Outcome::Pending(self.line_up(Write::Batch(batch()), options)))
+        let mut batch = OrderedBatch::default();
+        for op in ops {
+            batch.push(op);
+        }
+        Ok(Outcome::Pending(self.line_up(Write::Batch(batch), options)))
     }
 
     /// Updates on the calling thread, waiting for the pace, for room, and for durability.
@@ -366,7 +357,7 @@ impl Session for TreeSession {
 
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
         let ops = batch.ops().map(OrderedOp::from);
-        self.write_ops(ops, batch.data_bytes(), options, || batch.clone().into())
+        self.write_ops(ops, batch.data_bytes(), options)
     }
 
     fn put(
@@ -376,7 +367,9 @@ impl Session for TreeSession {
         value: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(Op { keyspace, kind: OrderedOpKind::Put, key, value, expires_at_ms: 0 }, options)
+        let expires_at_ms = options.expires_at_ms;
+        let op = Op { keyspace, kind: OrderedOpKind::Put, key, value, expires_at_ms };
+        self.write_ops(std::iter::once(op), key.len() + value.len(), options)
     }
 
     fn delete(
@@ -385,10 +378,8 @@ impl Session for TreeSession {
         key: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(
-            Op { keyspace, kind: OrderedOpKind::Delete, key, value: &[], expires_at_ms: 0 },
-            options,
-        )
+        let op = Op { keyspace, kind: OrderedOpKind::Delete, key, value: &[], expires_at_ms: 0 };
+        self.write_ops(std::iter::once(op), key.len(), options)
     }
 
     fn merge(
@@ -398,10 +389,8 @@ impl Session for TreeSession {
         operand: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
-        self.write_one(
-            Op { keyspace, kind: OrderedOpKind::Merge, key, value: operand, expires_at_ms: 0 },
-            options,
-        )
+        let op = Op { keyspace, kind: OrderedOpKind::Merge, key, value: operand, expires_at_ms: 0 };
+        self.write_ops(std::iter::once(op), key.len() + operand.len(), options)
     }
 
     fn update(
@@ -522,7 +511,7 @@ impl OrderedSession for TreeSession {
     }
 
     fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Outcome<Position>> {
-        self.write_ops(batch.ops(), batch.data_bytes(), options, || batch.clone())
+        self.write_ops(batch.ops(), batch.data_bytes(), options)
     }
 
     fn delete_range(
@@ -533,6 +522,7 @@ impl OrderedSession for TreeSession {
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
         let kind = OrderedOpKind::DeleteRange;
-        self.write_one(Op { keyspace, kind, key: start, value: end, expires_at_ms: 0 }, options)
+        let op = Op { keyspace, kind, key: start, value: end, expires_at_ms: 0 };
+        self.write_ops(std::iter::once(op), start.len() + end.len(), options)
     }
 }

@@ -143,7 +143,11 @@ impl CommitPipeline {
             self.clock.sleep(delay);
         }
         let end = loop {
-            match self.append_ops(env, ops.clone())? {
+            let appended = match self.values.are_wanted() {
+                false => self.append(env, Frame::of(ops.clone().map(Item::from)))?,
+                true => self.append_ops(env, ops.clone())?,
+            };
+            match appended {
                 Appended::At(end) => break end,
                 Appended::Stopped | Appended::Raced => env.wait_to_retry()?,
             }
