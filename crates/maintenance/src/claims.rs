@@ -11,7 +11,7 @@
 //!    which is dropped by a panic too.
 //! 3. After [`Schedule::stop`] no unit runs, and none begins.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::backoff::Backoff;
@@ -21,9 +21,20 @@ use crate::backoff::Backoff;
 #[derive(Debug)]
 pub struct Schedule<C, K> {
     state: Mutex<InProgress<C, K>>,
-    work: Condvar,
+    work: Arc<Condvar>,
     idle: Condvar,
     is_manual: bool,
+}
+
+/// Wakes threads that wait for work.
+#[derive(Clone, Debug)]
+pub struct Wake(Arc<Condvar>);
+
+impl Wake {
+    /// There may be something to do.
+    pub fn wake(&self) {
+        self.0.notify_all();
+    }
 }
 
 /// What is in progress, under the schedule's lock.
@@ -69,7 +80,7 @@ impl<C, K> InProgress<C, K> {
 impl<C: Default, K> Schedule<C, K> {
     /// Nothing in progress. If `is_manual`, no thread works, and [`step`](crate::step) does.
     pub fn new(is_manual: bool) -> Self {
-        Self { state: Mutex::default(), work: Condvar::new(), idle: Condvar::new(), is_manual }
+        Self { state: Mutex::default(), work: Arc::default(), idle: Condvar::new(), is_manual }
     }
 }
 
@@ -82,6 +93,12 @@ impl<C, K> Schedule<C, K> {
     /// Nothing is chosen, claimed or given up while the answer is held.
     pub fn lock(&self) -> MutexGuard<'_, InProgress<C, K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What wakes threads that wait for work, for parts of the engine that need nothing else of
+    /// the schedule.
+    pub fn waker(&self) -> Wake {
+        Wake(Arc::clone(&self.work))
     }
 
     /// There may be something to do.

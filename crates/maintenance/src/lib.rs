@@ -36,7 +36,7 @@ mod remote_limits; // how much may be under way elsewhere
 mod error; // what storage and jobs said, as the contract says it
 
 pub use backoff::{Backoff, Room};
-pub use claims::{Hold, InProgress, Schedule};
+pub use claims::{Hold, InProgress, Schedule, Wake};
 pub use damaged::{Cause, Report, SetAside, is_of_device, unreadable_file};
 pub use error::{from_job, from_storage, said_by_storage};
 pub use failure::{Answer, answer_to};

@@ -266,7 +266,7 @@ impl Database {
             Task::Regroup => self.regroup(),
             Task::ShortenLog => self.shorten_log(),
             Task::Balance => {
-                self.balance_memory();
+                self.commit.balance_memory();
                 Ok(())
             }
             Task::GiveUpSpares => {

@@ -26,7 +26,7 @@ impl Database {
     /// message says otherwise.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let cut = self.commit.log.advance()?;
-        self.freeze_all()?;
+        self.commit.freeze_all()?;
         let active = self.commit.log.settled_base();
         // Frames below that other threads still write belong to the copy too.
         self.commit.log.wait_published(active)?;

@@ -1,8 +1,5 @@
 //! What a tree's sessions and background work share.
 
-mod files;
-mod reads;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,12 +10,11 @@ use crate::background::Maintenance;
 use crate::blobs::Values;
 use crate::commit::CommitPipeline;
 use crate::counters::Counters;
+use crate::files::Files;
 use crate::groups::Groups;
+use crate::reads::Reads;
 use crate::settings::TreeSettings;
 use crate::version::catalog::Catalog;
-
-pub(crate) use files::Files;
-pub(crate) use reads::Reads;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
 ///
@@ -27,7 +23,7 @@ pub(crate) use reads::Reads;
 #[derive(Debug)]
 pub(crate) struct Database {
     /// Files, and where they are written to.
-    pub(crate) files: Files,
+    pub(crate) files: Arc<Files>,
     pub(crate) settings: Arc<TreeSettings>,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
@@ -37,7 +33,7 @@ pub(crate) struct Database {
     pub(crate) values: Arc<Values>,
     /// The set of files, and what it consists of at this moment.
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) reads: Reads,
+    pub(crate) reads: Arc<Reads>,
     /// What the log says, where other machines find it.
     pub(crate) groups: Groups,
     /// Background work.

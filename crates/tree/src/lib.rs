@@ -37,8 +37,10 @@ mod log;
 mod groups;
 mod blobs;
 mod version;
-mod commit;
 mod memory;
+mod files;
+mod reads;
+mod commit;
 mod database; // the owners of all above; what follows works on it
 mod edits;
 mod read;

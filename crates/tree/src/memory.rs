@@ -6,7 +6,7 @@
 //!                  │ indexes and filters of tables │ what is not counted
 //!                  │ reserve: what may be taken before the next look │ cache
 //! ```
-//! The cache gives way *before* a segment's arena is taken (`write/memory.rs`): memory that it
+//! The cache gives way *before* a segment's arena is taken (`commit/memory.rs`): memory that it
 //! gives up is the system's at once. Background work then restores the reserve, so that a roll
 //! mostly finds the room there already. What becomes free is the cache's as soon as it is counted
 //! as gone; it is filled by misses only.
@@ -19,7 +19,7 @@ use crate::settings::TreeSettings;
 
 /// Segments that the cache leaves room for beside those there are. They are the next one's arena,
 /// and what indexes, runs being built and tables being opened take until the next look.
-pub(crate) const RESERVE_SEGMENTS: u64 = 2;
+const RESERVE_SEGMENTS: u64 = 2;
 
 /// Of the budget, one part in so many is left for what is not counted. That is what jobs build and
 /// read at the moment, and what the allocator keeps of what was given back. Measured: 35 MiB where
@@ -41,17 +41,20 @@ pub(crate) struct Balance {
     arriving: Mutex<u64>,
     /// The reserve is to be looked at.
     due: AtomicBool,
+    /// What the cache leaves free beside what is held.
+    pub(crate) reserve_bytes: u64,
     /// Of the gaps of all keyspaces.
     pub(crate) gap_budget: Arc<GapBudget>,
 }
 
 impl Balance {
-    /// Of a database with such settings.
-    pub(crate) fn new(settings: &TreeSettings) -> Self {
+    /// Of a database with such settings; one that is read only takes no arena.
+    pub(crate) fn new(settings: &TreeSettings, is_read_only: bool) -> Self {
         let gap_bytes_max = usize::try_from(settings.memory_bytes / GAPS_SHARE).unwrap_or(usize::MAX);
         Self {
             arriving: Mutex::new(0),
             due: AtomicBool::new(false),
+            reserve_bytes: if is_read_only { 0 } else { RESERVE_SEGMENTS * settings.segment_bytes },
             gap_budget: Arc::new(GapBudget::new(gap_bytes_max)),
         }
     }
@@ -70,4 +73,9 @@ impl Balance {
     pub(crate) fn lock(&self) -> MutexGuard<'_, u64> {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Live bytes that a drain under pressure takes at least, of a buffer that may hold `buffer_bytes`.
+pub(crate) fn drain_bytes(buffer_bytes: u64) -> u64 {
+    buffer_bytes / 8 * 5
 }

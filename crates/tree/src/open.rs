@@ -22,17 +22,18 @@ pub(crate) use self::begin::log_conflict;
 use crate::background::{Maintenance, Rest};
 use crate::blobs::{Values, ValuesStart};
 use crate::commit::CommitPipeline;
+use crate::commit::pipeline::Shares;
 use crate::counters::Counters;
 use crate::database::Database;
-use crate::database::Files;
-use crate::database::Reads;
 use crate::error::{from_job, from_storage};
+use crate::files::Files;
 use crate::groups::{Groups, Older, not_shared};
 use crate::log::MemtableSet;
 use crate::log::segment::{Graveyard, Segment};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memory::Balance;
 use crate::memtable::{GapBudget, Gaps, Memtable};
+use crate::reads::Reads;
 use crate::recovery::RecoveredLog;
 use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::version::catalog::Catalog;
@@ -119,18 +120,30 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     );
     let settings = Arc::new(options.settings.clone());
     let catalog = Arc::new(Catalog::new(version, manifest, state.tick_ms, next_run));
+    let files = Arc::new(Files::new(Arc::clone(storage), outputs, job_outputs, graveyard));
+    let reads = Arc::new(Reads::new(cache, begun.balance, pool, share_pool));
+    let schedule = Schedule::new(matches!(options.background, Background::Manual) || options.read_only);
+    let shares = Shares {
+        settings: Arc::clone(&settings),
+        clock: Arc::clone(&options.clock),
+        files: Arc::clone(&files),
+        catalog: Arc::clone(&catalog),
+        values: Arc::clone(&values),
+        reads: Arc::clone(&reads),
+        wake: schedule.waker(),
+    };
     let database = Arc::new(Database {
-        files: Files::new(Arc::clone(storage), outputs, job_outputs, graveyard),
+        files,
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
-        commit: CommitPipeline::new(log, &settings, &options.clock, &catalog, &values),
+        commit: CommitPipeline::new(log, shares),
         settings,
         values,
         catalog,
-        reads: Reads::new(cache, begun.balance, pool, share_pool),
+        reads,
         groups,
         maintenance: Maintenance {
-            schedule: Schedule::new(matches!(options.background, Background::Manual) || options.read_only),
+            schedule,
             rest: Rest::new(found_values),
             jobs,
             output_names: OutputNames::new(generation),
@@ -145,8 +158,8 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     });
     // What lies behind their ends is void since the last edit.
     recovered.segments.iter().for_each(|segment| segment.cut());
-    database.balance_memory();
-    database.keep_room();
+    database.commit.balance_memory();
+    database.commit.keep_room();
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
         database.start_background(&**spawn)?;
     }

@@ -25,8 +25,8 @@ impl Database {
         let version = self.catalog.version.load();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
-        let buffer_bytes = self.buffer_bytes();
-        let held = self.held_bytes();
+        let buffer_bytes = self.commit.buffer_bytes();
+        let held = self.commit.held_bytes();
         let (damaged, failed) = (self.damage(), self.failed_inputs());
         let tree = TreeStats {
             drain_write_bytes_total: read(&self.counters.drain_write_bytes),
@@ -83,7 +83,7 @@ impl Database {
                 .maintenance
                 .refusal(|keyspace| self.catalog.version.load().keyspace(keyspace).is_ok())
                 .map(|why| format!("{why}; {MEANWHILE}")),
-            write_refusal: self.write_refusal().map(|why| why.to_string()),
+            write_refusal: self.commit.write_refusal().map(|why| why.to_string()),
             write_failure: self.commit.log.poison().map(ToString::to_string),
             shared_cache: self.files.storage.cache_counters().map(shared_cache_stats),
             jobs: self.maintenance.jobs.stats(),

@@ -60,7 +60,7 @@ impl Tree {
     /// Ends the active log segment and freezes memtables, without waiting for anything. For tests.
     pub fn freeze(&self) -> Result<()> {
         self.shared.check_open()?;
-        self.shared.freeze_all()
+        self.shared.commit.freeze_all()
     }
 
     fn log(&self) -> &Log {
@@ -241,7 +241,7 @@ impl Engine for Tree {
 
     fn flush(&self) -> Result<()> {
         self.shared.check_open()?;
-        let through = self.shared.freeze_through()?;
+        let through = self.shared.commit.freeze_through()?;
         self.unless_closed(self.shared.drain_through(through))
     }
 

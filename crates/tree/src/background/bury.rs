@@ -10,7 +10,7 @@ use firn_storage::ErrorKind;
 use super::Task;
 use super::choose::Choosing;
 use crate::database::Database;
-use crate::log::segment::{Dead, DeadFile, DeadReader};
+use crate::log::segment::{DeadFile, DeadReader};
 
 impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.
@@ -70,7 +70,7 @@ impl Database {
         if freed {
             self.maintenance.schedule.lock().backoff.forget_room();
         }
-        self.balance_memory();
+        self.commit.balance_memory();
         self.commit.admission.release();
         Ok(())
     }
@@ -112,18 +112,6 @@ impl Database {
         files.into_iter().flatten().for_each(|name| self.files.graveyard.bury(name));
         self.files.graveyard.withdraw_offers();
         self.wake_background();
-    }
-
-    /// Removes the files of tables that are kept for new ones, and all that waits for its removal,
-    /// at once; whether there were any.
-    pub(crate) fn remove_spare_tables(&self) -> bool {
-        let Dead { mut buried, mut offered, offered_files, .. } = self.files.graveyard.take();
-        buried.append(&mut offered);
-        buried.extend(offered_files.into_iter().map(|file| file.name));
-        buried.extend(self.files.outputs.take_spares());
-        // What cannot be removed now is found and removed by the next opening.
-        buried.iter().for_each(|name| drop(self.files.storage.remove(name)));
-        !buried.is_empty()
     }
 }
 

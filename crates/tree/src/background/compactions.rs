@@ -41,7 +41,7 @@ impl Choosing<'_> {
         let score = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
         // While the buffer fills, a thread is left to the drain that will be due, unless compaction
         // is far behind.
-        let is_filling = self.database.buffer_bytes() > self.database.settings.buffer_bytes / 2;
+        let is_filling = self.database.commit.buffer_bytes() > self.database.settings.buffer_bytes / 2;
         let is_spare = self.busy.claims.compacting + 1 < self.database.settings.background_threads.max(2);
         let is_spare = is_spare || self.is_worker_free();
         let may_begin = is_spare || !is_filling || score >= FAR_BEHIND;
@@ -79,10 +79,10 @@ impl Choosing<'_> {
         }
         let rules = PickRules {
             relief_only: !may_begin(false),
-            room_bytes: self.database.job_room(),
+            room_bytes: self.database.commit.job_room(),
             ..self.database.pick_rules()
         };
-        let part = match (self.database.is_short_of_disk(), self.database.is_at_rest()) {
+        let part = match (self.database.commit.is_short_of_disk(), self.database.is_at_rest()) {
             // Writers wait for what is had so.
             (true, _) => 0.1,
             // Processors and devices idle then.

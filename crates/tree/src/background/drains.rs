@@ -45,7 +45,7 @@ impl Choosing<'_> {
         };
         let idle = || self.version.live().filter(|keyspace| may_drain(keyspace.id()));
         let through = |keyspace| self.busy.claims.drained_through(keyspace);
-        let pressure = self.database.is_under_pressure();
+        let pressure = self.database.commit.is_under_pressure();
         if self.database.shares_files() && self.busy.backoff.may_try((TaskKind::DrainSmall, 0), self.now) {
             // A keyspace whose drain failed is drained alone: others are not to fail with it.
             let sound =

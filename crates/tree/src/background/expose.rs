@@ -5,9 +5,9 @@ use firn_format::Position;
 
 use super::Task;
 use crate::blob_gc::hidden::{FREEZE_HIDDEN_BYTES_MIN, REST_HIDDEN_BYTES_MIN};
+use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::version::Version;
-use crate::write::roll::Freeze;
 
 impl Database {
     /// A keyspace whose buffer hides so much that it is to be drained, or whose memtable may, which
@@ -33,7 +33,8 @@ impl Database {
             let is_much = memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= worth_min;
             // Beside a drain that takes long, each segment begun for that would be one more than
             // there is room for.
-            let may_freeze = keyspace.frozen.is_empty() && self.has_memory_for(self.settings.segment_bytes);
+            let may_freeze =
+                keyspace.frozen.is_empty() && self.commit.has_memory_for(self.settings.segment_bytes);
             (may_hide > limit && is_much && may_freeze)
                 .then_some(Task::Expose { keyspace: id, through: Position::default() })
         })
@@ -47,7 +48,7 @@ impl Database {
             return Ok(());
         }
         let base = self.commit.log.active().base();
-        self.roll(base, Freeze::Keyspace(keyspace))?;
+        self.commit.roll(base, Freeze::Keyspace(keyspace))?;
         Ok(())
     }
 }

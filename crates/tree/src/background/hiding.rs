@@ -59,7 +59,7 @@ impl Choosing<'_> {
             return None;
         }
         let is_at_rest = self.database.is_at_rest();
-        let is_short_of_disk = self.database.is_short_of_disk();
+        let is_short_of_disk = self.database.commit.is_short_of_disk();
         let allowed = held as f64 * self.database.settings.garbage_share_max;
         let limit = match (is_short_of_disk, is_at_rest) {
             (true, _) => (allowed * PART_WHILE_SHORT) as u64,
@@ -67,7 +67,8 @@ impl Choosing<'_> {
             (false, false) => (allowed * PART) as u64 + self.database.settings.segment_bytes,
         };
         // A compaction would write what the buffer hides once more, and might find no room for it.
-        let limit = if is_at_rest || is_short_of_disk { limit.min(self.database.job_room()) } else { limit };
+        let limit =
+            if is_at_rest || is_short_of_disk { limit.min(self.database.commit.job_room()) } else { limit };
         let known = self.version.live().filter(|keyspace| keyspace.levels.tables().next().is_some());
         let hiding: Vec<Hiding<'_>> =
             known.map(|keyspace| self.hiding(keyspace, drained_through(keyspace.id()), is_at_rest)).collect();
@@ -84,7 +85,7 @@ impl Choosing<'_> {
         let costs = keyspace.memtable.record_bytes() as u64;
         // Where the disk is full nothing else may make room in memory.
         let has_memory =
-            self.database.has_memory_for(self.database.settings.segment_bytes) || is_short_of_disk;
+            self.database.commit.has_memory_for(self.database.settings.segment_bytes) || is_short_of_disk;
         let may_freeze = keyspace.frozen.is_empty() && has_memory;
         (may_freeze && is_worth(worst.memtable_bytes, costs))
             .then_some(Task::Expose { keyspace: keyspace.id(), through: Position::default() })

@@ -10,12 +10,12 @@ use firn_maintenance::Schedule;
 use super::choose::Choosing;
 use super::{Claims, TaskKind, Unit};
 use crate::blob_gc::references_of;
+use crate::commit::roll::Freeze;
 use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::memtable::Memtable;
 use crate::version::{Keyspace, Table};
-use crate::write::roll::Freeze;
 
 /// Tables that no other task may choose until this is dropped.
 struct Claimed<'s> {
@@ -134,7 +134,7 @@ impl Database {
         let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
         let through = if with_deletes(&state.memtable) {
             // Where the disk is full nothing else may make room.
-            if !self.has_memory_for(self.settings.segment_bytes) && !self.is_short_of_disk() {
+            if !self.commit.has_memory_for(self.settings.segment_bytes) && !self.commit.is_short_of_disk() {
                 return Ok(false);
             }
             self.freeze_memtable(state.id(), &state.memtable)?
@@ -172,7 +172,7 @@ impl Database {
             if !is_active {
                 return Ok(self.commit.log.settled_base());
             }
-            self.roll(base, Freeze::Keyspace(keyspace))?;
+            self.commit.roll(base, Freeze::Keyspace(keyspace))?;
         }
     }
 }

@@ -21,10 +21,10 @@ use firn_format::manifest::Change;
 
 use super::Task;
 use super::choose::Choosing;
+use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::Version;
-use crate::write::roll::Freeze;
 
 /// How long nothing has been written, and what was done about that.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl Choosing<'_> {
         let is_due = forgettable.is_some_and(|(_, length, bytes)| {
             length >= 2 * self.database.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
         });
-        let is_wanted = || is_at_rest || self.database.is_short_of_disk();
+        let is_wanted = || is_at_rest || self.database.commit.is_short_of_disk();
         (is_due || is_wanted() && self.database.is_to_be_short(self.version)).then_some(Task::ShortenLog)
     }
 }
@@ -107,7 +107,7 @@ impl Database {
         (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
             && self.maintenance.rest.short_at.load(Ordering::Relaxed) != self.commit.log.watermark().0
             // Where the disk is full nothing else may make room in memory.
-            && (self.has_memory_for(self.commit.log.first_capacity()) || self.is_short_of_disk())
+            && (self.commit.has_memory_for(self.commit.log.first_capacity()) || self.commit.is_short_of_disk())
     }
 
     fn values_written(&self) -> u64 {
@@ -123,10 +123,11 @@ impl Database {
         // Segments that are sealed and not wholly written have holders until they are.
         self.commit.log.write_through(self.commit.log.advance()?)?;
         self.forget_log()?;
-        if (self.is_at_rest() || self.is_short_of_disk()) && self.is_to_be_short(&self.catalog.version.load())
+        if (self.is_at_rest() || self.commit.is_short_of_disk())
+            && self.is_to_be_short(&self.catalog.version.load())
         {
             let base = self.commit.log.active().base();
-            self.roll(base, Freeze::AtRest)?;
+            self.commit.roll(base, Freeze::AtRest)?;
             let through = self.commit.log.settled_base();
             self.commit.log.write_through(self.commit.log.advance()?)?;
             self.maintenance.drain_through(through);
@@ -150,7 +151,7 @@ impl Database {
         let end = segments.iter().rev().map(|segment| segment.base()).find(|base| *base <= needed)?;
         let replayed = version.live().map(|keyspace| keyspace.drained_through).min()?;
         let below = || segments.iter().filter(|segment| segment.span_end() <= end);
-        let length = below().map(|segment| self.length_of(segment)).sum();
+        let length = below().map(|segment| self.commit.length_of(segment)).sum();
         let bytes = below().map(|segment| segment.file_bytes()).sum();
         (end > replayed && bytes > 0).then_some((end, length, bytes))
     }

@@ -155,7 +155,7 @@ impl Database {
         });
         self.catalog.change_version(|version| version.values = map);
         drop(manifest);
-        self.balance_memory();
+        self.commit.balance_memory();
         Ok(Some(edit.gone_bytes))
     }
 }

@@ -170,7 +170,7 @@ impl Database {
         manifest.commit(&changes).map_err(from_storage)?;
         if let Some(map) = self.values.install(&mut edit, &deaths) {
             self.catalog.change_version(|version| version.values = map);
-            self.balance_memory();
+            self.commit.balance_memory();
         }
         Ok(())
     }

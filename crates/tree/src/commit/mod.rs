@@ -10,6 +10,12 @@ pub(crate) mod env;
 pub(crate) mod forecast;
 pub(crate) mod frame;
 pub(crate) mod pipeline;
+mod disk;
+mod log_length;
+mod memory;
+mod next_segment;
+mod pressure;
+pub(crate) mod roll;
 pub(crate) mod room;
 mod separate;
 

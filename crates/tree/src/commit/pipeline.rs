@@ -37,7 +37,7 @@
 //!     separate        large values go to a blob segment; references stand for them
 //!     append          until there is room:
 //!       reserve         a range of the arena, by one atomic addition
-//!                       no room: begin_next segment, or wait_to_retry      (commit/env.rs)
+//!                       no room: begin_next segment, or wait_to_retry      (commit/next_segment.rs)
 //!       fill            copy the records, outside of any lock
 //!                       an update: is the key unchanged? else the frame is void
 //!       publish         index the records, first word, watermark
@@ -58,16 +58,21 @@ use firn_engine::{Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpK
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
 use firn_format::{Kind, Position};
+use firn_maintenance::Wake;
 use firn_pmem::Reservation;
 use firn_storage::Clock;
 
 use super::admission::Admission;
-use super::env::{CommitEnv, LargeSegment, Rolled};
+use super::env::CommitEnv;
 use super::forecast::StallForecast;
 use super::frame::{Blobs, Frame, Item, removes};
+use super::next_segment::LargeSegment;
+use super::roll::Rolled;
 use super::room::Room;
 use crate::blobs::{Places, Values, WholeValue};
+use crate::files::Files;
 use crate::log::{Log, Segment};
+use crate::reads::Reads;
 use crate::settings::TreeSettings;
 use crate::version::catalog::Catalog;
 
@@ -84,10 +89,25 @@ pub(crate) struct CommitPipeline {
     /// Locks that updates of one key take in turn. Not those of sessions: a session may update what
     /// it has locked.
     pub(crate) update_locks: Arc<LockTable>,
-    settings: Arc<TreeSettings>,
-    clock: Arc<dyn Clock>,
-    catalog: Arc<Catalog>,
-    values: Arc<Values>,
+    pub(super) settings: Arc<TreeSettings>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) files: Arc<Files>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) values: Arc<Values>,
+    pub(super) reads: Arc<Reads>,
+    /// Wakes background work.
+    pub(super) wake: Wake,
+}
+
+/// What a pipeline shares with the database around it.
+pub(crate) struct Shares {
+    pub(crate) settings: Arc<TreeSettings>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) values: Arc<Values>,
+    pub(crate) reads: Arc<Reads>,
+    pub(crate) wake: Wake,
 }
 
 /// What [`CommitPipeline::append`] came to.
@@ -102,24 +122,22 @@ pub(crate) enum Appended {
 }
 
 impl CommitPipeline {
-    /// A pipeline into `log`, for the keyspaces of `catalog`.
-    pub(crate) fn new(
-        log: Log,
-        settings: &Arc<TreeSettings>,
-        clock: &Arc<dyn Clock>,
-        catalog: &Arc<Catalog>,
-        values: &Arc<Values>,
-    ) -> Self {
+    /// A pipeline into `log`.
+    pub(crate) fn new(log: Log, shares: Shares) -> Self {
+        let Shares { settings, clock, files, catalog, values, reads, wake } = shares;
         Self {
             log,
             admission: Admission::default(),
             room: Room::default(),
             forecast: StallForecast::default(),
             update_locks: LockTable::new(),
-            settings: Arc::clone(settings),
-            clock: Arc::clone(clock),
-            catalog: Arc::clone(catalog),
-            values: Arc::clone(values),
+            settings,
+            clock,
+            files,
+            catalog,
+            values,
+            reads,
+            wake,
         }
     }
 
@@ -214,7 +232,7 @@ impl CommitPipeline {
     fn admit_paced(&self, env: &impl CommitEnv, bytes: u64) -> Duration {
         let now = self.clock.now();
         if self.admission.is_pace_old(now) {
-            env.renew_pace();
+            self.pace_by_debt();
         }
         if self.values.pace.is_to_look(now) {
             env.renew_space_pace();
@@ -234,7 +252,7 @@ impl CommitPipeline {
             return self.append(env, Frame::of(ops.map(Item::from)));
         }
         // Each try would write the values again, and those of the try before would be dead.
-        if env.is_stopped() {
+        if self.is_stopped() {
             return Ok(Appended::Stopped);
         }
         let Some(separated) = self.values.separate(&self.catalog, &self.settings, ops.clone())? else {
@@ -266,7 +284,7 @@ impl CommitPipeline {
             let may_fit = match self.log.is_for_removals() {
                 false => true,
                 true if !removes(frame.items.clone()) => false,
-                true if env.may_remove(active.base(), bytes)? => true,
+                true if self.may_remove(env, active.base(), bytes)? => true,
                 true => return Ok(Appended::Stopped),
             };
             if may_fit && let Ok(reservation) = active.region().reserve(bytes) {
@@ -275,7 +293,7 @@ impl CommitPipeline {
             let base = active.base();
             drop(active);
             let removes = || removes(frame.items.clone());
-            if env.begin_next(base, bytes, removes)? == Rolled::Stopped {
+            if self.begin_next(base, bytes, removes)? == Rolled::Stopped {
                 return Ok(Appended::Stopped);
             }
         }
@@ -290,7 +308,7 @@ impl CommitPipeline {
         frame: Frame<'_, '_, impl Iterator<Item = Item<'o>> + Clone>,
     ) -> Result<Appended> {
         let removes = removes(frame.items.clone());
-        let Some(LargeSegment { segment, mut roll }) = env.begin_large(bytes, removes)? else {
+        let Some(LargeSegment { segment, mut roll }) = self.begin_large(env, bytes, removes)? else {
             return Ok(Appended::Stopped);
         };
         // Reserved before any other thread can see the segment, and sealed so that none adds to it.
@@ -301,7 +319,7 @@ impl CommitPipeline {
         segment.region().seal();
         self.log.activate(&mut roll, &segment, removes);
         drop(roll);
-        env.rolled();
+        self.after_roll();
         self.fill(env, &segment, reservation, frame)
     }
 

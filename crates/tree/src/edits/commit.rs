@@ -194,7 +194,7 @@ impl Database {
         });
         drop((manifest, version));
         edit.removed.iter().for_each(|table| table.retire());
-        self.balance_memory();
+        self.commit.balance_memory();
         Ok(true)
     }
 

@@ -93,7 +93,7 @@ impl Database {
         drop((manifest, version));
         live.iter().flat_map(|(edit, _)| &edit.removed).for_each(|table| table.retire());
         gone.iter().flat_map(|(_, added)| *added).for_each(|(_, _, table)| table.is_refused());
-        self.balance_memory();
+        self.commit.balance_memory();
         Ok(())
     }
 }

@@ -263,8 +263,8 @@ impl Database {
             let freed = self.catalog.version.load().log_needed_from().0.saturating_sub(needed_from.0);
             self.commit.admission.freed(freed, self.clock.now());
         }
-        self.pace_by_debt();
-        self.keep_room();
+        self.commit.pace_by_debt();
+        self.commit.keep_room();
         self.commit.admission.release();
     }
 

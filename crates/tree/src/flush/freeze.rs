@@ -48,7 +48,7 @@ impl Database {
             }
         });
         self.drop_dead_segments();
-        self.pace_by_debt();
+        self.commit.pace_by_debt();
         self.commit.admission.release();
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Database {
             state.runs.retain(|run| !starts.contains(&run.span().start));
             state.runs.insert(first, run);
         });
-        self.pace_by_debt();
+        self.commit.pace_by_debt();
         Ok(())
     }
 

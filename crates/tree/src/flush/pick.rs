@@ -6,6 +6,7 @@ use std::sync::Arc;
 use firn_format::Position;
 
 use crate::buffer::Run;
+use crate::memory::drain_bytes;
 use crate::settings::TreeSettings;
 use crate::version::Keyspace;
 
@@ -136,11 +137,6 @@ const SMALL_BYTES_MAX: u64 = 1 << 20;
 
 /// Keyspaces that drain together, at most.
 const SMALL_COUNT_MAX: usize = 512;
-
-/// Live bytes that a drain under pressure takes at least, of a buffer that may hold `buffer_bytes`.
-pub(crate) fn drain_bytes(buffer_bytes: u64) -> u64 {
-    buffer_bytes / 8 * 5
-}
 
 #[cfg(test)]
 mod tests;

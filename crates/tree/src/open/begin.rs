@@ -45,7 +45,7 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     }
     // Checks that could still refuse the opening come before the end of another machine's groups,
     // and before its files are given up.
-    let balance = Balance::new(&options.settings);
+    let balance = Balance::new(&options.settings, options.read_only);
     let mut version = tables_version(options, &state, &cache, (&graveyard, &balance.gap_budget))?;
     let restored = match state.groups.filter(|_| !is_here) {
         Some(named) => Some(restore(&**storage, manifest, named)?),

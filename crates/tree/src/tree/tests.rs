@@ -13,9 +13,9 @@ use firn_storage::place::Memory;
 use firn_storage::{Clock, ManualClock, Storage, SystemClock};
 
 use super::Tree;
+use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::settings::{Background, TreeOptions, TreeSettings};
-use crate::write::roll::Freeze;
 
 /// A call that need not wait for a roll is done by then.
 const SOON: Duration = Duration::from_millis(200);
@@ -83,7 +83,7 @@ pub(crate) fn beside_a_roll<T: Send>(
 ) -> T {
     let base = database.commit.log.active().base();
     let mut next = database.commit.log.lock_roll(base).expect("is open").expect("nobody else rolls");
-    let segment = database.begin_segment(&mut next, (4 << 20, 4 << 20), freeze).expect("begun");
+    let segment = database.commit.begin_segment(&mut next, (4 << 20, 4 << 20), freeze).expect("begun");
     let end = move || {
         database.commit.log.activate(&mut next, &segment, false);
         drop(next);
@@ -120,7 +120,7 @@ fn a_flush_drains_all_where_others_roll_first() {
     let unpublished = first.region().reserve(frame_bytes(8)).unwrap();
     let mut next = database.commit.log.lock_roll(first.base()).unwrap().unwrap();
     let others_roll = || {
-        let second = database.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
+        let second = database.commit.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
         database.commit.log.activate(&mut next, &second, false);
         drop(next);
         clock.sleep(SOON);
@@ -129,7 +129,7 @@ fn a_flush_drains_all_where_others_roll_first() {
         database.commit.publish_void(&first, unpublished).unwrap();
         let Some(mut next) = again else { return };
         clock.sleep(SOON);
-        let third = database.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
+        let third = database.commit.begin_segment(&mut next, (4 << 20, 4 << 20), Freeze::Full).unwrap();
         database.commit.log.activate(&mut next, &third, false);
     };
     meanwhile(others_roll, || tree.flush()).unwrap();

@@ -7,7 +7,7 @@ use crate::commit::forecast::{Filling, Pace, Sample, stalls_in};
 use crate::compact::pick::FAR_BEHIND;
 use crate::compact::pick::deepest;
 use crate::database::Database;
-use crate::flush::pick::drain_bytes;
+use crate::memory::drain_bytes;
 use crate::version::{Keyspace, Version};
 
 impl Database {
@@ -56,6 +56,6 @@ impl Database {
         let active = self.commit.log.active();
         let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
         let held: u64 = version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum();
-        (self.settings.buffer_bytes_max + unused).saturating_sub(held + self.index_bytes())
+        (self.settings.buffer_bytes_max + unused).saturating_sub(held + self.commit.index_bytes())
     }
 }

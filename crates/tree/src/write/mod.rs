@@ -1,15 +1,10 @@
-//! What the path of a write ([`commit`](crate::commit)) finds around it: memory, disk and log.
+//! What writes ask of a whole database.
 //!
-//! [`roll`] begins the next segment and freezes memtables; [`pressure`], [`room`] and
-//! [`log_length`] tell how much more memory, disk and log there may be. [`forecast`] is when
-//! writers will stop. [`env`] puts them together for the pipeline. [`update`] is the atomic
+//! [`env`] answers what the path of a write ([`commit`](crate::commit)) asks of it. [`wait`] is
+//! for writers without room, [`forecast`] tells when writers will stop. [`update`] is the atomic
 //! read-modify-write.
 
 mod env;
-pub(crate) mod forecast;
-pub(crate) mod log_length;
-mod memory;
-pub(crate) mod pressure;
-pub(crate) mod roll;
-pub(crate) mod room;
+mod forecast;
 pub(crate) mod update;
+mod wait;

@@ -34,7 +34,7 @@ fn values_to_bring() -> Arc<Database> {
             .expect("written");
         assert!(matches!(outcome, Outcome::Done(_)));
     }
-    database.balance_memory();
+    database.commit.balance_memory();
     database
 }
 

@@ -8,11 +8,11 @@ use firn_engine::{KEYSPACE_DEFAULT, OrderedBatch, OrderedSession, Outcome, Sessi
 use firn_storage::ManualClock;
 use firn_storage::place::Memory;
 
+use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::session::TreeSession;
 use crate::settings::TreeSettings;
 use crate::tree::tests::{beside_a_roll, manual};
-use crate::write::roll::Freeze;
 
 /// A database with several tables, all under one range tombstone of a table, and its clock.
 fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
@@ -45,7 +45,7 @@ fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
 
 /// Until all that was written is in tables, and no further.
 fn drain(database: &Database) {
-    let through = database.freeze_through().expect("frozen");
+    let through = database.commit.freeze_through().expect("frozen");
     database.drain_through(through).expect("drained");
 }
 

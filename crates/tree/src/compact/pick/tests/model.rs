@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::{Choice, PickRules, drain_table_bytes, pick, pick_range, splits};
 use super::{names, table};
 use crate::compact::range::{above, pieces};
-use crate::flush::pick::drain_bytes;
+use crate::memory::drain_bytes;
 use crate::version::Levels;
 
 /// Which keys are written.

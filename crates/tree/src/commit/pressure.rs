@@ -1,11 +1,9 @@
 //! How full memory and the log are, and what that means for writers.
 
-use firn_engine::{Error, ErrorKind, Result};
+use super::CommitPipeline;
+use crate::memory::drain_bytes;
 
-use crate::database::Database;
-use crate::flush::pick::drain_bytes;
-
-impl Database {
+impl CommitPipeline {
     /// Memory of the buffer: arenas of live segments, memtables and run indexes.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         let version = self.catalog.version.load();
@@ -30,7 +28,7 @@ impl Database {
     /// stopped for want of room.
     pub(crate) fn is_under_pressure(&self) -> bool {
         let held = self.buffer_bytes();
-        let wanted = self.commit.admission.wanted();
+        let wanted = self.admission.wanted();
         held > self.settings.buffer_bytes
             || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
             || self.is_disk_wanted()
@@ -56,50 +54,13 @@ impl Database {
         let is_full = held > settings.buffer_bytes && span > settings.segment_bytes;
         let version = self.catalog.version.load();
         let is_long = self.is_log_long(&version) && settings.log_bytes_max > 4 * settings.segment_bytes;
-        let active = self.commit.log.active();
+        let active = self.log.active();
         let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
         let mut room = (settings.buffer_bytes_max + unused).saturating_sub(held + settings.segment_bytes);
         if is_long {
             room = room.min((self.log_room(&version) + unused).saturating_sub(settings.segment_bytes));
         }
         let pressed = is_full || is_long;
-        self.commit.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
-    }
-
-    /// Blocks until a stopped writer should try again, and counts the time.
-    ///
-    /// Without background threads it does a unit of their work itself.
-    pub(crate) fn wait_for_room(&self) -> Result<()> {
-        let begun = self.clock.now();
-        self.retry_drains();
-        if self.is_manual() {
-            self.step()?;
-        } else {
-            self.commit.admission.wait_released();
-        }
-        let waited = self.clock.now().saturating_sub(begun);
-        self.commit.admission.stopped_for(waited);
-        self.background_error()?;
-        // Nothing drains any more once the database closes.
-        self.check_open()?;
-        self.refused_room()
-    }
-
-    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains), or
-    /// all that could make room fails each time.
-    pub(crate) fn refused_room(&self) -> Result<()> {
-        match self.maintenance.refused() {
-            Some(refused) => Err(refused),
-            None => self.stuck().map_or(Ok(()), |why| {
-                let told = "no room is left for writes, since what they wait for cannot be written out; it is tried again";
-                Err(Error::new(ErrorKind::Retry, told).because(why))
-            }),
-        }
-    }
-
-    /// Forgets why a drain was refused: there may be space on the disk by now.
-    pub(crate) fn retry_drains(&self) {
-        self.maintenance.forget_refused();
-        self.wake_background();
+        self.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
     }
 }

@@ -6,11 +6,19 @@ use std::sync::{Arc, PoisonError};
 use firn_engine::{ErrorKind, Result};
 use firn_format::Position;
 
-use crate::commit::env::Rolled;
-use crate::database::Database;
+use super::CommitPipeline;
 use crate::log::order::{NextSegment, capacity_for};
 use crate::log::{MemtableSet, Segment, SegmentMap};
 use crate::version::{Frozen, Keyspace};
+
+/// What [`CommitPipeline::roll`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rolled {
+    /// Another segment is active now.
+    Next,
+    /// The buffer is full; the active segment stays as it is.
+    Stopped,
+}
 
 /// Which memtables a roll freezes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,19 +36,19 @@ pub(crate) enum Freeze {
     Removal(usize),
 }
 
-impl Database {
+impl CommitPipeline {
     /// Replaces the active segment, which begins at `base`, by the next one.
     ///
     /// Returns at once with `Next` if another thread did. Creates a file; the first writer to
     /// overflow a segment does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
-        let Some(mut next) = self.commit.log.lock_roll(base)? else { return Ok(Rolled::Next) };
+        let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
         let is_for_writes = freeze == Freeze::Full;
-        let least = self.commit.log.first_capacity();
+        let least = self.log.first_capacity();
         let capacity = match freeze {
             Freeze::AtRest => least,
             Freeze::Removal(bytes) => least.max(capacity_for(bytes)),
-            _ => self.commit.log.next_capacity(is_for_writes),
+            _ => self.log.next_capacity(is_for_writes),
         };
         let (capacity, has_disk) = match self.has_disk_or_spares_for(capacity) {
             true => (capacity, true),
@@ -50,13 +58,13 @@ impl Database {
             return Ok(Rolled::Stopped);
         };
         if is_for_writes {
-            self.leave_room(capacity).inspect_err(|_| self.commit.room.note_refused(capacity))?;
-            self.commit.room.note_refused(0);
+            self.leave_room(capacity).inspect_err(|_| self.room.note_refused(capacity))?;
+            self.room.note_refused(0);
         }
         // Where the disk is short, what makes room has to do with what is left.
         let reserved = if has_disk { capacity } else { 0 };
         let segment = self.begin_segment(&mut next, (capacity, reserved), freeze)?;
-        self.commit.log.activate(&mut next, &segment, !has_disk);
+        self.log.activate(&mut next, &segment, !has_disk);
         drop(next);
         self.after_roll();
         Ok(Rolled::Next)
@@ -69,26 +77,26 @@ impl Database {
     /// what is frozen. So the roll happens then, one segment over the limit, and freezes all of
     /// them. Where many small memtables fill `buffer_bytes`, all are frozen before that: drains and
     /// writers then work at the same time.
-    pub(super) fn may_begin(
+    pub(crate) fn may_begin(
         &self,
         bytes: u64,
         (capacity, has_disk): (u64, bool),
         freeze: Freeze,
     ) -> Option<Freeze> {
         if freeze != Freeze::Full || has_disk && self.has_memory_for(bytes) {
-            self.commit.admission.want(0);
-            self.commit.room.want(0);
+            self.admission.want(0);
+            self.room.want(0);
             let is_over = freeze == Freeze::Full && self.buffer_bytes() + bytes > self.settings.buffer_bytes;
             return Some(if is_over && !self.is_anything_to_drain() { Freeze::All } else { freeze });
         }
         let drains = self.is_anything_to_drain();
-        self.commit.admission.want(if drains { bytes } else { 0 });
-        self.commit.room.want(if drains { capacity } else { 0 });
+        self.admission.want(if drains { bytes } else { 0 });
+        self.room.want(if drains { capacity } else { 0 });
         if drains { None } else { Some(Freeze::All) }
     }
 
     /// Whether drains can make room.
-    pub(super) fn is_anything_to_drain(&self) -> bool {
+    pub(crate) fn is_anything_to_drain(&self) -> bool {
         let version = self.catalog.version.load();
         version.live().any(|keyspace| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty())
     }
@@ -98,7 +106,7 @@ impl Database {
         if self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty()) {
             return Ok(());
         }
-        let base = self.commit.log.active().base();
+        let base = self.log.active().base();
         self.roll(base, Freeze::All).map(|_| ())
     }
 
@@ -108,8 +116,8 @@ impl Database {
     /// Waits for writers that still copy into segments below it.
     pub(crate) fn freeze_through(&self) -> Result<Position> {
         self.freeze_all()?;
-        let through = self.commit.log.settled_base();
-        self.commit.log.wait_published(through)?;
+        let through = self.log.settled_base();
+        self.log.wait_published(through)?;
         loop {
             let is_late = self.catalog.change_version(|version| {
                 for slot in version.keyspaces.iter_mut().flatten() {
@@ -124,7 +132,7 @@ impl Database {
             }
             // A memtable was written to after it was found empty, by a writer that still copied
             // then or that began since. Or another thread rolled first, and froze less.
-            let base = self.commit.log.active().base();
+            let base = self.log.active().base();
             self.roll(base, Freeze::All)?;
         }
     }
@@ -139,7 +147,8 @@ impl Database {
     ) -> Result<Arc<Segment>> {
         self.give_way(capacity);
         let mut segment = self.install_segment(next, (capacity, reserved), freeze);
-        if segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) && self.remove_spare_tables()
+        if segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry)
+            && self.files.remove_spare_tables()
         {
             // Their blocks may be what was wanted.
             segment = self.install_segment(next, (capacity, reserved), freeze);
@@ -157,7 +166,7 @@ impl Database {
         let _changing = self.catalog.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut version = (**self.catalog.version.load()).clone();
         // Read before any memtable is found empty: what lies below is indexed by then.
-        let unpublished_from = self.commit.log.unpublished_from();
+        let unpublished_from = self.log.unpublished_from();
         // What begins below holds more of the log than it may.
         let held_from = self.log_may_be_held_from(&version, capacity);
         let mut memtables = MemtableSet::default();
@@ -177,7 +186,7 @@ impl Database {
             }
             memtables.insert(slot.id(), Arc::clone(&slot.memtable));
         }
-        let segment = self.commit.log.prepare_next(next, (capacity, reserved), memtables)?;
+        let segment = self.log.prepare_next(next, (capacity, reserved), memtables)?;
         let mut segments = version.segments.segments().to_vec();
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));
@@ -187,18 +196,15 @@ impl Database {
         fence(Ordering::SeqCst);
         // What the buffer grows by from here on is taken from spare arenas: both stay within its
         // bound together.
-        self.commit
-            .log
-            .spares
-            .trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
+        self.log.spares.trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)
     }
 
-    pub(super) fn after_roll(&self) {
-        self.commit.log.leave_written();
+    pub(crate) fn after_roll(&self) {
+        self.log.leave_written();
         self.pace_by_debt();
         self.keep_room();
-        self.wake_background();
+        self.wake.wake();
     }
 }
 

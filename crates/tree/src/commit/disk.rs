@@ -5,16 +5,16 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 
 use super::roll::Freeze;
-use crate::database::Database;
+use super::{CommitEnv, CommitPipeline};
 use crate::log::room::{FLUSH_KEPT_BYTES, JOB_KEPT_BYTES, KEPT_BYTES, REMOVAL_KEPT_BYTES, check_room};
 
-impl Database {
+impl CommitPipeline {
     /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files
     /// that are kept for new ones.
     pub(crate) fn leave_room(&self, bytes: u64) -> Result<()> {
         let has_room = check_room(&*self.files.storage, bytes);
         match has_room {
-            Err(_) if self.remove_spare_tables() => check_room(&*self.files.storage, bytes),
+            Err(_) if self.files.remove_spare_tables() => check_room(&*self.files.storage, bytes),
             has_room => has_room,
         }
     }
@@ -33,7 +33,7 @@ impl Database {
 
     /// The same, also without files that are kept for new ones.
     pub(crate) fn has_disk_or_spares_for(&self, bytes: u64) -> bool {
-        self.has_disk_for(bytes) || self.remove_spare_tables() && self.has_disk_for(bytes)
+        self.has_disk_for(bytes) || self.files.remove_spare_tables() && self.has_disk_for(bytes)
     }
 
     /// Bytes of the disk that a flush of all that the buffer holds takes, at most.
@@ -56,8 +56,8 @@ impl Database {
     /// Has outputs leave room for what is to be written first: the log. Outputs of jobs also leave
     /// room for a flush of the buffer and of what the active segment may still take.
     pub(crate) fn keep_room(&self) {
-        let active = self.commit.log.active();
-        let unused = match self.commit.log.is_for_removals() {
+        let active = self.log.active();
+        let unused = match self.log.is_for_removals() {
             true => 0,
             false => active.memory_bytes().saturating_sub(active.region().published() as u64),
         };
@@ -71,9 +71,12 @@ impl Database {
     /// # Errors
     /// `Retry` where there is nothing that a flush or a compaction could make room of: nothing was
     /// written.
-    pub(crate) fn may_remove_at(&self, base: Position, bytes: u64) -> Result<bool> {
-        if self.has_disk_to_remove(bytes) || self.remove_spare_tables() && self.has_disk_to_remove(bytes) {
-            self.commit.room.want(0);
+    pub(super) fn may_remove(&self, env: &impl CommitEnv, base: Position, bytes: usize) -> Result<bool> {
+        let bytes = bytes as u64;
+        if self.has_disk_to_remove(bytes)
+            || self.files.remove_spare_tables() && self.has_disk_to_remove(bytes)
+        {
+            self.room.want(0);
             // What is appended is to be flushed, too.
             self.keep_room();
             return Ok(true);
@@ -82,8 +85,8 @@ impl Database {
             let is_empty = self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
             if !is_empty {
                 self.roll(base, Freeze::All)?;
-            } else if !self.maintenance.is_compacting() {
-                self.commit.room.want(bytes);
+            } else if !env.is_compacting() {
+                self.room.want(bytes);
                 return Err(Error::new(
                     ErrorKind::Retry,
                     "the disk is full, and has no room for removals either: free some space or raise the quota; what was removed before \
@@ -91,8 +94,8 @@ impl Database {
                 ));
             }
         }
-        self.commit.admission.want(bytes);
-        self.commit.room.want(bytes);
+        self.admission.want(bytes);
+        self.room.want(bytes);
         Ok(false)
     }
 
@@ -101,7 +104,7 @@ impl Database {
     fn has_disk_to_remove(&self, bytes: u64) -> bool {
         match self.files.storage.free_bytes() {
             Ok(Some(free)) => {
-                let log = self.commit.log.unwritten_bytes() + bytes;
+                let log = self.log.unwritten_bytes() + bytes;
                 let flush = match self.files.storage.shared_part() {
                     Some(_) => 0,
                     None => self.flush_bytes() + bytes + bytes / 16,
@@ -129,14 +132,14 @@ impl Database {
     }
 
     /// Whether a writer waits for room on the disk, and there still is none.
-    pub(super) fn is_disk_wanted(&self) -> bool {
-        let wanted = self.commit.room.wanted();
+    pub(crate) fn is_disk_wanted(&self) -> bool {
+        let wanted = self.room.wanted();
         wanted > 0 && !self.has_disk_for(wanted)
     }
 
     /// Why writes that bring something are refused for now; `None` = they are not.
     pub(crate) fn write_refusal(&self) -> Option<Error> {
-        let refused = self.commit.room.refused().max(self.values.refused_bytes());
+        let refused = self.room.refused().max(self.values.refused_bytes());
         // There may be room since.
         let refusal = || check_room(&*self.files.storage, refused).err();
         (refused > 0).then(refusal).flatten()

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use firn_storage::Storage;
 use firn_storage::place::Reusing;
 
-use crate::log::segment::Graveyard;
+use crate::log::segment::{Dead, Graveyard};
 
 /// The storage of a database, and the ways in which files come to it and go.
 #[derive(Debug)]
@@ -30,5 +30,17 @@ impl Files {
         graveyard: Arc<Graveyard>,
     ) -> Self {
         Self { storage, outputs, job_outputs, graveyard, spares_offered_ms: AtomicU64::new(0) }
+    }
+
+    /// Removes the files of tables that are kept for new ones, and all that waits for its removal,
+    /// at once; whether there were any.
+    pub(crate) fn remove_spare_tables(&self) -> bool {
+        let Dead { mut buried, mut offered, offered_files, .. } = self.graveyard.take();
+        buried.append(&mut offered);
+        buried.extend(offered_files.into_iter().map(|file| file.name));
+        buried.extend(self.outputs.take_spares());
+        // What cannot be removed now is found and removed by the next opening.
+        buried.iter().for_each(|name| drop(self.storage.remove(name)));
+        !buried.is_empty()
     }
 }

@@ -1,15 +1,15 @@
 //! The memory of a database: what is held, and what the cache gives up for it.
 
-use crate::database::Database;
-use crate::memory::{CACHE_SHARE_MIN, RESERVE_SEGMENTS, UNCOUNTED_SHARE};
+use super::CommitPipeline;
+use crate::memory::{CACHE_SHARE_MIN, UNCOUNTED_SHARE};
 
-impl Database {
+impl CommitPipeline {
     /// Bytes held beside the cache: arenas and what tables keep in memory, in any version,
     /// spare arenas, indexes of memtables and runs, and gaps. Indexes that only an old scan still
     /// holds are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
         // Spares first: what becomes one in between is counted twice otherwise.
-        let spares = self.commit.log.spares.arena_bytes();
+        let spares = self.log.spares.arena_bytes();
         spares
             + self.files.graveyard.live_bytes()
             + self.index_bytes()
@@ -27,8 +27,9 @@ impl Database {
         version.values.set_may_be_evicted(may_be_evicted);
         self.reads.balance.set_due(false);
         let arriving = self.reads.balance.lock();
-        let reserve = if self.read_only { 0 } else { RESERVE_SEGMENTS * self.settings.segment_bytes };
-        self.reads.cache.set_capacity_bytes(self.capacity_beside(reserve.max(*arriving)));
+        self.reads
+            .cache
+            .set_capacity_bytes(self.capacity_beside(self.reads.balance.reserve_bytes.max(*arriving)));
     }
 
     /// Makes the cache leave room for an arena of `bytes`, until

@@ -11,14 +11,14 @@
 
 use firn_format::Position;
 
-use crate::database::Database;
+use super::CommitPipeline;
 use crate::log::Segment;
 use crate::version::Version;
 
 /// A segment counts for at least an ordinary one's bytes divided by this.
 const SHORT_SHARE: u64 = 16;
 
-impl Database {
+impl CommitPipeline {
     /// What a segment counts for.
     pub(crate) fn length_of(&self, segment: &Segment) -> u64 {
         segment.file_bytes().max(self.settings.segment_bytes / SHORT_SHARE)
