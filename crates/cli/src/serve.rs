@@ -172,7 +172,7 @@ fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, Se
         script_in_place_ms_max: options.script_in_place_ms_max.unwrap_or(defaults.script_in_place_ms_max),
         turn_us: defaults.turn_us,
         threads: options.threads.unwrap_or(defaults.threads),
-        pins_workers: options.pin_workers.unwrap_or(defaults.pins_workers),
+        pins_threads: options.pin_threads.unwrap_or(defaults.pins_threads),
         network: options.network.unwrap_or(defaults.network),
         http: options.http_port.map(|port| SocketAddr::new(http_bind, port)),
         backup_dir: options.backup_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir)),

@@ -1,4 +1,4 @@
-//! What a worker knows of one connection.
+//! What a server thread knows of one connection.
 
 mod description;
 

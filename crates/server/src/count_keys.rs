@@ -2,8 +2,8 @@
 //!
 //! Keys are written without being read, so that no counter could be kept (decision 0023). Up to
 //! [`COUNTED_AT_ONCE_MAX`] keys, the command that asks counts them. Beyond that, a task of the
-//! first worker counts them all between requests, once a client has asked. What it found last is
-//! the answer, with its age.
+//! first server thread counts them all between requests, once a client has asked. What it found
+//! last is the answer, with its age.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use firn_format::datatype::{self, DatabaseId, range};
 
 use crate::failure::Result;
 use crate::key_counts::KeyCount;
+use crate::server_thread::ServerThread;
 use crate::store::DATABASE_COUNT;
 use crate::transaction::{Transaction, decode_value};
-use crate::worker::Worker;
 
 /// Keys of all databases that are counted while the client waits: a fraction of a millisecond.
 pub(crate) const COUNTED_AT_ONCE_MAX: u64 = 1000;
@@ -48,14 +48,14 @@ pub(crate) enum Age {
 }
 
 /// Keys of each database: exact if there are few, else as of the last count.
-pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
-    let key_counts = &worker.shared.diagnostics.key_counts;
-    let databases = worker.shared.store.databases.load_full();
-    let mut transaction = Transaction::reading(worker);
+pub(crate) async fn of_all(thread: &Rc<ServerThread>) -> Result<Counted> {
+    let key_counts = &thread.shared.diagnostics.key_counts;
+    let databases = thread.shared.store.databases.load_full();
+    let mut transaction = Transaction::reading(thread);
     let (mut counts, mut left, mut age) = (Vec::new(), COUNTED_AT_ONCE_MAX, Age::New);
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
-        let (counted, is_all) = count(worker, &mut transaction, id, left).await?;
+        let (counted, is_all) = count(thread, &mut transaction, id, left).await?;
         left -= counted.keys.min(left);
         if is_all {
             counts.push(counted);
@@ -63,7 +63,7 @@ pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
         }
         key_counts.wish();
         let last = key_counts.of(id);
-        let last_age = key_counts.age(worker.shared.store.clock.now()).filter(|_| last.is_some());
+        let last_age = key_counts.age(thread.shared.store.clock.now()).filter(|_| last.is_some());
         age = match (age, last_age) {
             (Age::Unknown, _) | (_, None) => Age::Unknown,
             (_, Some(last_age)) => Age::Old(last_age),
@@ -76,7 +76,7 @@ pub(crate) async fn of_all(worker: &Rc<Worker>) -> Result<Counted> {
 /// Counts up to `keys_max` keys of a database; whether that is all. Damaged records are passed
 /// over: what else there is is told all the same.
 async fn count(
-    worker: &Worker,
+    thread: &ServerThread,
     transaction: &mut Transaction,
     id: DatabaseId,
     keys_max: u64,
@@ -94,7 +94,7 @@ async fn count(
         let value = match decode_value(record) {
             Ok(value) => value,
             Err(failure) => {
-                worker.note_damaged(datatype::KEYS, key, &failure.line());
+                thread.note_damaged(datatype::KEYS, key, &failure.line());
                 continue;
             }
         };
@@ -108,31 +108,31 @@ async fn count(
     Ok((counted, true))
 }
 
-/// Counts all keys whenever a client has asked. Runs until the worker ends.
-pub(crate) async fn run(worker: Rc<Worker>) {
+/// Counts all keys whenever a client has asked. Runs until the server thread ends.
+pub(crate) async fn run(thread: Rc<ServerThread>) {
     loop {
-        worker.sleep_until(worker.monotonic_ms() + LOOK_MS).await;
-        if !worker.shared.diagnostics.key_counts.take_wish() {
+        thread.sleep_until(thread.monotonic_ms() + LOOK_MS).await;
+        if !thread.shared.diagnostics.key_counts.take_wish() {
             continue;
         }
-        let (began, began_ms) = (worker.shared.store.clock.now(), worker.monotonic_ms());
+        let (began, began_ms) = (thread.shared.store.clock.now(), thread.monotonic_ms());
         // What fails is tried again at the next request.
-        if let Ok(counted) = count_all(&worker).await {
-            worker.shared.diagnostics.key_counts.note(counted, began);
+        if let Ok(counted) = count_all(&thread).await {
+            thread.shared.diagnostics.key_counts.note(counted, began);
         }
-        let took_ms = worker.monotonic_ms() - began_ms;
-        worker.sleep_until(worker.monotonic_ms() + PAUSE_MS.max(SHARE * took_ms)).await;
+        let took_ms = thread.monotonic_ms() - began_ms;
+        thread.sleep_until(thread.monotonic_ms() + PAUSE_MS.max(SHARE * took_ms)).await;
     }
 }
 
-async fn count_all(worker: &Rc<Worker>) -> Result<Vec<(DatabaseId, KeyCount)>> {
-    let databases = worker.shared.store.databases.load_full();
+async fn count_all(thread: &Rc<ServerThread>) -> Result<Vec<(DatabaseId, KeyCount)>> {
+    let databases = thread.shared.store.databases.load_full();
     let mut counts = Vec::new();
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
         // A view of its own for each: one over all would keep what is deleted meanwhile.
-        let mut transaction = Transaction::reading(worker);
-        counts.push((id, count(worker, &mut transaction, id, u64::MAX).await?.0));
+        let mut transaction = Transaction::reading(thread);
+        counts.push((id, count(thread, &mut transaction, id, u64::MAX).await?.0));
     }
     Ok(counts)
 }

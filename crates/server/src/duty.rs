@@ -6,8 +6,8 @@
 //!          ─► purges ─► its parts are deleted ─► compaction frees room
 //! ```
 //! No command waits for it: what has expired is not found, and what is purged belongs to no key.
-//! One task on the first worker does it, some records at a time, with turns of other tasks between
-//! them.
+//! One task on the first server thread does it, some records at a time, with turns of other tasks
+//! between them.
 //!
 //! Each work has its own time at which it is done next. A failed one is tried again, later and
 //! later, and holds up no other. A record that cannot be read is passed over, counted and logged
@@ -25,9 +25,9 @@ use firn_format::datatype::{self, DatabaseId, Expiry, Purge, Tag, UserKey, Value
 use crate::failure::{Failure, Result};
 use crate::log::{Field, LogLevel};
 use crate::purge_queue::PurgeRecord;
+use crate::server_thread::ServerThread;
 use crate::statistics::Measure;
 use crate::transaction::{Key, Transaction};
-use crate::worker::Worker;
 use due::Due;
 
 /// Expired collections that one round removes.
@@ -72,10 +72,10 @@ impl Work {
     }
 }
 
-/// Runs until the worker ends.
-pub(crate) async fn run(worker: Rc<Worker>) {
+/// Runs until the server thread ends.
+pub(crate) async fn run(thread: Rc<ServerThread>) {
     let mut duty = Duty {
-        worker: Rc::clone(&worker),
+        thread: Rc::clone(&thread),
         due: [Due::default(); Work::ALL.len()],
         expired_through_ms: 0,
         pass: None,
@@ -85,15 +85,15 @@ pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         duty.round().await;
         let due_ms = duty.due.iter().map(Due::at_ms).min().unwrap_or(0);
-        match due_ms <= worker.monotonic_ms() {
-            true => worker.pause().await,
-            false => worker.sleep_until(due_ms).await,
+        match due_ms <= thread.monotonic_ms() {
+            true => thread.pause().await,
+            false => thread.sleep_until(due_ms).await,
         }
     }
 }
 
 struct Duty {
-    worker: Rc<Worker>,
+    thread: Rc<ServerThread>,
     /// When each work is done next, in the order of [`Work::ALL`].
     due: [Due; Work::ALL.len()],
     /// Up to when everything that was due has gone, in milliseconds since the Unix epoch.
@@ -119,7 +119,7 @@ impl Duty {
     /// Does some of each work that is due.
     async fn round(&mut self) {
         for work in Work::ALL {
-            if self.due[work as usize].at_ms() > self.worker.monotonic_ms() {
+            if self.due[work as usize].at_ms() > self.thread.monotonic_ms() {
                 continue;
             }
             let done = match work {
@@ -128,8 +128,8 @@ impl Duty {
                 Work::Purge => self.purge().await,
                 Work::PurgeDatabases => self.purge_databases().await,
             };
-            let (now_ms, due) = (self.worker.monotonic_ms(), &mut self.due[work as usize]);
-            let log = &self.worker.shared.diagnostics.log;
+            let (now_ms, due) = (self.thread.monotonic_ms(), &mut self.due[work as usize]);
+            let log = &self.thread.shared.diagnostics.log;
             let name = ("work", Field::Text(work.name()));
             match done {
                 Ok(is_more) if due.succeeded(now_ms, is_more) => {
@@ -147,11 +147,11 @@ impl Duty {
     /// Removes collections that have expired; whether there are more. What went before is passed
     /// over, but for the last minute's: the write of a time of expiry may come late.
     async fn expire(&mut self) -> Result<bool> {
-        if self.worker.shared.is_expiry_held() {
+        if self.thread.shared.is_expiry_held() {
             return Ok(false);
         }
-        let keyspaces = self.worker.shared.store.keyspaces;
-        let now_ms = self.worker.now_ms();
+        let keyspaces = self.thread.shared.store.keyspaces;
+        let now_ms = self.thread.now_ms();
         let (mut start, mut end) = (Vec::new(), Vec::new());
         range::due(now_ms, &mut start, &mut end);
         let first_ms = self.expired_through_ms.saturating_sub(STRAGGLERS_MS);
@@ -164,7 +164,7 @@ impl Duty {
                 self.pass = Some(pass);
                 return Err(failure);
             }
-            self.worker.pause().await;
+            self.thread.pause().await;
         }
         match due.last().filter(|_| due.len() == EXPIRED_PER_ROUND) {
             Some((last, _)) => {
@@ -186,7 +186,7 @@ impl Duty {
         let expiry = match Expiry::decode(record, meaning) {
             Ok(expiry) => expiry,
             Err(error) => {
-                self.worker.note_damaged(datatype::EXPIRY, record, &error);
+                self.thread.note_damaged(datatype::EXPIRY, record, &error);
                 return Ok(());
             }
         };
@@ -194,7 +194,7 @@ impl Duty {
             Err(failure) if failure.is_damage() => {
                 let mut key = Vec::new();
                 expiry.key.encode(&mut key);
-                self.worker.note_damaged(datatype::KEYS, &key, &failure.line());
+                self.thread.note_damaged(datatype::KEYS, &key, &failure.line());
                 Ok(())
             }
             done => done,
@@ -202,11 +202,11 @@ impl Duty {
     }
 
     async fn expire_one(&self, record: &[u8], expiry: &Expiry<'_>) -> Result<()> {
-        let keyspaces = self.worker.shared.store.keyspaces;
+        let keyspaces = self.thread.shared.store.keyspaces;
         let key = Key::new(expiry.key.database(), expiry.key.bytes())?;
-        let _locks = self.worker.lock(&[(keyspaces.keys, key.bytes())]).await?;
+        let _locks = self.thread.lock(&[(keyspaces.keys, key.bytes())]).await?;
         let mut transaction =
-            Transaction::locked(&self.worker, self.worker.shared.store.databases.load_full());
+            Transaction::locked(&self.thread, self.thread.shared.store.databases.load_full());
         let entry = transaction.entry(key).await?;
         let is_meant = |value: &Value<'_>| {
             value.collection().is_some_and(|collection| {
@@ -221,16 +221,16 @@ impl Duty {
         }
         transaction.commit().await?;
         // The command that found it first has counted it, unless there was no room for a note.
-        let expired = &self.worker.shared.store.expired;
+        let expired = &self.thread.shared.store.expired;
         if is_expired && !expired.removed(entry.key.bytes(), expiry.expires_at_ms) {
-            self.worker.counters().add(Measure::Expired, 1);
+            self.thread.counters().add(Measure::Expired, 1);
         }
         Ok(())
     }
 
     /// Removes keys that commands have found expired; whether there are more.
     async fn remove_found(&self) -> Result<bool> {
-        let shared = &self.worker.shared;
+        let shared = &self.thread.shared;
         if shared.is_expiry_held() {
             return Ok(false);
         }
@@ -238,23 +238,23 @@ impl Duty {
             let Some(found) = shared.store.expired.first() else { return Ok(false) };
             match self.remove_one_found(&found).await {
                 Err(failure) if failure.is_damage() => {
-                    self.worker.note_damaged(datatype::KEYS, &found, &failure.line());
+                    self.thread.note_damaged(datatype::KEYS, &found, &failure.line());
                     shared.store.expired.forget(&found);
                 }
                 removed => removed?,
             }
-            self.worker.pause().await;
+            self.thread.pause().await;
         }
         Ok(true)
     }
 
     async fn remove_one_found(&self, found: &[u8]) -> Result<()> {
-        let shared = &self.worker.shared;
+        let shared = &self.thread.shared;
         let keyspaces = shared.store.keyspaces;
-        let _locks = self.worker.lock(&[(keyspaces.keys, found)]).await?;
+        let _locks = self.thread.lock(&[(keyspaces.keys, found)]).await?;
         let user = UserKey::decode(found).map_err(|error| Failure::damaged(&error))?;
         let key = Key::new(user.database(), user.bytes())?;
-        let mut transaction = Transaction::locked(&self.worker, shared.store.databases.load_full());
+        let mut transaction = Transaction::locked(&self.thread, shared.store.databases.load_full());
         let entry = transaction.entry(key).await?;
         let expires_at_ms = entry.stored()?.map(|value| value.expires_at_ms());
         match expires_at_ms {
@@ -270,8 +270,8 @@ impl Duty {
 
     /// Deletes the parts of what was deleted; whether there is more.
     async fn purge(&mut self) -> Result<bool> {
-        let worker = Rc::clone(&self.worker);
-        let queue = &worker.shared.purges;
+        let thread = Rc::clone(&self.thread);
+        let queue = &thread.shared.purges;
         if queue.is_empty() {
             self.read_purges().await?;
         }
@@ -282,7 +282,7 @@ impl Duty {
                 Ok(parts) => part_count += parts,
                 // It stays in the keyspace, and is met again at the next start.
                 Err(failure) if failure.is_damage() => {
-                    self.worker.note_damaged(datatype::PURGES, &record.0, &failure.line());
+                    self.thread.note_damaged(datatype::PURGES, &record.0, &failure.line());
                 }
                 Err(failure) => {
                     queue.push(record);
@@ -300,13 +300,13 @@ impl Duty {
     /// is read once, though those of databases stay in the keyspace for long; purging twice does no
     /// harm.
     async fn read_purges(&mut self) -> Result<()> {
-        let worker = Rc::clone(&self.worker);
-        let queue = &worker.shared.purges;
+        let thread = Rc::clone(&self.thread);
+        let queue = &thread.shared.purges;
         if self.read_from.is_none() && queue.take_incomplete() {
             self.read_from = Some(Vec::new());
         }
         let Some(from) = &self.read_from else { return Ok(()) };
-        let keyspace = worker.shared.store.keyspaces.purges;
+        let keyspace = thread.shared.store.keyspaces.purges;
         let records = self.some(keyspace, from, &[u8::MAX; 5], PURGES_PER_READ).await?;
         let last = records.last().filter(|_| records.len() == PURGES_PER_READ);
         self.read_from = last.map(|(key, _)| [&key[..], &[0]].concat());
@@ -330,7 +330,7 @@ impl Duty {
             Tag::SortedSet => count.saturating_mul(2),
             _ => count,
         };
-        let keyspaces = self.worker.shared.store.keyspaces;
+        let keyspaces = self.thread.shared.store.keyspaces;
         let (mut start, mut end) = (Vec::new(), Vec::new());
         purge.range(&mut start, &mut end);
         let mut batch = OrderedBatch::default();
@@ -342,7 +342,7 @@ impl Duty {
             batch.delete_range(keyspaces.fields, &start, &end);
         }
         batch.delete(keyspaces.purges, record);
-        self.worker.write_ordered(&batch).await?;
+        self.thread.write_ordered(&batch).await?;
         Ok(batch.len())
     }
 
@@ -352,7 +352,7 @@ impl Duty {
         if parts > PARTS_ONE_BY_ONE_MAX {
             return Ok(None);
         }
-        let fields = self.worker.shared.store.keyspaces.fields;
+        let fields = self.thread.shared.store.keyspaces.fields;
         match self.some(fields, start, end, usize::MAX).await {
             Err(failure) if failure.is_damage() => Ok(None),
             read => Ok(Some(read?.into_iter().map(|(key, _)| key).collect())),
@@ -361,7 +361,7 @@ impl Duty {
 
     /// Does the last purge of databases whose stragglers are gone.
     async fn purge_databases(&mut self) -> Result<bool> {
-        let now_ms = self.worker.monotonic_ms();
+        let now_ms = self.thread.monotonic_ms();
         let is_over = |since_ms: &u64| now_ms - since_ms >= STRAGGLERS_MS;
         let over = self.purging.iter().find(|(_, since_ms)| is_over(since_ms)).map(|(id, _)| *id);
         match over {
@@ -374,7 +374,7 @@ impl Duty {
     /// on for a moment. So it is deleted twice, and only the second time the purge itself is
     /// removed.
     async fn purge_database(&mut self, id: DatabaseId, is_last: bool) -> Result<()> {
-        let keyspaces = self.worker.shared.store.keyspaces;
+        let keyspaces = self.thread.shared.store.keyspaces;
         let mut batch = OrderedBatch::default();
         let (mut start, mut end, mut record) = (Vec::new(), Vec::new(), Vec::new());
         let purge = Purge::Database(id);
@@ -392,11 +392,11 @@ impl Duty {
         if is_last {
             batch.delete(keyspaces.purges, &record);
         }
-        self.worker.write_ordered(&batch).await?;
+        self.thread.write_ordered(&batch).await?;
         if is_last {
             self.purging.remove(&id);
         } else {
-            self.purging.insert(id, self.worker.monotonic_ms());
+            self.purging.insert(id, self.thread.monotonic_ms());
         }
         Ok(())
     }
@@ -409,7 +409,7 @@ impl Duty {
         end: &[u8],
         count: usize,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let mut transaction = Transaction::reading(&self.worker);
+        let mut transaction = Transaction::reading(&self.thread);
         let mut cursor = transaction.scan(keyspace, ScanRange::between(start, end))?;
         let mut some = Vec::new();
         while some.len() < count {

@@ -1,7 +1,7 @@
-//! Batches that take long to write: one after the other, on a thread beside the workers.
+//! Batches that take long to write: one after the other, on a thread beside the server threads.
 //!
 //! ```text
-//!   worker ─ batch ─► line ─► thread, from the first such batch on ─► engine
+//!   server thread ─ batch ─► line ─► thread, from the first such batch on ─► engine
 //!        ◄─────── woken, a batch that failed given back ◄──────────────┘
 //! ```
 //! The task that has handed one in holds the locks of its keys until it is woken. So it does not
@@ -86,15 +86,15 @@ impl LargeWrites {
             line.writes.push_back(Arc::clone(&write));
             self.writer.changed.notify_one();
         } else {
-            // Where no thread can be had, the worker waits with all that it has.
+            // Where no thread can be had, the server thread waits with all that it has.
             drop(line);
             write.perform(self.writer.session().as_mut());
         }
         write
     }
 
-    /// Waits until nothing is written any more. Workers have ended before, so that nothing new
-    /// comes.
+    /// Waits until nothing is written any more. Server threads have ended before, so that nothing
+    /// new comes.
     pub(crate) fn finish(&self) {
         locked(&self.writer.line).is_ending = true;
         self.writer.changed.notify_all();

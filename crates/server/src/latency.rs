@@ -22,7 +22,7 @@ pub(crate) struct Event {
     pub(crate) worst_ms: u64,
 }
 
-/// Events of all workers.
+/// Events of all server threads.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
     events: Mutex<BTreeMap<&'static str, Event>>,

@@ -1,14 +1,14 @@
 //! Firn behind the Redis protocol.
 //!
 //! ```text
-//!   listen ─► worker (one a core) ─► serve (one task a connection) ─► execute (a file a group)
+//!   listen ─► server_thread (one a core) ─► serve (one task a connection) ─► execute (a file a group)
 //!                │      ▲                                                │
 //!               net ────┘ readable, writable, woken                      ▼
-//!                                                      one session of the engine for each worker
+//!                                                      one session of the engine for each server thread
 //! ```
 //! Start at [`Server`]; a request's way begins in `serve`.
 //!
-//! A worker is a thread with its own sockets, its own session and its own tasks. A connection stays
+//! A server thread has its own sockets, its own session and its own tasks. A connection stays
 //! where it was put, and an operation runs where its connection is. Commands are `async` functions
 //! that wait for the engine in few places. `task` runs them in forty lines: there is no runtime, no
 //! waker and no allocation for a command that does not wait.
@@ -73,7 +73,7 @@ mod latency;
 mod key_counts;
 mod damaged_records;
 mod diagnostics;
-mod worker;
+mod server_thread;
 mod transaction;
 mod count_keys;
 mod duty;

@@ -64,7 +64,7 @@ struct Waiter {
 /// By their places, longest waiting first.
 type Line = BTreeMap<Place, Waiter>;
 
-/// The lines of all keys; shared by all workers.
+/// The lines of all keys; shared by all server threads.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// In an order, so that a pass over the keys of an index can release the lock and find its
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     const fn waiter(number: u64) -> ClientAddress {
-        ClientAddress { worker: 0, id: 0, number }
+        ClientAddress { thread: 0, id: 0, number }
     }
 
     fn key(index: u32, name: &[u8]) -> LineKey {

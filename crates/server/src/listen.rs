@@ -1,4 +1,4 @@
-//! A server: its workers, and how it begins and ends.
+//! A server: its server threads, and how it begins and ends.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -19,10 +19,10 @@ use crate::log::{Field, Log, LogLevel};
 use crate::ports::Ports;
 use crate::processors::Processors;
 use crate::serve::serve;
+use crate::server_thread::{Serve, ServerThread, Shared, Threads};
 use crate::settings::{Network, ServeSettings};
 use crate::store::Store;
 use crate::task::Task;
-use crate::worker::{Serve, Shared, Threads, Worker};
 
 /// A server that listens.
 ///
@@ -32,10 +32,10 @@ pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
     threads: Arc<ThreadSpawn>,
-    /// The first failure of a worker.
+    /// The first failure of a server thread.
     failure: Arc<Mutex<Option<io::Error>>>,
     http: Option<HttpServer>,
-    /// It was told that the workers have ended.
+    /// It was told that the server threads have ended.
     was_stopped: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl Server {
         let threads = settings.threads.max(1);
         let log = Log::new(settings.log_format, settings.log_level, Arc::clone(&store.clock));
         let diagnostics = Diagnostics::new(log, &store.clock, threads, address.port());
-        let processors = Processors::share_out(threads, settings.pins_workers);
+        let processors = Processors::share_out(threads, settings.pins_threads);
         let threads = Threads::new(threads, processors)?;
         let shared = Shared::new(store, users, settings, threads, diagnostics, address.port());
         let http = http.map(|listener| {
@@ -100,7 +100,7 @@ impl Server {
         // Each takes connections, so that none depends on one thread. Connections that come before
         // all of them have started wait for those that have not.
         for index in (0..server.shared.threads.mailboxes.len()).rev() {
-            server.start_worker(index, listener.try_clone()?)?;
+            server.start_thread(index, listener.try_clone()?)?;
         }
         server.note_start(&unreadable);
         Ok(server)
@@ -157,24 +157,25 @@ impl Server {
         }
     }
 
-    /// Starts a worker, which takes connections from `listener`; waits until it is about to serve.
+    /// Starts a server thread, which takes connections from `listener`; waits until it is about to
+    /// serve.
     ///
     /// # Errors
     /// What the system says of its thread, its descriptors and its memory.
-    fn start_worker(&self, index: usize, listener: TcpListener) -> io::Result<()> {
+    fn start_thread(&self, index: usize, listener: TcpListener) -> io::Result<()> {
         let (shared, failure) = (Arc::clone(&self.shared), Arc::clone(&self.failure));
         let (ready, is_ready) = mpsc::channel();
         let body = move || {
-            let mut end = WorkerEnd { shared: Arc::clone(&shared), failure, index, is_regular: false };
+            let mut end = ThreadEnd { shared: Arc::clone(&shared), failure, index, is_regular: false };
             if let Err(error) = shared.threads.processors.pin(index) {
                 let why = [("why", Field::Text(&error.to_string()))];
-                shared.diagnostics.log.note(LogLevel::Warn, "worker_not_pinned", &why);
+                shared.diagnostics.log.note(LogLevel::Warn, "thread_not_pinned", &why);
             }
-            let ran = Worker::new(shared, index, serving()).and_then(|worker| {
-                worker.listen(listener)?;
+            let ran = ServerThread::new(shared, index, serving()).and_then(|thread| {
+                thread.listen(listener)?;
                 // If the receiver is gone, the server is not wanted any more.
                 let _ = ready.send(());
-                worker.run(background(&worker))
+                thread.run(background(&thread))
             });
             match ran {
                 Ok(()) => end.is_regular = true,
@@ -183,13 +184,15 @@ impl Server {
         };
         let body = Box::new(body);
         self.threads
-            .spawn(format!("firn-worker-{index}"), Priority::Normal, body)
+            .spawn(format!("firn-server-{index}"), Priority::Normal, body)
             .map_err(io::Error::other)?;
         if is_ready.recv().is_err() {
             self.shared.end();
             self.threads.join_all();
             let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-            return Err(failure.unwrap_or_else(|| io::Error::other(format!("worker {index} has ended"))));
+            return Err(
+                failure.unwrap_or_else(|| io::Error::other(format!("server thread {index} has ended")))
+            );
         }
         Ok(())
     }
@@ -215,38 +218,38 @@ impl Server {
         self.shared.observers.lines.client_count()
     }
 
-    /// Waits until every worker has ended: because of [`end`](Self::end), because a client said
-    /// `SHUTDOWN`, or because one has failed.
+    /// Waits until every server thread has ended: because of [`end`](Self::end), because a client
+    /// said `SHUTDOWN`, or because one has failed.
     ///
     /// # Errors
-    /// The first failure of a worker.
+    /// The first failure of a server thread.
     pub fn wait(&self) -> io::Result<()> {
-        // A worker that panicked has said so in its `WorkerEnd`.
+        // A server thread that panicked has said so in its `ThreadEnd`.
         self.threads.join_all();
         self.shared.large_writes.finish();
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let log = &self.shared.diagnostics.log;
         if let Some(error) = &failure {
-            log.note(LogLevel::Error, "worker_failed", &[("why", Field::Text(&error.to_string()))]);
+            log.note(LogLevel::Error, "thread_failed", &[("why", Field::Text(&error.to_string()))]);
         }
         log.note_once(&self.was_stopped, "stopped");
         failure.map_or(Ok(()), Err)
     }
 
-    /// Closes every connection and ends the workers; does not wait for that.
+    /// Closes every connection and ends the server threads; does not wait for that.
     pub fn end(&self) {
         self.shared.end();
     }
 
-    /// Closes every connection, ends the workers and waits for that.
+    /// Closes every connection, ends the server threads and waits for that.
     ///
     /// # Errors
-    /// The first failure of a worker.
+    /// The first failure of a server thread.
     pub fn stop(&self) -> io::Result<()> {
         self.end();
         let ended = self.wait();
         self.http.iter().for_each(HttpServer::stop);
-        // Connections that a worker was given when it did not look any more.
+        // Connections that a server thread was given when it did not look any more.
         self.shared.threads.mailboxes.iter().for_each(|mailbox| drop(mailbox.take()));
         ended
     }
@@ -255,38 +258,38 @@ impl Server {
 /// What serves the clients of one thread.
 fn serving() -> Serve {
     let tools = Rc::new(Tools::default());
-    Box::new(move |worker, client| Box::pin(serve(Rc::clone(worker), Rc::clone(client), Rc::clone(&tools))))
+    Box::new(move |thread, client| Box::pin(serve(Rc::clone(thread), Rc::clone(client), Rc::clone(&tools))))
 }
 
 /// What the server does by itself, all of it on its first thread.
-fn background(worker: &Rc<Worker>) -> Vec<Task> {
-    match worker.index {
-        0 => vec![Box::pin(duty::run(Rc::clone(worker))), Box::pin(count_keys::run(Rc::clone(worker)))],
+fn background(thread: &Rc<ServerThread>) -> Vec<Task> {
+    match thread.index {
+        0 => vec![Box::pin(duty::run(Rc::clone(thread))), Box::pin(count_keys::run(Rc::clone(thread)))],
         _ => Vec::new(),
     }
 }
 
-/// The end of a worker, however it comes: the others do not go on without it.
-struct WorkerEnd {
+/// The end of a server thread, however it comes: the others do not go on without it.
+struct ThreadEnd {
     shared: Arc<Shared>,
     failure: Arc<Mutex<Option<io::Error>>>,
     index: usize,
     is_regular: bool,
 }
 
-impl WorkerEnd {
+impl ThreadEnd {
     fn note(&self, error: io::Error) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 }
 
-impl Drop for WorkerEnd {
+impl Drop for ThreadEnd {
     fn drop(&mut self) {
         if self.is_regular {
             return;
         }
-        // Kept only where the worker has said nothing itself.
-        self.note(io::Error::other(format!("worker {} has panicked", self.index)));
+        // Kept only where the server thread has said nothing itself.
+        self.note(io::Error::other(format!("server thread {} has panicked", self.index)));
         self.shared.end();
     }
 }
@@ -304,10 +307,10 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::worker::{Message, Question};
+    use crate::server_thread::{Message, Question};
 
     #[test]
-    fn a_worker_that_panics_ends_the_server_with_an_error() {
+    fn a_thread_that_panics_ends_the_server_with_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let db = Arc::new(Db::open(dir.path()).unwrap());
         let settings = ServeSettings { port: 0, threads: 3, ..ServeSettings::default() };
@@ -315,7 +318,7 @@ mod tests {
         let mut client = TcpStream::connect(server.address()).unwrap();
         server.shared.threads.mailboxes[1].send(Message::Ask(Question::deadly()));
         let error = server.wait().expect_err("it has failed");
-        assert!(error.to_string().contains("worker 1 has panicked"), "{error}");
+        assert!(error.to_string().contains("server thread 1 has panicked"), "{error}");
         assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "nobody serves any more");
     }
 }

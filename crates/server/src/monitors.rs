@@ -1,7 +1,7 @@
 //! Clients that are shown every command.
 //!
-//! The worker that runs a command writes a line once, and gives it to every worker that has such
-//! clients.
+//! The server thread that runs a command writes a line once, and gives it to every server thread
+//! that has such clients.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ use firn_protocol::resp::Arguments;
 use crate::bounds::MONITOR_LINE_BYTES_MAX;
 use crate::slow_log::{REDACTED, secrets};
 
-/// How many clients of each worker are shown everything.
+/// How many clients of each server thread are shown everything.
 #[derive(Debug)]
 pub(crate) struct Monitors {
     counts: Vec<AtomicUsize>,
@@ -19,9 +19,9 @@ pub(crate) struct Monitors {
 }
 
 impl Monitors {
-    /// None, of so many workers.
-    pub(crate) fn new(workers: usize) -> Self {
-        Self { counts: (0..workers).map(|_| AtomicUsize::new(0)).collect(), total: AtomicUsize::new(0) }
+    /// None, of so many server threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { counts: (0..threads).map(|_| AtomicUsize::new(0)).collect(), total: AtomicUsize::new(0) }
     }
 
     /// Whether any client is shown commands.
@@ -30,22 +30,22 @@ impl Monitors {
         self.total.load(Ordering::Relaxed) > 0
     }
 
-    /// Workers that have such clients.
-    pub(crate) fn workers(&self) -> impl Iterator<Item = usize> {
+    /// Server threads that have such clients.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = usize> {
         let has_one =
             |(index, count): (usize, &AtomicUsize)| (count.load(Ordering::Acquire) > 0).then_some(index);
         self.counts.iter().enumerate().filter_map(has_one)
     }
 
-    /// The worker has one more.
-    pub(crate) fn add(&self, worker: usize) {
-        self.counts[worker].fetch_add(1, Ordering::AcqRel);
+    /// The server thread has one more.
+    pub(crate) fn add(&self, thread: usize) {
+        self.counts[thread].fetch_add(1, Ordering::AcqRel);
         self.total.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The worker has one less.
-    pub(crate) fn remove(&self, worker: usize) {
-        self.counts[worker].fetch_sub(1, Ordering::AcqRel);
+    /// The server thread has one less.
+    pub(crate) fn remove(&self, thread: usize) {
+        self.counts[thread].fetch_sub(1, Ordering::AcqRel);
         self.total.fetch_sub(1, Ordering::AcqRel);
     }
 }

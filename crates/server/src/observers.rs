@@ -84,7 +84,7 @@ impl WatchFlag {
     }
 }
 
-/// Observers of keys, by the engine's keys; shared by all workers.
+/// Observers of keys, by the engine's keys; shared by all server threads.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     state: Mutex<State>,

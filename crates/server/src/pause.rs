@@ -14,10 +14,10 @@ pub(crate) enum Paused {
     All,
 }
 
-/// A pause of all clients; shared by all workers.
+/// A pause of all clients; shared by all server threads.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
-    /// Whose, and until when in milliseconds of the workers' monotonic clock.
+    /// Whose, and until when in milliseconds of the server threads' monotonic clock.
     state: Mutex<Option<(Paused, u64)>>,
     is_on: AtomicBool,
     /// What has expired is neither found nor removed by background work: for tests.

@@ -1,47 +1,48 @@
-//! Which processor a worker stays on.
+//! Which processor a server thread stays on.
 //!
-//! Where there are as many workers as processors, each gets one. What it has in its caches stays
-//! there, and the system never puts two of them on one processor while another is idle. Fewer
-//! workers stay free, so that servers that share a machine do not all sit on its first processors.
+//! Where there are as many server threads as processors, each gets one. What it has in its caches
+//! stays there, and the system never puts two of them on one processor while another is idle. Fewer
+//! server threads stay free, so that servers that share a machine do not all sit on its first
+//! processors.
 
 use std::io;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The processors of this process, one for each worker or all for every one.
+/// The processors of this process, one for each server thread or all for every one.
 #[derive(Debug)]
 pub(crate) struct Processors {
     /// Processors that the process may run on; `None` if the system does not say.
     all: Option<CpuSet>,
-    /// By worker; empty if workers are not pinned.
+    /// By server thread; empty if server threads are not pinned.
     each: Vec<CpuSet>,
 }
 
 impl Processors {
-    /// The processors that the calling thread may run on, shared out among `workers` if that is
+    /// The processors that the calling thread may run on, shared out among `threads` if that is
     /// `wanted` and there are as many.
-    pub(crate) fn share_out(workers: usize, wanted: bool) -> Self {
+    pub(crate) fn share_out(threads: usize, wanted: bool) -> Self {
         let all = sched_getaffinity(None).ok();
-        let of_worker = |processor| {
+        let of_thread = |processor| {
             let mut set = CpuSet::new();
             set.set(processor);
             set
         };
         let each = match &all {
-            Some(all) if wanted && workers > 1 && all.count() as usize == workers => {
-                (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).map(of_worker).collect()
+            Some(all) if wanted && threads > 1 && all.count() as usize == threads => {
+                (0..CpuSet::MAX_CPU).filter(|processor| all.is_set(*processor)).map(of_thread).collect()
             }
             _ => Vec::new(),
         };
         Self { all, each }
     }
 
-    /// Whether each worker stays on a processor of its own.
+    /// Whether each server thread stays on a processor of its own.
     pub(crate) fn are_pinned(&self) -> bool {
         !self.each.is_empty()
     }
 
-    /// Puts the calling thread, worker `index`, where it stays.
+    /// Puts the calling thread, server thread `index`, where it stays.
     ///
     /// # Errors
     /// What the system says that does not allow it; the thread runs anywhere then.
@@ -49,10 +50,10 @@ impl Processors {
         self.each.get(index).map_or(Ok(()), |own| sched_setaffinity(None, own).map_err(io::Error::from))
     }
 
-    /// Lets the calling thread, which a worker has started, run anywhere.
+    /// Lets the calling thread, which a server thread has started, run anywhere.
     pub(crate) fn unpin(&self) {
         if let (Some(all), true) = (&self.all, self.are_pinned()) {
-            // Where that fails it shares a worker's processor: slower, nothing else.
+            // Where that fails it shares a server thread's processor: slower, nothing else.
             let _freed = sched_setaffinity(None, all);
         }
     }
@@ -67,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn each_worker_has_its_own_processor_and_what_it_starts_has_all() {
+    fn each_thread_has_its_own_processor_and_what_it_starts_has_all() {
         let all = here();
-        let workers = all.count() as usize;
-        let processors = Processors::share_out(workers, true);
-        assert_eq!(processors.are_pinned(), workers > 1);
+        let threads = all.count() as usize;
+        let processors = Processors::share_out(threads, true);
+        assert_eq!(processors.are_pinned(), threads > 1);
         let mut taken = CpuSet::new();
-        for index in 0..workers {
+        for index in 0..threads {
             let found = std::thread::scope(|scope| {
                 let pinned = scope.spawn(|| {
                     processors.pin(index).unwrap();
@@ -84,25 +85,25 @@ mod tests {
                 pinned.join().unwrap()
             });
             assert_eq!(found.1, all);
-            if workers > 1 {
-                assert_eq!(found.0.count(), 1, "worker {index}");
+            if threads > 1 {
+                assert_eq!(found.0.count(), 1, "server thread {index}");
                 (0..CpuSet::MAX_CPU).filter(|it| found.0.is_set(*it)).for_each(|it| taken.set(it));
             }
         }
-        assert!(workers == 1 || taken == all);
+        assert!(threads == 1 || taken == all);
     }
 
     #[test]
-    fn fewer_workers_stay_free_and_so_do_those_who_are_not_to_be_pinned() {
-        let workers = here().count() as usize;
+    fn fewer_threads_stay_free_and_so_do_those_who_are_not_to_be_pinned() {
+        let threads = here().count() as usize;
         for processors in [
-            Processors::share_out(workers - 1, true),
-            Processors::share_out(workers + 1, true),
-            Processors::share_out(workers, false),
+            Processors::share_out(threads - 1, true),
+            Processors::share_out(threads + 1, true),
+            Processors::share_out(threads, false),
         ] {
             assert!(!processors.are_pinned());
             processors.pin(0).unwrap();
-            assert_eq!(here().count() as usize, workers);
+            assert_eq!(here().count() as usize, threads);
         }
     }
 }

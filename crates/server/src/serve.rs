@@ -7,60 +7,60 @@ use firn_protocol::resp::{Limits, ProtocolError};
 use crate::client::Client;
 use crate::execute::{FastPath, Request, Tools, discard, execute, prefetch, unsubscribe_all, unwatch};
 use crate::pipeline::Pipeline;
-use crate::worker::Worker;
+use crate::server_thread::ServerThread;
 
 /// Reads requests, executes them one after the other, and answers in their order, until the
 /// connection ends.
-pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>, tools: Rc<Tools>) {
+pub(crate) async fn serve(thread: Rc<ServerThread>, client: Rc<Client>, tools: Rc<Tools>) {
     let mut pipeline = Pipeline::default();
     let mut fast_path = FastPath::default();
-    while go_on(&worker, &client, &tools, &mut pipeline, &mut fast_path).await {}
-    fast_path.stop(&worker, &client).await;
+    while go_on(&thread, &client, &tools, &mut pipeline, &mut fast_path).await {}
+    fast_path.stop(&thread, &client).await;
     // What it leaves may be much: others have their turns while it goes.
     Box::pin(async {
-        unwatch(&worker, &client).await;
-        unsubscribe_all(&worker, &client).await;
-        discard(&worker, &client).await;
+        unwatch(&thread, &client).await;
+        unsubscribe_all(&thread, &client).await;
+        discard(&thread, &client).await;
     })
     .await;
 }
 
 /// Executes one request, or receives more; `false` if the connection is over.
 async fn go_on(
-    worker: &Rc<Worker>,
+    thread: &Rc<ServerThread>,
     client: &Rc<Client>,
     tools: &Rc<Tools>,
     pipeline: &mut Pipeline,
     fast_path: &mut FastPath,
 ) -> bool {
-    match fill(worker, client, pipeline) {
-        Ok(true) => prefetch(worker, client, tools, pipeline.waiting()),
+    match fill(thread, client, pipeline) {
+        Ok(true) => prefetch(thread, client, tools, pipeline.waiting()),
         Ok(false) => {}
         Err(error) => {
-            fast_path.finish(worker, client).await;
+            fast_path.finish(thread, client).await;
             client.reply(|reply| reply.error(&format!("ERR {error}")));
             return false;
         }
     }
     let Some(whole) = pipeline.next() else {
-        fast_path.stop(worker, client).await;
-        return receive(worker, client, pipeline).await;
+        fast_path.stop(thread, client).await;
+        return receive(thread, client, pipeline).await;
     };
     client.description.request_bytes.set(whole.bytes());
     client.description.input_bytes.set(pipeline.bytes_behind(&whole));
-    execute(Request { worker, client, tools, arguments: pipeline.arguments(&whole) }, fast_path).await;
+    execute(Request { thread, client, tools, arguments: pipeline.arguments(&whole) }, fast_path).await;
     client.end_request();
-    if client.outbox.output.borrow().len() > worker.shared.settings.unread_bytes_max {
-        fast_path.stop(worker, client).await;
-        worker.drained(client).await;
+    if client.outbox.output.borrow().len() > thread.shared.settings.unread_bytes_max {
+        fast_path.stop(thread, client).await;
+        thread.drained(client).await;
     }
     !client.is_closing.get()
 }
 
 /// Makes requests out of what has come.
-fn fill(worker: &Worker, client: &Client, pipeline: &mut Pipeline) -> Result<bool, ProtocolError> {
-    let is_unknown = client.login.is_unknown(&worker.shared.users);
-    let argument_bytes_max = worker.shared.parameters.argument_bytes_max();
+fn fill(thread: &ServerThread, client: &Client, pipeline: &mut Pipeline) -> Result<bool, ProtocolError> {
+    let is_unknown = client.login.is_unknown(&thread.shared.users);
+    let argument_bytes_max = thread.shared.parameters.argument_bytes_max();
     match is_unknown {
         true => pipeline.fill(&Limits::UNKNOWN_CLIENT, true),
         false => pipeline.fill(&Limits { argument_bytes_max, ..Limits::DEFAULT }, false),
@@ -68,10 +68,10 @@ fn fill(worker: &Worker, client: &Client, pipeline: &mut Pipeline) -> Result<boo
 }
 
 /// Waits for more; `false` if no more comes.
-async fn receive(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeline) -> bool {
+async fn receive(thread: &Rc<ServerThread>, client: &Rc<Client>, pipeline: &mut Pipeline) -> bool {
     let input = pipeline.input();
-    if input.len() > worker.shared.parameters.request_bytes_max() {
-        worker.end_over_limit(client);
+    if input.len() > thread.shared.parameters.request_bytes_max() {
+        thread.end_over_limit(client);
         return false;
     }
     let description = &client.description;
@@ -79,7 +79,7 @@ async fn receive(worker: &Rc<Worker>, client: &Rc<Client>, pipeline: &mut Pipeli
     description.request_bytes.set(0);
     description.input_bytes.set(input.len());
     description.input_room_bytes.set(input.capacity() - input.len());
-    if !worker.receive(client, input).await {
+    if !thread.receive(client, input).await {
         return false;
     }
     description.input_room_bytes.set(input.capacity() - input.len());

@@ -16,11 +16,11 @@ pub struct ServeSettings {
     pub port: u16,
     /// The database's directory, as clients that ask for it are told. Default: none.
     pub dir: PathBuf,
-    /// Workers, each a thread with its own connections. Default 1; at least 1.
+    /// Server threads, each with its own connections. Default 1; at least 1.
     pub threads: usize,
-    /// Whether each worker stays on a processor of its own, where there are as many as processors
-    /// (and more than one). Default yes.
-    pub pins_workers: bool,
+    /// Whether each server thread stays on a processor of its own, where there are as many as
+    /// processors (and more than one). Default yes.
+    pub pins_threads: bool,
     /// How the kernel is asked for what connections send and get. Default [`Network::Auto`].
     pub network: Network,
     /// Connections at a time; more are told so and closed. Default 10 000.
@@ -47,11 +47,11 @@ pub struct ServeSettings {
     pub idle_s_max: u64,
     /// Milliseconds for which a script may run without a break where it cannot be suspended; then
     /// it ends with an error. Such places are one call of a metamethod, or of what `for` calls. Its
-    /// worker serves nothing else meanwhile. Default 5000.
+    /// server thread serves nothing else meanwhile. Default 5000.
     pub script_in_place_ms_max: u64,
-    /// Microseconds of one command's work after which others of its worker have a turn. With 0, as
-    /// tests want it, they have one each time that the clock is looked at, about 32 KiB of work
-    /// apart. Default 2000.
+    /// Microseconds of one command's work after which others of its server thread have a turn. With
+    /// 0, as tests want it, they have one each time that the clock is looked at, about 32 KiB of
+    /// work apart. Default 2000.
     pub turn_us: u64,
     /// Seconds after which the system asks a silent connection's other side whether it is there; 0
     /// = never. Default 300.
@@ -103,7 +103,7 @@ impl Default for ServeSettings {
             port: 6379,
             dir: PathBuf::new(),
             threads: 1,
-            pins_workers: true,
+            pins_threads: true,
             network: Network::Auto,
             clients_max: 10_000,
             clients_room: usize::MAX,

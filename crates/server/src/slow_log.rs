@@ -22,7 +22,7 @@ pub(crate) struct SlowCall {
     pub(crate) name: Vec<u8>,
 }
 
-/// What is kept of the commands of all workers.
+/// What is kept of the commands of all server threads.
 #[derive(Debug, Default)]
 pub(crate) struct SlowLog {
     state: Mutex<State>,

@@ -1,8 +1,8 @@
-//! Which clients are subscribed to which channels; shared by all workers.
+//! Which clients are subscribed to which channels; shared by all server threads.
 //!
-//! A message goes from the publisher's worker to each worker that has subscribers, once, and is
-//! written to their outputs there. Messages of one connection arrive in the order they were
-//! published.
+//! A message goes from the publisher's server thread to each server thread that has subscribers,
+//! once, and is written to their outputs there. Messages of one connection arrive in the order they
+//! were published.
 
 mod of_client;
 
@@ -29,7 +29,7 @@ pub(crate) enum Topic {
     Shard,
 }
 
-/// A message on its way to a worker's clients.
+/// A message on its way to a server thread's clients.
 #[derive(Debug)]
 pub(crate) struct Published {
     topic: Topic,
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     const fn client(number: u64) -> ClientAddress {
-        ClientAddress { worker: 0, id: 1, number }
+        ClientAddress { thread: 0, id: 1, number }
     }
 
     #[test]

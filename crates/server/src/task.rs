@@ -14,7 +14,7 @@ use std::time::Duration;
 /// What is run until it is over.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The tasks of a worker, by the number of their connection.
+/// The tasks of a server thread, by the number of their connection.
 #[derive(Default)]
 pub(crate) struct Tasks {
     tasks: RefCell<Vec<Option<Task>>>,

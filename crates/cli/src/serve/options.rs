@@ -169,7 +169,7 @@ options! {
     /// Whether each of them stays on a processor of its own, where there are as many as processors.
     /// Default yes.
     #[arg(long, value_name = "yes|no", value_parser = parse_yes)]
-    pin_workers: bool;
+    pin_threads: bool;
     /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer
     /// system calls; needs Linux 6.0, and containers often forbid it), or `auto` (what measured
     /// best so far, which is epoll). Default auto.
@@ -212,7 +212,7 @@ impl Options {
             idle_s_max: Some(defaults.idle_s_max),
             keepalive_s: Some(defaults.keepalive_s),
             script_in_place_ms_max: Some(defaults.script_in_place_ms_max),
-            pin_workers: Some(defaults.pins_workers),
+            pin_threads: Some(defaults.pins_threads),
             threads: Some(std::thread::available_parallelism().map_or(1, usize::from)),
             network: Some(defaults.network),
             log_format: Some(LogFormat::Text),

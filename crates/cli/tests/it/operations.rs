@@ -218,7 +218,7 @@ fn processor_count() -> u32 {
 fn limits_and_places_of_workers_are_settings() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("firn.toml");
-    std::fs::write(&file, "[serve]\nargument_bytes_max = \"4 KiB\"\npin_workers = true\n").unwrap();
+    std::fs::write(&file, "[serve]\nargument_bytes_max = \"4 KiB\"\npin_threads = true\n").unwrap();
     let start = |data: &str, options: &[&str]| {
         let mut command = Command::new(PROGRAM);
         command.args(["serve", "--config", text(&file), "--log-level", "error"]).args(options);
@@ -234,7 +234,7 @@ fn limits_and_places_of_workers_are_settings() {
     // The server has two workers.
     assert_eq!(places.len(), if processor_count() == 2 { 2 } else { 1 }, "{places:?}");
     drop(serving);
-    let serving = start("free", &["--pin-workers", "no"]);
+    let serving = start("free", &["--pin-threads", "no"]);
     // Connections go to them in turn, and a thread has its name once it runs.
     for _ in 0..2 {
         say(&serving.address, "PING\r\n", "+PONG\r\n");

@@ -88,7 +88,7 @@ fn shares_and_rates_that_cannot_be_are_refused() {
     let serve = |words: &[&str]| firn(&[&["serve", "--dir", &dir, "--port", "0"], words].concat());
     for (words, said) in [
         (["--weight", "0"], "0.001 to 1000"),
-        (["--weight=-1", "--pin-workers=no"], "0.001 to 1000"),
+        (["--weight=-1", "--pin-threads=no"], "0.001 to 1000"),
         (["--tenant", ""], "1 to 256 bytes"),
         (["--store-rates", "reads=-1"], "1 to 1M requests"),
         (["--store-rates", "write-bytes=0"], "1M to 1T bytes"),

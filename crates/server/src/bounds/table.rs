@@ -132,16 +132,16 @@ fn bounds() -> Vec<Bound> {
         ),
         bound("keys that are locked one by one", LOCKED_KEYS_MAX, Unit::Count, "all keys are locked at once"),
         bound(
-            "operations that a worker writes itself",
+            "operations that a server thread writes itself",
             BATCH_OPS_MAX,
             Unit::Count,
-            "a thread beside the workers writes them",
+            "a thread beside the server threads writes them",
         ),
         bound(
-            "bytes that a worker writes itself",
+            "bytes that a server thread writes itself",
             BATCH_BYTES_MAX,
             Unit::Bytes,
-            "a thread beside the workers writes them",
+            "a thread beside the server threads writes them",
         ),
         bound(
             "work of a command that goes over its arguments, members or bytes, without a turn of others",

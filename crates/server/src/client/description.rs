@@ -21,7 +21,7 @@ pub(crate) struct Description {
     pub(crate) local: SocketAddr,
     /// The system's number of its socket.
     pub(crate) socket: i32,
-    /// When it came, in milliseconds of the worker's monotonic clock.
+    /// When it came, in milliseconds of the server thread's monotonic clock.
     since_ms: u64,
     /// When something was received last.
     pub(crate) active_ms: Cell<u64>,

@@ -12,8 +12,8 @@ use super::call::Call;
 use crate::access::{DEFAULT_USER, Denied, User, UserTable};
 use crate::bounds::cut_text;
 use crate::failure::{Failure, Result};
+use crate::server_thread::{ClientFilter, DeniedPlace, ServerThread, Turns};
 use crate::store::put_record;
-use crate::worker::{ClientFilter, DeniedPlace, Turns, Worker};
 
 const CONFIG_SET: CommandId = id_of("config|set");
 const DELUSER: CommandId = id_of("acl|deluser");
@@ -63,7 +63,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn table(call: &Call<'_>) -> Arc<UserTable> {
-    call.worker.shared.users.table()
+    call.thread.shared.users.table()
 }
 
 fn reply_all<T: AsRef<[u8]>>(call: &mut Call<'_>, strings: &[T]) {
@@ -84,7 +84,7 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     }
     let mut users = UserTable::clone(&table(call));
     let mut user = users.get(name).map_or_else(|| User::new(name), |user| User::clone(user));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for rule in call.arguments.from(3).iter() {
         user.apply(rule).map_err(|fault| {
             let rule = cut_text(rule);
@@ -95,11 +95,11 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
     let mut batch = Batch::new();
     let record = CatalogRecord::User { name, rules: &user.rules() };
     put_record(&mut batch, call.transaction.keyspaces().catalog, &record);
-    call.worker.write(&batch).await?;
+    call.thread.write(&batch).await?;
     users.insert(name.to_vec(), Arc::new(user));
-    call.worker.shared.users.replace(users);
+    call.thread.shared.users.replace(users);
     // What it is subscribed to was asked for under other rules.
-    close_denied(call.worker, name).await;
+    close_denied(call.thread, name).await;
     call.reply(|reply| reply.ok());
     Ok(())
 }
@@ -108,23 +108,23 @@ async fn set(call: &mut Call<'_>) -> Result<()> {
 const RULE_BYTES: usize = 1 << 10;
 
 /// Closes clients of the user `name` that are shown or sent what it may not see any more. Each
-/// worker looks at some subscriptions at a time, so that others have their turns.
-async fn close_denied(worker: &Worker, name: &[u8]) {
+/// server thread looks at some subscriptions at a time, so that others have their turns.
+async fn close_denied(thread: &ServerThread, name: &[u8]) {
     let name: Arc<[u8]> = name.into();
     let places: Vec<_> =
-        worker.shared.threads.mailboxes.iter().map(|_| Mutex::new(Some(DeniedPlace::default()))).collect();
+        thread.shared.threads.mailboxes.iter().map(|_| Mutex::new(Some(DeniedPlace::default()))).collect();
     let places = Arc::new(places);
     let mut is_over = false;
     while !is_over {
         let (name, places) = (Arc::clone(&name), Arc::clone(&places));
-        let answers = worker.ask_all(move |worker: &Worker| {
-            let mut place = places[worker.index].lock().unwrap_or_else(PoisonError::into_inner);
-            *place = place.take().and_then(|place| worker.close_denied(&name, place));
+        let answers = thread.ask_all(move |thread: &ServerThread| {
+            let mut place = places[thread.index].lock().unwrap_or_else(PoisonError::into_inner);
+            *place = place.take().and_then(|place| thread.close_denied(&name, place));
             place.is_none()
         });
         is_over = answers.await.into_iter().all(|is_over| is_over);
         if !is_over {
-            worker.breathe().await;
+            thread.breathe().await;
         }
     }
 }
@@ -137,7 +137,7 @@ async fn delete(call: &mut Call<'_>) -> Result<()> {
     }
     let mut users = UserTable::clone(&table(call));
     let mut batch = Batch::new();
-    let (mut gone, mut turns) = (Vec::new(), Turns::new(call.worker));
+    let (mut gone, mut turns) = (Vec::new(), Turns::new(call.thread));
     for name in names {
         turns.step(name.len()).await;
         if users.remove(&name).is_some() {
@@ -147,14 +147,14 @@ async fn delete(call: &mut Call<'_>) -> Result<()> {
             gone.push(name);
         }
     }
-    call.worker.write(&batch).await?;
+    call.thread.write(&batch).await?;
     if !gone.is_empty() {
-        call.worker.shared.users.replace(users);
+        call.thread.shared.users.replace(users);
     }
     let count = gone.len();
     for name in gone {
         let filter = ClientFilter { user: Some(name), ..ClientFilter::default() };
-        call.worker.ask_all(move |worker| worker.close_all(&filter)).await;
+        call.thread.ask_all(move |thread| thread.close_all(&filter)).await;
     }
     call.reply(|reply| reply.integer(count as i64));
     Ok(())
@@ -162,7 +162,7 @@ async fn delete(call: &mut Call<'_>) -> Result<()> {
 
 /// `ACL GETUSER name`
 fn describe(call: &mut Call<'_>) {
-    let user = call.worker.shared.users.get(call.argument(2));
+    let user = call.thread.shared.users.get(call.argument(2));
     call.reply(|reply| {
         let Some(user) = user else { return reply.null() };
         reply.map(6);
@@ -207,7 +207,7 @@ fn categories(call: &mut Call<'_>) -> Result<()> {
 /// `ACL DRYRUN name command [argument ...]`
 fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let lossy = cut_text;
-    let user = call.worker.shared.users.get(call.argument(2));
+    let user = call.thread.shared.users.get(call.argument(2));
     let user =
         user.ok_or_else(|| Failure::of(format!("ERR User '{}' not found", lossy(call.argument(2)))))?;
     let arguments: Arguments<'_> = call.arguments.from(3);
@@ -271,14 +271,14 @@ fn log(call: &mut Call<'_>) -> Result<()> {
     if call.arguments.len() > 3 {
         return Err(call.unknown_form());
     }
-    let worker = call.worker;
+    let thread = call.thread;
     if call.is_word(2, "reset") {
-        worker.shared.users.log().clear();
+        thread.shared.users.log().clear();
         call.reply(|reply| reply.ok());
         return Ok(());
     }
     let count = if call.arguments.len() == 3 { call.integer(2)? } else { ENTRIES };
-    let log = worker.shared.users.log();
+    let log = thread.shared.users.log();
     let count = usize::try_from(count).unwrap_or(0).min(log.entries().len());
     call.reply(|reply| {
         reply.array(count);
@@ -295,7 +295,7 @@ fn log(call: &mut Call<'_>) -> Result<()> {
             reply.bulk(b"username");
             reply.bulk(&entry.user);
             reply.bulk(b"age-seconds");
-            reply.double(worker.now_ms().saturating_sub(entry.at_ms) as f64 / 1000.0);
+            reply.double(thread.now_ms().saturating_sub(entry.at_ms) as f64 / 1000.0);
             reply.bulk(b"client-info");
             reply.bulk(entry.client.as_bytes());
         }

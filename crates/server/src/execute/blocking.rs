@@ -24,8 +24,8 @@ use crate::client::{Client, Unblock};
 use crate::failure::{Failure, Result};
 use crate::handover::{Handed, Taken};
 use crate::lines::{LineKey, Lines, Place};
+use crate::server_thread::{ServerThread, Told, Turns};
 use crate::transaction::{Collection, Transaction};
-use crate::worker::{Told, Turns, Worker};
 
 /// What a try came to.
 enum Tried {
@@ -37,9 +37,9 @@ enum Tried {
 
 /// Runs a command that may wait.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
-    let (worker, client) = (request.worker, request.client);
-    worker.check_names(client, request.arguments.from(1))?;
-    let mut line = Line::new(worker, client);
+    let (thread, client) = (request.thread, request.client);
+    thread.check_names(client, request.arguments.from(1))?;
+    let mut line = Line::new(thread, client);
     let done = run_in_line(request, command, out, &mut line).await;
     line.end().await;
     done
@@ -52,7 +52,7 @@ async fn run_in_line(
     out: &mut Vec<u8>,
     line: &mut Line<'_>,
 ) -> Result<()> {
-    let (worker, client) = (request.worker, request.client);
+    let (thread, client) = (request.thread, request.client);
     client.waiting.is_unblocked.set(None);
     let mut until_ms = None;
     let mut handed = None;
@@ -61,19 +61,19 @@ async fn run_in_line(
             Ok(Tried::Done) => return Ok(()),
             Ok(Tried::Waiting(wait)) => {
                 if !std::mem::replace(&mut line.has_waited, true) {
-                    until_ms = wait.timeout_ms.map(|timeout_ms| worker.monotonic_ms() + timeout_ms);
+                    until_ms = wait.timeout_ms.map(|timeout_ms| thread.monotonic_ms() + timeout_ms);
                 }
             }
             // A script keeps its keys for long: it waits on, as if they were empty, and looks
             // again.
             Err(failure) if line.has_waited && failure == Failure::BUSY => {
-                let is_over = until_ms.is_some_and(|until_ms| worker.monotonic_ms() >= until_ms);
+                let is_over = until_ms.is_some_and(|until_ms| thread.monotonic_ms() >= until_ms);
                 client.waiting.is_told_to_look.set(!is_over);
             }
             Err(failure) => return Err(failure),
         }
-        let told = worker.told_to_look(client, until_ms).await;
-        if worker.is_gone(client) {
+        let told = thread.told_to_look(client, until_ms).await;
+        if thread.is_gone(client) {
             // It could read nothing of what it took: that is left for the next in line.
             client.is_closing.set(true);
             return Ok(());
@@ -90,7 +90,7 @@ async fn run_in_line(
             (None, Told::Handed(given)) => handed = Some(given),
         }
         // Rights may have changed while it waited: the next client in line gets what is there then.
-        permit(worker, client, command, request.arguments).await?;
+        permit(thread, client, command, request.arguments).await?;
     }
 }
 
@@ -104,7 +104,7 @@ async fn attempt(
 ) -> Result<Tried> {
     let cover = handed.as_ref().and_then(|handed| handed.cover().cloned());
     let Some(cover) = cover else { return attempt_alone(request, command, out, line, handed).await };
-    let mut transaction = Transaction::locked(request.worker, cover.databases());
+    let mut transaction = Transaction::locked(request.thread, cover.databases());
     let mut call = Call::new(request, command, &mut transaction, out);
     call.blocking.has_waited = line.has_waited;
     call.blocking.cover = Some(cover);
@@ -136,10 +136,10 @@ async fn attempt_alone(
 ) -> Result<Tried> {
     // What holds one of the locks must not wait for this: it is looked at afterwards.
     line.take_no_hands();
-    let mut names = LockNames::new(request.worker);
+    let mut names = LockNames::new(request.thread);
     names.add_keys(request.client.database.get(), command, request.arguments)?;
-    let locks = names.lock(request.worker).await?;
-    let mut transaction = Transaction::locked(request.worker, names.databases());
+    let locks = names.lock(request.thread).await?;
+    let mut transaction = Transaction::locked(request.thread, names.databases());
     let mut call = Call::new(request, command, &mut transaction, out);
     call.blocking.has_waited = line.has_waited;
     dispatch(&mut call).await?;
@@ -148,12 +148,12 @@ async fn attempt_alone(
         None => {
             line.is_served().await;
             let ready = transaction.commit_ready().await?;
-            hand_over(request.worker, ready, locks, || names.cover()).await;
+            hand_over(request.thread, ready, locks, || names.cover()).await;
             (Taken::Some(Vec::new()), Tried::Done)
         }
         Some(wait) => {
             line.stand(&wait).await;
-            if names.is_outdated(request.worker) {
+            if names.is_outdated(request.thread) {
                 // Databases were flushed or swapped before it stood in line: it is told of that
                 // only here.
                 request.client.waiting.is_told_to_look.set(true);
@@ -176,7 +176,7 @@ const LEFT_AT_ONCE_MAX: usize = 64;
 
 /// The client's places in line, given up when dropped.
 struct Line<'a> {
-    worker: &'a Rc<Worker>,
+    thread: &'a Rc<ServerThread>,
     client: &'a Rc<Client>,
     keys: BTreeSet<LineKey>,
     /// First clients of lines that it has left.
@@ -192,9 +192,9 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(worker: &'a Rc<Worker>, client: &'a Rc<Client>) -> Self {
+    fn new(thread: &'a Rc<ServerThread>, client: &'a Rc<Client>) -> Self {
         Self {
-            worker,
+            thread,
             client,
             keys: BTreeSet::new(),
             next: Vec::new(),
@@ -206,15 +206,15 @@ impl<'a> Line<'a> {
     }
 
     fn waiter(&self) -> ClientAddress {
-        self.worker.address_of(self.client)
+        self.thread.address_of(self.client)
     }
 
     fn lines(&self) -> &'a Lines {
-        &self.worker.shared.observers.lines
+        &self.thread.shared.observers.lines
     }
 
     async fn stand(&mut self, wait: &Wait) {
-        let (mut turns, lines) = (Turns::new(self.worker), self.lines());
+        let (mut turns, lines) = (Turns::new(self.thread), self.lines());
         let place = *self.place.get_or_insert_with(|| lines.give_place());
         let index = self.client.database.get();
         let destination = wait.destination.as_ref().map(|key| LineKey::new(index, key.bytes()));
@@ -228,16 +228,16 @@ impl<'a> Line<'a> {
             }
         }
         if !self.keys.is_empty() && !std::mem::replace(&mut self.is_counted, true) {
-            self.worker.shared.observers.lines.enter();
+            self.thread.shared.observers.lines.enter();
         }
     }
 
     /// Lets the next client in line look: this one keeps its place, but cannot use what is there.
     async fn pass_on(&self) {
-        let (mut turns, Some(place)) = (Turns::new(self.worker), self.place) else { return };
+        let (mut turns, Some(place)) = (Turns::new(self.thread), self.place) else { return };
         for key in &self.keys {
             if let Some((_, next)) = self.lines().behind(key, place) {
-                self.worker.shared.threads.look(next);
+                self.thread.shared.threads.look(next);
             }
             turns.step(key.bytes().len()).await;
         }
@@ -253,7 +253,7 @@ impl<'a> Line<'a> {
     /// Gives up the places; answers the client that is the first at each of them now. Other
     /// clients have their turns meanwhile.
     async fn leave(&mut self) -> Vec<ClientAddress> {
-        let (mut next, mut turns) = (Vec::new(), Turns::new(self.worker));
+        let (mut next, mut turns) = (Vec::new(), Turns::new(self.thread));
         self.wait_no_more();
         while let (Some(key), Some(place)) = (self.keys.pop_first(), self.place) {
             next.extend(self.lines().leave(&key, place));
@@ -279,7 +279,7 @@ impl<'a> Line<'a> {
     fn wait_no_more(&mut self) {
         self.take_no_hands();
         if std::mem::take(&mut self.is_counted) {
-            self.worker.shared.observers.lines.exit();
+            self.thread.shared.observers.lines.exit();
         }
     }
 
@@ -293,7 +293,7 @@ impl<'a> Line<'a> {
     /// Lets `next` look if the client was told to: it has not, or could not take what was there.
     fn tell(&self, next: Vec<ClientAddress>) {
         if self.client.waiting.is_told_to_look.replace(false) || self.is_told {
-            next.into_iter().for_each(|next| self.worker.shared.threads.look(next));
+            next.into_iter().for_each(|next| self.thread.shared.threads.look(next));
         }
     }
 }
@@ -320,7 +320,7 @@ pub(super) async fn first_collection(
     keys: Range<usize>,
     tag: Tag,
 ) -> Result<Option<(usize, Collection)>> {
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for index in keys {
         turns.step(0).await;
         if !call.is_covered(index)? {
@@ -346,7 +346,7 @@ pub(super) async fn wait(call: &mut Call<'_>, keys: Range<usize>, timeout_ms: Op
         call.reply(|reply| reply.null_array());
         return Ok(());
     }
-    let (mut named, mut turns) = (Vec::with_capacity(keys.len()), Turns::new(call.worker));
+    let (mut named, mut turns) = (Vec::with_capacity(keys.len()), Turns::new(call.thread));
     for index in keys {
         let key = call.key(index)?;
         turns.step(key.bytes().len()).await;

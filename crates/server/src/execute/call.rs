@@ -12,9 +12,9 @@ use crate::bounds::{READ_TOGETHER_MAX, cut_text};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::handover::Cover;
+use crate::server_thread::{ServerThread, Turns};
 use crate::store::Database;
 use crate::transaction::{Collection, Entry, Key, Transaction};
-use crate::worker::{Turns, Worker};
 
 use firn_format::datatype::Tag;
 
@@ -29,7 +29,7 @@ pub(crate) enum Origin {
 
 /// What a command runs with.
 pub(crate) struct Call<'a> {
-    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) thread: &'a Rc<ServerThread>,
     pub(crate) client: &'a Rc<Client>,
     pub(crate) tools: &'a Rc<Tools>,
     pub(crate) arguments: Arguments<'a>,
@@ -64,8 +64,8 @@ pub(crate) struct Blocking {
 }
 
 /// Refuses replies of a unit that are longer than a request may be.
-pub(super) fn check_length(worker: &Worker, bytes: usize) -> Result<()> {
-    match bytes > worker.shared.parameters.request_bytes_max() {
+pub(super) fn check_length(thread: &ServerThread, bytes: usize) -> Result<()> {
+    match bytes > thread.shared.parameters.request_bytes_max() {
         true => Err(Failure::LONG_REPLIES),
         false => Ok(()),
     }
@@ -89,9 +89,9 @@ impl<'a> Call<'a> {
         transaction: &'a mut Transaction,
         out: &'a mut Vec<u8>,
     ) -> Self {
-        let Request { worker, client, tools, arguments } = *request;
+        let Request { thread, client, tools, arguments } = *request;
         Self {
-            worker,
+            thread,
             client,
             tools,
             arguments,
@@ -154,7 +154,7 @@ impl<'a> Call<'a> {
     /// meanwhile.
     pub(crate) async fn keys_from(&self, first: usize) -> Result<Vec<Key>> {
         let database = self.database().id;
-        let mut turns = Turns::new(self.worker);
+        let mut turns = Turns::new(self.thread);
         let mut keys = Vec::new();
         for user in self.arguments.from(first).iter() {
             keys.push(Key::new(database, user)?);
@@ -195,7 +195,7 @@ impl<'a> Call<'a> {
 
     /// Whether the reply is so long that [`spill`](Self::spill) sends what there is of it.
     pub(crate) fn is_to_spill(&self) -> bool {
-        let is_long = self.out.len() > self.worker.shared.settings.unread_bytes_max;
+        let is_long = self.out.len() > self.thread.shared.settings.unread_bytes_max;
         is_long && self.origin == Origin::Client && !self.transaction.is_locked()
     }
 
@@ -217,7 +217,7 @@ impl<'a> Call<'a> {
                 self.command
             )));
         }
-        check_length(self.worker, bytes)
+        check_length(self.thread, bytes)
     }
 
     /// Of a long reply to a client, sends what there is and waits until most of it was read. The
@@ -236,10 +236,10 @@ impl<'a> Call<'a> {
             self.out.clear();
             self.is_spilled = true;
             self.client.outbox.is_replying.set(true);
-            let since_ns = self.worker.monotonic_ns();
-            self.worker.drained(self.client).await;
+            let since_ns = self.thread.monotonic_ns();
+            self.thread.drained(self.client).await;
             let idle_ns = &self.client.waiting.idle_ns;
-            idle_ns.set(idle_ns.get() + self.worker.monotonic_ns() - since_ns);
+            idle_ns.set(idle_ns.get() + self.thread.monotonic_ns() - since_ns);
         }
         Ok(())
     }

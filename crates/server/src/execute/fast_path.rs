@@ -16,7 +16,7 @@ use super::set_batch::SetBatch;
 use super::timer::Timer;
 use super::{GET, Request, SET, metrics, string};
 use crate::client::{Client, Silence};
-use crate::worker::Worker;
+use crate::server_thread::ServerThread;
 
 /// Of `SET key value`.
 const PLAIN_SET_ARGUMENTS: usize = 3;
@@ -37,7 +37,7 @@ impl Plain {
             SET if request.arguments.len() == PLAIN_SET_ARGUMENTS => Self::Set,
             _ => return None,
         };
-        let shared = &request.worker.shared;
+        let shared = &request.thread.shared;
         // Monitors and exact measurement need each command by itself. Of a silent client each reply
         // is dropped as it is made.
         let is_by_itself = shared.parameters.is_exact() || shared.monitors.is_any();
@@ -56,11 +56,11 @@ pub(crate) struct FastPath {
 impl FastPath {
     /// Takes in a `SET`; `false` if it cannot be done here.
     pub(super) async fn plain_set(&mut self, request: &Request<'_>) -> bool {
-        let (worker, client) = (request.worker, request.client);
+        let (thread, client) = (request.thread, request.client);
         if self.set_batch.is_full() {
-            self.finish(worker, client).await;
+            self.finish(thread, client).await;
         }
-        self.timer.begin_plain(worker, SET);
+        self.timer.begin_plain(thread, SET);
         if self.set_batch.take_set(request) {
             return true;
         }
@@ -70,30 +70,30 @@ impl FastPath {
 
     /// Answers a `GET`; `false` if it cannot be done here. All before it must be answered.
     pub(super) async fn plain_get(&mut self, request: &Request<'_>, command: &'static Command) -> bool {
-        let (worker, client) = (request.worker, request.client);
-        let waits = worker.engine.waits();
-        self.timer.begin_plain(worker, GET);
+        let (thread, client) = (request.thread, request.client);
+        let waits = thread.engine.waits();
+        self.timer.begin_plain(thread, GET);
         if !string::get_at_once(request).await {
             self.timer.take_back();
             return false;
         }
-        if worker.engine.waits() != waits {
-            let ns = self.timer.settle(worker);
-            metrics::took(worker, client, command, request.arguments, ns);
+        if thread.engine.waits() != waits {
+            let ns = self.timer.settle(thread);
+            metrics::took(thread, client, command, request.arguments, ns);
         }
         true
     }
 
     /// Writes and answers what was taken in.
-    pub(crate) async fn finish(&mut self, worker: &Rc<Worker>, client: &Rc<Client>) {
+    pub(crate) async fn finish(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>) {
         if !self.set_batch.is_empty() {
-            self.set_batch.finish(worker, client, &mut self.timer).await;
+            self.set_batch.finish(thread, client, &mut self.timer).await;
         }
     }
 
     /// The connection waits for more: all was answered, and what is between is no command's.
-    pub(crate) async fn stop(&mut self, worker: &Rc<Worker>, client: &Rc<Client>) {
-        self.finish(worker, client).await;
-        self.timer.stop(worker);
+    pub(crate) async fn stop(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>) {
+        self.finish(thread, client).await;
+        self.timer.stop(thread);
     }
 }

@@ -8,8 +8,8 @@ use super::single::database_index;
 use super::{expiry, object, scan, server};
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::{Entry, Key, type_name};
-use crate::worker::Turns;
 
 const COPY: CommandId = id_of("copy");
 const MOVE: CommandId = id_of("move");
@@ -45,7 +45,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `DEL key [key ...]`, `UNLINK key [key ...]`: how many there were.
 async fn del(call: &mut Call<'_>) -> Result<()> {
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     let mut words = call.arguments.from(1);
     let mut count = 0;
     while !words.is_empty() {
@@ -67,7 +67,7 @@ async fn del(call: &mut Call<'_>) -> Result<()> {
 /// `EXISTS key [key ...]`, `TOUCH key [key ...]`: how many of the names are those of keys; one
 /// named twice counts twice.
 async fn exists(call: &mut Call<'_>) -> Result<()> {
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     let mut words = call.arguments.from(1);
     let mut count = 0;
     while !words.is_empty() {

@@ -12,8 +12,8 @@ use super::scan::ScanOptions;
 use super::{counter, members, scan};
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const HDEL: CommandId = id_of("hdel");
@@ -105,7 +105,7 @@ async fn set(call: &mut Call<'_>, answers_ok: bool) -> Result<()> {
     let names = words.iter().step_by(2);
     members::check_members(names.clone())?;
     let mut hash = call.collection_or_new(1, Tag::Hash).await?;
-    let (mut added, mut turns) = (0, Turns::new(call.worker));
+    let (mut added, mut turns) = (0, Turns::new(call.thread));
     let mut rest = words;
     while !rest.is_empty() {
         let pairs = rest.iter().step_by(2).zip(rest.iter().skip(1).step_by(2)).take(READ_TOGETHER_MAX);
@@ -155,7 +155,7 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
     let hash = call.collection(1, Tag::Hash).await?;
     let mut names = call.arguments.from(2);
     call.reply(|reply| reply.array(names.len()));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     while !names.is_empty() {
         let some = names.iter().take(FIELDS_AT_ONCE);
         let mut found = match &hash {
@@ -188,7 +188,7 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
 async fn del(call: &mut Call<'_>) -> Result<()> {
     let mut removed = 0;
     if let Some(mut hash) = call.collection(1, Tag::Hash).await? {
-        let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.worker));
+        let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.thread));
         while !words.is_empty() {
             let some = words.iter().take(READ_TOGETHER_MAX);
             let mut names: Vec<&[u8]> = some.filter(|name| is_member(name)).collect();

@@ -141,7 +141,7 @@ impl Table {
             cells_done += b.len();
             if cells_done >= CELLS_A_TURN {
                 cells_done = 0;
-                call.worker.breathe().await;
+                call.thread.breathe().await;
             }
         }
         Ok(Self { len: row.last().copied().unwrap_or(0), ways })

@@ -9,48 +9,54 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::log::{Field, LogLevel};
 use crate::monitors::MonitorLine;
+use crate::server_thread::ServerThread;
 use crate::slow_log::SlowCall;
-use crate::worker::Worker;
 
 /// A command ran for `ns` nanoseconds, its waiting for other clients not counted.
 pub(super) fn executed(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Client,
     command: &'static Command,
     arguments: Arguments<'_>,
     ns: u64,
     failure: Option<&Failure>,
 ) {
-    let counters = worker.counters();
+    let counters = thread.counters();
     counters.called(command.id(), 1, ns);
     if let Some(failure) = failure {
         counters.failed(Some(command.id()), true, failure.code());
     }
-    if worker.shared.monitors.is_any() && is_shown(command) {
-        show(worker, client, &client.address(), command, arguments);
+    if thread.shared.monitors.is_any() && is_shown(command) {
+        show(thread, client, &client.address(), command, arguments);
     }
-    took(worker, client, command, arguments, ns);
+    took(thread, client, command, arguments, ns);
 }
 
 fn is_shown(command: &Command) -> bool {
     !command.flags.has(Flag::SkipMonitor) && !command.flags.has(Flag::Admin)
 }
 
-fn show(worker: &Worker, client: &Client, from: &str, command: &'static Command, arguments: Arguments<'_>) {
-    let (unix_us, database) = (worker.unix_us(), client.database.get());
+fn show(
+    thread: &ServerThread,
+    client: &Client,
+    from: &str,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) {
+    let (unix_us, database) = (thread.unix_us(), client.database.get());
     let line = MonitorLine { unix_us, database, address: from, command, arguments };
-    worker.show_monitors(&line.render());
+    thread.show_monitors(&line.render());
 }
 
 /// Shows monitors a script before it runs.
 pub(super) fn show_script(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Client,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) {
-    if worker.shared.monitors.is_any() {
-        show(worker, client, &client.address(), command, arguments);
+    if thread.shared.monitors.is_any() {
+        show(thread, client, &client.address(), command, arguments);
     }
 }
 
@@ -67,38 +73,38 @@ pub(super) fn try_begins(client: &Client) {
 /// Shows monitors a script of a transaction, or what a script has called. What they were shown of
 /// an earlier try they are not shown again.
 pub(super) fn show_in_unit(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Client,
     from: Option<&str>,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) {
-    if !worker.shared.monitors.is_any() || from.is_some() && !is_shown(command) {
+    if !thread.shared.monitors.is_any() || from.is_some() && !is_shown(command) {
         return;
     }
     let number = client.unit.commands.get() + 1;
     client.unit.commands.set(number);
     if number > client.unit.shown.get() {
         client.unit.shown.set(number);
-        show(worker, client, from.unwrap_or(&client.address()), command, arguments);
+        show(thread, client, from.unwrap_or(&client.address()), command, arguments);
     }
 }
 
 /// A script of the client's has answered an error.
-pub(super) fn script_answered_error(worker: &Worker, command: &'static Command, line: &[u8]) {
+pub(super) fn script_answered_error(thread: &ServerThread, command: &'static Command, line: &[u8]) {
     let code = line.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
-    worker.counters().failed(Some(command.id()), true, &String::from_utf8_lossy(code));
+    thread.counters().failed(Some(command.id()), true, &String::from_utf8_lossy(code));
 }
 
 /// Notes a command that took long.
 pub(super) fn took(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Client,
     command: &'static Command,
     arguments: Arguments<'_>,
     ns: u64,
 ) {
-    let shared = &worker.shared;
+    let shared = &thread.shared;
     let us = ns / 1000;
     if shared.parameters.is_slow(us) && !command.flags.has(Flag::SkipSlowlog) {
         let (name, address) = (command.to_string(), client.address());
@@ -106,7 +112,7 @@ pub(super) fn took(
             [("command", Field::Text(&name)), ("us", Field::Number(us)), ("client", Field::Text(&address))];
         shared.diagnostics.log.note(LogLevel::Warn, "slow_command", &fields);
         let call = SlowCall {
-            unix_s: worker.now_ms() / 1000,
+            unix_s: thread.now_ms() / 1000,
             us,
             arguments: shared.diagnostics.slow_log.kept(command, arguments),
             address,
@@ -116,11 +122,11 @@ pub(super) fn took(
     }
     if shared.parameters.is_latency_event(us) {
         let event = if command.flags.has(Flag::Fast) { "fast-command" } else { "command" };
-        shared.diagnostics.latency.note(event, worker.now_ms() / 1000, us / 1000);
+        shared.diagnostics.latency.note(event, thread.now_ms() / 1000, us / 1000);
     }
 }
 
 /// A request was refused before anything ran.
 pub(super) fn rejected(request: &Request<'_>, command: Option<&'static Command>, failure: &Failure) {
-    request.worker.counters().failed(command.map(Command::id), false, failure.code());
+    request.thread.counters().failed(command.map(Command::id), false, failure.code());
 }

@@ -70,21 +70,21 @@ pub(crate) async fn execute(request: Request<'_>, fast_path: &mut FastPath) {
     if request.arguments.is_empty() {
         return;
     }
-    let (worker, client) = (request.worker, request.client);
+    let (thread, client) = (request.thread, request.client);
     let command = match resolve(&request) {
         Ok(command) => command,
         Err(unresolved) => {
-            fast_path.finish(worker, client).await;
+            fast_path.finish(thread, client).await;
             return Box::pin(reject(&request, unresolved)).await;
         }
     };
     client.description.last_command.set(Some(command));
-    let permitted = permit(worker, client, command, request.arguments).await;
+    let permitted = permit(thread, client, command, request.arguments).await;
     if let Err(failure) = permitted.and_then(|()| pub_sub::check(client, command)) {
-        fast_path.finish(worker, client).await;
+        fast_path.finish(thread, client).await;
         return Box::pin(transactions::deny(&request, command, &failure)).await;
     }
-    if worker.shared.pause.is_on() && !Box::pin(outlast_pause(&request, command, fast_path)).await {
+    if thread.shared.pause.is_on() && !Box::pin(outlast_pause(&request, command, fast_path)).await {
         return;
     }
     if client.queue.borrow().is_some() && transactions::is_queued(command) {
@@ -94,7 +94,7 @@ pub(crate) async fn execute(request: Request<'_>, fast_path: &mut FastPath) {
     if plain == Some(Plain::Set) && fast_path.plain_set(&request).await {
         return;
     }
-    fast_path.finish(worker, client).await;
+    fast_path.finish(thread, client).await;
     if plain == Some(Plain::Get) && fast_path.plain_get(&request, command).await {
         return;
     }
@@ -104,17 +104,17 @@ pub(crate) async fn execute(request: Request<'_>, fast_path: &mut FastPath) {
 
 /// Waits while a pause concerns the request; whether it may run then.
 async fn outlast_pause(request: &Request<'_>, command: &'static Command, fast_path: &mut FastPath) -> bool {
-    let (worker, client) = (request.worker, request.client);
+    let (thread, client) = (request.thread, request.client);
     if command.id() == CLIENT_UNPAUSE {
         return true;
     }
-    fast_path.finish(worker, client).await;
-    worker.paused(client, transactions::may_write(request, command)).await;
+    fast_path.finish(thread, client).await;
+    thread.paused(client, transactions::may_write(request, command)).await;
     if client.is_closing.get() {
         return false;
     }
     // Rights may have changed while it waited.
-    match permit(worker, client, command, request.arguments).await {
+    match permit(thread, client, command, request.arguments).await {
         Ok(()) => true,
         Err(failure) => {
             transactions::deny(request, command, &failure).await;
@@ -125,10 +125,10 @@ async fn outlast_pause(request: &Request<'_>, command: &'static Command, fast_pa
 
 /// Runs a command, answers it, and notes how that went.
 async fn run(request: &Request<'_>, command: &'static Command, timer: &mut Timer) {
-    timer.begin(request.worker);
+    timer.begin(request.thread);
     let failure = single::run(request, command).await;
-    let ns = timer.end(request.worker).saturating_sub(request.client.waiting.idle_ns.take());
-    metrics::executed(request.worker, request.client, command, request.arguments, ns, failure.as_ref());
+    let ns = timer.end(request.thread).saturating_sub(request.client.waiting.idle_ns.take());
+    metrics::executed(request.thread, request.client, command, request.arguments, ns, failure.as_ref());
 }
 
 /// Answers a request that no command can take. One that a browser sends is not answered.
@@ -154,7 +154,7 @@ fn is_of_http(word: &[u8]) -> bool {
 
 /// Ends the connection without a reply: what follows may be what the page wishes for.
 fn cut_off(request: &Request<'_>) {
-    request.worker.note_cut_off(request.client, "it speaks HTTP");
+    request.thread.note_cut_off(request.client, "it speaks HTTP");
     request.client.is_closing.set(true);
 }
 

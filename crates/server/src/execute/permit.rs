@@ -9,7 +9,7 @@ use firn_protocol::resp::Arguments;
 use crate::access::{Context, Denied, Entry, Reason, User};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
-use crate::worker::{Turns, Worker};
+use crate::server_thread::{ServerThread, Turns};
 
 /// Whether the client may run the command now. Others have their turns while very many keys are
 /// looked at.
@@ -19,19 +19,19 @@ use crate::worker::{Turns, Worker};
 /// noted in the log.
 #[inline]
 pub(super) async fn permit(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<()> {
-    match client.login.is_unlimited(&worker.shared.users) {
+    match client.login.is_unlimited(&thread.shared.users) {
         true => Ok(()),
-        false => Box::pin(permit_limited(worker, client, command, arguments)).await,
+        false => Box::pin(permit_limited(thread, client, command, arguments)).await,
     }
 }
 
 async fn permit_limited(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
@@ -40,7 +40,7 @@ async fn permit_limited(
         true => Context::Transaction,
         false => Context::Alone,
     };
-    check(worker, client, command, arguments, context).await.map_err(|denied| match denied {
+    check(thread, client, command, arguments, context).await.map_err(|denied| match denied {
         None => Failure::new("NOAUTH Authentication required."),
         Some(denied) => Failure::of(line(denied, command)),
     })
@@ -51,15 +51,15 @@ async fn permit_limited(
 /// # Errors
 /// `NOPERM`, if the user's rules have changed since.
 pub(super) async fn permit_queued(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<()> {
-    if client.login.is_unlimited(&worker.shared.users) {
+    if client.login.is_unlimited(&thread.shared.users) {
         return Ok(());
     }
-    check(worker, client, command, arguments, Context::Transaction).await.map_err(|denied| {
+    check(thread, client, command, arguments, Context::Transaction).await.map_err(|denied| {
         let reason = match denied {
             Some(Denied::Command) => "no permission to execute the command or subcommand",
             Some(Denied::Channel(_)) => {
@@ -80,15 +80,15 @@ pub(super) async fn permit_queued(
 /// # Errors
 /// The user may not.
 pub(super) fn permit_in_script(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> Result<()> {
-    if client.login.is_unlimited(&worker.shared.users) {
+    if client.login.is_unlimited(&thread.shared.users) {
         return Ok(());
     }
-    check_at_once(worker, client, command, arguments, Context::Script).map_err(|denied| {
+    check_at_once(thread, client, command, arguments, Context::Script).map_err(|denied| {
         Failure::new(match denied {
             Some(Denied::Key(_) | Denied::UnknownKeys) => {
                 "ERR The user executing the script can't access at least one of the keys mentioned in the command \
@@ -104,12 +104,12 @@ pub(super) fn permit_in_script(
 
 /// Whether the client may run the command; asking is no attempt, and is not noted.
 pub(super) fn is_permitted(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Client,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> bool {
-    let users = &worker.shared.users;
+    let users = &thread.shared.users;
     client.login.is_unlimited(users)
         || client.login.user(users).is_some_and(|user| user.check(command, arguments).is_ok())
 }
@@ -119,11 +119,11 @@ pub(super) fn is_permitted(
 /// # Errors
 /// `None` for a client that is not logged in.
 fn limited(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
 ) -> std::result::Result<Option<Arc<User>>, Option<Denied>> {
-    let users = &worker.shared.users;
+    let users = &thread.shared.users;
     let otherwise = if command.flags.has(Flag::NoAuth) { Ok(None) } else { Err(None) };
     if client.login.is_unknown(users) {
         return otherwise;
@@ -141,17 +141,17 @@ fn limited(
 /// The error is `None` for a client that is not logged in. Other clients have their turns
 /// meanwhile; where rights change in one of them, the check begins again.
 async fn check(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
     context: Context,
 ) -> std::result::Result<(), Option<Denied>> {
-    let users = &worker.shared.users;
-    let mut turns = Turns::new(worker);
+    let users = &thread.shared.users;
+    let mut turns = Turns::new(thread);
     loop {
         let version = users.version();
-        let Some(user) = limited(worker, client, command)? else { return Ok(()) };
+        let Some(user) = limited(thread, client, command)? else { return Ok(()) };
         let done = async {
             let named = user.check_command(command, arguments)?;
             for name in &named.names {
@@ -160,7 +160,7 @@ async fn check(
             }
             named.rest
         };
-        done.await.map_err(|denied| refused(worker, client, command, arguments, context, denied))?;
+        done.await.map_err(|denied| refused(thread, client, command, arguments, context, denied))?;
         if users.version() == version {
             return Ok(());
         }
@@ -169,20 +169,20 @@ async fn check(
 
 /// The same without turns.
 fn check_at_once(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
     context: Context,
 ) -> std::result::Result<(), Option<Denied>> {
-    let Some(user) = limited(worker, client, command)? else { return Ok(()) };
+    let Some(user) = limited(thread, client, command)? else { return Ok(()) };
     user.check(command, arguments)
-        .map_err(|denied| refused(worker, client, command, arguments, context, denied))
+        .map_err(|denied| refused(thread, client, command, arguments, context, denied))
 }
 
 /// Notes what was refused, and answers it.
 fn refused(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Rc<Client>,
     command: &'static Command,
     arguments: Arguments<'_>,
@@ -195,22 +195,22 @@ fn refused(
         Denied::Channel(index) => (Reason::Channel, arguments.get(index).unwrap_or_default().to_vec()),
         Denied::UnknownKeys | Denied::SortOption(_) => (Reason::Key, command.to_string().into_bytes()),
     };
-    note(worker, client, reason, context, object, client.user_name());
+    note(thread, client, reason, context, object, client.user_name());
     Some(denied)
 }
 
 /// Notes in the log that `user` was refused `object`.
 pub(super) fn note(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Client,
     reason: Reason,
     context: Context,
     object: Vec<u8>,
     user: Vec<u8>,
 ) {
-    let client = client.line(worker.monotonic_ms());
-    let entry = Entry { count: 1, reason, context, object, user, at_ms: worker.now_ms(), client };
-    worker.shared.users.log().add(entry);
+    let client = client.line(thread.monotonic_ms());
+    let entry = Entry { count: 1, reason, context, object, user, at_ms: thread.now_ms(), client };
+    thread.shared.users.log().add(entry);
 }
 
 /// The error clients know.

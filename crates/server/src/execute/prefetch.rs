@@ -7,16 +7,16 @@ use firn_protocol::resp::Arguments;
 
 use super::{SET, Tools};
 use crate::client::Client;
+use crate::server_thread::ServerThread;
 use crate::transaction::encode_key;
-use crate::worker::Worker;
 
-/// Where the keys of a prefetch are put together; a worker keeps one.
+/// Where the keys of a prefetch are put together; a server thread keeps one.
 #[derive(Debug, Default)]
 pub(crate) struct PrefetchKeys(RefCell<(Vec<u8>, Vec<usize>)>);
 
 /// Has the engine load what the first keys of these requests need, if there is more than one.
 pub(crate) fn prefetch<'a>(
-    worker: &Worker,
+    thread: &ServerThread,
     client: &Client,
     tools: &Tools,
     waiting: impl ExactSizeIterator<Item = Arguments<'a>>,
@@ -24,7 +24,7 @@ pub(crate) fn prefetch<'a>(
     if waiting.len() < 2 {
         return;
     }
-    let store = &worker.shared.store;
+    let store = &thread.shared.store;
     let database = store.databases.load().get(client.database.get()).id;
     let mut keys = tools.prefetch_keys.0.borrow_mut();
     let (bytes, ends) = &mut *keys;
@@ -42,7 +42,7 @@ pub(crate) fn prefetch<'a>(
     let keys: Vec<&[u8]> =
         starts.zip(ends.iter()).filter_map(|(start, end)| bytes.get(start..*end)).collect();
     if keys.len() > 1 {
-        worker.engine.prefetch(store.keyspaces.keys, &keys);
+        thread.engine.prefetch(store.keyspaces.keys, &keys);
     }
 }
 

@@ -10,8 +10,8 @@ use super::scan::check_pattern;
 use crate::bounds::{CHANNEL_BYTES_MAX, KEPT_PATTERN_BYTES_MAX};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::server_thread::{ServerThread, Turns};
 use crate::subscriptions::{ClientSubscriptions, Published, Topic};
-use crate::worker::{Turns, Worker};
 
 const PING: CommandId = id_of("ping");
 const PSUBSCRIBE: CommandId = id_of("psubscribe");
@@ -26,14 +26,14 @@ const SUNSUBSCRIBE: CommandId = id_of("sunsubscribe");
 const UNSUBSCRIBE: CommandId = id_of("unsubscribe");
 
 /// Ends all subscriptions. Others have their turns meanwhile.
-pub(crate) async fn unsubscribe_all(worker: &Worker, client: &Client) {
+pub(crate) async fn unsubscribe_all(thread: &ServerThread, client: &Client) {
     let subscriptions = std::mem::take(&mut *client.subscriptions.borrow_mut());
-    let address = worker.address_of(client);
-    let mut turns = Turns::new(worker);
+    let address = thread.address_of(client);
+    let mut turns = Turns::new(thread);
     let ClientSubscriptions { channels, patterns, shards, .. } = subscriptions;
     for (topic, names) in [(Topic::Channel, channels), (Topic::Pattern, patterns), (Topic::Shard, shards)] {
         for name in names {
-            worker.shared.subscriptions.remove(topic, &name, address);
+            thread.shared.subscriptions.remove(topic, &name, address);
             turns.step(name.len()).await;
         }
     }
@@ -76,7 +76,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         PUBSUB_NUMSUB => counts(call, Topic::Channel).await,
         PUBSUB_SHARDNUMSUB => counts(call, Topic::Shard).await,
         PUBSUB_NUMPAT => {
-            let count = call.worker.shared.subscriptions.pattern_count();
+            let count = call.thread.shared.subscriptions.pattern_count();
             call.reply(|reply| reply.integer(count as i64));
         }
         PUBSUB_HELP => call.reply_help(),
@@ -93,13 +93,13 @@ async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()>
     let client = Rc::clone(call.client);
     let names = call.arguments.from(1);
     names.iter().try_for_each(|name| check_length(topic, name))?;
-    call.worker.check_names(&client, names)?;
-    let mut turns = Turns::new(call.worker);
+    call.thread.check_names(&client, names)?;
+    let mut turns = Turns::new(call.thread);
     for name in names.iter() {
         let count = {
             let mut subscriptions = client.subscriptions.borrow_mut();
             if subscriptions.add(topic, name) {
-                call.worker.shared.subscriptions.add(topic, name, call.worker.address_of(&client));
+                call.thread.shared.subscriptions.add(topic, name, call.thread.address_of(&client));
             }
             subscriptions.count(topic)
         };
@@ -113,17 +113,17 @@ async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()>
 /// Closes the client if its user may not see all that it has just subscribed to. Rights may have
 /// changed while others had their turns, and subscribers are looked at only when rights change.
 async fn close_if_denied(call: &Call<'_>, topic: Topic) {
-    let users = &call.worker.shared.users;
-    let mut turns = Turns::new(call.worker);
+    let users = &call.thread.shared.users;
+    let mut turns = Turns::new(call.thread);
     loop {
         let version = users.version();
         if call.client.login.is_unlimited(users) {
             return;
         }
-        let Some(user) = call.client.login.user(users) else { return call.worker.close_soon(call.client) };
+        let Some(user) = call.client.login.user(users) else { return call.thread.close_soon(call.client) };
         for name in call.arguments.from(1).iter() {
             if !user.allows_channel(topic == Topic::Pattern, name) {
-                return call.worker.close_soon(call.client);
+                return call.thread.close_soon(call.client);
             }
             turns.step(user.compared_bytes(name.len())).await;
         }
@@ -159,12 +159,12 @@ async fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
             return tell(call, word, None, count);
         }
     }
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for name in names {
         let count = {
             let mut subscriptions = client.subscriptions.borrow_mut();
             if subscriptions.remove(topic, &name) {
-                call.worker.shared.subscriptions.remove(topic, &name, call.worker.address_of(&client));
+                call.thread.shared.subscriptions.remove(topic, &name, call.thread.address_of(&client));
             }
             subscriptions.count(topic)
         };
@@ -194,12 +194,12 @@ fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
 async fn publish(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     let (channel, payload) = (call.argument(1), call.argument(2));
     check_length(topic, channel)?;
-    let subscriptions = &call.worker.shared.subscriptions;
+    let subscriptions = &call.thread.shared.subscriptions;
     let mut addressees = subscriptions.addressees(topic, channel);
     if topic != Topic::Shard {
         let mut last = subscriptions.pattern_addressees(channel, None, &mut addressees);
         while let Some(pattern) = last {
-            call.worker.breathe().await;
+            call.thread.breathe().await;
             last = subscriptions.pattern_addressees(channel, Some(&pattern), &mut addressees);
         }
     }
@@ -219,15 +219,15 @@ async fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
     }
     let pattern = call.arguments.get(2);
     check_pattern(pattern.unwrap_or_default())?;
-    let subscriptions = &call.worker.shared.subscriptions;
+    let subscriptions = &call.thread.shared.subscriptions;
     let mut names = Vec::new();
     let mut last = subscriptions.names(topic, pattern, None, &mut names);
     while let Some(name) = last {
-        call.worker.breathe().await;
+        call.thread.breathe().await;
         last = subscriptions.names(topic, pattern, Some(&name), &mut names);
     }
     call.reply(|reply| reply.array(names.len()));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for name in names {
         call.reply(|reply| reply.bulk(&name));
         turns.step(name.len()).await;
@@ -238,9 +238,9 @@ async fn channels(call: &mut Call<'_>, topic: Topic) -> Result<()> {
 async fn counts(call: &mut Call<'_>, topic: Topic) {
     let names = call.arguments.from(2);
     call.reply(|reply| reply.array(2 * names.len()));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for name in names.iter() {
-        let count = call.worker.shared.subscriptions.count(topic, name);
+        let count = call.thread.shared.subscriptions.count(topic, name);
         call.reply(|reply| {
             reply.bulk(name);
             reply.integer(count as i64);

@@ -6,14 +6,14 @@ use firn_format::datatype::DatabaseId;
 use firn_protocol::resp::Arguments;
 
 use crate::client::Client;
-use crate::worker::Worker;
+use crate::server_thread::ServerThread;
 
 use super::Tools;
 
 /// One request, and the client that sent it.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
-    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) thread: &'a Rc<ServerThread>,
     pub(crate) client: &'a Rc<Client>,
     pub(crate) tools: &'a Rc<Tools>,
     pub(crate) arguments: Arguments<'a>,
@@ -29,6 +29,6 @@ impl<'a> Request<'a> {
     /// The database that the client has selected.
     #[inline]
     pub(super) fn database_id(&self) -> DatabaseId {
-        self.worker.shared.store.databases.load().get(self.client.database.get()).id
+        self.thread.shared.store.databases.load().get(self.client.database.get()).id
     }
 }

@@ -13,8 +13,8 @@ use super::serving::hand_over;
 use super::single::LockNames;
 use crate::failure::{Failure, Result};
 use crate::handover::Cover;
+use crate::server_thread::ServerThread;
 use crate::transaction::{Coverage, Demand, Transaction};
-use crate::worker::Worker;
 
 /// What the next try of a unit begins with.
 pub(super) struct Retry {
@@ -38,8 +38,8 @@ impl Retry {
     }
 
     /// Of a unit that touches keys which are unknown before it runs.
-    pub(super) fn of_all(worker: &Worker) -> Self {
-        Self { names: Some(LockNames::new(worker)), is_all: true, is_in_place: false }
+    pub(super) fn of_all(thread: &ServerThread) -> Self {
+        Self { names: Some(LockNames::new(thread)), is_all: true, is_in_place: false }
     }
 
     /// Of a unit that only reads.
@@ -48,39 +48,39 @@ impl Retry {
     }
 
     /// Takes the locks.
-    pub(super) async fn begin(&mut self, worker: &Rc<Worker>) -> Result<Try> {
+    pub(super) async fn begin(&mut self, thread: &Rc<ServerThread>) -> Result<Try> {
         if self.is_in_place {
-            // What it waited for may belong to another task of this worker.
-            worker.pause().await;
+            // What it waited for may belong to another task of this server thread.
+            thread.pause().await;
         }
         let Some(names) = &mut self.names else {
             let coverage = Rc::new(Coverage::new(None, self.is_in_place));
-            let mut transaction = Transaction::reading(worker);
+            let mut transaction = Transaction::reading(thread);
             transaction.cover(Rc::clone(&coverage));
             return Ok(Try { transaction, coverage, locks: None });
         };
         let is_all = self.is_all || names.is_all();
         let locks = match is_all {
-            true => Some(worker.lock_all().await?),
-            false => names.lock(worker).await?,
+            true => Some(thread.lock_all().await?),
+            false => names.lock(thread).await?,
         };
         let known = (!is_all).then(|| names.names().cloned().collect());
         let coverage = Rc::new(Coverage::new(known, self.is_in_place));
         let databases = match is_all {
-            true => worker.shared.store.databases.load_full(),
+            true => thread.shared.store.databases.load_full(),
             false => names.databases(),
         };
-        let mut transaction = Transaction::locked(worker, databases);
+        let mut transaction = Transaction::locked(thread, databases);
         transaction.cover(Rc::clone(&coverage));
         Ok(Try { transaction, coverage, locks })
     }
 
     /// Writes what a try has done, and serves the clients that waited for that.
-    pub(super) async fn commit(&self, worker: &Rc<Worker>, one_try: &mut Try) -> Result<()> {
+    pub(super) async fn commit(&self, thread: &Rc<ServerThread>, one_try: &mut Try) -> Result<()> {
         let ready = one_try.transaction.commit_ready().await?;
-        hand_over(worker, ready, one_try.locks.take(), || match &self.names {
+        hand_over(thread, ready, one_try.locks.take(), || match &self.names {
             Some(names) if !self.is_all && !names.is_all() => names.cover(),
-            _ => Cover::new(None, worker.shared.store.databases.load_full()),
+            _ => Cover::new(None, thread.shared.store.databases.load_full()),
         })
         .await;
         Ok(())

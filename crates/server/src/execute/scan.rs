@@ -12,8 +12,8 @@ use firn_protocol::{glob, number};
 use super::call::Call;
 use crate::bounds::PATTERN_BYTES_MAX;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::{decode_value, type_name};
-use crate::worker::Turns;
 
 /// Elements that a step looks at unless COUNT says otherwise.
 const COUNT: u64 = 10;
@@ -131,7 +131,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
     if let Some(range) = keys_from(call.database().id, from) {
         let mut walk = call.transaction.scan(keyspace, range)?;
         let (mut seen, mut last) = (0, None);
-        let (mut turns, mut found_bytes) = (Turns::new(call.worker), 0);
+        let (mut turns, mut found_bytes) = (Turns::new(call.thread), 0);
         while let Some((key, record)) = walk.next().await? {
             let (engine_key, key) = (key, decode_key(key)?);
             if seen >= options.count && last != Some(position(&key)) {
@@ -142,7 +142,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
             last = Some(position(&key));
             let value = decode_value(record)?;
             if !value.is_live(now_ms) {
-                call.worker.note_expired(engine_key, value.expires_at_ms());
+                call.thread.note_expired(engine_key, value.expires_at_ms());
                 continue;
             }
             let is_of_type =
@@ -175,7 +175,7 @@ pub(super) fn reply_step(call: &mut Call<'_>, next: u64, found: &[Vec<u8>]) {
 pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
     let pattern = call.argument(1);
     check_pattern(pattern)?;
-    let (mut turns, mut found_bytes) = (Turns::new(call.worker), 0);
+    let (mut turns, mut found_bytes) = (Turns::new(call.thread), 0);
     let database = call.database().id;
     let keyspace = call.transaction.keyspaces().keys;
     let now_ms = call.transaction.now_ms();
@@ -190,7 +190,7 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
             }
             let value = decode_value(record)?;
             if !value.is_live(now_ms) {
-                call.worker.note_expired(key, value.expires_at_ms());
+                call.thread.note_expired(key, value.expires_at_ms());
                 continue;
             }
             found.push(user.bytes().to_vec());
@@ -210,7 +210,7 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
 pub(super) async fn random_key(call: &mut Call<'_>) -> Result<()> {
     let database = call.database().id;
     let keyspace = call.transaction.keyspaces().keys;
-    let place = call.worker.random(u64::from(SLOT_COUNT)) << 32 | call.worker.random(1 << 32);
+    let place = call.thread.random(u64::from(SLOT_COUNT)) << 32 | call.thread.random(1 << 32);
     let mut expired_left = EXPIRED_MAX;
     let mut found = first_key(call, keyspace, database, place, &mut expired_left).await?;
     if found.is_none() {
@@ -228,7 +228,7 @@ async fn first_key(
     from: u64,
     expired_left: &mut usize,
 ) -> Result<Option<Vec<u8>>> {
-    let (worker, now_ms) = (call.worker, call.transaction.now_ms());
+    let (thread, now_ms) = (call.thread, call.transaction.now_ms());
     let Some(range) = keys_from(database, from) else { return Ok(None) };
     let mut walk = call.transaction.scan(keyspace, range)?;
     walk.expect(1);
@@ -236,7 +236,7 @@ async fn first_key(
         let value = decode_value(record)?;
         let is_live = value.is_live(now_ms);
         if !is_live {
-            worker.note_expired(key, value.expires_at_ms());
+            thread.note_expired(key, value.expires_at_ms());
             *expired_left -= 1;
         }
         if is_live || *expired_left == 0 {

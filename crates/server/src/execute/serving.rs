@@ -15,12 +15,12 @@ use firn_engine::KeyLocks;
 use crate::address::ClientAddress;
 use crate::handover::{Cover, Look, Taken};
 use crate::lines::LineKey;
-use crate::worker::{Message, Worker};
+use crate::server_thread::{Message, ServerThread};
 
 /// Lets the clients that wait for the keys `ready` look at them, and returns when all have. `locks`
 /// are those of `cover`.
 pub(super) async fn hand_over(
-    worker: &Rc<Worker>,
+    thread: &Rc<ServerThread>,
     ready: Vec<LineKey>,
     locks: Option<KeyLocks>,
     cover: impl FnOnce() -> Cover,
@@ -28,20 +28,24 @@ pub(super) async fn hand_over(
     if ready.is_empty() {
         return;
     }
-    let uncovered = hand_keys(worker, ready, Some(Arc::new(cover()))).await;
+    let uncovered = hand_keys(thread, ready, Some(Arc::new(cover()))).await;
     drop(locks);
     // Clients whose keys or destinations were not locked: they lock for themselves, still before
     // the next command of this client.
-    let left = hand_keys(worker, uncovered, None).await;
+    let left = hand_keys(thread, uncovered, None).await;
     debug_assert!(left.is_empty(), "who locks for itself is covered");
 }
 
 /// Hands each key to the clients in line for it. Answers the keys whose locks are not held, and
 /// those where a client needs locks that are not.
-async fn hand_keys(worker: &Rc<Worker>, ready: Vec<LineKey>, cover: Option<Arc<Cover>>) -> Vec<LineKey> {
+async fn hand_keys(
+    thread: &Rc<ServerThread>,
+    ready: Vec<LineKey>,
+    cover: Option<Arc<Cover>>,
+) -> Vec<LineKey> {
     let mut ready = VecDeque::from(ready);
     let mut uncovered = Vec::new();
-    let (lines, keyspace) = (&worker.shared.observers.lines, worker.shared.store.keyspaces.keys);
+    let (lines, keyspace) = (&thread.shared.observers.lines, thread.shared.store.keyspaces.keys);
     while let Some(key) = ready.pop_front() {
         if cover.as_ref().is_some_and(|cover| !cover.has(keyspace, &key.engine_key(&cover.databases()))) {
             uncovered.push(key);
@@ -50,7 +54,7 @@ async fn hand_keys(worker: &Rc<Worker>, ready: Vec<LineKey>, cover: Option<Arc<C
         let mut next = lines.first(&key);
         // Behind one that was passed or served: whether it has left the line makes no difference.
         while let Some((place, waiter)) = next {
-            match hand(worker, waiter, cover.clone()).await {
+            match hand(thread, waiter, cover.clone()).await {
                 Taken::Some(changed) => {
                     let is_new = |changed: &LineKey| *changed != key && !ready.contains(changed);
                     let changed: Vec<LineKey> = changed.into_iter().filter(is_new).collect();
@@ -70,10 +74,10 @@ async fn hand_keys(worker: &Rc<Worker>, ready: Vec<LineKey>, cover: Option<Arc<C
 }
 
 /// Lets one client look, and waits until it has.
-async fn hand(worker: &Rc<Worker>, waiter: ClientAddress, cover: Option<Arc<Cover>>) -> Taken {
-    let (look, handed) = Look::new(worker.waker(), cover);
+async fn hand(thread: &Rc<ServerThread>, waiter: ClientAddress, cover: Option<Arc<Cover>>) -> Taken {
+    let (look, handed) = Look::new(thread.waker(), cover);
     let message = Message::Hand { id: waiter.id, number: waiter.number, handed };
-    worker.shared.threads.mailboxes[waiter.worker].send(message);
-    worker.until(|| look.is_answered()).await;
+    thread.shared.threads.mailboxes[waiter.thread].send(message);
+    thread.until(|| look.is_answered()).await;
     look.take_answer().unwrap_or(Taken::Passed)
 }

@@ -17,9 +17,9 @@ use super::timer::Timer;
 use super::{Request, SET, metrics};
 use crate::client::Client;
 use crate::failure::Result;
+use crate::server_thread::ServerThread;
 use crate::store::{Database, Databases};
 use crate::transaction::{Key, Transaction, encode_key};
-use crate::worker::Worker;
 
 /// Bytes after which a batch is written although more could be added.
 const BATCH_BYTES_MAX: usize = 256 << 10;
@@ -53,7 +53,7 @@ impl SetBatch {
         if self.batch.is_empty() {
             self.databases = None;
         }
-        let store = &request.worker.shared.store;
+        let store = &request.thread.shared.store;
         let databases = self.databases.get_or_insert_with(|| store.databases.load_full());
         let database = databases.get(request.client.database.get()).id;
         if string.len() > STRING_BYTES_MAX
@@ -63,21 +63,21 @@ impl SetBatch {
         }
         self.value.clear();
         Value::String { bytes: string, expires_at_ms: 0 }.encode(&mut self.value);
-        self.batch.put(request.worker.shared.store.keyspaces.keys, &self.key, &self.value);
+        self.batch.put(request.thread.shared.store.keyspaces.keys, &self.key, &self.value);
         true
     }
 
     /// Writes and answers what was taken in.
-    pub(super) async fn finish(&mut self, worker: &Rc<Worker>, client: &Rc<Client>, timer: &mut Timer) {
-        let waits = worker.engine.waits();
-        let written = self.write(worker, client).await;
+    pub(super) async fn finish(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>, timer: &mut Timer) {
+        let waits = thread.engine.waits();
+        let written = self.write(thread, client).await;
         let count = self.batch.len();
-        let ns = timer.settle(worker);
-        if worker.engine.waits() != waits {
-            self.note_wait(worker, client, ns);
+        let ns = timer.settle(thread);
+        if thread.engine.waits() != waits {
+            self.note_wait(thread, client, ns);
         }
         if let Err(failure) = &written {
-            (0..count).for_each(|_| worker.counters().failed(Some(SET), true, failure.code()));
+            (0..count).for_each(|_| thread.counters().failed(Some(SET), true, failure.code()));
         }
         self.batch.clear();
         client.reply(|reply| {
@@ -90,7 +90,7 @@ impl SetBatch {
 
     /// What was written had to wait for `ns` nanoseconds: all of it, so that the first one stands
     /// for the others.
-    fn note_wait(&self, worker: &Worker, client: &Client, ns: u64) {
+    fn note_wait(&self, thread: &ServerThread, client: &Client, ns: u64) {
         let first = self.batch.get(0).and_then(|op| Some((UserKey::decode(op.key).ok()?, op.value)));
         let Some((key, Ok(Value::String { bytes, .. }))) =
             first.map(|(key, value)| (key, Value::decode(value)))
@@ -99,39 +99,39 @@ impl SetBatch {
         };
         if let Some(command) = command::get(SET) {
             let arguments = OwnedArguments::new([&b"SET"[..], key.bytes(), bytes]);
-            metrics::took(worker, client, command, arguments.get(), ns);
+            metrics::took(thread, client, command, arguments.get(), ns);
         }
     }
 
-    async fn write(&mut self, worker: &Rc<Worker>, client: &Client) -> Result<()> {
+    async fn write(&mut self, thread: &Rc<ServerThread>, client: &Client) -> Result<()> {
         let _locks = loop {
             let keys: Vec<(KeyspaceId, &[u8])> = self.batch.ops().map(|op| (op.keyspace, op.key)).collect();
             // A command that has read one of these keys to change it writes first.
-            let locks = worker.lock(&keys).await?;
-            if !self.is_outdated(worker) {
+            let locks = thread.lock(&keys).await?;
+            if !self.is_outdated(thread) {
                 break locks;
             }
             // The last holder of the locks may have read one of the keys, and flushed or swapped
             // databases: the batch comes after it.
             drop(locks);
-            self.rename(worker, client)?;
+            self.rename(thread, client)?;
         };
-        if worker.shared.observers.is_any() || self.batch.ops().any(|op| may_replace(worker, op.key)) {
-            return Box::pin(self.write_with_care(worker)).await;
+        if thread.shared.observers.is_any() || self.batch.ops().any(|op| may_replace(thread, op.key)) {
+            return Box::pin(self.write_with_care(thread)).await;
         }
-        worker.write(&self.batch).await
+        thread.write(&self.batch).await
     }
 
     /// Whether databases were flushed or swapped since the keys were named.
-    fn is_outdated(&self, worker: &Worker) -> bool {
-        let now = worker.shared.store.databases.load();
+    fn is_outdated(&self, thread: &ServerThread) -> bool {
+        let now = thread.shared.store.databases.load();
         self.databases.as_ref().is_none_or(|databases| !Arc::ptr_eq(databases, &now))
     }
 
     /// Names the same keys by what the client's index means now.
     #[cold]
-    fn rename(&mut self, worker: &Worker, client: &Client) -> Result<()> {
-        let databases = worker.shared.store.databases.load_full();
+    fn rename(&mut self, thread: &ServerThread, client: &Client) -> Result<()> {
+        let databases = thread.shared.store.databases.load_full();
         let id = databases.get(client.database.get()).id;
         let mut batch = Batch::new();
         for op in self.batch.ops() {
@@ -144,8 +144,8 @@ impl SetBatch {
     }
 
     /// Writes what may replace collections, or what clients wait for.
-    async fn write_with_care(&self, worker: &Rc<Worker>) -> Result<()> {
-        let mut transaction = Transaction::locked(worker, worker.shared.store.databases.load_full());
+    async fn write_with_care(&self, thread: &Rc<ServerThread>) -> Result<()> {
+        let mut transaction = Transaction::locked(thread, thread.shared.store.databases.load_full());
         for op in self.batch.ops() {
             let Ok(key) = UserKey::decode(op.key) else { continue };
             let Ok(Value::String { bytes, .. }) = Value::decode(op.value) else { continue };
@@ -157,9 +157,9 @@ impl SetBatch {
 }
 
 /// Whether a collection may stand at the engine's key `key`, whose lock is held.
-fn may_replace(worker: &Worker, key: &[u8]) -> bool {
+fn may_replace(thread: &ServerThread, key: &[u8]) -> bool {
     let Ok(key) = UserKey::decode(key) else { return true };
-    let databases = worker.shared.store.databases.load();
+    let databases = thread.shared.store.databases.load();
     let database: Option<&Database> = databases.with_id(key.database()).map(|database| &**database);
     // No command reads a database that was flushed meanwhile.
     database.is_some_and(|database| database.collections.is_possible(Bucket::of(&key)))

@@ -14,9 +14,9 @@ use crate::bounds::LOCKED_KEYS_MAX;
 use crate::failure::{Failure, Result};
 use crate::handover::Cover;
 use crate::lines::LineKey;
+use crate::server_thread::ServerThread;
 use crate::store::{DATABASE_COUNT, Databases, Keyspaces};
 use crate::transaction::{Key, Transaction};
-use crate::worker::Worker;
 
 const EXEC: CommandId = id_of("exec");
 const WATCH: CommandId = id_of("watch");
@@ -53,13 +53,13 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Opt
 
 /// Runs a command that does not wait for others.
 async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
-    let mut names = LockNames::new(request.worker);
+    let mut names = LockNames::new(request.thread);
     names.add(request.client.database.get(), command, request.arguments)?;
-    let locks = names.lock(request.worker).await?;
+    let locks = names.lock(request.thread).await?;
     let is_writing = command.flags.has(Flag::Write);
     let mut transaction = match is_writing {
-        true => Transaction::locked(request.worker, names.databases()),
-        false => Transaction::reading(request.worker),
+        true => Transaction::locked(request.thread, names.databases()),
+        false => Transaction::reading(request.thread),
     };
     let mut call = Call::new(request, command, &mut transaction, out);
     let done = dispatch(&mut call).await;
@@ -67,7 +67,7 @@ async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8
     match done {
         Ok(()) => {
             let ready = transaction.commit_ready().await?;
-            hand_over(request.worker, ready, locks, || names.cover()).await;
+            hand_over(request.thread, ready, locks, || names.cover()).await;
             Ok(())
         }
         // Half of the reply is with the client: nothing that it could read may follow.
@@ -100,8 +100,8 @@ pub(super) struct LockNames {
 
 impl LockNames {
     /// Nothing yet, by what the indexes of databases mean now.
-    pub(super) fn new(worker: &Worker) -> Self {
-        let store = &worker.shared.store;
+    pub(super) fn new(thread: &ServerThread) -> Self {
+        let store = &thread.shared.store;
         let databases = store.databases.load_full();
         Self { names: Vec::new(), is_all: false, keyspaces: store.keyspaces, databases }
     }
@@ -184,8 +184,8 @@ impl LockNames {
     }
 
     /// Whether databases were flushed or swapped since the names were taken.
-    pub(super) fn is_outdated(&self, worker: &Worker) -> bool {
-        !Arc::ptr_eq(&self.databases, &worker.shared.store.databases.load())
+    pub(super) fn is_outdated(&self, thread: &ServerThread) -> bool {
+        !Arc::ptr_eq(&self.databases, &thread.shared.store.databases.load())
     }
 
     /// What is to be locked.
@@ -194,10 +194,10 @@ impl LockNames {
     }
 
     /// Locks everything at once; `None` if there is nothing to lock.
-    pub(super) async fn lock(&mut self, worker: &Worker) -> Result<Option<KeyLocks>> {
+    pub(super) async fn lock(&mut self, thread: &ServerThread) -> Result<Option<KeyLocks>> {
         if self.is_all {
-            let locks = worker.lock_all().await?;
-            self.databases = worker.shared.store.databases.load_full();
+            let locks = thread.lock_all().await?;
+            self.databases = thread.shared.store.databases.load_full();
             return Ok(Some(locks));
         }
         if self.names.is_empty() {
@@ -206,9 +206,9 @@ impl LockNames {
         loop {
             let names: Vec<(KeyspaceId, &[u8])> =
                 self.names.iter().map(|(id, key)| (*id, key.as_slice())).collect();
-            let locks = worker.lock(&names).await?;
-            if !self.is_outdated(worker) {
-                if self.add_destinations(worker) {
+            let locks = thread.lock(&names).await?;
+            if !self.is_outdated(thread) {
+                if self.add_destinations(thread) {
                     continue;
                 }
                 return Ok(Some(locks));
@@ -216,16 +216,16 @@ impl LockNames {
             // The last holder of the locks may have read one of the keys, and flushed or swapped
             // databases: this command comes after it.
             drop(locks);
-            self.rename(worker.shared.store.databases.load_full())?;
+            self.rename(thread.shared.store.databases.load_full())?;
         }
     }
 
     /// Adds the destinations of the clients that wait for the keys, and are served when these are
     /// written; whether all is to be locked again. The locks of all names are held, so that no
     /// client begins to wait meanwhile.
-    fn add_destinations(&mut self, worker: &Worker) -> bool {
+    fn add_destinations(&mut self, thread: &ServerThread) -> bool {
         let count = self.names.len();
-        let lines = &worker.shared.observers.lines;
+        let lines = &thread.shared.observers.lines;
         if lines.is_empty() || count > COVERED_NAMES_MAX {
             return false;
         }

@@ -11,9 +11,9 @@ use super::request::Request;
 use super::{counter, lcs};
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::statistics::Measure;
 use crate::transaction::{Entry, Key, encode_key};
-use crate::worker::Turns;
 use firn_engine::ReadAt;
 use firn_format::datatype::Value;
 
@@ -70,29 +70,29 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 ///
 /// The most frequent command: no transaction, no allocation once the buffers have grown.
 pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
-    let worker = request.worker;
-    let (mut key, mut value) = worker.take_buffers();
+    let thread = request.thread;
+    let (mut key, mut value) = thread.take_buffers();
     let is_done = 'done: {
         if encode_key(request.database_id(), request.argument(1), &mut key).is_err() {
             break 'done false;
         }
-        let keyspace = worker.shared.store.keyspaces.keys;
-        match worker.engine.get_at(ReadAt::Latest, keyspace, &key, &mut value).await {
+        let keyspace = thread.shared.store.keyspaces.keys;
+        match thread.engine.get_at(ReadAt::Latest, keyspace, &key, &mut value).await {
             Err(failure) => {
-                worker.counters().failed(Some(super::GET), true, failure.code());
+                thread.counters().failed(Some(super::GET), true, failure.code());
                 request.client.reply(|reply| reply.error(failure.line()));
             }
             Ok(false) => {
-                worker.counters().add(Measure::Misses, 1);
+                thread.counters().add(Measure::Misses, 1);
                 request.client.reply(|reply| reply.null());
             }
             Ok(true) => match Value::decode(&value) {
                 Ok(Value::String { bytes, expires_at_ms }) => {
-                    let is_live = expires_at_ms == 0 || worker.now_ms() < expires_at_ms;
+                    let is_live = expires_at_ms == 0 || thread.now_ms() < expires_at_ms;
                     if !is_live {
-                        worker.note_expired(&key, expires_at_ms);
+                        thread.note_expired(&key, expires_at_ms);
                     }
-                    worker.counters().add(if is_live { Measure::Hits } else { Measure::Misses }, 1);
+                    thread.counters().add(if is_live { Measure::Hits } else { Measure::Misses }, 1);
                     request.client.reply(|reply| reply.bulk_or_null(is_live.then_some(bytes)));
                 }
                 _ => break 'done false,
@@ -100,7 +100,7 @@ pub(super) async fn get_at_once(request: &Request<'_>) -> bool {
         }
         true
     };
-    worker.give_buffers(key, value);
+    thread.give_buffers(key, value);
     is_done
 }
 
@@ -130,7 +130,7 @@ async fn reply_part(call: &mut Call<'_>, entry: &Entry, part: Range<usize>) -> R
         return Ok(());
     }
     call.reply(|reply| reply.bulk_head(part.len()));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for start in part.clone().step_by(PIECE_BYTES) {
         let piece = start..part.end.min(start + PIECE_BYTES);
         let string = call.transaction.string_range(entry, piece).await?;
@@ -296,7 +296,7 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
     let mut words = call.arguments.from(1);
     words.iter().try_for_each(Key::check)?;
     call.reply(|reply| reply.array(words.len()));
-    let (database, mut turns) = (call.database().id, Turns::new(call.worker));
+    let (database, mut turns) = (call.database().id, Turns::new(call.thread));
     while !words.is_empty() {
         let some = words.iter().take(KEYS_AT_ONCE).map(|user| Key::new(database, user));
         let mut some = some.collect::<Result<Vec<Key>>>()?.into_iter();
@@ -317,7 +317,7 @@ async fn multi_get(call: &mut Call<'_>) -> Result<()> {
 
 /// Sets every pair of the arguments, of which the last of a key holds.
 async fn set_pairs(call: &mut Call<'_>) -> Result<()> {
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for index in (1..call.arguments.len()).step_by(2) {
         let key = call.key(index)?;
         let entry = call.transaction.entry_to_replace(key).await?;
@@ -344,7 +344,7 @@ async fn multi_set(call: &mut Call<'_>) -> Result<()> {
 async fn multi_set_nx(call: &mut Call<'_>) -> Result<()> {
     check_pairs(call)?;
     let (mut are_new, mut words) = (true, call.arguments.from(1));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     while are_new && !words.is_empty() {
         let keys = words.iter().step_by(2).take(READ_TOGETHER_MAX).map(|user| call.key_of(user));
         let entries = call.transaction.entries(keys.collect::<Result<_>>()?).await?;

@@ -6,7 +6,7 @@
 
 use firn_protocol::command::CommandId;
 
-use crate::worker::Worker;
+use crate::server_thread::ServerThread;
 
 /// The clock of one connection.
 #[derive(Debug, Default)]
@@ -21,11 +21,11 @@ pub(super) struct Timer {
 impl Timer {
     /// A plain command begins.
     #[inline]
-    pub(super) fn begin_plain(&mut self, worker: &Worker, id: CommandId) {
+    pub(super) fn begin_plain(&mut self, thread: &ServerThread, id: CommandId) {
         match &mut self.plain {
             Some((last, count)) if *last == id => *count += 1,
             _ => {
-                self.begin(worker);
+                self.begin(thread);
                 self.plain = Some((id, 1));
             }
         }
@@ -39,31 +39,31 @@ impl Timer {
     }
 
     /// Another command begins: accounts for those before; since when it runs.
-    pub(super) fn begin(&mut self, worker: &Worker) -> u64 {
-        self.settle(worker);
-        *self.since_ns.get_or_insert_with(|| worker.monotonic_ns())
+    pub(super) fn begin(&mut self, thread: &ServerThread) -> u64 {
+        self.settle(thread);
+        *self.since_ns.get_or_insert_with(|| thread.monotonic_ns())
     }
 
     /// The command that began last is over; how long it took.
-    pub(super) fn end(&mut self, worker: &Worker) -> u64 {
-        let now_ns = worker.monotonic_ns();
+    pub(super) fn end(&mut self, thread: &ServerThread) -> u64 {
+        let now_ns = thread.monotonic_ns();
         let since_ns = self.since_ns.replace(now_ns).unwrap_or(now_ns);
         now_ns - since_ns
     }
 
     /// Accounts for the plain commands so far; how long they took together.
-    pub(super) fn settle(&mut self, worker: &Worker) -> u64 {
+    pub(super) fn settle(&mut self, thread: &ServerThread) -> u64 {
         let Some((id, count)) = self.plain.take() else { return 0 };
-        let ns = self.end(worker);
+        let ns = self.end(thread);
         if count > 0 {
-            worker.counters().called(id, count, ns);
+            thread.counters().called(id, count, ns);
         }
         ns
     }
 
     /// The connection waits for more: what is between is no command's.
-    pub(super) fn stop(&mut self, worker: &Worker) {
-        self.settle(worker);
+    pub(super) fn stop(&mut self, thread: &ServerThread) {
+        self.settle(thread);
         self.since_ns = None;
     }
 }

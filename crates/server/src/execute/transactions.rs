@@ -18,8 +18,8 @@ use crate::bounds::READ_TOGETHER_MAX;
 use crate::client::{Client, Queue, Watch};
 use crate::failure::{Failure, Result};
 use crate::pause;
+use crate::server_thread::{ServerThread, Turns};
 use crate::transaction::{Key, Transaction};
-use crate::worker::{Turns, Worker};
 
 const MULTI: CommandId = id_of("multi");
 const EXEC: CommandId = id_of("exec");
@@ -40,7 +40,7 @@ pub(super) fn is_queued(command: &'static Command) -> bool {
 /// Whether a request may change what others see, so that a pause of writes concerns it.
 pub(super) fn may_write(request: &Request<'_>, command: &'static Command) -> bool {
     let may_write = |command: &'static Command, arguments: Arguments<'_>| {
-        pause::may_write(command) && !is_reading_script(request.worker, command, arguments)
+        pause::may_write(command) && !is_reading_script(request.thread, command, arguments)
     };
     if command.id() == EXEC {
         let queue = request.client.queue.borrow();
@@ -64,8 +64,8 @@ pub(super) async fn deny(request: &Request<'_>, command: &'static Command, failu
     if command.id() != EXEC {
         return request.client.reply(|reply| reply.error(failure.line()));
     }
-    discard(request.worker, request.client).await;
-    unwatch(request.worker, request.client).await;
+    discard(request.thread, request.client).await;
+    unwatch(request.thread, request.client).await;
     let reason = failure.line().strip_prefix("ERR ").unwrap_or(failure.line());
     let line = format!("EXECABORT Transaction discarded because of: {reason}");
     request.client.reply(|reply| reply.error(&line));
@@ -78,13 +78,13 @@ pub(super) fn queue(request: &Request<'_>, command: &'static Command) {
         refuse(request.client);
         return request.client.reply(|reply| reply.error("ERR Command not allowed inside a transaction"));
     }
-    let memory_bytes_max = request.worker.shared.parameters.request_bytes_max();
+    let memory_bytes_max = request.thread.shared.parameters.request_bytes_max();
     let is_kept = request.client.queue.borrow_mut().as_mut().is_none_or(|queue| {
         queue.push(command, OwnedArguments::new(request.arguments.iter()), memory_bytes_max)
     });
     if !is_kept {
         *request.client.queue.borrow_mut() = None;
-        return request.worker.end_over_limit(request.client);
+        return request.thread.end_over_limit(request.client);
     }
     request.client.reply(|reply| reply.simple("QUEUED"));
 }
@@ -100,12 +100,12 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
             *queue = Some(Queue::default());
         }
         DISCARD => {
-            if !discard(call.worker, call.client).await {
+            if !discard(call.thread, call.client).await {
                 return Err(Failure::new("ERR DISCARD without MULTI"));
             }
-            unwatch(call.worker, call.client).await;
+            unwatch(call.thread, call.client).await;
         }
-        UNWATCH => unwatch(call.worker, call.client).await,
+        UNWATCH => unwatch(call.thread, call.client).await,
         _ => return Err(call.not_offered()),
     }
     call.reply(|reply| reply.ok());
@@ -113,11 +113,11 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Forgets what was queued, if MULTI was said; whether it was. Others have their turns meanwhile.
-pub(crate) async fn discard(worker: &Worker, client: &Client) -> bool {
+pub(crate) async fn discard(thread: &ServerThread, client: &Client) -> bool {
     let queue = client.queue.borrow_mut().take();
     let is_any = queue.is_some();
     let requests = queue.into_iter().flat_map(|queue| queue.requests);
-    Turns::new(worker).discard(requests).await;
+    Turns::new(thread).discard(requests).await;
     is_any
 }
 
@@ -126,11 +126,11 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
     if request.client.queue.borrow().is_some() {
         return Err(Failure::new("ERR WATCH inside MULTI is not allowed"));
     }
-    request.worker.check_names(request.client, request.arguments.from(1))?;
-    let keyspace = request.worker.shared.store.keyspaces.keys;
+    request.thread.check_names(request.client, request.arguments.from(1))?;
+    let keyspace = request.thread.shared.store.keyspaces.keys;
     let mut words = request.arguments.from(1);
     words.iter().try_for_each(Key::check)?;
-    let mut names = LockNames::new(request.worker);
+    let mut names = LockNames::new(request.thread);
     let database = |names: &LockNames| names.databases().get(request.client.database.get()).id;
     if !names.is_too_many(words.len()) {
         for user in words.iter() {
@@ -138,23 +138,23 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
         }
     }
     // Under the locks, so that a write that is going on is over, and the next one tells.
-    let _locks = names.lock(request.worker).await?;
+    let _locks = names.lock(request.thread).await?;
     let database = database(&names);
-    let mut transaction = Transaction::locked(request.worker, names.databases());
-    let mut turns = Turns::new(request.worker);
+    let mut transaction = Transaction::locked(request.thread, names.databases());
+    let mut turns = Turns::new(request.thread);
     request.client.watch.borrow_mut().get_or_insert_with(Watch::default);
     while !words.is_empty() {
         let some = words.iter().take(READ_TOGETHER_MAX).map(|user| Key::new(database, user));
         for entry in transaction.entries(some.collect::<Result<_>>()?).await? {
             if let Some(watch) = request.client.watch.borrow_mut().as_mut() {
                 watch.add(entry.key.bytes(), entry.expires_at_ms()?);
-                request.worker.shared.observers.watch(entry.key.bytes(), &watch.flag, entry.exists());
+                request.thread.shared.observers.watch(entry.key.bytes(), &watch.flag, entry.exists());
             }
             turns.step(entry.key.bytes().len()).await;
         }
         words = words.from(READ_TOGETHER_MAX);
     }
-    if names.is_outdated(request.worker)
+    if names.is_outdated(request.thread)
         && let Some(watch) = request.client.watch.borrow().as_ref()
     {
         // Databases were flushed or swapped before it watched: the flag is raised only here.
@@ -165,12 +165,12 @@ pub(super) async fn watch(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()
 }
 
 /// The client watches nothing any more. Others have their turns meanwhile.
-pub(crate) async fn unwatch(worker: &Worker, client: &Client) {
+pub(crate) async fn unwatch(thread: &ServerThread, client: &Client) {
     let Some(watch) = client.watch.borrow_mut().take() else { return };
-    let mut turns = Turns::new(worker);
+    let mut turns = Turns::new(thread);
     let (flag, keys) = watch.into_parts();
     for key in keys {
-        worker.shared.observers.unwatch(&key, &flag);
+        thread.shared.observers.unwatch(&key, &flag);
         turns.step(key.len()).await;
     }
 }
@@ -183,8 +183,8 @@ pub(super) async fn exec(request: &Request<'_>, out: &mut Vec<u8>) -> Result<()>
         true => Err(Failure::new("EXECABORT Transaction discarded because of previous errors.")),
         false => exec_watching(request, &queue, out).await,
     };
-    unwatch(request.worker, client).await;
-    Turns::new(request.worker).discard(queue.requests).await;
+    unwatch(request.thread, client).await;
+    Turns::new(request.thread).discard(queue.requests).await;
     done
 }
 
@@ -198,12 +198,12 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
         true => Retry::naming(lock_names(request, queue)?),
         // It reads or changes databases as wholes, which all of it sees as they are between others'
         // writes; or it must not be begun again.
-        false => Retry::of_all(request.worker),
+        false => Retry::of_all(request.thread),
     };
     let (protocol, database) = (client.protocol.get(), client.database.get());
     metrics::unit_begins(client);
     loop {
-        let mut one_try = retry.begin(request.worker).await?;
+        let mut one_try = retry.begin(request.thread).await?;
         metrics::try_begins(client);
         let now_ms = one_try.transaction.now_ms();
         if client.watch.borrow().as_ref().is_some_and(|watch| watch.is_over(now_ms)) {
@@ -212,7 +212,7 @@ async fn exec_watching(request: &Request<'_>, queue: &Queue, out: &mut Vec<u8>) 
         }
         run_queued(request, queue, &mut one_try.transaction, out).await?;
         if !retry.is_again(&one_try.coverage)? {
-            return retry.commit(request.worker, &mut one_try).await;
+            return retry.commit(request.thread, &mut one_try).await;
         }
         out.clear();
         client.database.set(database);
@@ -242,22 +242,22 @@ async fn run_queued(
 ) -> Result<()> {
     let client = request.client;
     Reply::new(out, client.protocol.get()).array(queue.requests.len());
-    let mut since_ns = request.worker.monotonic_ns();
-    let mut turns = Turns::new(request.worker);
+    let mut since_ns = request.thread.monotonic_ns();
+    let mut turns = Turns::new(request.thread);
     for (command, arguments) in &queue.requests {
         let start = out.len();
         let mut call =
             Call::new(&Request { arguments: arguments.get(), ..*request }, command, transaction, out);
         call.origin = Origin::Unit;
         let savepoint = call.transaction.savepoint();
-        let failure = match permit_queued(request.worker, client, command, arguments.get()).await {
+        let failure = match permit_queued(request.thread, client, command, arguments.get()).await {
             Ok(()) => dispatch_command(&mut call).await.err(),
             Err(failure) => Some(failure),
         };
         if failure == Some(Failure::LONG_REPLIES) {
             return Err(Failure::LONG_REPLIES);
         }
-        check_length(request.worker, out.len())?;
+        check_length(request.thread, out.len())?;
         if let Some(failure) = &failure {
             // What a script has written before its error stays, as in Redis.
             if !is_script(command) {
@@ -266,9 +266,9 @@ async fn run_queued(
             out.truncate(start);
             Reply::new(out, client.protocol.get()).error(failure.line());
         }
-        let now_ns = request.worker.monotonic_ns();
+        let now_ns = request.thread.monotonic_ns();
         let ns = now_ns - std::mem::replace(&mut since_ns, now_ns);
-        metrics::executed(request.worker, client, command, arguments.get(), ns, failure.as_ref());
+        metrics::executed(request.thread, client, command, arguments.get(), ns, failure.as_ref());
         turns.step(out.len() - start).await;
     }
     Ok(())
@@ -277,8 +277,8 @@ async fn run_queued(
 /// Locks of everything that is queued or watched: reads too, for what they see must stay until the
 /// writes are done.
 fn lock_names(request: &Request<'_>, queue: &Queue) -> Result<LockNames> {
-    let mut names = LockNames::new(request.worker);
-    let keyspace = request.worker.shared.store.keyspaces.keys;
+    let mut names = LockNames::new(request.thread);
+    let keyspace = request.thread.shared.store.keyspaces.keys;
     let mut database = request.client.database.get();
     for (command, arguments) in &queue.requests {
         names.add_keys(database, command, arguments.get())?;

@@ -17,7 +17,7 @@ use super::answer::{Answer, Pending};
 use super::request::Request;
 use crate::log::{Field, LogLevel};
 use crate::net::Alarm;
-use crate::worker::Shared;
+use crate::server_thread::Shared;
 
 /// The header that a request must have; its value says nothing.
 const HEADER: &str = "x-firn";

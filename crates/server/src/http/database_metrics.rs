@@ -14,8 +14,8 @@ use firn_protocol::command::{self, Command};
 use super::exposition::Kind::{Counter, Gauge, Histogram};
 use super::exposition::{Exposition, Kind};
 use crate::process;
+use crate::server_thread::Shared;
 use crate::statistics::{CommandSum, Distribution, Measure, Sums};
-use crate::worker::Shared;
 
 /// The bounds of buckets: 1.024 microseconds, and from there by powers of two until 17 seconds.
 const BUCKET_POWERS: std::ops::Range<u32> = 0..25;
@@ -50,7 +50,7 @@ fn server(shared: &Shared, text: &mut Exposition) {
     let uptime = shared.diagnostics.statistics.uptime(shared.store.clock.now());
     text.single("firn_uptime_seconds", Gauge, "How long the server runs.", uptime.as_secs_f64());
     text.single(
-        "firn_worker_threads",
+        "firn_server_threads",
         Gauge,
         "Threads that serve connections.",
         shared.threads.mailboxes.len(),

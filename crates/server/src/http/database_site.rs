@@ -10,7 +10,7 @@ use super::backup::{Backups, is_address};
 use super::database_metrics;
 use super::request::Request;
 use crate::net::Alarm;
-use crate::worker::Shared;
+use crate::server_thread::Shared;
 
 const BODY: &str = include_str!("page/database.html");
 const SCRIPT: &str = include_str!("page/database.js");

@@ -1,4 +1,4 @@
-//! What wakes a worker that waits for its sockets.
+//! What wakes a server thread that waits for its sockets.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use std::task::Wake;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Wakes a worker that waits for its sockets, from any thread.
+/// Wakes a server thread that waits for its sockets, from any thread.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     event: OwnedFd,

@@ -25,7 +25,7 @@ const EVENTS_MAX: usize = 256;
 /// Room made for what is received.
 const RECEIVE_BYTES: usize = 16 << 10;
 
-/// The sockets of one worker, by numbers that the caller chooses.
+/// The sockets of one server thread, by numbers that the caller chooses.
 pub(crate) struct Sockets {
     epoll: OwnedFd,
     alarm: Arc<Alarm>,

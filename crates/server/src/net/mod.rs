@@ -1,4 +1,4 @@
-//! Sockets of one worker: never blocks but in [`Sockets::wait`].
+//! Sockets of one server thread: never blocks but in [`Sockets::wait`].
 
 mod alarm;
 mod epoll; // a call for each thing received or sent
@@ -36,7 +36,7 @@ pub(crate) enum Event {
     Readable(u32),
     /// More can be sent.
     Writable(u32),
-    /// The worker's alarm was rung.
+    /// The server thread's alarm was rung.
     Woken,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn keep_alive(socket: &TcpStream, silence_s: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The sockets of one worker, by numbers that the caller chooses.
+/// The sockets of one server thread, by numbers that the caller chooses.
 pub(crate) enum Sockets {
     Epoll(epoll::Sockets),
     Ring(Box<ring::Sockets>),

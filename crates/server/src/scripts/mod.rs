@@ -14,7 +14,7 @@ use cache::Cache;
 pub(crate) use running::{Found, Running};
 pub(crate) use source::{Source, Sum, hexadecimal, parse_sum, sum_of};
 
-/// What all workers know of scripts.
+/// What all server threads know of scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
     sources: Mutex<Cache>,

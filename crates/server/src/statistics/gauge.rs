@@ -1,8 +1,8 @@
-//! Current values of each worker, which are read without asking it.
+//! Current values of each server thread, which are read without asking it.
 
 use super::Count;
 
-/// A current value. Each worker sets its own when it changes, or each second.
+/// A current value. Each server thread sets its own when it changes, or each second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Gauge {
@@ -17,7 +17,7 @@ pub(crate) enum Gauge {
 
 const GAUGE_COUNT: usize = Gauge::OutputBytesMax as usize + 1;
 
-/// One worker's.
+/// One server thread's.
 #[derive(Debug, Default)]
 pub(super) struct Gauges([Count; GAUGE_COUNT]);
 

@@ -1,8 +1,8 @@
-//! What workers count, and what all of them together have counted.
+//! What server threads count, and what all of them together have counted.
 //!
-//! Each worker alone writes its own counters, so that counting is a load, an addition and a store;
-//! a reader adds up. Nothing is ever set to zero: `CONFIG RESETSTAT` remembers what was counted
-//! until then, which is taken off.
+//! Each server thread alone writes its own counters, so that counting is a load, an addition and a
+//! store; a reader adds up. Nothing is ever set to zero: `CONFIG RESETSTAT` remembers what was
+//! counted until then, which is taken off.
 
 mod histogram;
 mod gauge;
@@ -80,7 +80,7 @@ impl Count {
     }
 }
 
-/// What one worker has counted. On cache lines of its own.
+/// What one server thread has counted. On cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -120,7 +120,7 @@ impl Counters {
         self.measures[measure as usize].add(more);
     }
 
-    /// The worker has so much.
+    /// The server thread has so much.
     pub(crate) fn set(&self, gauge: Gauge, value: u64) {
         self.gauges.set(gauge, value);
     }
@@ -204,10 +204,10 @@ impl Sums {
     }
 }
 
-/// The counters of all workers, and when counting began.
+/// The counters of all server threads, and when counting began.
 #[derive(Debug)]
 pub(crate) struct Statistics {
-    workers: Vec<Counters>,
+    threads: Vec<Counters>,
     /// What had been counted at the last reset.
     base: Mutex<Sums>,
     rates: Mutex<Rates>,
@@ -218,10 +218,10 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Of so many workers, from now on.
-    pub(crate) fn new(workers: usize, unix_ms: u64, now: Duration) -> Self {
+    /// Of so many server threads, from now on.
+    pub(crate) fn new(threads: usize, unix_ms: u64, now: Duration) -> Self {
         Self {
-            workers: (0..workers).map(|_| Counters::new()).collect(),
+            threads: (0..threads).map(|_| Counters::new()).collect(),
             base: Mutex::default(),
             rates: Mutex::default(),
             started_unix_us: unix_ms * 1000,
@@ -229,9 +229,9 @@ impl Statistics {
         }
     }
 
-    /// The counters of one worker.
-    pub(crate) fn of_worker(&self, index: usize) -> &Counters {
-        &self.workers[index]
+    /// The counters of one server thread.
+    pub(crate) fn of_thread(&self, index: usize) -> &Counters {
+        &self.threads[index]
     }
 
     /// What was counted since the start or the last reset.
@@ -250,17 +250,17 @@ impl Statistics {
     /// Clients that wait for others' keys.
     pub(crate) fn blocked_clients(&self) -> u64 {
         let waiting = |counters: &Counters| counters.blocked.0.get().wrapping_sub(counters.blocked.1.get());
-        self.workers.iter().map(waiting).sum()
+        self.threads.iter().map(waiting).sum()
     }
 
-    /// What all workers have together.
+    /// What all server threads have together.
     pub(crate) fn sum_of(&self, gauge: Gauge) -> u64 {
-        self.workers.iter().map(|counters| counters.gauges.get(gauge)).sum()
+        self.threads.iter().map(|counters| counters.gauges.get(gauge)).sum()
     }
 
-    /// What the worker has that has most.
+    /// What the server thread has that has most.
     pub(crate) fn max_of(&self, gauge: Gauge) -> u64 {
-        self.workers.iter().map(|counters| counters.gauges.get(gauge)).max().unwrap_or(0)
+        self.threads.iter().map(|counters| counters.gauges.get(gauge)).max().unwrap_or(0)
     }
 
     /// Notes how far counting has come, for [`rates`](Self::rates).
@@ -268,8 +268,8 @@ impl Statistics {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         if rates.is_due(now) {
             let of =
-                |measure: Measure| self.workers.iter().map(|it| it.measures[measure as usize].get()).sum();
-            let calls = self.workers.iter().flat_map(|it| &it.commands).map(|it| it.calls.get()).sum();
+                |measure: Measure| self.threads.iter().map(|it| it.measures[measure as usize].get()).sum();
+            let calls = self.threads.iter().flat_map(|it| &it.commands).map(|it| it.calls.get()).sum();
             rates.note(now, [calls, of(Measure::InputBytes), of(Measure::OutputBytes)]);
         }
     }
@@ -299,11 +299,11 @@ impl Statistics {
     /// What was counted since the start.
     pub(crate) fn all(&self) -> Sums {
         let mut sums = Sums { commands: vec![CommandSum::default(); command::COUNT], ..Sums::default() };
-        for worker in &self.workers {
-            for (sum, count) in sums.measures.iter_mut().zip(&worker.measures) {
+        for thread in &self.threads {
+            for (sum, count) in sums.measures.iter_mut().zip(&thread.measures) {
                 *sum += count.get();
             }
-            for (sum, command) in sums.commands.iter_mut().zip(&worker.commands) {
+            for (sum, command) in sums.commands.iter_mut().zip(&thread.commands) {
                 sum.calls += command.calls.get();
                 sum.ns += command.ns.get();
                 sum.rejected += command.rejected.get();
@@ -312,7 +312,7 @@ impl Statistics {
                     sum.distribution.add(histogram);
                 }
             }
-            for (code, count) in worker.errors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            for (code, count) in thread.errors.lock().unwrap_or_else(PoisonError::into_inner).iter() {
                 *sums.errors.entry(code.clone()).or_default() += count;
             }
         }
@@ -330,8 +330,8 @@ mod tests {
         let statistics = Statistics::new(2, 1_000, Duration::ZERO);
         let (get, set) = (id_of("get"), id_of("set"));
         let count = || {
-            for worker in 0..2 {
-                let counters = statistics.of_worker(worker);
+            for thread in 0..2 {
+                let counters = statistics.of_thread(thread);
                 counters.add(Measure::Hits, 3);
                 counters.called(get, 4, 4_000);
                 counters.failed(Some(get), true, "ERR");

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::entry::collection_id;
 use super::{Cursor, Entry, Key, Transaction};
 use crate::failure::{Failure, Result};
-use crate::worker::Turns;
+use crate::server_thread::Turns;
 
 /// A collection's description, changed as the command goes on, and written by
 /// [`Transaction::save`].
@@ -233,8 +233,8 @@ impl Transaction {
         collection: &Collection,
         fields: impl Iterator<Item = Field<'_>>,
     ) -> Result<Vec<bool>> {
-        let worker = Rc::clone(&self.worker);
-        let mut turns = Turns::new(&worker);
+        let thread = Rc::clone(&self.thread);
+        let mut turns = Turns::new(&thread);
         let keys: Vec<Vec<u8>> = fields.map(|field| collection.field_key(field)).collect();
         let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let mut are_there = Vec::with_capacity(keys.len());

@@ -10,8 +10,9 @@ use firn_engine::KeyspaceId;
 pub(crate) enum Demand {
     /// It touches what it has not named: again, under all locks there are.
     AllLocks,
-    /// A script had to wait for others of its worker where it cannot be suspended, or to raise the
-    /// outcome of a call that was. Again, and its calls wait with its whole worker.
+    /// A script had to wait for others of its server thread where it cannot be suspended, or to
+    /// raise the outcome of a call that was. Again, and its calls wait with its whole server
+    /// thread.
     InPlace,
     /// A script has kept its thread for too long where it cannot be suspended: never again.
     Late,

@@ -7,7 +7,7 @@ use firn_engine::{BatchLimit, Direction, KeyspaceId, Scan, ScanBatch, ScanRange}
 
 use super::{Transaction, read_at};
 use crate::failure::Result;
-use crate::worker::Worker;
+use crate::server_thread::ServerThread;
 
 /// Records of the first batch, since many ask for few; later ones hold more.
 const FIRST_RECORDS: usize = 32;
@@ -23,7 +23,7 @@ const GLANCE_BYTES_MAX: usize = 256 << 10;
 ///
 /// Sees what was there when it was opened, own writes included, and nothing that is written later.
 pub(crate) struct Cursor {
-    worker: Rc<Worker>,
+    thread: Rc<ServerThread>,
     scan: Box<dyn Scan>,
     direction: Direction,
     batch: ScanBatch,
@@ -49,9 +49,9 @@ impl Transaction {
         if direction == Direction::Backward {
             own.make_contiguous().reverse();
         }
-        let scan = self.worker.engine.scan(read_at(&self.view), keyspace, range)?;
+        let scan = self.thread.engine.scan(read_at(&self.view), keyspace, range)?;
         Ok(Cursor {
-            worker: Rc::clone(&self.worker),
+            thread: Rc::clone(&self.thread),
             scan,
             direction,
             batch: ScanBatch::new(),
@@ -131,10 +131,10 @@ impl Cursor {
     async fn refill(&mut self) -> Result<()> {
         // Also after a batch without a record: the engine has passed many that are deleted then.
         if std::mem::replace(&mut self.is_begun, true) {
-            self.worker.breathe().await;
+            self.thread.breathe().await;
         }
         let limit = BatchLimit { records: self.records, ..self.batch_max };
-        self.worker.engine.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
+        self.thread.engine.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
         self.next = 0;
         self.records = (self.records * 4).min(self.batch_max.records);
         Ok(())

@@ -8,8 +8,8 @@ use firn_format::datatype::{CatalogRecord, CollectionId, Expiry, Purge, Tag, Use
 use super::{EXPIRY_GRACE_MS, Key, Transaction};
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::statistics::Measure;
-use crate::worker::Turns;
 
 /// A key and its record, as it was read.
 ///
@@ -88,8 +88,8 @@ impl Transaction {
     /// Reads what stands at each of `keys`, and whether the engine holds there what it does not
     /// show any more.
     pub(crate) async fn entries(&mut self, keys: Vec<Key>) -> Result<Vec<Entry>> {
-        let worker = Rc::clone(&self.worker);
-        let mut turns = Turns::new(&worker);
+        let thread = Rc::clone(&self.thread);
+        let mut turns = Turns::new(&thread);
         let mut entries = Vec::with_capacity(keys.len());
         let mut keys = keys.into_iter();
         while keys.len() > 0 {
@@ -126,7 +126,7 @@ impl Transaction {
         let entry = self.entry_of(key, record)?;
         if !self.is_locked() {
             let measure = if entry.exists() { Measure::Hits } else { Measure::Misses };
-            self.worker.counters().add(measure, 1);
+            self.thread.counters().add(measure, 1);
         }
         Ok(entry)
     }
@@ -139,7 +139,7 @@ impl Transaction {
                 let value = decode_value(record)?;
                 let is_live = value.is_live(self.now_ms);
                 if !is_live {
-                    self.worker.note_expired(key.bytes(), value.expires_at_ms());
+                    self.thread.note_expired(key.bytes(), value.expires_at_ms());
                 }
                 is_live
             }
@@ -196,7 +196,7 @@ impl Transaction {
 
     /// Removes what has expired: only clients that watched it while it was there are told.
     pub(crate) fn remove_expired(&mut self, entry: &Entry) -> Result<()> {
-        if self.worker.shared.observers.is_any() {
+        if self.thread.shared.observers.is_any() {
             self.rid.push(entry.key.bytes().to_vec());
         }
         self.remove_record(entry)

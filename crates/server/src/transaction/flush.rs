@@ -8,8 +8,8 @@ use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Purge};
 use super::Transaction;
 use crate::failure::{Failure, Result};
 use crate::lines::LineKey;
+use crate::server_thread::{ServerThread, Turns};
 use crate::store::{Database, Databases};
-use crate::worker::{Turns, Worker};
 
 impl Transaction {
     /// The database that `index` means, for this transaction.
@@ -65,18 +65,18 @@ impl Transaction {
     /// held. Others have their turns while very many keys are observed.
     pub(super) async fn replace_databases(&mut self) {
         let Some(databases) = self.databases.take() else { return };
-        let worker = Rc::clone(&self.worker);
-        let store = &worker.shared.store;
+        let thread = Rc::clone(&self.thread);
+        let store = &thread.shared.store;
         let before = store.databases.load_full();
         let (flushed, changed) = (databases.flushed_since(&before), databases.changed_since(&before));
         let successor = |id| flushed.iter().find(|(old, _)| *old == id).map(|(_, new)| *new);
         let changed: Vec<_> = changed.into_iter().map(|id| (id, successor(id))).collect();
         let moved = databases.moved_since(&before);
-        begin_changes(&worker, &changed).await;
+        begin_changes(&thread, &changed).await;
         self.view_of_databases = Arc::new(databases);
         store.databases.store(Arc::clone(&self.view_of_databases));
-        end_changes(&worker, &changed).await;
-        let brought = brought(&worker, &self.view_of_databases, &moved).await;
+        end_changes(&thread, &changed).await;
+        let brought = brought(&thread, &self.view_of_databases, &moved).await;
         self.ready.extend(brought);
     }
 }
@@ -89,9 +89,9 @@ const PASS_BYTES: usize = 16 << 10;
 
 /// Tells clients that watch keys of these databases, before others can read or write what they are
 /// from now on. A client that watches for what is not there goes on watching.
-async fn begin_changes(worker: &Worker, changed: &[Change]) {
-    let observers = &worker.shared.observers;
-    let mut turns = Turns::new(worker);
+async fn begin_changes(thread: &ServerThread, changed: &[Change]) {
+    let observers = &thread.shared.observers;
+    let mut turns = Turns::new(thread);
     observers.begin_changes(changed.iter().map(|(id, _)| *id));
     for (id, new) in changed {
         let mut last = observers.keys_change(*id, *new, None);
@@ -103,9 +103,9 @@ async fn begin_changes(worker: &Worker, changed: &[Change]) {
 }
 
 /// The databases are others now: tells clients that watch keys of them.
-async fn end_changes(worker: &Worker, changed: &[Change]) {
-    let observers = &worker.shared.observers;
-    let mut turns = Turns::new(worker);
+async fn end_changes(thread: &ServerThread, changed: &[Change]) {
+    let observers = &thread.shared.observers;
+    let mut turns = Turns::new(thread);
     for (id, new) in changed {
         let mut last = observers.keys_changed(*id, *new, None);
         while let Some(key) = last {
@@ -117,17 +117,17 @@ async fn end_changes(worker: &Worker, changed: &[Change]) {
 }
 
 /// Keys that clients wait for and where something stands, of indexes that mean other databases now.
-async fn brought(worker: &Worker, databases: &Databases, indexes: &[u32]) -> Vec<LineKey> {
-    let lines = &worker.shared.observers.lines;
-    let keyspace = worker.shared.store.keyspaces.keys;
-    let (mut brought, mut turns) = (Vec::new(), Turns::new(worker));
+async fn brought(thread: &ServerThread, databases: &Databases, indexes: &[u32]) -> Vec<LineKey> {
+    let lines = &thread.shared.observers.lines;
+    let keyspace = thread.shared.store.keyspaces.keys;
+    let (mut brought, mut turns) = (Vec::new(), Turns::new(thread));
     for index in indexes {
         let mut keys = lines.some_keys(*index, None);
         while let Some(last) = keys.last().cloned() {
             for key in keys {
                 turns.step(key.bytes().len()).await;
                 // What cannot be read its clients are told of, as they try.
-                if worker.engine.is_stored(keyspace, &key.engine_key(databases)).await.unwrap_or(true) {
+                if thread.engine.is_stored(keyspace, &key.engine_key(databases)).await.unwrap_or(true) {
                     brought.push(key);
                 }
             }

@@ -14,7 +14,7 @@ use firn_format::datatype::{Field, Tag, Value};
 
 use super::{Collection, Entry, Transaction};
 use crate::failure::{Failure, Result};
-use crate::worker::Turns;
+use crate::server_thread::Turns;
 
 /// What the keys of a string's fragments have at most, beside the key of the string.
 const FRAGMENT_KEY_BYTES: usize = 64;
@@ -26,7 +26,7 @@ impl Transaction {
     /// Bytes to which a string may grow part by part: no more than it could have been set to at
     /// once.
     pub(crate) fn string_bytes_max(&self) -> usize {
-        self.worker.shared.parameters.argument_bytes_max().min(STRING_BYTES_MAX)
+        self.thread.shared.parameters.argument_bytes_max().min(STRING_BYTES_MAX)
     }
 
     /// Length of the string that stands there; `None` if the key does not exist.
@@ -185,8 +185,8 @@ impl Transaction {
     ) -> Result<()> {
         let fragment_bytes = collection.fragment_bytes();
         let mut at = offset;
-        let worker = Rc::clone(&self.worker);
-        let mut turns = Turns::new(&worker);
+        let thread = Rc::clone(&self.thread);
+        let mut turns = Turns::new(&thread);
         while !bytes.is_empty() {
             let within = at % fragment_bytes;
             let (piece, rest) = bytes.split_at(bytes.len().min(fragment_bytes - within));

@@ -31,9 +31,9 @@ use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::lines::LineKey;
 use crate::purge_queue::PurgeRecord;
+use crate::server_thread::{ServerThread, Turns};
 use crate::store::{Databases, Keyspaces, NextGeneration};
 use crate::subscriptions::{Addressee, Published};
-use crate::worker::{Turns, Worker};
 
 pub(crate) use collection::Collection;
 pub(crate) use coverage::{Coverage, Demand};
@@ -60,7 +60,7 @@ enum View {
 ///
 /// Owned by the task that runs the command.
 pub(crate) struct Transaction {
-    worker: Rc<Worker>,
+    thread: Rc<ServerThread>,
     view: View,
     own: OwnWrites,
     /// The time it happens at, for everything that expires.
@@ -89,21 +89,21 @@ pub(crate) struct Transaction {
 impl Transaction {
     /// A transaction that may write: the caller holds the locks of every key it will name, until it
     /// is committed or dropped. Indexes mean `databases` in it, by which those keys were named.
-    pub(crate) fn locked(worker: &Rc<Worker>, databases: Arc<Databases>) -> Self {
-        Self::new(worker, View::Locked, databases)
+    pub(crate) fn locked(thread: &Rc<ServerThread>, databases: Arc<Databases>) -> Self {
+        Self::new(thread, View::Locked, databases)
     }
 
     /// A transaction that only reads, as of one moment.
-    pub(crate) fn reading(worker: &Rc<Worker>) -> Self {
-        Self::new(worker, View::Moment(None), worker.shared.store.databases.load_full())
+    pub(crate) fn reading(thread: &Rc<ServerThread>) -> Self {
+        Self::new(thread, View::Moment(None), thread.shared.store.databases.load_full())
     }
 
-    fn new(worker: &Rc<Worker>, view: View, databases: Arc<Databases>) -> Self {
+    fn new(thread: &Rc<ServerThread>, view: View, databases: Arc<Databases>) -> Self {
         Self {
-            worker: Rc::clone(worker),
+            thread: Rc::clone(thread),
             view,
             own: OwnWrites::default(),
-            now_ms: worker.now_ms(),
+            now_ms: thread.now_ms(),
             touched: Vec::new(),
             ready: Vec::new(),
             rid: Vec::new(),
@@ -139,7 +139,7 @@ impl Transaction {
 
     /// Where things lie.
     pub(crate) fn keyspaces(&self) -> Keyspaces {
-        self.worker.shared.store.keyspaces
+        self.thread.shared.store.keyspaces
     }
 
     /// Whether it may write.
@@ -154,7 +154,7 @@ impl Transaction {
         }
         self.choose_moment()?;
         let mut value = Vec::new();
-        let is_found = self.worker.engine.get_at(read_at(&self.view), keyspace, key, &mut value).await?;
+        let is_found = self.thread.engine.get_at(read_at(&self.view), keyspace, key, &mut value).await?;
         Ok(is_found.then_some(value))
     }
 
@@ -163,7 +163,7 @@ impl Transaction {
     async fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
         match self.own.get(keyspace, key) {
             Some(value) => Ok(value.is_some()),
-            None => self.worker.engine.is_stored(keyspace, key).await,
+            None => self.thread.engine.is_stored(keyspace, key).await,
         }
     }
 
@@ -189,7 +189,7 @@ impl Transaction {
     async fn engine_values(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
         self.choose_moment()?;
         let keys = keys.get(..READ_TOGETHER_MAX).unwrap_or(keys);
-        self.worker.engine.multi_get(read_at(&self.view), keyspace, keys).await
+        self.thread.engine.multi_get(read_at(&self.view), keyspace, keys).await
     }
 
     /// Sets the engine's key `key`.
@@ -212,7 +212,7 @@ impl Transaction {
 
     fn choose_moment(&mut self) -> Result<()> {
         if let View::Moment(moment @ None) = &mut self.view {
-            *moment = Some(self.worker.shared.store.engine.snapshot()?);
+            *moment = Some(self.thread.shared.store.engine.snapshot()?);
         }
         Ok(())
     }
@@ -228,11 +228,11 @@ impl Transaction {
 
     /// A number for a new collection.
     async fn generation(&self) -> Result<Generation> {
-        let generations = &self.worker.shared.store.generations;
+        let generations = &self.thread.shared.store.generations;
         loop {
             match generations.next() {
                 NextGeneration::Given(generation) => return Ok(generation),
-                NextGeneration::Wait => self.worker.pause().await,
+                NextGeneration::Wait => self.thread.pause().await,
                 NextGeneration::Raise(ceiling) => {
                     let mut batch = Batch::new();
                     let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -240,7 +240,7 @@ impl Transaction {
                     CatalogRecord::Ceiling(ceiling).encode_value(&mut value);
                     batch.put(self.keyspaces().catalog, &key, &value);
                     let mut raise = RaiseGuard { generations, ceiling: None };
-                    self.worker.write(&batch).await?;
+                    self.thread.write(&batch).await?;
                     raise.ceiling = Some(ceiling);
                 }
             }
@@ -249,7 +249,7 @@ impl Transaction {
 
     /// The user's key changed: clients that watch it or wait for it are told once that is written.
     pub(crate) fn touch(&mut self, key: &Key) {
-        if self.worker.shared.observers.is_any() && self.touched.last().is_none_or(|last| last != key.bytes())
+        if self.thread.shared.observers.is_any() && self.touched.last().is_none_or(|last| last != key.bytes())
         {
             self.touched.push(key.bytes().to_vec());
         }
@@ -280,14 +280,14 @@ impl Transaction {
     pub(crate) async fn commit_ready(&mut self) -> Result<Vec<LineKey>> {
         self.write().await?;
         for (message, addressees) in self.messages.drain(..) {
-            self.worker.publish(message, addressees);
+            self.thread.publish(message, addressees);
         }
         Ok(std::mem::take(&mut self.ready))
     }
 
     /// Lets the client that waits longest for each of these keys look.
     fn tell_waiting(&self, ready: &[LineKey]) {
-        let shared = &self.worker.shared;
+        let shared = &self.thread.shared;
         let waiters = ready.iter().filter_map(|key| shared.observers.lines.first(key));
         waiters.for_each(|(_, waiter)| shared.threads.look(waiter));
     }
@@ -301,18 +301,18 @@ impl Transaction {
         if !self.is_locked() {
             return Err(Failure::of("ERR a command that only reads has written: this is a bug".into()));
         }
-        let worker = Rc::clone(&self.worker);
-        let (batch, written) = worker.write_all(self.own.take_batch()).await;
+        let thread = Rc::clone(&self.thread);
+        let (batch, written) = thread.write_all(self.own.take_batch()).await;
         self.own.put_back(batch);
         if let Err(failure) = written {
             self.follow().await;
             return Err(failure);
         }
         if self.own.has_long_index() {
-            Turns::new(&worker).discard(self.own.take_index()).await;
+            Turns::new(&thread).discard(self.own.take_index()).await;
         }
         self.own.clear();
-        let store = &worker.shared.store;
+        let store = &thread.shared.store;
         for (id, bucket) in self.buckets.drain(..) {
             if let Some(database) = store.databases.load().with_id(id) {
                 database.collections.record(bucket);
@@ -320,7 +320,7 @@ impl Transaction {
         }
         self.replace_databases().await;
         for purge in self.purges.drain(..) {
-            worker.shared.purges.push(purge);
+            thread.shared.purges.push(purge);
         }
         self.tell_observers();
         Ok(())
@@ -332,7 +332,7 @@ impl Transaction {
         if self.databases.is_some() && self.is_in_catalog().await {
             self.replace_databases().await;
         }
-        let shared = &self.worker.shared;
+        let shared = &self.thread.shared;
         if !self.purges.is_empty() {
             shared.purges.set_incomplete();
         }
@@ -344,7 +344,7 @@ impl Transaction {
     /// Tells clients that watch a key that was written to; keys that clients wait for are `ready`
     /// then.
     fn tell_observers(&mut self) {
-        let shared = &self.worker.shared;
+        let shared = &self.thread.shared;
         let lines = &shared.observers.lines;
         let databases = shared.store.databases.load();
         let is_outdated = !Arc::ptr_eq(&databases, &self.view_of_databases);
@@ -374,7 +374,7 @@ impl Transaction {
         let catalog = self.keyspaces().catalog;
         for (key, meant) in self.own.range(catalog, &[], None) {
             let mut found = Vec::new();
-            let is_found = self.worker.engine.get_at(ReadAt::Latest, catalog, &key, &mut found).await;
+            let is_found = self.thread.engine.get_at(ReadAt::Latest, catalog, &key, &mut found).await;
             if is_found.map(|is_found| is_found.then_some(found)) != Ok(meant) {
                 return false;
             }

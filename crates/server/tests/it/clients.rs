@@ -1,4 +1,4 @@
-//! Connections as others see them, on several workers.
+//! Connections as others see them, on several server threads.
 
 #![expect(clippy::disallowed_methods, reason = "the servers run in real time")]
 
@@ -43,7 +43,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn the_list_has_the_connections_of_all_workers() {
+fn the_list_has_the_connections_of_all_threads() {
     let served = Served::start(2);
     // Each is numbered before the next one comes: two threads take them.
     let connect = || {
@@ -101,7 +101,8 @@ fn connections_are_closed_whatever_they_do() {
     let served = Served::start(2);
     let admin = &mut served.connect();
     let own = id(admin);
-    // By number, on either worker; one that waits for messages, one that has half a request sent.
+    // By number, on either server thread; one that waits for messages, one that has half a request
+    // sent.
     for kind in 0..8 {
         let mut client = served.connect();
         let number = id(&mut client);

@@ -79,7 +79,7 @@ fn too_many_connections_are_told_so() {
 }
 
 #[test]
-fn workers_share_the_connections_and_the_keys() {
+fn threads_share_the_connections_and_the_keys() {
     let served = Served::start(3);
     let mut clients: Vec<_> = (0..9).map(|_| served.connect()).collect();
     for (index, client) in clients.iter_mut().enumerate() {

@@ -20,7 +20,7 @@ fn next(client: &mut Client) -> Value {
 }
 
 #[test]
-fn messages_reach_who_is_subscribed_on_any_worker() {
+fn messages_reach_who_is_subscribed_on_any_thread() {
     let served = Served::start(2);
     let mut subscribers: Vec<Client> = (0..4).map(|_| served.connect()).collect();
     for subscriber in &mut subscribers {
@@ -45,7 +45,7 @@ fn messages_reach_who_is_subscribed_on_any_worker() {
     assert_eq!(publisher.say("PUBSUB NUMPAT"), Value::Integer(1));
     assert_eq!(publisher.say("PUBSUB CHANNELS n*"), Value::Array(vec![bulk("news")]));
     subscribers.clear();
-    // Connections that are gone are noticed as their workers come to it.
+    // Connections that are gone are noticed as their server threads come to it.
     for _ in 0..500 {
         if publisher.say("PUBLISH news four") == Value::Integer(0) {
             assert_eq!(publisher.say("PUBSUB NUMPAT"), Value::Integer(0));

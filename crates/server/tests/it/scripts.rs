@@ -102,7 +102,7 @@ fn to_begin_again_is_seen_by_nobody() {
     assert_eq!(client.say("EXEC"), Value::Array(vec![Value::Integer(1)]));
 }
 
-/// Ends what goes on for ever, from a connection of the same worker and of another.
+/// Ends what goes on for ever, from a connection of the same server thread and of another.
 #[test]
 fn script_kill_ends_a_script() {
     for threads in [1, 2] {
@@ -134,7 +134,7 @@ fn script_kill_ends_a_script() {
     }
 }
 
-/// While a script computes, the connections of its own worker have their turns.
+/// While a script computes, the connections of its own server thread have their turns.
 #[test]
 fn a_long_script_starves_nobody() {
     let served = Served::start(1);
@@ -209,7 +209,7 @@ fn who_waits_for_a_script_ends_with_the_server() {
 const STUCK: &str = "redis.call('set', 'k', 'lost') \
                      return setmetatable({}, {__index = function() while true do end end}).x";
 
-/// Such a script ends with an error after a while, also if it is the only worker's.
+/// Such a script ends with an error after a while, also if it is the only server thread's.
 #[test]
 fn a_script_that_cannot_be_suspended_ends() {
     let settings = ServeSettings { script_in_place_ms_max: 200, ..ServeSettings::default() };
@@ -229,9 +229,9 @@ fn a_script_that_cannot_be_suspended_ends() {
 }
 
 #[test]
-fn a_script_that_cannot_be_suspended_is_killed_by_another_worker() {
+fn a_script_that_cannot_be_suspended_is_killed_by_another_thread() {
     let served = Served::start(2);
-    // One at each worker.
+    // One at each server thread.
     let mut clients = [served.connect(), served.connect()];
     clients.iter_mut().for_each(|client| drop(client.say("PING")));
     let [running, killer] = &mut clients;
@@ -258,7 +258,7 @@ fn a_script_that_was_killed_has_done_nothing() {
         ),
     ] {
         let served = Served::start(2);
-        // One at each worker.
+        // One at each server thread.
         let mut clients = [served.connect(), served.connect()];
         clients.iter_mut().for_each(|client| drop(client.say("PING")));
         let [running, killer] = &mut clients;

@@ -302,7 +302,7 @@ fn a_swap_in_a_transaction_loses_no_increment() {
     client.say("COPY text text DB 1");
     let is_over = AtomicBool::new(false);
     let given: i64 = std::thread::scope(|scope| {
-        // Of both workers, and in the database that the transaction does not name.
+        // Of both server threads, and in the database that the transaction does not name.
         let threads = [(); 3].map(|()| {
             let (served, is_over) = (&served, &is_over);
             scope.spawn(move || {

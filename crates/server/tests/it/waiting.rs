@@ -1,4 +1,4 @@
-//! Clients that wait for a key, on several workers.
+//! Clients that wait for a key, on several server threads.
 
 #![expect(clippy::disallowed_methods, reason = "a test that waits needs the time")]
 
@@ -236,7 +236,7 @@ fn sorted_sets_are_waited_for_too() {
     assert_eq!(clients[0].reply(), Some(array(&["u", "a", "2"])));
 }
 
-/// Clients on all workers take what others give: nothing is lost, nothing is taken twice.
+/// Clients on all server threads take what others give: nothing is lost, nothing is taken twice.
 #[test]
 fn a_queue_loses_nothing() {
     const EACH: usize = 400;

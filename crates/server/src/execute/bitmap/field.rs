@@ -8,8 +8,8 @@ use super::super::call::Call;
 use super::number::{Overflow, SPAN_BYTES, Width};
 use super::{OFFSET, bits_max};
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Entry;
-use crate::worker::Turns;
 
 /// What is done with the integer at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) async fn run(call: &mut Call<'_>, only_reads: bool) -> Result<()> {
         string.changed.insert(last, 0);
     }
     call.reply(|reply| reply.array(operations.len()));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for operation in &operations {
         turns.step(SPAN_BYTES).await;
         let answer = string.apply(call, operation).await?;
@@ -68,7 +68,7 @@ async fn operations(call: &Call<'_>) -> Result<Vec<Operation>> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut index = 2;
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     while index < call.arguments.len() {
         let left = call.arguments.len() - index - 1;
         let name = call.argument(index).to_ascii_lowercase();

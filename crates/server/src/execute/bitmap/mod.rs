@@ -13,8 +13,8 @@ use firn_protocol::command::{CommandId, id_of};
 
 use super::call::Call;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Entry;
-use crate::worker::Turns;
 
 /// Bytes of a string that are in memory at once.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -132,7 +132,7 @@ async fn count(call: &mut Call<'_>) -> Result<()> {
         }
         _ => return Err(Failure::SYNTAX),
     };
-    let (mut sum, mut turns) = (0_u64, Turns::new(call.worker));
+    let (mut sum, mut turns) = (0_u64, Turns::new(call.thread));
     let mut blocks = Blocks::of(range);
     while let Some(block) = blocks.next(call, &entry).await? {
         sum += ones(&block.bytes);
@@ -169,7 +169,7 @@ async fn position(call: &mut Call<'_>) -> Result<()> {
     let range = bits(len, start, if has_end { call.integer(4)? } else { -1 }, are_bits);
     // Behind a string that is asked for to its end there are zeros without end.
     let mut found = if wants_one || has_end || range.is_empty() { None } else { Some(range.end) };
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     let mut blocks = Blocks::of(range);
     while let Some(mut block) = blocks.next(call, &entry).await? {
         turns.step(block.bytes.len()).await;

@@ -7,8 +7,8 @@ use firn_format::datatype::value::STRING_BYTES_MAX as RECORD_BYTES_MAX;
 use super::super::call::Call;
 use super::BLOCK_BYTES;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::{Entry, Key};
-use crate::worker::Turns;
 
 /// What is made of several strings, bit by bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) async fn combine(call: &mut Call<'_>) -> Result<()> {
         len => {
             // Where the destination is among the sources, those go on having what stood there.
             let mut string = call.transaction.begin_string(&destination, len).await?;
-            let mut turns = Turns::new(call.worker);
+            let mut turns = Turns::new(call.thread);
             for start in (0..len).step_by(BLOCK_BYTES) {
                 let block = sources.block(call, start..len.min(start + BLOCK_BYTES)).await?;
                 call.transaction.put_fragments(&string, start, &block).await?;
@@ -102,7 +102,7 @@ impl Sources {
 
     /// This part of the result. Others have their turns between strings.
     async fn block(&self, call: &mut Call<'_>, range: Range<usize>) -> Result<Vec<u8>> {
-        let (mut result, mut turns) = (Vec::with_capacity(range.len()), Turns::new(call.worker));
+        let (mut result, mut turns) = (Vec::with_capacity(range.len()), Turns::new(call.thread));
         for (index, (source, len)) in self.strings.iter().enumerate() {
             let part = range.start.min(*len)..range.end.min(*len);
             let part = call.transaction.string_range(source, part).await?;

@@ -27,7 +27,7 @@ pub(super) fn auth(call: &mut Call<'_>) -> Result<()> {
         3 => (call.argument(1), call.argument(2)),
         _ => return Err(Failure::SYNTAX),
     };
-    let is_needless = call.arguments.len() == 2 && call.worker.shared.users.is_open_to_all();
+    let is_needless = call.arguments.len() == 2 && call.thread.shared.users.is_open_to_all();
     if is_needless {
         return Err(Failure::new(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
@@ -41,7 +41,7 @@ pub(super) fn auth(call: &mut Call<'_>) -> Result<()> {
 
 /// The connection is the user `name` from now on, if the password is right.
 fn log_in(call: &Call<'_>, name: &[u8], password: &[u8]) -> Result<()> {
-    let users = &call.worker.shared.users;
+    let users = &call.thread.shared.users;
     match users.get(name).filter(|user| user.admits(password)) {
         Some(user) => {
             call.client.login.become_user(users, &user);
@@ -51,7 +51,7 @@ fn log_in(call: &Call<'_>, name: &[u8], password: &[u8]) -> Result<()> {
             let context =
                 if call.client.queue.borrow().is_some() { Context::Transaction } else { Context::Alone };
             let object = call.argument(0).to_vec();
-            note(call.worker, call.client, Reason::Password, context, object, name.to_vec());
+            note(call.thread, call.client, Reason::Password, context, object, name.to_vec());
             Err(WRONG_PASSWORD)
         }
     }
@@ -88,7 +88,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Result<()> {
     if let Some((user, password)) = login {
         log_in(call, user, password)?;
     }
-    if call.client.login.is_unknown(&call.worker.shared.users) {
+    if call.client.login.is_unknown(&call.thread.shared.users) {
         return Err(Failure::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
              option can be used to authenticate the client and select the RESP protocol version at the same time",
@@ -131,10 +131,10 @@ fn introduce(call: &mut Call<'_>) {
 /// `RESET`: as when it was new, the name included.
 pub(super) async fn reset(call: &mut Call<'_>) -> Result<()> {
     let client = call.client;
-    discard(call.worker, client).await;
-    unwatch(call.worker, client).await;
-    unsubscribe_all(call.worker, client).await;
-    call.worker.unmonitor(client);
+    discard(call.thread, client).await;
+    unwatch(call.thread, client).await;
+    unsubscribe_all(call.thread, client).await;
+    call.thread.unmonitor(client);
     client.database.set(0);
     client.protocol.set(Protocol::Resp2);
     call.protocol = Protocol::Resp2;
@@ -142,7 +142,7 @@ pub(super) async fn reset(call: &mut Call<'_>) -> Result<()> {
     client.description.is_kept.set(false);
     client.description.is_untouching.set(false);
     client.silence.set(Silence::None);
-    client.login.reset(&call.worker.shared.users);
+    client.login.reset(&call.thread.shared.users);
     call.reply(|reply| reply.simple("RESET"));
     Ok(())
 }

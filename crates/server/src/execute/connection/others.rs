@@ -1,4 +1,4 @@
-//! CLIENT, of other connections: those of all workers.
+//! CLIENT, of other connections: those of all server threads.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::client::Unblock;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::pause::Paused;
-use crate::worker::{ClientFilter, ClientKind};
+use crate::server_thread::{ClientFilter, ClientKind};
 
 const KILL: CommandId = id_of("client|kill");
 const LIST: CommandId = id_of("client|list");
@@ -26,8 +26,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         PAUSE => pause(call),
         UNBLOCK => unblock(call).await,
         UNPAUSE => {
-            call.worker.shared.pause.end();
-            call.worker.ask_all(|worker| worker.wake_everybody()).await;
+            call.thread.shared.pause.end();
+            call.thread.ask_all(|thread| thread.wake_everybody()).await;
             call.reply(|reply| reply.ok());
             Ok(())
         }
@@ -48,7 +48,7 @@ async fn list(call: &mut Call<'_>) -> Result<()> {
         }
         _ => return Err(Failure::SYNTAX),
     }
-    let mut lines = call.worker.ask_all(move |worker| worker.describe(&filter)).await.concat();
+    let mut lines = call.thread.ask_all(move |thread| thread.describe(&filter)).await.concat();
     lines.sort_unstable();
     let text: String = lines.into_iter().flat_map(|(_, line)| [line, "\n".to_owned()]).collect();
     call.reply(|reply| reply.verbatim(b"txt", text.as_bytes()));
@@ -63,7 +63,7 @@ fn kind(word: &[u8]) -> Result<ClientKind> {
 /// `CLIENT KILL address`
 async fn kill_one(call: &mut Call<'_>) -> Result<()> {
     let filter = ClientFilter { peer: Some(call.argument(2).to_vec()), ..ClientFilter::default() };
-    match call.worker.ask_all(move |worker| worker.close_all(&filter)).await.iter().sum::<usize>() {
+    match call.thread.ask_all(move |thread| thread.close_all(&filter)).await.iter().sum::<usize>() {
         0 => Err(Failure::new("ERR No such client")),
         _ => {
             call.reply(|reply| reply.ok());
@@ -90,7 +90,7 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
         } else if call.is_word(index, "laddr") {
             filter.local = Some(value.to_vec());
         } else if call.is_word(index, "user") {
-            if call.worker.shared.users.get(value).is_none() {
+            if call.thread.shared.users.get(value).is_none() {
                 let name = cut_text(value);
                 return Err(Failure::of(format!("ERR No such user '{name}'")));
             }
@@ -104,7 +104,7 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
         }
         index += 2;
     }
-    let count: usize = call.worker.ask_all(move |worker| worker.close_all(&filter)).await.iter().sum();
+    let count: usize = call.thread.ask_all(move |thread| thread.close_all(&filter)).await.iter().sum();
     call.reply(|reply| reply.integer(count as i64));
     Ok(())
 }
@@ -121,8 +121,8 @@ fn pause(call: &mut Call<'_>) -> Result<()> {
     let not_a_number = Failure::new("ERR timeout is not an integer or out of range");
     let ms = number::parse_integer(call.argument(2)).ok_or(not_a_number)?;
     let ms = u64::try_from(ms).map_err(|_| Failure::new("ERR timeout is negative"))?;
-    let now_ms = call.worker.monotonic_ms();
-    call.worker.shared.pause.begin(paused, now_ms.saturating_add(ms), now_ms);
+    let now_ms = call.thread.monotonic_ms();
+    call.thread.shared.pause.begin(paused, now_ms.saturating_add(ms), now_ms);
     call.reply(|reply| reply.ok());
     Ok(())
 }
@@ -137,7 +137,7 @@ async fn unblock(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(call.unknown_form()),
     };
     let number = u64::try_from(call.integer(2)?).unwrap_or(0);
-    let answers = call.worker.ask_all(move |worker| worker.unblock(number, how)).await;
+    let answers = call.thread.ask_all(move |thread| thread.unblock(number, how)).await;
     let was_waiting = answers.contains(&true);
     call.reply(|reply| reply.integer(i64::from(was_waiting)));
     Ok(())

@@ -31,7 +31,7 @@ pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
     match call.command.id() {
         ID => call.reply(|reply| reply.integer(client.number as i64)),
         INFO => {
-            let line = client.line(call.worker.monotonic_ms()) + "\n";
+            let line = client.line(call.thread.monotonic_ms()) + "\n";
             call.reply(|reply| reply.verbatim(b"txt", line.as_bytes()));
         }
         GETNAME => {

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use super::call::Call;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::{Collection, Cursor, Transaction};
-use crate::worker::Turns;
 use ends::{End, push};
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
@@ -90,7 +90,7 @@ async fn add_to_existing(call: &mut Call<'_>, end: End) -> Result<()> {
 
 /// Adds the arguments one after the other, and answers how many elements there are.
 async fn add_all(call: &mut Call<'_>, list: &mut Collection, end: End) {
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for element in call.arguments.from(2).iter() {
         push(call.transaction, list, end, element);
         turns.step(element.len()).await;

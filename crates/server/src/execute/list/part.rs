@@ -7,7 +7,7 @@ use super::{elements, missing};
 use crate::execute::call::Call;
 use crate::execute::index::{place, span};
 use crate::failure::{Failure, Result};
-use crate::worker::Turns;
+use crate::server_thread::Turns;
 
 /// `LINDEX key index`
 pub(super) async fn element_at(call: &mut Call<'_>) -> Result<()> {
@@ -70,7 +70,7 @@ pub(super) async fn trim(call: &mut Call<'_>) -> Result<()> {
         } else if places.end - places.start < list.count() {
             let (head, tail) = list.ends();
             let (new_head, new_tail) = (head + places.start, head + places.end);
-            let mut turns = Turns::new(call.worker);
+            let mut turns = Turns::new(call.thread);
             for index in (head..new_head).chain(new_tail..tail) {
                 call.transaction.delete_field(&list, Field::ListElement(index));
                 turns.step(0).await;

@@ -12,8 +12,8 @@ use super::ends::End;
 use super::{elements, index_of};
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 /// `LINSERT key BEFORE|AFTER pivot element`
 pub(super) async fn insert(call: &mut Call<'_>) -> Result<()> {
@@ -127,7 +127,7 @@ async fn shift(
     left_out: &[u64],
 ) -> Result<()> {
     let mut walk = elements(call.transaction, list, indexes, direction)?;
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     while let Some((key, element)) = walk.next().await? {
         turns.step(element.len()).await;
         if left_out.binary_search(&index_of(list, key)?).is_err() {

@@ -8,8 +8,8 @@ use crate::execute::blocking::{first_collection, timeout_ms, wait};
 use crate::execute::call::Call;
 use crate::execute::multi_pop::{MultiPop, pop_count};
 use crate::failure::Result;
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 /// `LPOP key [count]`, `RPOP key [count]`
 pub(super) async fn take(call: &mut Call<'_>, end: End) -> Result<()> {
@@ -46,7 +46,7 @@ async fn take_some(call: &mut Call<'_>, list: &mut Collection, end: End, count: 
         End::Right => tail - count..tail,
     };
     call.reply(|reply| reply.array(count as usize));
-    let (mut taken, mut turns) = (0, Turns::new(call.worker));
+    let (mut taken, mut turns) = (0, Turns::new(call.thread));
     let mut walk = elements(call.transaction, list, indexes, end.inward())?;
     while let Some((key, element)) = walk.next().await? {
         let index = index_of(list, key)?;

@@ -11,8 +11,8 @@ use firn_format::datatype::FieldKind;
 use super::super::call::Call;
 use super::{SMALL_COUNT, Walk};
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 /// A member with what is stored of it.
 pub(in super::super) type Picked = (Vec<u8>, Vec<u8>);
@@ -35,7 +35,7 @@ pub(in super::super) async fn one(
     if collection.count() > SMALL_COUNT {
         return near(call, collection, kind).await;
     }
-    let index = call.worker.random(collection.count().max(1));
+    let index = call.thread.random(collection.count().max(1));
     let mut walk = Walk::new(call, collection, kind)?;
     for _ in 0..index {
         walk.next().await?;
@@ -45,8 +45,8 @@ pub(in super::super) async fn one(
 
 /// One of the members after a random place; the first ones come after the last.
 async fn near(call: &mut Call<'_>, collection: &Collection, kind: FieldKind) -> Result<Option<Picked>> {
-    let place = call.worker.random(1 << 32) as u32;
-    let index = call.worker.random(NEIGHBOUR_COUNT);
+    let place = call.thread.random(1 << 32) as u32;
+    let index = call.thread.random(NEIGHBOUR_COUNT);
     let mut walk = Walk::from_hash(call, collection, kind, place)?;
     let mut is_again = false;
     let mut seen = 0;
@@ -115,7 +115,7 @@ pub(in super::super) async fn distinct(
     let total = collection.count();
     if total > SMALL_COUNT && count < total / WALK_SHARE {
         let mut found = BTreeMap::new();
-        let mut turns = Turns::new(call.worker);
+        let mut turns = Turns::new(call.thread);
         while (found.len() as u64) < count
             && let Some((member, value)) = near(call, collection, kind).await?
         {
@@ -133,7 +133,7 @@ pub(in super::super) async fn distinct(
     while !choice.is_over()
         && let Some((member, value)) = walk.next().await?
     {
-        if choice.takes(|end| call.worker.random(end)) {
+        if choice.takes(|end| call.thread.random(end)) {
             answer(call, member, value);
             call.spill().await?;
         }
@@ -164,14 +164,14 @@ async fn repeated(
             let Some((member, value)) = near(call, collection, kind).await? else { break };
             answer(call, &member, &value);
         } else {
-            let (member, value) = &all[call.worker.random(all.len() as u64) as usize];
+            let (member, value) = &all[call.thread.random(all.len() as u64) as usize];
             answer(call, member, value);
         }
         call.spill().await?;
         // As many as a number can say may be asked for: others have their turns, and a client that
         // is gone gets no more.
         if turn.is_multiple_of(PICKS_BETWEEN_PAUSES) {
-            call.worker.breathe().await;
+            call.thread.breathe().await;
         }
         if call.client.is_closing.get() {
             break;

@@ -9,8 +9,8 @@ use super::super::call::Call;
 use super::super::scan::{ScanOptions, cursor};
 use super::{SMALL_COUNT, Walk};
 use crate::failure::Result;
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 /// What a step found.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(in super::super) async fn step(
     let Ok(hash) = u32::try_from(if is_small { 0 } else { from }) else { return Ok(step) };
     let mut walk = Walk::from_hash(call, collection, kind, hash)?;
     let (mut seen, mut last) = (0, None);
-    let (mut turns, mut found_bytes) = (Turns::new(call.worker), 0);
+    let (mut turns, mut found_bytes) = (Turns::new(call.thread), 0);
     while let Some((member, value)) = walk.next().await? {
         let hash = hash_of(member);
         if !is_small && seen >= options.count && last != Some(hash) {

@@ -93,9 +93,9 @@ impl Stage {
                 "ERR a script may take {max} MiB, with its commands' replies and all that it writes and sends"
             )));
         }
-        let Some(worker) = self.worker() else { return Ok(()) };
+        let Some(thread) = self.thread() else { return Ok(()) };
         let (part, has) = (total.next_multiple_of(PART_BYTES), self.part_bytes.get());
-        if !worker.shared.scripts.change_part(has, part) {
+        if !thread.shared.scripts.change_part(has, part) {
             let max = SCRIPTS_BYTES_MAX >> 20;
             return Err(Failure::of(format!(
                 "ERR all scripts that run take {max} MiB, which is what they may: try again later"

@@ -1,7 +1,7 @@
 //! Interpreters: a script has one to itself while it runs.
 //!
-//! A worker has none before its first script, and more than one only while scripts wait for the
-//! engine.
+//! A server thread has none before its first script, and more than one only while scripts wait for
+//! the engine.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,9 +23,9 @@ use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPTS_AT_ONCE_MAX, UNPACKED_MAX};
 use crate::execute::Tools;
 use crate::failure::{Failure, Result};
 use crate::scripts::{Source, Sum, hexadecimal};
+use crate::server_thread::{ServerThread, Turns};
 use crate::statistics::Gauge;
 use crate::transaction::Demand;
-use crate::worker::{Turns, Worker};
 
 /// What scripts are called in errors.
 const NAME: &str = "@user_script";
@@ -39,13 +39,13 @@ const MEMORY_BYTES_KEPT: usize = 16 << 20;
 /// Compiled scripts that an interpreter keeps; all are forgotten when there are more.
 const FUNCTIONS_MAX: usize = 1000;
 
-/// Interpreters that a worker keeps while no script runs.
+/// Interpreters that a server thread keeps while no script runs.
 const INTERPRETERS_KEPT: usize = 4;
 
 /// How long a script waits before it looks again for an interpreter.
 const RETRY_MS: u64 = 1;
 
-/// A worker's interpreters.
+/// A server thread's interpreters.
 #[derive(Default)]
 pub(crate) struct Interpreters {
     free: RefCell<Vec<Interpreter>>,
@@ -56,10 +56,10 @@ pub(crate) struct Interpreters {
 
 impl Interpreters {
     /// An interpreter for one script alone; waits while there are too many.
-    pub(super) async fn take(tools: &Rc<Tools>, worker: &Rc<Worker>) -> Result<Taken> {
+    pub(super) async fn take(tools: &Rc<Tools>, thread: &Rc<ServerThread>) -> Result<Taken> {
         let all = &tools.interpreters;
         while all.count.get() >= SCRIPTS_AT_ONCE_MAX && all.free.borrow().is_empty() {
-            worker.sleep_until(worker.monotonic_ms() + RETRY_MS).await;
+            thread.sleep_until(thread.monotonic_ms() + RETRY_MS).await;
         }
         let free = all.free.borrow_mut().pop();
         let interpreter = match free {
@@ -68,25 +68,25 @@ impl Interpreters {
                 let made = Interpreter::new()
                     .map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?;
                 all.count.set(all.count.get() + 1);
-                all.tell_memory(worker, 0, made.told_bytes.get());
+                all.tell_memory(thread, 0, made.told_bytes.get());
                 made
             }
         };
-        interpreter.look_for_flush(worker.shared.scripts.flushes());
-        let (worker, tools) = (Rc::clone(worker), Rc::clone(tools));
-        Ok(Taken { worker, tools, interpreter: Some(interpreter), is_sound: false })
+        interpreter.look_for_flush(thread.shared.scripts.flushes());
+        let (thread, tools) = (Rc::clone(thread), Rc::clone(tools));
+        Ok(Taken { thread, tools, interpreter: Some(interpreter), is_sound: false })
     }
 
     /// One of them has so much memory, where it had some before.
-    fn tell_memory(&self, worker: &Worker, before_bytes: usize, bytes: usize) {
+    fn tell_memory(&self, thread: &ServerThread, before_bytes: usize, bytes: usize) {
         self.memory_bytes.set(self.memory_bytes.get() + bytes - before_bytes);
-        worker.counters().set(Gauge::InterpreterBytes, self.memory_bytes.get() as u64);
+        thread.counters().set(Gauge::InterpreterBytes, self.memory_bytes.get() as u64);
     }
 }
 
 /// An interpreter, given back when dropped, or given up where a script was left in the middle.
 pub(super) struct Taken {
-    worker: Rc<Worker>,
+    thread: Rc<ServerThread>,
     tools: Rc<Tools>,
     interpreter: Option<Interpreter>,
     is_sound: bool,
@@ -113,11 +113,11 @@ impl Drop for Taken {
         match sound {
             Some(interpreter) => {
                 interpreter.told_bytes.set(interpreter.lua.used_memory());
-                all.tell_memory(&self.worker, told_bytes, interpreter.told_bytes.get());
+                all.tell_memory(&self.thread, told_bytes, interpreter.told_bytes.get());
                 all.free.borrow_mut().push(interpreter);
             }
             None => {
-                all.tell_memory(&self.worker, told_bytes, 0);
+                all.tell_memory(&self.thread, told_bytes, 0);
                 all.count.set(all.count.get().saturating_sub(1));
             }
         }
@@ -250,16 +250,16 @@ impl Interpreter {
         words: [Vec<&[u8]>; 2],
         actor: Actor,
     ) -> (Option<Actor>, Ended) {
-        let worker = Rc::clone(&actor.worker);
+        let thread = Rc::clone(&actor.thread);
         self.options.reset();
         self.generator.seed(0);
         self.stage.begin(actor);
         let begun = match self.begin.call::<()>(()) {
-            Ok(()) => self.set_words(&worker, words).await,
+            Ok(()) => self.set_words(&thread, words).await,
             Err(error) => Err(error),
         };
         let ended = match begun.and_then(|()| self.lua.create_thread(function)) {
-            Ok(thread) => self.go_on(&worker, source, &thread).await,
+            Ok(coroutine) => self.go_on(&thread, source, &coroutine).await,
             Err(error) => Ended::Failed(format!("ERR {error}").into_bytes()),
         };
         let (actor, over) = self.stage.end();
@@ -267,8 +267,8 @@ impl Interpreter {
     }
 
     /// Gives the script its keys and arguments. Others have their turns meanwhile.
-    async fn set_words(&self, worker: &Worker, words: [Vec<&[u8]>; 2]) -> mlua::Result<()> {
-        let mut turns = Turns::new(worker);
+    async fn set_words(&self, thread: &ServerThread, words: [Vec<&[u8]>; 2]) -> mlua::Result<()> {
+        let mut turns = Turns::new(thread);
         for (name, words) in ["KEYS", "ARGV"].into_iter().zip(words) {
             let table = self.lua.create_table_with_capacity(words.len(), 0)?;
             for (index, word) in words.into_iter().enumerate() {
@@ -280,10 +280,10 @@ impl Interpreter {
         Ok(())
     }
 
-    async fn go_on(&self, worker: &Rc<Worker>, source: &Source, thread: &Thread) -> Ended {
+    async fn go_on(&self, thread: &Rc<ServerThread>, source: &Source, coroutine: &Thread) -> Ended {
         let mut given = MultiValue::new();
         loop {
-            given.push_front(Value::Thread(thread.clone()));
+            given.push_front(Value::Thread(coroutine.clone()));
             self.stage.mark_stack();
             let mut answer: MultiValue = match self.resume.call(std::mem::take(&mut given)) {
                 Ok(answer) => answer,
@@ -292,27 +292,27 @@ impl Interpreter {
             let is_ok = answer.pop_front() == Some(Value::Boolean(true));
             let value = answer.pop_front().unwrap_or_default();
             if !is_ok {
-                return Ended::Failed(self.failure(source, thread, &value));
+                return Ended::Failed(self.failure(source, coroutine, &value));
             }
-            if thread.status() != ThreadStatus::Resumable {
+            if coroutine.status() != ThreadStatus::Resumable {
                 return Ended::Value(value);
             }
-            self.stage.leave_thread(worker);
+            self.stage.leave_thread(thread);
             // A value that the script itself yields has no receiver.
             let suspension = self.stage.suspension.take();
             match suspension {
                 None => {
                     let text = "ERR attempt to yield across metamethod/C-call boundary";
-                    return Ended::Failed(self.placed(source, thread, text.as_bytes().to_vec()));
+                    return Ended::Failed(self.placed(source, coroutine, text.as_bytes().to_vec()));
                 }
-                Some(Suspension::Pause) => worker.breathe().await,
-                Some(Suspension::Search(search)) => match self.seek(worker, &search).await {
+                Some(Suspension::Pause) => thread.breathe().await,
+                Some(Suspension::Search(search)) => match self.seek(thread, &search).await {
                     Ok(values) => given = values,
                     // As below.
                     Err(_) => self.stage.demand(Demand::InPlace),
                 },
                 Some(Suspension::Command(performance, is_raising)) => {
-                    worker.pause().await;
+                    thread.pause().await;
                     let (actor, reply) = performance.await;
                     self.stage.actor.replace(Some(actor));
                     match self.stage.answer(&self.lua, reply, is_raising) {
@@ -323,25 +323,29 @@ impl Interpreter {
                     }
                 }
             }
-            if self.stage.is_ended(worker)
+            if self.stage.is_ended(thread)
                 && let Some(demand) = self.stage.over()
             {
                 return Ended::Over(demand);
             }
-            self.stage.take_thread(worker);
+            self.stage.take_thread(thread);
         }
     }
 
     /// Goes on with a search between turns of others: what its call answers.
-    async fn seek(&self, worker: &Rc<Worker>, search: &Search) -> std::result::Result<MultiValue, Complaint> {
+    async fn seek(
+        &self,
+        thread: &Rc<ServerThread>,
+        search: &Search,
+    ) -> std::result::Result<MultiValue, Complaint> {
         loop {
-            worker.breathe().await;
-            if self.stage.is_ended(worker) {
+            thread.breathe().await;
+            if self.stage.is_ended(thread) {
                 return Ok(MultiValue::new());
             }
-            self.stage.take_thread(worker);
+            self.stage.take_thread(thread);
             let answer = search.answer(&self.lua);
-            self.stage.leave_thread(worker);
+            self.stage.leave_thread(thread);
             if let Some(values) = answer? {
                 return Ok(values);
             }
@@ -349,7 +353,7 @@ impl Interpreter {
     }
 
     /// The line that a client gets for the error `raised`.
-    fn failure(&self, source: &Source, thread: &Thread, raised: &Value) -> Vec<u8> {
+    fn failure(&self, source: &Source, coroutine: &Thread, raised: &Value) -> Vec<u8> {
         let line = match raised {
             Value::Table(table) => match table.raw_get::<Value>("err") {
                 Ok(text) => convert::text_of(&text),
@@ -360,12 +364,12 @@ impl Interpreter {
             Value::String(text) => [b"ERR ", &text.as_bytes()[..]].concat(),
             other => format!("ERR {}", other.to_string().unwrap_or_default()).into_bytes(),
         };
-        self.placed(source, thread, line)
+        self.placed(source, coroutine, line)
     }
 
-    fn placed(&self, source: &Source, thread: &Thread, mut text: Vec<u8>) -> Vec<u8> {
+    fn placed(&self, source: &Source, coroutine: &Thread, mut text: Vec<u8>) -> Vec<u8> {
         text.extend_from_slice(format!(" script: {}", hexadecimal(&source.sum)).as_bytes());
-        if let Ok(Some((name, line))) = line(&self.lua, thread, SANDBOX_NAME) {
+        if let Ok(Some((name, line))) = line(&self.lua, coroutine, SANDBOX_NAME) {
             text.extend_from_slice(b", on ");
             text.extend_from_slice(&name.as_bytes());
             text.extend_from_slice(format!(":{line}.").as_bytes());

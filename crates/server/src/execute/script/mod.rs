@@ -37,9 +37,9 @@ use super::single::LockNames;
 use super::{Request, metrics};
 use crate::failure::{Failure, Result};
 use crate::scripts::{Found, Source, hexadecimal, parse_sum, sum_of};
+use crate::server_thread::{ServerThread, Turns};
 use crate::statistics::Measure;
 use crate::transaction::Transaction;
-use crate::worker::{Turns, Worker};
 use convert::Answer;
 use interpreter::Ended;
 use library::Cost;
@@ -64,29 +64,29 @@ pub(super) fn is_script(command: &'static Command) -> bool {
 
 /// Whether a command runs a script that has said that it only reads.
 pub(super) fn is_reading_script(
-    worker: &Rc<Worker>,
+    thread: &Rc<ServerThread>,
     command: &'static Command,
     arguments: Arguments<'_>,
 ) -> bool {
-    is_script(command) && named(worker, command, arguments).is_ok_and(|source| source.is_reading)
+    is_script(command) && named(thread, command, arguments).is_ok_and(|source| source.is_reading)
 }
 
 /// `EVAL script count [key ...] [argument ...]` and its sisters.
 pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let client = request.client;
-    metrics::show_script(request.worker, client, command, request.arguments);
-    let source = named(request.worker, command, request.arguments)?;
+    metrics::show_script(request.thread, client, command, request.arguments);
+    let source = named(request.thread, command, request.arguments)?;
     let mut retry = match source.is_reading || command.flags.has(Flag::ReadOnly) {
         true => Retry::reading(),
         false => {
-            let mut names = LockNames::new(request.worker);
+            let mut names = LockNames::new(request.thread);
             names.add_keys(client.database.get(), command, request.arguments)?;
             Retry::naming(names)
         }
     };
     metrics::unit_begins(client);
     loop {
-        let mut one_try = retry.begin(request.worker).await?;
+        let mut one_try = retry.begin(request.thread).await?;
         metrics::try_begins(client);
         let mut call = Call::new(request, command, &mut one_try.transaction, out);
         let done = evaluate(&mut call, &source).await;
@@ -95,7 +95,7 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
             continue;
         }
         // What was written before an error stays written.
-        retry.commit(request.worker, &mut one_try).await?;
+        retry.commit(request.thread, &mut one_try).await?;
         return done;
     }
 }
@@ -111,8 +111,8 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const FUNCTION_LIST: CommandId = id_of("function|list");
     match call.command.id() {
         EVAL | EVALSHA | EVAL_RO | EVALSHA_RO => {
-            metrics::show_in_unit(call.worker, call.client, None, call.command, call.arguments);
-            let source = named(call.worker, call.command, call.arguments)?;
+            metrics::show_in_unit(call.thread, call.client, None, call.command, call.arguments);
+            let source = named(call.thread, call.command, call.arguments)?;
             evaluate(call, &source).await
         }
         SCRIPT_LOAD => load(call).await,
@@ -122,7 +122,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         }
         SCRIPT_FLUSH => {
             check_mode(call, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
-            call.worker.shared.scripts.flush();
+            call.thread.shared.scripts.flush();
             call.reply(|reply| reply.ok());
             Ok(())
         }
@@ -142,9 +142,13 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// The script that a command gives or names.
-fn named(worker: &Rc<Worker>, command: &'static Command, arguments: Arguments<'_>) -> Result<Arc<Source>> {
+fn named(
+    thread: &Rc<ServerThread>,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+) -> Result<Arc<Source>> {
     let text = arguments.get(1).unwrap_or_default();
-    let scripts = &worker.shared.scripts;
+    let scripts = &thread.shared.scripts;
     if matches!(command.id(), EVALSHA | EVALSHA_RO) {
         return parse_sum(text).and_then(|sum| scripts.get(&sum)).ok_or(NO_SCRIPT);
     }
@@ -170,7 +174,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
     let keys_end = FIRST_KEY + key_count(call.arguments)?;
     let words: Vec<&[u8]> = call.arguments.iter().collect();
     let words = [words[FIRST_KEY..keys_end].to_vec(), words[keys_end..].to_vec()];
-    let taken = Interpreters::take(call.tools, call.worker).await?;
+    let taken = Interpreters::take(call.tools, call.thread).await?;
     let interpreter = taken.interpreter()?;
     let function = match interpreter.function(source) {
         Ok(function) => function,
@@ -179,13 +183,13 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
             return Err(failure);
         }
     };
-    let evicted = call.worker.shared.scripts.run(source);
-    call.worker.counters().add(Measure::EvictedScripts, evicted);
-    let transaction = std::mem::replace(call.transaction, Transaction::reading(call.worker));
+    let evicted = call.thread.shared.scripts.run(source);
+    call.thread.counters().add(Measure::EvictedScripts, evicted);
+    let transaction = std::mem::replace(call.transaction, Transaction::reading(call.thread));
     let coverage = transaction.coverage().cloned();
     let database = call.client.database.get();
     let actor = Actor {
-        worker: Rc::clone(call.worker),
+        thread: Rc::clone(call.thread),
         client: Rc::clone(call.client),
         tools: Rc::clone(call.tools),
         transaction,
@@ -212,7 +216,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
             let mut answer = Answer { reply: &mut reply, protocol, cost };
             let written = answer.write(&value, 0);
             if let Some(line) = call.out.get(start..).and_then(|reply| reply.strip_prefix(b"-")) {
-                metrics::script_answered_error(call.worker, call.command, line);
+                metrics::script_answered_error(call.thread, call.command, line);
             }
             written.map_err(|error| {
                 call.out.truncate(start);
@@ -227,11 +231,11 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
 /// `SCRIPT LOAD script`
 async fn load(call: &mut Call<'_>) -> Result<()> {
     let source = Arc::new(Source::parse(call.argument(2))?);
-    let taken = Interpreters::take(call.tools, call.worker).await?;
+    let taken = Interpreters::take(call.tools, call.thread).await?;
     let compiled = taken.interpreter()?.function(&source).map(drop);
     taken.give_back();
     compiled?;
-    call.worker.shared.scripts.load(&source)?;
+    call.thread.shared.scripts.load(&source)?;
     let sum = hexadecimal(&source.sum);
     call.reply(|reply| reply.bulk(sum.as_bytes()));
     Ok(())
@@ -240,10 +244,10 @@ async fn load(call: &mut Call<'_>) -> Result<()> {
 /// `SCRIPT KILL`: all scripts that run for longer than a turn. A script that began just now is
 /// waited for until it is over, or that old.
 async fn kill(call: &mut Call<'_>) -> Result<()> {
-    let (worker, shared) = (call.worker, &call.worker.shared);
-    let asked_ns = worker.monotonic_ns();
+    let (thread, shared) = (call.thread, &call.thread.shared);
+    let asked_ns = thread.monotonic_ns();
     loop {
-        let old_ns = worker.monotonic_ns().saturating_sub(shared.settings.turn_us * 1000);
+        let old_ns = thread.monotonic_ns().saturating_sub(shared.settings.turn_us * 1000);
         // First those on threads: what leaves one is among the others before.
         let found: Vec<Found> =
             shared.threads.mailboxes.iter().map(|mailbox| mailbox.script.kill(old_ns, asked_ns)).collect();
@@ -254,15 +258,15 @@ async fn kill(call: &mut Call<'_>) -> Result<()> {
         if !found.contains(&Found::Young) {
             return Err(Failure::new("NOTBUSY No scripts in execution right now."));
         }
-        worker.breathe().await;
+        thread.breathe().await;
     }
 }
 
 /// `SCRIPT EXISTS sha1 [sha1 ...]`. Others have their turns between sums.
 async fn exists(call: &mut Call<'_>) {
-    let (sums, scripts) = (call.arguments.from(2), &call.worker.shared.scripts);
+    let (sums, scripts) = (call.arguments.from(2), &call.thread.shared.scripts);
     call.reply(|reply| reply.array(sums.len()));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for word in sums.iter() {
         let is_known = parse_sum(word).is_some_and(|sum| scripts.get(&sum).is_some());
         call.reply(|reply| reply.integer(i64::from(is_known)));

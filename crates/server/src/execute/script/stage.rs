@@ -33,8 +33,8 @@ use crate::execute::single::{LockNames, names_all};
 use crate::execute::{Request, Tools, dispatch};
 use crate::failure::{Failure, Result};
 use crate::scripts::LongRun;
+use crate::server_thread::ServerThread;
 use crate::transaction::{Demand, Transaction};
-use crate::worker::Worker;
 
 const PUBLISH: CommandId = id_of("publish");
 const SPUBLISH: CommandId = id_of("spublish");
@@ -48,9 +48,10 @@ const STEPS: u64 = 100_000;
 /// Memory that a reply takes while it becomes Lua's, as a multiple of its bytes as they are sent.
 const REPLY_COPIES: usize = 2;
 
-/// The worker and the client that a script acts for. Moves into each command's future and back.
+/// The server thread and the client that a script acts for. Moves into each command's future and
+/// back.
 pub(super) struct Actor {
-    pub(super) worker: Rc<Worker>,
+    pub(super) thread: Rc<ServerThread>,
     pub(super) client: Rc<Client>,
     pub(super) tools: Rc<Tools>,
     pub(super) transaction: Transaction,
@@ -80,13 +81,13 @@ pub(super) struct Stage {
     pub(super) protocol: Cell<Protocol>,
     /// Its calls are never suspended; it may be between them.
     is_in_place: Cell<bool>,
-    /// Until when this turn may go on where nothing can be suspended, by the worker's clock that
-    /// never goes back.
+    /// Until when this turn may go on where nothing can be suspended, by the server thread's clock
+    /// that never goes back.
     in_place_until_ms: Cell<u64>,
     /// The script must end, whatever it catches.
     over: Cell<Option<Demand>>,
     /// Whose thread it runs on; `None` = it does not run.
-    worker: RefCell<Option<Rc<Worker>>>,
+    thread: RefCell<Option<Rc<ServerThread>>>,
     client: RefCell<Option<Rc<Client>>>,
     begun_ms: Cell<u64>,
     /// When others are to have a turn.
@@ -117,43 +118,43 @@ impl Stage {
     pub(super) fn begin(&self, actor: Actor) {
         let coverage = actor.transaction.coverage();
         self.is_in_place.set(coverage.is_some_and(|coverage| coverage.is_in_place));
-        let worker = Rc::clone(&actor.worker);
-        self.begun_ms.set(worker.monotonic_ms());
-        self.worker.replace(Some(Rc::clone(&worker)));
+        let thread = Rc::clone(&actor.thread);
+        self.begun_ms.set(thread.monotonic_ms());
+        self.thread.replace(Some(Rc::clone(&thread)));
         self.client.replace(Some(Rc::clone(&actor.client)));
         self.actor.replace(Some(actor));
         self.suspension.replace(None);
         self.protocol.set(Protocol::Resp2);
         self.over.set(None);
         self.unwritten_bytes.set(0);
-        self.take_thread(&worker);
+        self.take_thread(&thread);
     }
 
     /// The script is suspended: it can be killed meanwhile.
-    pub(super) fn leave_thread(&self, worker: &Worker) {
-        self.long_run(worker);
+    pub(super) fn leave_thread(&self, thread: &ServerThread) {
+        self.long_run(thread);
         self.in_place_until_ms.set(u64::MAX);
-        if worker.script().end() {
+        if thread.script().end() {
             self.demand(Demand::End);
         }
     }
 
     /// The script begins, or goes on after others have had their turn.
-    pub(super) fn take_thread(&self, worker: &Worker) {
-        let now_ns = worker.monotonic_ns();
-        worker.script().begin(now_ns);
-        let settings = &worker.shared.settings;
+    pub(super) fn take_thread(&self, thread: &ServerThread) {
+        let now_ns = thread.monotonic_ns();
+        thread.script().begin(now_ns);
+        let settings = &thread.shared.settings;
         self.turn_ends_ns.set(now_ns + settings.turn_us * 1000);
-        self.in_place_until_ms.set(worker.monotonic_ms().saturating_add(settings.script_in_place_ms_max));
+        self.in_place_until_ms.set(thread.monotonic_ms().saturating_add(settings.script_in_place_ms_max));
         self.asks.set(0);
         self.steps.set(STEPS);
         self.meter.place().begin();
     }
 
     /// The script runs for longer than a turn: from now on all know of it.
-    fn long_run(&self, worker: &Worker) -> Arc<LongRun> {
+    fn long_run(&self, thread: &ServerThread) -> Arc<LongRun> {
         let mut long = self.long.borrow_mut();
-        let run = long.get_or_insert_with(|| worker.shared.scripts.begin_long(self.begun_ms.get()));
+        let run = long.get_or_insert_with(|| thread.shared.scripts.begin_long(self.begun_ms.get()));
         Arc::clone(run)
     }
 
@@ -161,12 +162,12 @@ impl Stage {
     pub(super) fn is_turn_over(&self) -> bool {
         let asks = self.asks.get() + 1;
         self.asks.set(asks);
-        let now_ns = self.worker.borrow().as_ref().map(|worker| worker.monotonic_ns());
+        let now_ns = self.thread.borrow().as_ref().map(|thread| thread.monotonic_ns());
         asks > ASKS_MAX || self.steps.get() == 0 || now_ns.is_some_and(|now| now >= self.turn_ends_ns.get())
     }
 
-    pub(super) fn worker(&self) -> Option<Rc<Worker>> {
-        self.worker.borrow().clone()
+    pub(super) fn thread(&self) -> Option<Rc<ServerThread>> {
+        self.thread.borrow().clone()
     }
 
     /// Steps of the matcher that are left to this turn.
@@ -180,11 +181,11 @@ impl Stage {
     /// SCRIPT KILL was answered that it is killed. So it is neither written nor done again, even if
     /// it came to its end without noticing.
     pub(super) fn end(&self) -> (Option<Actor>, Option<Demand>) {
-        let (worker, long) = (self.worker.take(), self.long.take());
+        let (thread, long) = (self.thread.take(), self.long.take());
         let mut was_killed = false;
-        if let Some(worker) = worker {
-            was_killed = long.is_some_and(|run| worker.shared.scripts.end_long(&run)) | worker.script().end();
-            worker.shared.scripts.change_part(self.part_bytes.take(), 0);
+        if let Some(thread) = thread {
+            was_killed = long.is_some_and(|run| thread.shared.scripts.end_long(&run)) | thread.script().end();
+            thread.shared.scripts.change_part(self.part_bytes.take(), 0);
         }
         let over = if was_killed { Some(Demand::End) } else { self.over() };
         self.client.replace(None);
@@ -232,7 +233,7 @@ impl Stage {
         };
         let Some(actor) = self.actor.take() else { return over(lua) };
         if self.is_turn_over() {
-            if self.is_ended(&actor.worker) {
+            if self.is_ended(&actor.thread) {
                 self.actor.replace(Some(actor));
                 return over(lua);
             }
@@ -240,7 +241,7 @@ impl Stage {
             self.meter.use_up();
         }
         let stays = self.stays();
-        let worker = Rc::clone(&actor.worker);
+        let thread = Rc::clone(&actor.thread);
         let protocol = self.protocol.get();
         let reply_bytes_max = self.room(lua) / REPLY_COPIES;
         let mut performance: Performance = Box::pin(async move {
@@ -249,18 +250,18 @@ impl Stage {
             performed
         });
         if stays {
-            worker.engine.wait_in_place(true);
+            thread.engine.wait_in_place(true);
         }
         let polled = performance.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if stays {
-            worker.engine.wait_in_place(false);
+            thread.engine.wait_in_place(false);
         }
         match polled {
             Poll::Ready((actor, reply)) => {
                 self.actor.replace(Some(actor));
                 self.answer(lua, reply, is_raising)
             }
-            // It waits for another task of this worker.
+            // It waits for another task of this server thread.
             Poll::Pending if stays => {
                 self.demand(Demand::InPlace);
                 over(lua)
@@ -300,9 +301,9 @@ impl Stage {
 
     /// Whether the user whose script it is may run the command.
     pub(super) fn may(&self, command: &'static Command, arguments: &OwnedArguments) -> bool {
-        let (worker, client) = (self.worker(), self.client.borrow().clone());
-        match (worker, client) {
-            (Some(worker), Some(client)) => is_permitted(&worker, &client, command, arguments.get()),
+        let (thread, client) = (self.thread(), self.client.borrow().clone());
+        match (thread, client) {
+            (Some(thread), Some(client)) => is_permitted(&thread, &client, command, arguments.get()),
             _ => false,
         }
     }
@@ -328,7 +329,7 @@ impl Stage {
         {
             return Err(Failure::new("ERR Write commands are not allowed from read-only scripts."));
         }
-        permit_in_script(&actor.worker, &actor.client, command, arguments.get())?;
+        permit_in_script(&actor.thread, &actor.client, command, arguments.get())?;
         self.check_coverage(actor, command, &arguments, &words)?;
         drop(words);
         Ok((command, arguments))
@@ -347,7 +348,7 @@ impl Stage {
         };
         let mut is_covered = names_all(command, words.len());
         if is_covered && command.has_keys() {
-            let mut names = LockNames::new(&actor.worker);
+            let mut names = LockNames::new(&actor.thread);
             names.add_keys(actor.client.database.get(), command, arguments.get())?;
             is_covered =
                 !names.is_all() && names.names().all(|name: &(KeyspaceId, Vec<u8>)| coverage.has(name));
@@ -380,12 +381,12 @@ impl Stage {
             return over(lua);
         }
         // No script runs while an interpreter is made. What is suspended already is on its way out.
-        let worker = self.worker().filter(|_| self.suspension.borrow().is_none());
-        let Some(worker) = worker else {
+        let thread = self.thread().filter(|_| self.suspension.borrow().is_none());
+        let Some(thread) = thread else {
             self.steps.set(STEPS);
             return Ok(Turn::Answer(MultiValue::new()));
         };
-        if self.is_ended(&worker) {
+        if self.is_ended(&thread) {
             return over(lua);
         }
         if let Err(failure) = self.check_memory(lua, 0) {
@@ -402,12 +403,12 @@ impl Stage {
 
     /// Whether the script is to end: it was killed, which it can be from now on, or its server
     /// ends. Also if it is busy and its client is gone, or its time in place is over.
-    pub(super) fn is_ended(&self, worker: &Rc<Worker>) -> bool {
-        let now_ms = worker.monotonic_ms();
-        let is_killed = self.long_run(worker).is_killed() || worker.script().is_killed();
-        let is_busy = now_ms.saturating_sub(self.begun_ms.get()) > worker.shared.parameters.busy_ms();
-        let is_gone = || self.client.borrow().as_ref().is_some_and(|client| worker.is_gone(client));
-        if is_killed || worker.shared.threads.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
+    pub(super) fn is_ended(&self, thread: &Rc<ServerThread>) -> bool {
+        let now_ms = thread.monotonic_ms();
+        let is_killed = self.long_run(thread).is_killed() || thread.script().is_killed();
+        let is_busy = now_ms.saturating_sub(self.begun_ms.get()) > thread.shared.parameters.busy_ms();
+        let is_gone = || self.client.borrow().as_ref().is_some_and(|client| thread.is_gone(client));
+        if is_killed || thread.shared.threads.is_ending.load(Ordering::Acquire) || is_busy && is_gone() {
             self.demand(Demand::End);
         } else if self.stays() && now_ms >= self.in_place_until_ms.get() {
             self.demand(Demand::Late);
@@ -429,15 +430,15 @@ async fn perform(
     reply_bytes_max: usize,
 ) -> Performed {
     let mut out = Vec::new();
-    let Actor { worker, client, tools, transaction, .. } = &mut actor;
-    let request = Request { worker, client, tools, arguments: arguments.get() };
+    let Actor { thread, client, tools, transaction, .. } = &mut actor;
+    let request = Request { thread, client, tools, arguments: arguments.get() };
     let mut call = Call::new(&request, command, transaction, &mut out);
     call.protocol = protocol;
     call.origin = Origin::Unit;
     call.script_reply_bytes_max = reply_bytes_max;
     let savepoint = call.transaction.savepoint();
     let done = dispatch(&mut call).await.and_then(|()| call.check_reply());
-    show_in_unit(&actor.worker, &actor.client, Some("lua"), command, arguments.get());
+    show_in_unit(&actor.thread, &actor.client, Some("lua"), command, arguments.get());
     drop(arguments);
     if done.is_err() {
         actor.transaction.roll_back(savepoint);

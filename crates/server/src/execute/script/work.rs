@@ -84,8 +84,8 @@ impl Stage {
     fn look(&self) -> Result<(), Complaint> {
         self.unseen_bytes.set(0);
         let is_over = self.is_turn_over();
-        let worker = self.worker().filter(|_| is_over);
-        match worker.is_some_and(|worker| self.is_ended(&worker)) {
+        let thread = self.thread().filter(|_| is_over);
+        match thread.is_some_and(|thread| self.is_ended(&thread)) {
             true => Err(Complaint("over".into())),
             false => Ok(()),
         }

@@ -14,7 +14,7 @@ use firn_protocol::resp::Reply;
 use super::help;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
-use crate::worker::Turns;
+use crate::server_thread::Turns;
 
 const HELP: &[(&str, &str)] = &[
     ("(no subcommand)", "Describe all commands."),
@@ -87,7 +87,7 @@ async fn reply_each<T>(
     things: impl IntoIterator<Item = T>,
     write: impl Fn(&mut Reply<'_>, T),
 ) {
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for thing in things {
         let before = call.out.len();
         call.reply(|reply| write(reply, thing));

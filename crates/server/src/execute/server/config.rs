@@ -7,7 +7,7 @@ use crate::execute::call::Call;
 use crate::execute::scan::check_pattern;
 use crate::failure::{Failure, Result};
 use crate::parameters::Parameters;
-use crate::worker::Turns;
+use crate::server_thread::Turns;
 
 const HELP: &[(&str, &str)] = &[
     ("GET <pattern> [<pattern> ...]", "Parameters that match, and their values."),
@@ -26,7 +26,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         GET => get(call).await,
         SET => set(call),
         RESETSTAT => {
-            call.worker.shared.diagnostics.statistics.reset();
+            call.thread.shared.diagnostics.statistics.reset();
             call.reply(|reply| reply.ok());
             Ok(())
         }
@@ -40,9 +40,9 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 async fn get(call: &mut Call<'_>) -> Result<()> {
     let patterns = call.arguments.from(2);
     patterns.iter().try_for_each(check_pattern)?;
-    let (mut found, mut turns) = (Vec::new(), Turns::new(call.worker));
+    let (mut found, mut turns) = (Vec::new(), Turns::new(call.thread));
     for pattern in patterns.iter() {
-        call.worker.shared.parameters.add_matching(pattern, &mut found);
+        call.thread.shared.parameters.add_matching(pattern, &mut found);
         turns.step(Parameters::compared_bytes(pattern)).await;
     }
     call.reply(|reply| {
@@ -63,10 +63,10 @@ fn set(call: &mut Call<'_>) -> Result<()> {
         return Err(Failure::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
-    call.worker.shared.parameters.set(&pairs).map_err(Failure::of)?;
+    call.thread.shared.parameters.set(&pairs).map_err(Failure::of)?;
     if let Some((_, password)) = pairs.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"requirepass")) {
         let password = Some(*password).filter(|password| !password.is_empty());
-        call.worker.shared.users.set_default_password(password);
+        call.thread.shared.users.set_default_password(password);
     }
     call.reply(|reply| reply.ok());
     Ok(())

@@ -54,7 +54,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         ("reload" | "loadaof", 2..) => saved(call, Saving::Flush).await?,
         ("set-active-expire", 3) => {
             let is_on = number::parse_integer(call.argument(2)).unwrap_or(0) != 0;
-            call.worker.shared.pause.set_expiry(is_on);
+            call.thread.shared.pause.set_expiry(is_on);
         }
         ("stringmatch-len", 4) => {
             let len = number::parse_integer(call.argument(2)).filter(|len| (0..=1 << 20).contains(len));
@@ -79,8 +79,8 @@ const SLEEP_S_MAX: f64 = 1e6;
 async fn sleep(call: &mut Call<'_>) -> Result<()> {
     let seconds = number::parse_double(call.argument(2)).unwrap_or(0.0).clamp(0.0, SLEEP_S_MAX);
     if call.origin == Origin::Client {
-        let until_ms = call.worker.monotonic_ms() + (seconds * 1000.0).ceil() as u64;
-        call.worker.sleep_until(until_ms).await;
+        let until_ms = call.thread.monotonic_ms() + (seconds * 1000.0).ceil() as u64;
+        call.thread.sleep_until(until_ms).await;
     }
     Ok(())
 }

@@ -11,8 +11,8 @@ use crate::bounds::cut_text;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
 use crate::latency::Sample;
+use crate::server_thread::Turns;
 use crate::statistics::CommandSum;
-use crate::worker::Turns;
 
 const HELP: &[(&str, &str)] = &[
     ("DOCTOR", "Say in words what took long."),
@@ -48,7 +48,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `LATENCY LATEST`
 fn latest(call: &mut Call<'_>) -> Result<()> {
-    let all = call.worker.shared.diagnostics.latency.all();
+    let all = call.thread.shared.diagnostics.latency.all();
     call.reply(|reply| {
         reply.array(all.len());
         for (name, event) in &all {
@@ -65,7 +65,7 @@ fn latest(call: &mut Call<'_>) -> Result<()> {
 
 /// `LATENCY HISTORY event`
 fn history(call: &mut Call<'_>) -> Result<()> {
-    let samples = call.worker.shared.diagnostics.latency.samples(call.argument(2));
+    let samples = call.thread.shared.diagnostics.latency.samples(call.argument(2));
     call.reply(|reply| {
         reply.array(samples.len());
         for sample in &samples {
@@ -79,9 +79,9 @@ fn history(call: &mut Call<'_>) -> Result<()> {
 
 /// `LATENCY RESET [event ...]`: how many there were. Others have their turns between names.
 async fn reset(call: &mut Call<'_>) {
-    let (names, latency) = (call.arguments.from(2), &call.worker.shared.diagnostics.latency);
+    let (names, latency) = (call.arguments.from(2), &call.thread.shared.diagnostics.latency);
     let mut count = if names.is_empty() { latency.reset(None) } else { 0 };
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for name in names.iter() {
         count += latency.reset(Some(name));
         turns.step(name.len()).await;
@@ -93,12 +93,12 @@ async fn reset(call: &mut Call<'_>) {
 /// have their turns between names.
 async fn histogram(call: &mut Call<'_>) -> Result<()> {
     let names = call.arguments.from(2);
-    let (mut wanted, mut turns) = (HashSet::new(), Turns::new(call.worker));
+    let (mut wanted, mut turns) = (HashSet::new(), Turns::new(call.thread));
     for name in names.iter() {
         wanted.extend(named(name).map(Command::id));
         turns.step(name.len()).await;
     }
-    let sums = call.worker.shared.diagnostics.statistics.sums();
+    let sums = call.thread.shared.diagnostics.statistics.sums();
     let is_wanted = |command: &Command| {
         let container = || command.container.and_then(|name| command::find(name.as_bytes())).map(Command::id);
         names.is_empty()
@@ -129,7 +129,7 @@ async fn histogram(call: &mut Call<'_>) -> Result<()> {
 
 /// `LATENCY DOCTOR`
 fn doctor(call: &mut Call<'_>) -> Result<()> {
-    let shared = &call.worker.shared;
+    let shared = &call.thread.shared;
     let all = shared.diagnostics.latency.all();
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -168,7 +168,7 @@ const COLUMNS_MAX: usize = 80;
 /// `LATENCY GRAPH event`
 fn graph(call: &mut Call<'_>) -> Result<()> {
     let name = cut_text(call.argument(2));
-    let samples = call.worker.shared.diagnostics.latency.samples(call.argument(2));
+    let samples = call.thread.shared.diagnostics.latency.samples(call.argument(2));
     let (Some(high), Some(low)) =
         (samples.iter().map(|sample| sample.ms).max(), samples.iter().map(|sample| sample.ms).min())
     else {

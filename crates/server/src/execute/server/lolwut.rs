@@ -20,7 +20,7 @@ pub(super) fn draw(call: &mut Call<'_>) -> Result<()> {
         Some(_) => call.integer(index)?.clamp(1, RADIUS_MAX) as usize,
         None => 8,
     };
-    let grown = grow(radius, |end| call.worker.random(end));
+    let grown = grow(radius, |end| call.thread.random(end));
     let mut drawing = String::new();
     for row in 0..=2 * radius {
         for column in 0..=2 * radius {

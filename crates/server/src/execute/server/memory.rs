@@ -100,13 +100,13 @@ pub(super) fn dataset_bytes(engine_bytes: u64, resident_bytes: u64) -> u64 {
 /// `MEMORY STATS`
 fn stats(call: &mut Call<'_>) -> Result<()> {
     let memory = process::memory();
-    let engine = call.worker.shared.store.db.stats();
+    let engine = call.thread.shared.store.db.stats();
     let tree = engine.tree.clone().unwrap_or_default();
     let resident = memory.resident_bytes;
     let peak = memory.resident_bytes_peak.max(resident);
     let dataset = dataset_bytes(engine.memory_bytes, resident);
-    let statistics = &call.worker.shared.diagnostics.statistics;
-    let (_, script_bytes) = call.worker.shared.scripts.size();
+    let statistics = &call.thread.shared.diagnostics.statistics;
+    let (_, script_bytes) = call.thread.shared.scripts.size();
     let numbers = [
         ("peak.allocated", peak),
         ("total.allocated", resident),
@@ -147,7 +147,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
 /// `MEMORY DOCTOR`
 fn doctor(call: &mut Call<'_>) -> Result<()> {
     let memory = process::memory();
-    let engine = call.worker.shared.store.db.stats();
+    let engine = call.thread.shared.store.db.stats();
     let mut text = format!(
         "The engine holds {} of the {} bytes that it may; the process has {} of the machine's {}.\n",
         engine.memory_bytes, engine.memory_bytes_max, memory.resident_bytes, memory.machine_bytes
@@ -170,7 +170,7 @@ fn doctor(call: &mut Call<'_>) -> Result<()> {
 /// `MEMORY MALLOC-STATS`
 fn malloc_stats(call: &mut Call<'_>) -> Result<()> {
     let memory = process::memory();
-    let engine = call.worker.shared.store.db.stats();
+    let engine = call.thread.shared.store.db.stats();
     let tree = engine.tree.clone().unwrap_or_default();
     let text = format!(
         "resident_bytes {}\nresident_bytes_peak {}\nengine_memory_bytes {}\nengine_buffer_bytes {}\n",

@@ -78,7 +78,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
 
 /// `TIME`: seconds of the Unix epoch, and microseconds.
 fn time(call: &mut Call<'_>) -> Result<()> {
-    let unix_us = call.worker.unix_us();
+    let unix_us = call.thread.unix_us();
     call.reply(|reply| {
         reply.array(2);
         reply.bulk_integer((unix_us / 1_000_000) as i64);
@@ -92,7 +92,7 @@ fn monitor(call: &mut Call<'_>) -> Result<()> {
     if call.origin != Origin::Client {
         return Err(Failure::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    call.worker.monitor(call.client);
+    call.thread.monitor(call.client);
     call.reply(|reply| reply.ok());
     Ok(())
 }

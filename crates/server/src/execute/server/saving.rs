@@ -3,9 +3,9 @@
 use crate::execute::call::{Call, Origin};
 use crate::failure::{Failure, Result};
 use crate::saver::Saving;
+use crate::server_thread::ServerThread;
 use crate::statistics::Measure;
 use crate::wake::TaskWaker;
-use crate::worker::Worker;
 
 /// `SAVE`: everything is durable once this is answered. Others are served meanwhile.
 pub(super) async fn save(call: &mut Call<'_>) -> Result<()> {
@@ -16,19 +16,19 @@ pub(super) async fn save(call: &mut Call<'_>) -> Result<()> {
 
 /// Saves, and waits for it.
 pub(super) async fn saved(call: &Call<'_>, saving: Saving) -> Result<()> {
-    let worker = call.worker;
-    begin(worker, saving, Some(worker.waker()))?;
-    worker.until(|| worker.shared.saver.running().is_none()).await;
-    match worker.shared.saver.last().failure {
+    let thread = call.thread;
+    begin(thread, saving, Some(thread.waker()))?;
+    thread.until(|| thread.shared.saver.running().is_none()).await;
+    match thread.shared.saver.last().failure {
         None => Ok(()),
         Some(failure) => Err(Failure::of(format!("ERR {failure}"))),
     }
 }
 
 /// Begins to save.
-fn begin(worker: &Worker, saving: Saving, waiting: Option<TaskWaker>) -> Result<()> {
-    let changes = worker.shared.diagnostics.statistics.all().of(Measure::Changes);
-    worker.shared.saver.begin(saving, changes, waiting)
+fn begin(thread: &ServerThread, saving: Saving, waiting: Option<TaskWaker>) -> Result<()> {
+    let changes = thread.shared.diagnostics.statistics.all().of(Measure::Changes);
+    thread.shared.saver.begin(saving, changes, waiting)
 }
 
 /// `BGSAVE [SCHEDULE]`: the same, and the client does not wait.
@@ -38,11 +38,11 @@ pub(super) fn save_in_background(call: &mut Call<'_>) -> Result<()> {
         2 if call.is_word(1, "schedule") => true,
         _ => return Err(Failure::SYNTAX),
     };
-    let text = match call.worker.shared.saver.running() {
+    let text = match call.thread.shared.saver.running() {
         // What goes on saves everything up to its beginning; the log has the rest anyway.
         Some((Saving::Flush, _)) if is_scheduled => "Background saving scheduled",
         _ => {
-            begin(call.worker, Saving::Sync, None)?;
+            begin(call.thread, Saving::Sync, None)?;
             "Background saving started"
         }
     };
@@ -52,7 +52,7 @@ pub(super) fn save_in_background(call: &mut Call<'_>) -> Result<()> {
 
 /// `BGREWRITEAOF`: writes what the log holds to tables, so that the log becomes short.
 pub(super) fn rewrite(call: &mut Call<'_>) -> Result<()> {
-    begin(call.worker, Saving::Flush, None)
+    begin(call.thread, Saving::Flush, None)
         .map_err(|_| Failure::new("ERR Background append only file rewriting already in progress"))?;
     call.reply(|reply| reply.simple("Background append only file rewriting started"));
     Ok(())
@@ -60,7 +60,7 @@ pub(super) fn rewrite(call: &mut Call<'_>) -> Result<()> {
 
 /// `LASTSAVE`
 pub(super) fn last_save(call: &mut Call<'_>) -> Result<()> {
-    let unix_s = call.worker.shared.saver.last().unix_s;
+    let unix_s = call.thread.shared.saver.last().unix_s;
     call.reply(|reply| reply.integer(unix_s as i64));
     Ok(())
 }
@@ -93,14 +93,14 @@ pub(super) async fn shutdown(call: &mut Call<'_>) -> Result<()> {
     }
     if saves != Some(false) {
         // A save that goes on already began too early.
-        while call.worker.shared.saver.running().is_some() {
-            call.worker.sleep_until(call.worker.monotonic_ms() + 5).await;
+        while call.thread.shared.saver.running().is_some() {
+            call.thread.sleep_until(call.thread.monotonic_ms() + 5).await;
         }
         if saved(call, Saving::Sync).await.is_err() && !is_forced {
             return Err(Failure::new("ERR Errors trying to SHUTDOWN. Check logs."));
         }
     }
     call.client.is_closing.set(true);
-    call.worker.shared.end();
+    call.thread.shared.end();
     Ok(())
 }

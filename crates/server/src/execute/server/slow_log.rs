@@ -28,12 +28,12 @@ pub(super) fn dispatch(call: &mut Call<'_>) -> Result<()> {
     match call.command.id() {
         GET => get(call),
         LEN => {
-            let len = call.worker.shared.diagnostics.slow_log.len();
+            let len = call.thread.shared.diagnostics.slow_log.len();
             call.reply(|reply| reply.integer(len as i64));
             Ok(())
         }
         RESET => {
-            call.worker.shared.diagnostics.slow_log.reset();
+            call.thread.shared.diagnostics.slow_log.reset();
             call.reply(|reply| reply.ok());
             Ok(())
         }
@@ -55,7 +55,7 @@ fn get(call: &mut Call<'_>) -> Result<()> {
             ));
         }
     };
-    let newest = call.worker.shared.diagnostics.slow_log.newest(usize::try_from(count).unwrap_or(usize::MAX));
+    let newest = call.thread.shared.diagnostics.slow_log.newest(usize::try_from(count).unwrap_or(usize::MAX));
     call.reply(|reply| {
         reply.array(newest.len());
         for (number, slow) in &newest {

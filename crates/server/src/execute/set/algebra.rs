@@ -9,8 +9,8 @@ use firn_protocol::number;
 use super::super::call::Call;
 use super::combined::{Combined, Operation};
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     const SDIFF: CommandId = id_of("sdiff");
@@ -42,7 +42,7 @@ async fn sets(
 ) -> Result<Vec<Option<Collection>>> {
     let is_named_first = |place: usize| operation == Operation::Difference && place == 0;
     let (mut keys, mut named) = (Vec::new(), BTreeSet::new());
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for (place, user) in call.arguments.from(first).iter().take(count).enumerate() {
         if is_named_first(place) || named.insert(user) {
             keys.push(call.key_of(user)?);
@@ -105,7 +105,7 @@ async fn store(call: &mut Call<'_>, operation: Operation) -> Result<()> {
         call.transaction.remove(&entry).await?;
     } else {
         let mut set = call.transaction.create(&entry, Tag::Set).await?;
-        let mut turns = Turns::new(call.worker);
+        let mut turns = Turns::new(call.thread);
         for member in &stored {
             call.transaction.put_field(&set, Field::SetMember(member), &[]);
             turns.step(member.len()).await;

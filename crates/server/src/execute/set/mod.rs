@@ -16,8 +16,8 @@ use super::scan::ScanOptions;
 use super::{members, scan};
 use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 const KIND: FieldKind = FieldKind::SetMember;
 
@@ -66,7 +66,7 @@ async fn add(call: &mut Call<'_>) -> Result<()> {
     let mut words = call.arguments.from(2);
     members::check_members(words.iter())?;
     let mut set = call.collection_or_new(1, Tag::Set).await?;
-    let (mut added, mut turns) = (0, Turns::new(call.worker));
+    let (mut added, mut turns) = (0, Turns::new(call.thread));
     while !words.is_empty() {
         // A member that was named before is known when it is named again.
         let named = some_named(words);
@@ -90,7 +90,7 @@ async fn add(call: &mut Call<'_>) -> Result<()> {
 async fn remove(call: &mut Call<'_>) -> Result<()> {
     let mut removed = 0;
     if let Some(mut set) = call.collection(1, Tag::Set).await? {
-        let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.worker));
+        let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.thread));
         while !words.is_empty() {
             let mut named = some_named(words);
             named.retain(|member| is_member(member));
@@ -130,7 +130,7 @@ async fn is_in(call: &mut Call<'_>) -> Result<()> {
 /// `SMISMEMBER key member [member ...]`
 async fn are_in(call: &mut Call<'_>) -> Result<()> {
     let set = call.collection(1, Tag::Set).await?;
-    let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.worker));
+    let (mut words, mut turns) = (call.arguments.from(2), Turns::new(call.thread));
     call.reply(|reply| reply.array(words.len()));
     while !words.is_empty() {
         let some = words.iter().take(READ_TOGETHER_MAX);

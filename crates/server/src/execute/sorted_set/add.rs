@@ -6,8 +6,8 @@ use super::scored::{delete, put, score_of};
 use crate::execute::call::Call;
 use crate::execute::members::check_members;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::Collection;
-use crate::worker::Turns;
 
 /// What `ZADD` is asked for beside members and scores.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ fn scored(number: f64) -> Result<Score> {
 /// `ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member [score member ...]`
 pub(super) async fn add(call: &mut Call<'_>) -> Result<()> {
     let (options, first) = AddOptions::of(call)?;
-    let (mut scores, mut turns) = (Vec::new(), Turns::new(call.worker));
+    let (mut scores, mut turns) = (Vec::new(), Turns::new(call.thread));
     for index in (first..call.arguments.len()).step_by(2) {
         scores.push(call.double(index)?);
         turns.step(0).await;
@@ -100,7 +100,7 @@ async fn add_all(call: &mut Call<'_>, options: &AddOptions, first: usize, scores
     let (mut added, mut changed) = (0, 0);
     let mut result = None;
     if let Some(mut set) = set {
-        let mut turns = Turns::new(call.worker);
+        let mut turns = Turns::new(call.thread);
         for (place, given) in scores.iter().enumerate() {
             let member = call.argument(first + 2 * place);
             let old = score_of(call.transaction, &set, member).await?;
@@ -129,7 +129,7 @@ async fn add_all(call: &mut Call<'_>, options: &AddOptions, first: usize, scores
 pub(super) async fn remove(call: &mut Call<'_>) -> Result<()> {
     let mut count = 0;
     if let Some(mut set) = call.collection(1, Tag::SortedSet).await? {
-        let mut turns = Turns::new(call.worker);
+        let mut turns = Turns::new(call.thread);
         for member in call.arguments.from(2).iter() {
             count += i64::from(remove_one(call, &mut set, member).await?);
             turns.step(member.len()).await;

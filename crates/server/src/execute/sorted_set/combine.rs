@@ -9,8 +9,8 @@ use super::scored::{begin_members, decode_score, replace, reply_member};
 use crate::execute::call::Call;
 use crate::execute::members::Walk;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::{Collection, Transaction};
-use crate::worker::Turns;
 
 /// What becomes of the members of several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Asked {
         let key_count = usize::try_from(key_count).ok().filter(|count| *count <= room);
         let key_count = key_count.ok_or(Failure::SYNTAX)?;
         let mut sources = Vec::new();
-        let mut turns = Turns::new(call.worker);
+        let mut turns = Turns::new(call.thread);
         for key in index + 1..index + 1 + key_count {
             sources.push(Source { members: any_set(call, key).await?, weight: 1.0 });
             turns.step(call.argument(key).len()).await;

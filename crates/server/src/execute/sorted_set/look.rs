@@ -6,7 +6,7 @@ use super::extent::Order;
 use super::scored::{Members, missing, score_of};
 use crate::execute::call::Call;
 use crate::failure::Result;
-use crate::worker::Turns;
+use crate::server_thread::Turns;
 
 /// `ZCARD key`
 pub(super) async fn count(call: &mut Call<'_>) -> Result<()> {
@@ -34,7 +34,7 @@ pub(super) async fn scores(call: &mut Call<'_>) -> Result<()> {
     let set = call.collection(1, Tag::SortedSet).await?;
     let members = call.arguments.from(2);
     call.reply(|reply| reply.array(members.len()));
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for member in members.iter() {
         turns.step(member.len()).await;
         let score = match &set {

@@ -7,8 +7,8 @@ use firn_protocol::resp::{Protocol, Reply};
 use super::extent::Order;
 use crate::execute::call::Call;
 use crate::failure::{Failure, Result};
+use crate::server_thread::Turns;
 use crate::transaction::{Collection, Cursor, Transaction};
-use crate::worker::Turns;
 
 /// The score of a member; `None` if the set has no such member.
 pub(super) async fn score_of(
@@ -60,7 +60,7 @@ pub(super) async fn replace(call: &mut Call<'_>, index: usize, members: &[(Vec<u
         return call.transaction.remove(&entry).await;
     }
     let mut set = call.transaction.create(&entry, Tag::SortedSet).await?;
-    let mut turns = Turns::new(call.worker);
+    let mut turns = Turns::new(call.thread);
     for (member, score) in members {
         put(call.transaction, &mut set, member, None, *score);
         turns.step(member.len()).await;

@@ -167,7 +167,7 @@ function show(before, after, slow, jobs) {
   element("state").textContent = !takes ? "takes no writes" : stopping ? "stopping" : serving;
   element("state").className = takes && !stopping && but === "" ? "good" : "bad";
   const version = (samples(after, "firn_build_info")[0] || { labels: {} }).labels.version;
-  element("about").textContent = `${version} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_worker_threads"))} threads`;
+  element("about").textContent = `${version} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_server_threads"))} threads`;
 }
 
 let last = null;

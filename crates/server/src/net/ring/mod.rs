@@ -39,7 +39,7 @@ const SPARES_MAX: usize = 64;
 /// Bytes of a shared message that are copied to be sent at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The sockets of one worker, by numbers that the caller chooses.
+/// The sockets of one server thread, by numbers that the caller chooses.
 pub(crate) struct Sockets {
     kernel: Kernel,
     alarm: Arc<Alarm>,

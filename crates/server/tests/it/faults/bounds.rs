@@ -58,8 +58,8 @@ fn s7_who_is_unknown_may_send_little() {
     assert_eq!(reply(&["AUTH", &long]), error("ERR Protocol error: unauthenticated bulk length"));
 }
 
-/// Operations and bytes of one write, on both sides of where a thread beside the workers writes
-/// them.
+/// Operations and bytes of one write, on both sides of where a thread beside the server threads
+/// writes them.
 #[test]
 fn s13_large_writes_are_whole() {
     let served = Served::start(1);

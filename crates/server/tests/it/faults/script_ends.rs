@@ -68,7 +68,7 @@ fn s4_accepting_depends_on_no_thread() {
     let settings = ServeSettings { threads: 2, script_in_place_ms_max: 600_000, ..ServeSettings::default() };
     let served = Served::with(settings);
     let stuck = "return setmetatable({}, {__index = function() while true do end end}).x";
-    // Two at each worker, by turns: each is placed before the next one comes.
+    // Two at each server thread, by turns: each is placed before the next one comes.
     let placed = |_| {
         let mut client = served.connect();
         assert_eq!(client.say("PING"), Value::Simple("PONG".into()));

@@ -26,7 +26,7 @@ fn held_once() {
             let message = format!("{number}{message}");
             assert_eq!(publisher.call(&["PUBLISH", "news", &message]), Value::Integer(50));
         }
-        // Whatever a worker has in its mailbox before it answers this was delivered.
+        // Whatever a server thread has in its mailbox before it answers this was delivered.
         publisher.say("CLIENT LIST");
     });
     assert!(held < 100 << 20, "{} MiB are held for 50 subscribers", held >> 20);

@@ -179,7 +179,7 @@ fn combine(served: &Served, count: usize, told: Told<'_>) {
 const LOOKS_OF_RIGHTS: u64 = 10;
 
 /// Strings of so many bytes, gone over as a whole. What only writes is done by a thread beside the
-/// workers, without turns.
+/// server threads, without turns.
 fn go_over_bytes(served: &Served, bytes: usize, told: Told<'_>) {
     let mut client = served.connect();
     let last = (bytes - 3).to_string();

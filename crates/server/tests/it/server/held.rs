@@ -33,7 +33,7 @@ fn scripts_and_their_interpreters_are_told() {
     let first = memory(client, "used_memory_lua");
     assert!((10_000..10_000_000).contains(&first), "{first}");
     assert_eq!(memory(client, "number_of_cached_scripts"), 1);
-    // Another interpreter, of the other worker.
+    // Another interpreter, of the other server thread.
     let other = &mut served.connect();
     other.call(&["EVAL", "return 1", "0"]);
     assert!(memory(client, "used_memory_lua") > first + first / 2);

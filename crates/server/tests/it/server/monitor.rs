@@ -18,7 +18,7 @@ fn shown(client: &mut Client) -> String {
 }
 
 #[test]
-fn every_command_of_every_worker_is_shown_as_by_redis() {
+fn every_command_of_every_thread_is_shown_as_by_redis() {
     let redis = RedisServer::start();
     let served = Served::start(2);
     let mut seen = Vec::new();
@@ -26,7 +26,7 @@ fn every_command_of_every_worker_is_shown_as_by_redis() {
         let connect = || if is_ours { served.connect() } else { redis.connect() };
         let mut monitors: Vec<Client> = (0..2).map(|_| connect()).collect();
         monitors.iter_mut().for_each(|monitor| assert_eq!(monitor.say("MONITOR"), ok()));
-        // On both workers.
+        // On both server threads.
         let (mut first, mut second) = (connect(), connect());
         first.say("SET a b");
         second.call(&["SET", "a\"b", "\n\x01é\\"]);

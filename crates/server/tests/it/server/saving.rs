@@ -34,7 +34,7 @@ fn saving_is_told_when_it_was() {
 }
 
 #[test]
-fn shutdown_ends_every_worker_and_keeps_the_data() {
+fn shutdown_ends_every_thread_and_keeps_the_data() {
     for request in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN SAVE NOW FORCE"] {
         let served = Served::start(3);
         let (mut client, mut others) = (served.connect(), [served.connect(), served.connect()]);

@@ -27,34 +27,34 @@ pub(super) async fn populate(call: &mut Call<'_>) -> Result<()> {
     let prefix = if call.arguments.len() > 3 { call.argument(3) } else { b"key" };
     let size = if call.arguments.len() > 4 { number(call, 4)? } else { 0 };
     let size = usize::try_from(size).unwrap_or(usize::MAX);
-    if size > call.worker.shared.parameters.argument_bytes_max() {
+    if size > call.thread.shared.parameters.argument_bytes_max() {
         return Err(Failure::TOO_LONG_STRING);
     }
     let step = (BYTES_AT_ONCE / size.max(1) as u64).clamp(1, KEYS_AT_ONCE);
     let mut first = 0;
-    while first < count && !call.worker.is_gone(call.client) {
+    while first < count && !call.thread.is_gone(call.client) {
         let end = first.saturating_add(step).min(count);
         add(call, prefix, first..end, size).await?;
         first = end;
-        call.worker.breathe().await;
+        call.thread.breathe().await;
     }
     Ok(())
 }
 
 /// Adds the keys of these numbers in a transaction of their own.
 async fn add(call: &Call<'_>, prefix: &[u8], numbers: Range<u64>, size: usize) -> Result<()> {
-    let (worker, index) = (call.worker, call.client.database.get());
+    let (thread, index) = (call.thread, call.client.database.get());
     let users: Vec<Vec<u8>> =
         numbers.clone().map(|number| [prefix, format!(":{number}").as_bytes()].concat()).collect();
-    let mut locks = LockNames::new(worker);
+    let mut locks = LockNames::new(thread);
     let database = locks.databases().get(index).id;
     for user in &users {
-        locks.add_key(worker.shared.store.keyspaces.keys, Key::new(database, user)?.bytes());
+        locks.add_key(thread.shared.store.keyspaces.keys, Key::new(database, user)?.bytes());
     }
-    let _locks = locks.lock(worker).await?;
+    let _locks = locks.lock(thread).await?;
     // Only now is it sure which database the index means.
     let database = locks.databases().get(index).id;
-    let mut transaction = Transaction::locked(worker, locks.databases());
+    let mut transaction = Transaction::locked(thread, locks.databases());
     let keys: Result<Vec<Key>> = users.iter().map(|user| Key::new(database, user)).collect();
     for (entry, number) in transaction.entries(keys?).await?.iter().zip(numbers) {
         if !entry.exists() {

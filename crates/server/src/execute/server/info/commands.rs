@@ -3,12 +3,12 @@
 use firn_protocol::command::{self, Command};
 
 use super::Lines;
+use crate::server_thread::ServerThread;
 use crate::statistics::CommandSum;
-use crate::worker::Worker;
 
 /// Commands of which there is something to tell.
-fn each(worker: &Worker, mut tell: impl FnMut(&'static Command, &CommandSum)) {
-    let sums = worker.shared.diagnostics.statistics.sums();
+fn each(thread: &ServerThread, mut tell: impl FnMut(&'static Command, &CommandSum)) {
+    let sums = thread.shared.diagnostics.statistics.sums();
     for (command, sum) in command::all().iter().zip(&sums.commands) {
         if sum.calls + sum.rejected + sum.failed > 0 {
             tell(command, sum);
@@ -16,8 +16,8 @@ fn each(worker: &Worker, mut tell: impl FnMut(&'static Command, &CommandSum)) {
     }
 }
 
-pub(super) fn calls(worker: &Worker, lines: &mut Lines) {
-    each(worker, |command, sum| {
+pub(super) fn calls(thread: &ServerThread, lines: &mut Lines) {
+    each(thread, |command, sum| {
         let usec = sum.ns / 1000;
         let mean = if sum.calls == 0 { 0.0 } else { sum.ns as f64 / 1000.0 / sum.calls as f64 };
         let text = format!(
@@ -28,16 +28,16 @@ pub(super) fn calls(worker: &Worker, lines: &mut Lines) {
     });
 }
 
-pub(super) fn errors(worker: &Worker, lines: &mut Lines) {
-    for (code, count) in worker.shared.diagnostics.statistics.sums().errors {
+pub(super) fn errors(thread: &ServerThread, lines: &mut Lines) {
+    for (code, count) in thread.shared.diagnostics.statistics.sums().errors {
         lines.line(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
-pub(super) fn percentiles(worker: &Worker, lines: &mut Lines) {
-    let wanted = worker.shared.parameters.value("latency-tracking-info-percentiles");
+pub(super) fn percentiles(thread: &ServerThread, lines: &mut Lines) {
+    let wanted = thread.shared.parameters.value("latency-tracking-info-percentiles");
     let wanted = String::from_utf8_lossy(&wanted).into_owned();
-    each(worker, |command, sum| {
+    each(thread, |command, sum| {
         if sum.calls > 0 {
             let told = wanted.split_whitespace().map(|percent| {
                 let ns = sum.distribution.percentile_ns(percent.parse().unwrap_or(50.0));

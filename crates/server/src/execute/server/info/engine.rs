@@ -3,10 +3,10 @@
 use firn_engine::{JobStats, SharedCacheStats, ValueStats};
 
 use super::Lines;
-use crate::worker::Worker;
+use crate::server_thread::ServerThread;
 
-pub(super) fn firn(worker: &Worker, lines: &mut Lines) {
-    let stats = worker.shared.store.db.stats();
+pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
+    let stats = thread.shared.store.db.stats();
     let tree = stats.tree.clone().unwrap_or_default();
     lines.line("memory_bytes", stats.memory_bytes);
     lines.line("memory_bytes_max", stats.memory_bytes_max);

@@ -98,21 +98,21 @@ pub(super) async fn info(call: &mut Call<'_>) -> Result<()> {
 }
 
 async fn write_section(call: &Call<'_>, name: &str, lines: &mut Lines) -> Result<()> {
-    let worker = call.worker;
+    let thread = call.thread;
     match name {
-        "server" => sections::server(worker, lines),
-        "clients" => sections::clients(worker, lines),
-        "memory" => sections::memory(worker, lines),
-        "persistence" => sections::persistence(worker, lines),
-        "stats" => sections::stats(worker, lines),
-        "replication" => sections::replication(worker, lines),
+        "server" => sections::server(thread, lines),
+        "clients" => sections::clients(thread, lines),
+        "memory" => sections::memory(thread, lines),
+        "persistence" => sections::persistence(thread, lines),
+        "stats" => sections::stats(thread, lines),
+        "replication" => sections::replication(thread, lines),
         "cpu" => sections::cpu(lines),
-        "commandstats" => commands::calls(worker, lines),
-        "errorstats" => commands::errors(worker, lines),
-        "latencystats" => commands::percentiles(worker, lines),
+        "commandstats" => commands::calls(thread, lines),
+        "errorstats" => commands::errors(thread, lines),
+        "latencystats" => commands::percentiles(thread, lines),
         "cluster" => lines.line("cluster_enabled", 0),
         "keyspace" => {
-            let counted = count_keys::of_all(worker).await?;
+            let counted = count_keys::of_all(thread).await?;
             for (index, count) in counted.counts.iter().enumerate().filter(|(_, count)| count.keys > 0) {
                 let (keys, expires, ttl) = (count.keys, count.expiring, count.left_ms_mean());
                 lines.line(&format!("db{index}"), format!("keys={keys},expires={expires},avg_ttl={ttl}"));
@@ -123,7 +123,7 @@ async fn write_section(call: &Call<'_>, name: &str, lines: &mut Lines) -> Result
                 Age::Unknown => lines.line("keys_counted_seconds_ago", -1),
             }
         }
-        "firn" => engine::firn(worker, lines),
+        "firn" => engine::firn(thread, lines),
         // There are no modules to tell of.
         _ => {}
     }

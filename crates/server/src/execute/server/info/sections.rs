@@ -5,12 +5,12 @@ use super::super::memory::dataset_bytes;
 use super::Lines;
 use crate::process;
 use crate::saver::Saving;
+use crate::server_thread::ServerThread;
 use crate::statistics::{Gauge, Measure};
 use crate::subscriptions::Topic;
-use crate::worker::Worker;
 
-pub(super) fn server(worker: &Worker, lines: &mut Lines) {
-    let shared = &worker.shared;
+pub(super) fn server(thread: &ServerThread, lines: &mut Lines) {
+    let shared = &thread.shared;
     let uptime_s = shared.diagnostics.statistics.uptime(shared.store.clock.now()).as_secs();
     lines.line("redis_version", REDIS_VERSION);
     lines.line("firn_version", env!("CARGO_PKG_VERSION"));
@@ -24,21 +24,21 @@ pub(super) fn server(worker: &Worker, lines: &mut Lines) {
     lines.line("process_id", std::process::id());
     lines.line("run_id", shared.diagnostics.run_id());
     lines.line("tcp_port", String::from_utf8_lossy(&shared.parameters.value("port")));
-    lines.line("server_time_usec", worker.unix_us());
+    lines.line("server_time_usec", thread.unix_us());
     lines.line("uptime_in_seconds", uptime_s);
     lines.line("uptime_in_days", uptime_s / 86_400);
     lines.line("hz", 10);
     lines.line("configured_hz", String::from_utf8_lossy(&shared.parameters.value("hz")));
     // Seconds since the epoch, of which 24 bits are told.
-    lines.line("lru_clock", (worker.now_ms() / 1000) & 0xff_ffff);
+    lines.line("lru_clock", (thread.now_ms() / 1000) & 0xff_ffff);
     lines.line("executable", std::env::current_exe().unwrap_or_default().display());
     lines.line("config_file", "");
     lines.line("io_threads_active", u8::from(shared.threads.mailboxes.len() > 1));
-    lines.line("worker_threads", shared.threads.mailboxes.len());
+    lines.line("server_threads", shared.threads.mailboxes.len());
 }
 
-pub(super) fn clients(worker: &Worker, lines: &mut Lines) {
-    let shared = &worker.shared;
+pub(super) fn clients(thread: &ServerThread, lines: &mut Lines) {
+    let shared = &thread.shared;
     lines.line("connected_clients", shared.threads.client_count.load(std::sync::atomic::Ordering::Relaxed));
     lines.line("cluster_connections", 0);
     lines.line("maxclients", shared.parameters.clients_max());
@@ -51,14 +51,14 @@ pub(super) fn clients(worker: &Worker, lines: &mut Lines) {
     lines.line("clients_in_timeout_table", shared.diagnostics.statistics.blocked_clients());
 }
 
-pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
+pub(super) fn memory(thread: &ServerThread, lines: &mut Lines) {
     let memory = process::memory();
-    let statistics = &worker.shared.diagnostics.statistics;
-    let set = worker.shared.parameters.value("maxmemory");
+    let statistics = &thread.shared.diagnostics.statistics;
+    let set = thread.shared.parameters.value("maxmemory");
     let limit: u64 = String::from_utf8_lossy(&set).parse().unwrap_or(0);
     let peak = memory.resident_bytes_peak.max(memory.resident_bytes);
     // The rest of the process is overhead.
-    let dataset = dataset_bytes(worker.shared.store.db.stats().memory_bytes, memory.resident_bytes);
+    let dataset = dataset_bytes(thread.shared.store.db.stats().memory_bytes, memory.resident_bytes);
     lines.bytes("used_memory", memory.resident_bytes);
     lines.bytes("used_memory_rss", memory.resident_bytes);
     lines.bytes("used_memory_anonymous", memory.anonymous_bytes);
@@ -78,7 +78,7 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     lines.bytes("used_memory_vm_total", lua_bytes);
     lines.line("used_memory_functions", 0);
     lines.bytes("used_memory_lua", lua_bytes);
-    let (script_count, script_bytes) = worker.shared.scripts.size();
+    let (script_count, script_bytes) = thread.shared.scripts.size();
     lines.line("used_memory_scripts_eval", script_bytes);
     lines.bytes("used_memory_scripts", script_bytes as u64);
     lines.line("number_of_cached_scripts", script_count);
@@ -88,7 +88,7 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     lines.bytes("maxmemory", limit);
     lines.line(
         "maxmemory_policy",
-        String::from_utf8_lossy(&worker.shared.parameters.value("maxmemory-policy")),
+        String::from_utf8_lossy(&thread.shared.parameters.value("maxmemory-policy")),
     );
     lines.line("mem_fragmentation_ratio", "1.00");
     lines.line("mem_fragmentation_bytes", 0);
@@ -109,10 +109,10 @@ pub(super) fn memory(worker: &Worker, lines: &mut Lines) {
     lines.line("lazyfree_pending_objects", 0);
 }
 
-pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
-    let saver = &worker.shared.saver;
+pub(super) fn persistence(thread: &ServerThread, lines: &mut Lines) {
+    let saver = &thread.shared.saver;
     let (running, last) = (saver.running(), saver.last());
-    let now_ms = worker.monotonic_ms();
+    let now_ms = thread.monotonic_ms();
     let is = |saving: Saving| running.is_some_and(|(running, _)| running == saving);
     let since = |saving: Saving| match running {
         Some((running, since_ms)) if running == saving => (now_ms.saturating_sub(since_ms) / 1000) as i64,
@@ -123,7 +123,7 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
     lines.line("async_loading", 0);
     // Every write is in the log before it is acknowledged: these may not be on the device yet.
     let changes =
-        worker.shared.diagnostics.statistics.all().of(Measure::Changes).saturating_sub(last.changes);
+        thread.shared.diagnostics.statistics.all().of(Measure::Changes).saturating_sub(last.changes);
     lines.line("rdb_changes_since_last_save", changes);
     lines.line("rdb_bgsave_in_progress", u8::from(is(Saving::Sync)));
     lines.line("rdb_last_save_time", last.unix_s);
@@ -146,7 +146,7 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
     ];
     zeros.iter().for_each(|name| lines.line(name, 0));
     lines.line("current_fork_perc", "0.00");
-    let engine = worker.shared.store.db.stats();
+    let engine = thread.shared.store.db.stats();
     lines.line("aof_enabled", 1);
     lines.line("aof_rewrite_in_progress", u8::from(is(Saving::Flush)));
     lines.line("aof_rewrite_scheduled", 0);
@@ -164,8 +164,8 @@ pub(super) fn persistence(worker: &Worker, lines: &mut Lines) {
     lines.line("aof_delayed_fsync", 0);
 }
 
-pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
-    let statistics = &worker.shared.diagnostics.statistics;
+pub(super) fn stats(thread: &ServerThread, lines: &mut Lines) {
+    let statistics = &thread.shared.diagnostics.statistics;
     let sums = statistics.sums();
     let [calls_s, input_s, output_s] = statistics.rates();
     let mut of = |name: &str, measure: Measure| lines.line(name, sums.of(measure));
@@ -188,7 +188,7 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     lines.line("instantaneous_ops_per_sec", calls_s);
     lines.line("instantaneous_input_kbps", format!("{:.2}", input_s as f64 / 1024.0));
     lines.line("instantaneous_output_kbps", format!("{:.2}", output_s as f64 / 1024.0));
-    let subscriptions = &worker.shared.subscriptions;
+    let subscriptions = &thread.shared.subscriptions;
     lines.line("pubsub_channels", subscriptions.channel_count(Topic::Channel));
     lines.line("pubsub_patterns", subscriptions.pattern_count());
     lines.line("pubsubshard_channels", subscriptions.channel_count(Topic::Shard));
@@ -227,18 +227,18 @@ pub(super) fn stats(worker: &Worker, lines: &mut Lines) {
     zeros.iter().for_each(|name| lines.line(name, 0));
 }
 
-pub(super) fn replication(worker: &Worker, lines: &mut Lines) {
+pub(super) fn replication(thread: &ServerThread, lines: &mut Lines) {
     lines.line("role", "master");
     lines.line("connected_slaves", 0);
     lines.line("master_failover_state", "no-failover");
-    lines.line("master_replid", worker.shared.diagnostics.run_id());
+    lines.line("master_replid", thread.shared.diagnostics.run_id());
     lines.line("master_replid2", "0".repeat(40));
     lines.line("master_repl_offset", 0);
     lines.line("second_repl_offset", -1);
     lines.line("repl_backlog_active", 0);
     lines.line(
         "repl_backlog_size",
-        String::from_utf8_lossy(&worker.shared.parameters.value("repl-backlog-size")),
+        String::from_utf8_lossy(&thread.shared.parameters.value("repl-backlog-size")),
     );
     lines.line("repl_backlog_first_byte_offset", 0);
     lines.line("repl_backlog_histlen", 0);

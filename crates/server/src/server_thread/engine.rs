@@ -169,7 +169,7 @@ impl EngineSession {
         Ok(self.session.borrow_mut().scan(at, keyspace, range)?)
     }
 
-    /// The next records of `scan`, which this worker's session has opened.
+    /// The next records of `scan`, which this thread's session has opened.
     pub(crate) async fn next_batch(
         &self,
         scan: &mut dyn Scan,
@@ -220,7 +220,7 @@ impl EngineSession {
         self.session.borrow_mut().lock_all()
     }
 
-    /// Whether reads wait with the whole worker, instead of letting others have a turn.
+    /// Whether reads wait with the whole thread, instead of letting others have a turn.
     pub(crate) fn wait_in_place(&self, in_place: bool) {
         self.is_in_place.set(in_place);
         self.session.borrow_mut().set_inline(in_place);

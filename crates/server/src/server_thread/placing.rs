@@ -1,18 +1,18 @@
-//! Connections that come, and which worker serves them. Every worker takes them, so that none
+//! Connections that come, and which thread serves them. Every thread takes them, so that none
 //! depends on one thread.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 
-use super::{Message, Worker};
+use super::{Message, ServerThread};
 use crate::scripts::Running;
 use crate::statistics::Measure;
 
 /// How long a script keeps its thread when no more connections are given to that: some turns.
 const KEPT_NS: u64 = 10_000_000;
 
-impl Worker {
+impl ServerThread {
     /// The script that this thread runs, as others see it.
     pub(crate) fn script(&self) -> &Running {
         &self.shared.threads.mailboxes[self.index].script
@@ -22,7 +22,7 @@ impl Worker {
         self.sockets.borrow_mut().accept()
     }
 
-    /// Gives a new connection to the worker with the fewest, of those whose threads are not kept by
+    /// Gives a new connection to the thread with the fewest, of those whose threads are not kept by
     /// a script.
     pub(super) fn place(self: &Rc<Self>, stream: TcpStream) {
         let threads = &self.shared.threads;

@@ -15,7 +15,7 @@ pub(crate) struct Threads {
     pub(crate) processors: Arc<Processors>,
     /// Connections that are served, or will be.
     pub(crate) client_count: AtomicUsize,
-    /// Held while a worker is found for a connection: each worker takes connections.
+    /// Held while a thread is found for a connection: each thread takes connections.
     placing: Mutex<()>,
     next_client: AtomicU64,
     /// The server stops, or has.
@@ -52,7 +52,7 @@ impl Threads {
         self.client_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The worker with the fewest connections, of those whose threads no script keeps since
+    /// The thread with the fewest connections, of those whose threads no script keeps since
     /// `kept_ns`, gets one more: its mailbox, and the number of the client for people.
     pub(super) fn place(&self, kept_ns: u64) -> Option<(&Mailbox, u64)> {
         let load = |mailbox: &&Mailbox| {
@@ -68,6 +68,6 @@ impl Threads {
 
     /// Lets a client that waits look at its keys.
     pub(crate) fn look(&self, waiter: ClientAddress) {
-        self.mailboxes[waiter.worker].send(Message::Look { id: waiter.id, number: waiter.number });
+        self.mailboxes[waiter.thread].send(Message::Look { id: waiter.id, number: waiter.number });
     }
 }

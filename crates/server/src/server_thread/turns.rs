@@ -3,7 +3,7 @@
 //! A command that goes over what a client has sized (arguments, members, bytes) says so step by
 //! step. As long as it is short it does not look at the clock.
 
-use super::Worker;
+use super::ServerThread;
 
 /// What a step costs beside its bytes, in bytes copied.
 const STEP_BYTES: usize = 128;
@@ -13,7 +13,7 @@ const LOOK_BYTES: usize = 32 << 10;
 
 /// Long work of the task that runs, and since when others have had no turn.
 pub(crate) struct Turns<'w> {
-    worker: &'w Worker,
+    thread: &'w ServerThread,
     /// `None` until the clock was looked at.
     since_ns: Option<u64>,
     unseen_bytes: usize,
@@ -21,8 +21,8 @@ pub(crate) struct Turns<'w> {
 
 impl<'w> Turns<'w> {
     /// Work that begins, or may soon.
-    pub(crate) fn new(worker: &'w Worker) -> Self {
-        Self { worker, since_ns: None, unseen_bytes: 0 }
+    pub(crate) fn new(thread: &'w ServerThread) -> Self {
+        Self { thread, since_ns: None, unseen_bytes: 0 }
     }
 
     /// A step is done that has gone over `bytes`: others have a turn if it is time. Goes on at once
@@ -37,11 +37,11 @@ impl<'w> Turns<'w> {
 
     async fn look(&mut self) {
         self.unseen_bytes = 0;
-        let now_ns = self.worker.monotonic_ns();
+        let now_ns = self.thread.monotonic_ns();
         let since_ns = *self.since_ns.get_or_insert(now_ns);
-        if now_ns - since_ns >= self.worker.shared.settings.turn_us * 1000 {
-            self.worker.breathe().await;
-            self.since_ns = Some(self.worker.monotonic_ns());
+        if now_ns - since_ns >= self.thread.shared.settings.turn_us * 1000 {
+            self.thread.breathe().await;
+            self.since_ns = Some(self.thread.monotonic_ns());
         }
     }
 

@@ -50,10 +50,10 @@ pub(crate) use waiting::Told;
 pub(super) const BACKGROUND_TASKS: u32 = 2;
 
 /// What serves a client, as a task: given by the layer above, which knows what requests are.
-pub(crate) type Serve = Box<dyn Fn(&Rc<Worker>, &Rc<Client>) -> Task>;
+pub(crate) type Serve = Box<dyn Fn(&Rc<ServerThread>, &Rc<Client>) -> Task>;
 
 /// A thread with its sockets, its session of the engine and its tasks.
-pub(crate) struct Worker {
+pub(crate) struct ServerThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
     pub(crate) engine: EngineSession,
@@ -76,8 +76,8 @@ pub(crate) struct Worker {
     is_stopping: Cell<bool>,
 }
 
-impl Worker {
-    /// The worker `index`, which gets a listener by [`listen`](Self::listen) and has its clients
+impl ServerThread {
+    /// The thread `index`, which gets a listener by [`listen`](Self::listen) and has its clients
     /// served by `serve`.
     pub(crate) fn new(shared: Arc<Shared>, index: usize, serve: Serve) -> io::Result<Rc<Self>> {
         let mailbox = shared.threads.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
@@ -104,7 +104,7 @@ impl Worker {
         }))
     }
 
-    /// Takes connections from `listener`, as every worker does, and gives each to the worker that
+    /// Takes connections from `listener`, as every thread does, and gives each to the thread that
     /// has fewest.
     pub(crate) fn listen(&self, listener: std::net::TcpListener) -> io::Result<()> {
         self.sockets.borrow_mut().listen(listener)
@@ -134,7 +134,7 @@ impl Worker {
             self.sockets.borrow_mut().wait(timeout, &mut |event| events.push(event))?;
             events.into_iter().for_each(|event| self.take(event));
         }
-        // Tasks hold the worker, and the worker holds them.
+        // Tasks hold the thread, and the thread holds them.
         self.tasks.clear();
         self.engine.end();
         self.flush();
@@ -189,20 +189,20 @@ impl Worker {
         }
     }
 
-    /// How others name `client`, which is this worker's.
+    /// How others name `client`, which is this thread's.
     pub(crate) fn address_of(&self, client: &Client) -> ClientAddress {
-        ClientAddress { worker: self.index, id: client.id, number: client.number }
+        ClientAddress { thread: self.index, id: client.id, number: client.number }
     }
 
     /// Sends a message to these subscribers.
     pub(crate) fn publish(&self, message: Published, addressees: Vec<Addressee>) {
-        let mut by_worker: Vec<Vec<Addressee>> = Vec::new();
-        by_worker.resize_with(self.shared.threads.mailboxes.len(), Vec::new);
+        let mut by_thread: Vec<Vec<Addressee>> = Vec::new();
+        by_thread.resize_with(self.shared.threads.mailboxes.len(), Vec::new);
         for addressee in addressees {
-            by_worker[addressee.0.worker].push(addressee);
+            by_thread[addressee.0.thread].push(addressee);
         }
         let message = Arc::new(message);
-        for (index, addressees) in by_worker.into_iter().enumerate().filter(|(_, them)| !them.is_empty()) {
+        for (index, addressees) in by_thread.into_iter().enumerate().filter(|(_, them)| !them.is_empty()) {
             match index == self.index {
                 true => self.deliver_message(&message, &addressees),
                 false => {
@@ -229,10 +229,10 @@ impl Worker {
         }
     }
 
-    /// What this worker counts.
+    /// What this thread counts.
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
-        self.shared.diagnostics.statistics.of_worker(self.index)
+        self.shared.diagnostics.statistics.of_thread(self.index)
     }
 
     /// A number below `end`, which is not 0.

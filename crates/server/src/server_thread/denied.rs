@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use super::Worker;
+use super::ServerThread;
 use crate::access::User;
 use crate::client::Client;
 use crate::subscriptions::Topic;
@@ -12,7 +12,7 @@ use crate::subscriptions::Topic;
 /// Bytes of names and patterns that are compared before others have a turn.
 const COMPARED_BYTES_MAX: usize = 256 << 10;
 
-/// Where a look at a worker's clients goes on.
+/// Where a look at a thread's clients goes on.
 #[derive(Debug, Default)]
 pub(crate) struct DeniedPlace {
     /// Number of the client's task.
@@ -21,8 +21,8 @@ pub(crate) struct DeniedPlace {
     after: Option<(Topic, Vec<u8>)>,
 }
 
-impl Worker {
-    /// Closes clients of this worker, from `place` on, that are of the user called `name` and
+impl ServerThread {
+    /// Closes clients of this thread, from `place` on, that are of the user called `name` and
     /// receive what it may not see any more. Looks at so few subscriptions that it takes a short
     /// time. Answers where to go on, or `None` if that was all.
     ///

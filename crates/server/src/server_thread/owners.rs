@@ -1,4 +1,4 @@
-//! What all workers of a server share.
+//! What all threads of a server share.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::settings::ServeSettings;
 use crate::store::Store;
 use crate::subscriptions::Subscriptions;
 
-/// What all workers of a server share: each field owns what it is about, and this owns nothing but
+/// What all threads of a server share: each field owns what it is about, and this owns nothing but
 /// them.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -72,7 +72,7 @@ impl Shared {
         self.pause.holds_expiry(self.store.clock.now().as_millis() as u64)
     }
 
-    /// Ends every worker.
+    /// Ends every thread.
     pub(crate) fn end(&self) {
         self.diagnostics.log.note_once(&self.threads.is_ending, "stopping");
         self.threads.mailboxes.iter().for_each(|mailbox| mailbox.send(Message::Stop));

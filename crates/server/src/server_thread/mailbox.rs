@@ -1,4 +1,4 @@
-//! How others reach a worker.
+//! How others reach a thread.
 
 use std::io;
 use std::net::TcpStream;
@@ -11,20 +11,20 @@ use crate::scripts::Running;
 use crate::subscriptions::{Addressee, Published};
 use crate::wake::Wakes;
 
-/// How others reach a worker.
+/// How others reach a thread.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<Message>>,
-    /// Tasks of the worker that others have woken.
+    /// Tasks of the thread that others have woken.
     pub(super) wakes: Arc<Wakes>,
-    /// Connections that the worker has or will get.
+    /// Connections that the thread has or will get.
     pub(crate) client_count: AtomicUsize,
-    /// The script that the worker runs right now: as long as it keeps the thread, new connections
-    /// go to other workers.
+    /// The script that the thread runs right now: as long as it keeps the thread, new connections
+    /// go to other threads.
     pub(crate) script: Running,
 }
 
-/// A message to a worker.
+/// A message to a thread.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Serve this connection, which has this number for people.
@@ -33,9 +33,9 @@ pub(crate) enum Message {
     Look { id: u32, number: u64 },
     /// This client may look at a key that it waits for, and says what became of that.
     Hand { id: u32, number: u64, handed: Handed },
-    /// A message for clients of this worker.
+    /// A message for clients of this thread.
     Publish { message: Arc<Published>, addressees: Vec<Addressee> },
-    /// Answer for this worker's clients.
+    /// Answer for this thread's clients.
     Ask(Question),
     /// Show this to the clients that are shown every command.
     Show(Arc<[u8]>),

@@ -1,11 +1,11 @@
-//! What is done with a worker's clients from outside of their tasks.
+//! What is done with a thread's clients from outside of their tasks.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use super::Worker;
+use super::ServerThread;
 use crate::client::{Client, Unblock};
 
 /// Selects clients: those that meet all conditions here.
@@ -58,19 +58,19 @@ impl ClientFilter {
     }
 }
 
-impl Worker {
-    /// This worker's selected clients, without the ones that are closing.
+impl ServerThread {
+    /// This thread's selected clients, without the ones that are closing.
     pub(super) fn clients_of(&self, filter: &ClientFilter) -> Vec<Rc<Client>> {
         self.clients.some(|client| !client.is_closing.get() && filter.includes(client))
     }
 
-    /// Numbers and lines of this worker's clients that are meant.
+    /// Numbers and lines of this thread's clients that are meant.
     pub(crate) fn describe(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
         let now_ms = self.monotonic_ms();
         self.clients_of(filter).iter().map(|client| (client.number, client.line(now_ms))).collect()
     }
 
-    /// Closes this worker's clients that are meant; how many.
+    /// Closes this thread's clients that are meant; how many.
     pub(crate) fn close_all(&self, filter: &ClientFilter) -> usize {
         let clients = self.clients_of(filter);
         clients.iter().for_each(|client| self.close_soon(client));
@@ -83,7 +83,7 @@ impl Worker {
         self.tasks.wake(client.id);
     }
 
-    /// Ends the waiting of this worker's client `number`; whether it waited.
+    /// Ends the waiting of this thread's client `number`; whether it waited.
     pub(crate) fn unblock(&self, number: u64, how: Unblock) -> bool {
         let filter = ClientFilter { numbers: Some(HashSet::from([number])), ..ClientFilter::default() };
         let waiting = self.clients_of(&filter).into_iter().find(|client| client.waiting.is_waiting.get());

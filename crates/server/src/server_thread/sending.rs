@@ -1,4 +1,4 @@
-//! What leaves a worker at the end of a round.
+//! What leaves a thread at the end of a round.
 //!
 //! Writes of a round are visible as they are made. They are given to the kernel together, in one
 //! call, before any client is told of anything. So no reply, to whichever client, tells of what a
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use firn_engine::Error;
 use firn_protocol::resp::Reply;
 
-use super::Worker;
+use super::ServerThread;
 use crate::client::Client;
 use crate::net::Sent;
 use crate::statistics::Measure;
@@ -17,7 +17,7 @@ use crate::statistics::Measure;
 /// Memory that an empty output keeps.
 const OUTPUT_BYTES_KEPT: usize = 64 << 10;
 
-impl Worker {
+impl ServerThread {
     /// Sends what clients wait for, once it is settled.
     pub(super) fn flush(&self) {
         let dirty = std::mem::take(&mut *self.dirty.borrow_mut());

@@ -1,33 +1,33 @@
-//! A question to all workers: each answers for its own clients, on its own thread.
+//! A question to all threads: each answers for its own clients, on its own thread.
 
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use super::{Message, Worker};
+use super::{Message, ServerThread};
 use crate::wake::TaskWaker;
 
-/// A question that each worker answers.
+/// A question that each thread answers.
 #[derive(Clone)]
 pub(crate) struct Question(Arc<dyn Answerable>);
 
 impl Question {
-    /// A question that ends every worker that answers it.
+    /// A question that ends every thread that answers it.
     #[cfg(test)]
     pub(crate) fn deadly() -> Self {
         struct Deadly;
         impl Answerable for Deadly {
-            fn answer(&self, _: &Worker) {
+            fn answer(&self, _: &ServerThread) {
                 panic!("on purpose");
             }
         }
         Self(Arc::new(Deadly))
     }
 
-    /// Answers for the clients of `worker`.
-    pub(super) fn answer(&self, worker: &Worker) {
-        self.0.answer(worker);
+    /// Answers for the clients of `thread`.
+    pub(super) fn answer(&self, thread: &ServerThread) {
+        self.0.answer(thread);
     }
 }
 
@@ -38,7 +38,7 @@ impl fmt::Debug for Question {
 }
 
 trait Answerable: Send + Sync {
-    fn answer(&self, worker: &Worker);
+    fn answer(&self, thread: &ServerThread);
 }
 
 /// A question with the answers so far.
@@ -49,26 +49,26 @@ struct Survey<Q, A> {
     asker: TaskWaker,
 }
 
-impl<Q: Fn(&Worker) -> A, A> Survey<Q, A> {
-    /// Takes in what `worker` answers.
-    fn note(&self, worker: &Worker) {
-        let answer = (self.question)(worker);
+impl<Q: Fn(&ServerThread) -> A, A> Survey<Q, A> {
+    /// Takes in what `thread` answers.
+    fn note(&self, thread: &ServerThread) {
+        let answer = (self.question)(thread);
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
     }
 }
 
-impl<Q: Fn(&Worker) -> A + Send + Sync, A: Send> Answerable for Survey<Q, A> {
-    fn answer(&self, worker: &Worker) {
-        self.note(worker);
+impl<Q: Fn(&ServerThread) -> A + Send + Sync, A: Send> Answerable for Survey<Q, A> {
+    fn answer(&self, thread: &ServerThread) {
+        self.note(thread);
         self.asker.wake();
     }
 }
 
-impl Worker {
-    /// The answers of all workers to `question`, in no order. Other tasks run meanwhile.
+impl ServerThread {
+    /// The answers of all threads to `question`, in no order. Other tasks run meanwhile.
     pub(crate) async fn ask_all<A: Send + 'static>(
         &self,
-        question: impl Fn(&Worker) -> A + Send + Sync + 'static,
+        question: impl Fn(&ServerThread) -> A + Send + Sync + 'static,
     ) -> Vec<A> {
         let survey = Arc::new(Survey { question, answers: Mutex::new(Vec::new()), asker: self.waker() });
         for (_, mailbox) in

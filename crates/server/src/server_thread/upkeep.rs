@@ -1,4 +1,4 @@
-//! What a worker looks at now and then, and which clients it shows every command.
+//! What a thread looks at now and then, and which clients it shows every command.
 
 use std::fmt::Display;
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use firn_protocol::resp::Arguments;
 
-use super::{ClientFilter, Message, Worker};
+use super::{ClientFilter, Message, ServerThread};
 use crate::bounds::{MONITOR_UNREAD_BYTES_MAX, cut, name_memory_bytes};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -32,7 +32,7 @@ fn nudge_allocator() {
     drop(black_box(nothing));
 }
 
-impl Worker {
+impl ServerThread {
     /// Does what is due: notes how fast counters rise, closes connections that say nothing for too
     /// long.
     pub(super) fn upkeep(&self) {
@@ -170,13 +170,13 @@ impl Worker {
         }
     }
 
-    /// Shows `line` to all clients, of whichever worker, that are shown every command. Those of
-    /// this one get it by its mailbox too. So a command that another worker had answered before
+    /// Shows `line` to all clients, of whichever thread, that are shown every command. Those of
+    /// this one get it by its mailbox too. So a command that another thread had answered before
     /// this one began is shown before it everywhere.
     pub(crate) fn show_monitors(&self, line: &[u8]) {
         let line: Arc<[u8]> = line.into();
-        for worker in self.shared.monitors.workers() {
-            self.shared.threads.mailboxes[worker].send(Message::Show(Arc::clone(&line)));
+        for thread in self.shared.monitors.threads() {
+            self.shared.threads.mailboxes[thread].send(Message::Show(Arc::clone(&line)));
         }
     }
 

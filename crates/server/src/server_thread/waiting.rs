@@ -7,7 +7,7 @@ use std::task::Poll;
 use firn_engine::{Batch, Completion, KeyLocks, KeyspaceId, OrderedBatch, Outcome, Ticket, WriteOptions};
 
 use super::engine::unexpected;
-use super::{BACKGROUND_TASKS, Worker};
+use super::{BACKGROUND_TASKS, ServerThread};
 use crate::bounds::{BATCH_BYTES_MAX, BATCH_OPS_MAX};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -17,7 +17,7 @@ use crate::statistics::Measure;
 use crate::wake::TaskWaker;
 
 /// The client.
-impl Worker {
+impl ServerThread {
     /// Appends what the client sends next to `input`; `false` when it sends no more.
     pub(crate) async fn receive(&self, client: &Rc<Client>, input: &mut Vec<u8>) -> bool {
         self.mark_dirty(client);
@@ -172,7 +172,7 @@ impl Worker {
 }
 
 /// The engine.
-impl Worker {
+impl ServerThread {
     /// Writes `batch`, which may be empty.
     pub(crate) async fn write(&self, batch: &Batch) -> Result<()> {
         if batch.is_empty() {
@@ -197,8 +197,8 @@ impl Worker {
         WriteOptions { durability: self.shared.parameters.durability(), ..WriteOptions::default() }
     }
 
-    /// The same, and gives the batch back. A large batch is written on a thread beside the workers,
-    /// which serve others meanwhile; it comes back empty once it is written.
+    /// The same, and gives the batch back. A large batch is written on a thread beside the server
+    /// threads, which serve others meanwhile; it comes back empty once it is written.
     pub(crate) async fn write_all(&self, batch: Batch) -> (Batch, Result<()>) {
         let is_large = batch.len() > BATCH_OPS_MAX || batch.data_bytes() > BATCH_BYTES_MAX;
         if !is_large || self.engine.is_in_place() {

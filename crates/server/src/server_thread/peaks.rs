@@ -1,4 +1,4 @@
-//! How large the inputs and outputs of a worker's connections were lately.
+//! How large the inputs and outputs of a thread's connections were lately.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
