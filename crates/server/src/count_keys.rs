@@ -130,7 +130,7 @@ async fn count_all(thread: &Rc<ServerThread>) -> Result<Vec<(DatabaseId, KeyCoun
     let mut counts = Vec::new();
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
-        // A view of its own for each: one over all would keep what is deleted meanwhile.
+        // A moment of its own for each: one over all would keep what is deleted meanwhile.
         let mut transaction = Transaction::reading(thread);
         counts.push((id, count(thread, &mut transaction, id, u64::MAX).await?.0));
     }

@@ -4,19 +4,19 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 /// Milliseconds that are looked at together.
-const SLOT_MS: u64 = 1000;
+const SPAN_MS: u64 = 1000;
 
 /// How many of those count as lately, the one that is not over included.
-const SLOTS: usize = 8;
+const SPANS: usize = 8;
 
 /// Room of the largest input and the largest output, of the last eight seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Peaks {
     input_bytes: Cell<usize>,
     output_bytes: Cell<usize>,
-    /// Those of the slots that are over, the oldest first.
+    /// Those of the spans that are over, the oldest first.
     past: RefCell<VecDeque<[usize; 2]>>,
-    slot: Cell<u64>,
+    span: Cell<u64>,
 }
 
 impl Peaks {
@@ -32,18 +32,18 @@ impl Peaks {
         self.output_bytes.set(self.output_bytes.get().max(bytes));
     }
 
-    /// Input and output as of now, if more than a slot is over since they were asked for.
+    /// Input and output as of now, if more than a span is over since they were asked for.
     pub(super) fn look(&self, now_ms: u64) -> Option<[usize; 2]> {
-        let slot = now_ms / SLOT_MS;
-        if self.slot.replace(slot) == slot {
+        let span = now_ms / SPAN_MS;
+        if self.span.replace(span) == span {
             return None;
         }
         let mut past = self.past.borrow_mut();
         past.push_back([self.input_bytes.take(), self.output_bytes.take()]);
-        if past.len() > SLOTS {
+        if past.len() > SPANS {
             past.pop_front();
         }
-        let largest = |kind: usize| past.iter().map(|slot| slot[kind]).max().unwrap_or(0);
+        let largest = |kind: usize| past.iter().map(|span| span[kind]).max().unwrap_or(0);
         Some([largest(0), largest(1)])
     }
 }

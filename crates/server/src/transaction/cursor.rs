@@ -49,7 +49,7 @@ impl Transaction {
         if direction == Direction::Backward {
             own.make_contiguous().reverse();
         }
-        let scan = self.thread.engine.scan(read_at(&self.view), keyspace, range)?;
+        let scan = self.thread.engine.scan(read_at(&self.reads), keyspace, range)?;
         Ok(Cursor {
             thread: Rc::clone(&self.thread),
             scan,

@@ -14,16 +14,16 @@ use crate::store::{Database, Databases};
 impl Transaction {
     /// The database that `index` means, for this transaction.
     pub(crate) fn database(&self, index: u32) -> Arc<Database> {
-        Arc::clone(self.databases.as_ref().unwrap_or(&self.view_of_databases).get(index))
+        Arc::clone(self.databases.as_ref().unwrap_or(&self.databases_seen).get(index))
     }
 
     /// The database with this identity; `None` if it was flushed.
     pub(super) fn database_with_id(&self, id: DatabaseId) -> Option<Arc<Database>> {
-        self.databases.as_ref().unwrap_or(&self.view_of_databases).with_id(id).cloned()
+        self.databases.as_ref().unwrap_or(&self.databases_seen).with_id(id).cloned()
     }
 
     fn databases_mut(&mut self) -> &mut Databases {
-        self.databases.get_or_insert_with(|| Databases::clone(&self.view_of_databases))
+        self.databases.get_or_insert_with(|| Databases::clone(&self.databases_seen))
     }
 
     /// Empties the database that `index` means: it gets a new identity, and the old one is purged.
@@ -73,10 +73,10 @@ impl Transaction {
         let changed: Vec<_> = changed.into_iter().map(|id| (id, successor(id))).collect();
         let moved = databases.moved_since(&before);
         begin_changes(&thread, &changed).await;
-        self.view_of_databases = Arc::new(databases);
-        store.databases.store(Arc::clone(&self.view_of_databases));
+        self.databases_seen = Arc::new(databases);
+        store.databases.store(Arc::clone(&self.databases_seen));
         end_changes(&thread, &changed).await;
-        let brought = brought(&thread, &self.view_of_databases, &moved).await;
+        let brought = brought(&thread, &self.databases_seen, &moved).await;
         self.ready.extend(brought);
     }
 }

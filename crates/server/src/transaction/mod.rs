@@ -49,7 +49,7 @@ const EXPIRY_GRACE_MS: u64 = 30_000;
 
 /// What reads see.
 #[derive(Debug)]
-enum View {
+enum Reads {
     /// The latest state; the locks of all keys are held.
     Locked,
     /// One moment, which the first read chooses.
@@ -61,7 +61,7 @@ enum View {
 /// Owned by the task that runs the command.
 pub(crate) struct Transaction {
     thread: Rc<ServerThread>,
-    view: View,
+    reads: Reads,
     own: OwnWrites,
     /// The time it happens at, for everything that expires.
     now_ms: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Transaction {
     /// Buckets that the batch tells the catalog of.
     buckets: Vec<(DatabaseId, Bucket)>,
     /// What the indexes mean, and what they mean once it is written, if that is something else.
-    view_of_databases: Arc<Databases>,
+    databases_seen: Arc<Databases>,
     databases: Option<Databases>,
     /// What the unit that it belongs to holds the locks of, if it is one's.
     coverage: Option<Rc<Coverage>>,
@@ -90,18 +90,18 @@ impl Transaction {
     /// A transaction that may write: the caller holds the locks of every key it will name, until it
     /// is committed or dropped. Indexes mean `databases` in it, by which those keys were named.
     pub(crate) fn locked(thread: &Rc<ServerThread>, databases: Arc<Databases>) -> Self {
-        Self::new(thread, View::Locked, databases)
+        Self::new(thread, Reads::Locked, databases)
     }
 
     /// A transaction that only reads, as of one moment.
     pub(crate) fn reading(thread: &Rc<ServerThread>) -> Self {
-        Self::new(thread, View::Moment(None), thread.shared.store.databases.load_full())
+        Self::new(thread, Reads::Moment(None), thread.shared.store.databases.load_full())
     }
 
-    fn new(thread: &Rc<ServerThread>, view: View, databases: Arc<Databases>) -> Self {
+    fn new(thread: &Rc<ServerThread>, reads: Reads, databases: Arc<Databases>) -> Self {
         Self {
             thread: Rc::clone(thread),
-            view,
+            reads,
             own: OwnWrites::default(),
             now_ms: thread.now_ms(),
             touched: Vec::new(),
@@ -111,7 +111,7 @@ impl Transaction {
             messages_bytes: 0,
             purges: Vec::new(),
             buckets: Vec::new(),
-            view_of_databases: databases,
+            databases_seen: databases,
             databases: None,
             coverage: None,
         }
@@ -144,7 +144,7 @@ impl Transaction {
 
     /// Whether it may write.
     pub(crate) fn is_locked(&self) -> bool {
-        matches!(self.view, View::Locked)
+        matches!(self.reads, Reads::Locked)
     }
 
     /// The value at the engine's key `key`.
@@ -154,7 +154,7 @@ impl Transaction {
         }
         self.choose_moment()?;
         let mut value = Vec::new();
-        let is_found = self.thread.engine.get_at(read_at(&self.view), keyspace, key, &mut value).await?;
+        let is_found = self.thread.engine.get_at(read_at(&self.reads), keyspace, key, &mut value).await?;
         Ok(is_found.then_some(value))
     }
 
@@ -189,7 +189,7 @@ impl Transaction {
     async fn engine_values(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<Values> {
         self.choose_moment()?;
         let keys = keys.get(..READ_TOGETHER_MAX).unwrap_or(keys);
-        self.thread.engine.multi_get(read_at(&self.view), keyspace, keys).await
+        self.thread.engine.multi_get(read_at(&self.reads), keyspace, keys).await
     }
 
     /// Sets the engine's key `key`.
@@ -211,7 +211,7 @@ impl Transaction {
     }
 
     fn choose_moment(&mut self) -> Result<()> {
-        if let View::Moment(moment @ None) = &mut self.view {
+        if let Reads::Moment(moment @ None) = &mut self.reads {
             *moment = Some(self.thread.shared.store.engine.snapshot()?);
         }
         Ok(())
@@ -347,7 +347,7 @@ impl Transaction {
         let shared = &self.thread.shared;
         let lines = &shared.observers.lines;
         let databases = shared.store.databases.load();
-        let is_outdated = !Arc::ptr_eq(&databases, &self.view_of_databases);
+        let is_outdated = !Arc::ptr_eq(&databases, &self.databases_seen);
         for key in self.touched.drain(..) {
             shared.observers.changed(&key);
             if lines.is_empty() {
@@ -359,7 +359,7 @@ impl Transaction {
                 // Databases were swapped since the locks were taken, maybe before this was written.
                 shared.threads.look(first);
             }
-            if let Some(key) = LineKey::of(&self.view_of_databases, &key)
+            if let Some(key) = LineKey::of(&self.databases_seen, &key)
                 && lines.has(&key)
                 && !self.ready.contains(&key)
             {
@@ -395,9 +395,9 @@ impl Drop for RaiseGuard<'_> {
     }
 }
 
-fn read_at(view: &View) -> ReadAt<'_> {
-    match view {
-        View::Locked | View::Moment(None) => ReadAt::Latest,
-        View::Moment(Some(snapshot)) => ReadAt::Snapshot(snapshot),
+fn read_at(reads: &Reads) -> ReadAt<'_> {
+    match reads {
+        Reads::Locked | Reads::Moment(None) => ReadAt::Latest,
+        Reads::Moment(Some(snapshot)) => ReadAt::Snapshot(snapshot),
     }
 }

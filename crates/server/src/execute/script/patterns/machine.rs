@@ -87,17 +87,17 @@ impl Machine {
 
     /// Goes on for `steps`, which it counts down.
     pub(super) fn run(&mut self, text: &[u8], pattern: &[u8], steps: &mut u64) -> Result<Outcome, Wrong> {
-        let mut view = View { machine: self, text, pattern, steps };
+        let mut walk = Walk { machine: self, text, pattern, steps };
         loop {
-            if *view.steps == 0 {
+            if *walk.steps == 0 {
                 return Ok(Outcome::Unfinished);
             }
-            view.spend(1);
-            match view.step()? {
+            walk.spend(1);
+            match walk.step()? {
                 Next::On => {}
-                Next::Matched => return Ok(Outcome::Matched(view.machine.text)),
+                Next::Matched => return Ok(Outcome::Matched(walk.machine.text)),
                 Next::Fail => {
-                    if !view.back()? {
+                    if !walk.back()? {
                         return Ok(Outcome::Failed);
                     }
                 }
@@ -125,14 +125,14 @@ impl Machine {
     }
 }
 
-struct View<'a> {
+struct Walk<'a> {
     machine: &'a mut Machine,
     text: &'a [u8],
     pattern: &'a [u8],
     steps: &'a mut u64,
 }
 
-impl View<'_> {
+impl Walk<'_> {
     fn spend(&mut self, steps: u64) {
         *self.steps = self.steps.saturating_sub(steps);
     }
