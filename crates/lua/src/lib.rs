@@ -1,4 +1,4 @@
-//! Lua for scripts: what its safe interface cannot do.
+//! Lua for scripts: what its safe interface cannot do, and the libraries that scripts use.
 //!
 //! [`mlua`] runs Lua without `unsafe`. Seven things that scripts need are not in its safe part, and
 //! are here:
@@ -15,8 +15,11 @@
 //! A function of C keeps its caller's frame, also where the call is `return f()`: errors have the
 //! right line.
 //!
+//! [`Sandbox`] has the globals of scripts: Lua's own, and `cjson`, `cmsgpack`, `struct` and `bit`.
+//! What these make and go over a [`Budget`] counts, which asks its [`Host`].
+//!
 //! # Not here
-//! - What scripts may do, and what they call: crate `firn-server`.
+//! - The commands that scripts call, and when others have their turn: crate `firn-server`.
 //!
 //! # Safety model
 //! All `unsafe` is in `steered`. Its functions of C run on a state that Lua has given them, and
@@ -34,9 +37,15 @@
 //! 6. **Layout.** A state begins as in Lua 5.1, whose sources `mlua` is built with. `watch` checks
 //!    that, and every interpreter of scripts begins with it.
 
+pub mod bounds;
 #[expect(unsafe_code, reason = "the interpreter's C interface")]
 mod steered;
+mod libraries;
 
+pub use libraries::{
+    Budget, Complaint, Cost, Held, Host, SANDBOX_NAME, Sandbox, Search, general, number, string_bytes,
+    text_of,
+};
 pub use mlua;
 pub use steered::{
     FOUND_MAX, Found, Given, Kept, Measure, Meter, PUT_MAX, Place, Seek, Steered, Turn, line, measured,

@@ -3,14 +3,13 @@
 use std::rc::Rc;
 
 use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
-use firn_lua::{Turn, steered};
+use firn_lua::{Turn, number, steered, string_bytes, text_of};
 use firn_protocol::command::{self, Refusal};
 use firn_protocol::resp::{OwnedArguments, Protocol};
 use sha1::{Digest, Sha1};
 
-use super::convert::{error_line, error_table, text_of};
+use super::convert::{error_line, error_table};
 use super::stage::Stage;
-use super::work::string_bytes;
 use crate::scripts::hexadecimal;
 
 /// The release whose scripts run here unchanged.
@@ -55,7 +54,7 @@ pub(super) fn redis(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
         let of_stage = Rc::clone(stage);
         let counted = move |lua: &Lua, arguments: MultiValue| {
             // Whether the script must end is asked soon enough after the call.
-            let _ = of_stage.work(string_bytes(&arguments));
+            let _ = of_stage.budget.work(string_bytes(&arguments));
             function(lua, arguments)
         };
         table.raw_set(name, steered(lua, counted)?)?;
@@ -106,7 +105,7 @@ fn sha1(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> mlua::Result<Turn> 
     };
     let mut sum = Sha1::new();
     for piece in text_of(value).unwrap_or_default().chunks(SUMMED_BYTES) {
-        if stage.work(piece.len()).is_err() {
+        if stage.budget.work(piece.len()).is_err() {
             return raise(lua, "ERR the script must end");
         }
         sum.update(piece);
@@ -163,14 +162,4 @@ fn acl_check(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> mlua::Result<T
         Err(_) => return raise(lua, "ERR Invalid command passed to redis.acl_check_cmd()"),
     };
     answer(lua, stage.may(command, &OwnedArguments::new(words.iter().map(Vec::as_slice))))
-}
-
-/// A number, or a string that is one.
-pub(super) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(number) => Some(*number as f64),
-        Value::Number(number) => Some(*number),
-        Value::String(text) => text.to_str().ok()?.trim().parse().ok(),
-        _ => None,
-    }
 }

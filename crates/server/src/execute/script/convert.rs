@@ -1,9 +1,9 @@
 //! Values of the protocol as scripts have them, and back.
 
+use firn_lua::Cost;
 use firn_lua::mlua::{Error, Lua, Result, Table, Value};
 use firn_protocol::resp::{self, Protocol, Reply};
 
-use super::library::Cost;
 use crate::bounds::ANSWER_DEPTH_MAX;
 
 /// A reply as a script gets it that speaks `protocol`.
@@ -79,15 +79,6 @@ pub(super) fn error_line(text: &[u8]) -> Vec<u8> {
     match text.contains(&b' ') {
         true => text.to_vec(),
         false => [b"ERR ", text].concat(),
-    }
-}
-
-/// A string's bytes, or a number as Lua writes it.
-pub(super) fn text_of(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(_) | Value::Number(_) => Some(value.to_string().ok()?.into_bytes()),
-        _ => None,
     }
 }
 

@@ -5,21 +5,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::rc::Rc;
 
 use firn_lua::mlua::chunk::ChunkMode;
 use firn_lua::mlua::thread::ThreadStatus;
-use firn_lua::mlua::{
-    self, Function, IntoLuaMulti, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value,
-};
-use firn_lua::{Turn, line, resuming, steered, watch};
+use firn_lua::mlua::{self, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Thread, Value};
+use firn_lua::{Complaint, SANDBOX_NAME, Sandbox, Search, Turn, line, text_of, watch};
 
-use super::library::Complaint;
-use super::patterns::Search;
+use super::api;
 use super::stage::{Actor, Stage, Suspension};
-use super::{api, bits, convert, json, msgpack, patterns, random, structs, work};
-use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPTS_AT_ONCE_MAX, UNPACKED_MAX};
+use crate::bounds::{SCRIPT_BYTES_MAX, SCRIPTS_AT_ONCE_MAX};
 use crate::execute::Tools;
 use crate::failure::{Failure, Result};
 use crate::scripts::{Source, Sum, hexadecimal};
@@ -29,9 +24,6 @@ use crate::transaction::Demand;
 
 /// What scripts are called in errors.
 const NAME: &str = "@user_script";
-
-/// What is around scripts, and stands in no error.
-const SANDBOX_NAME: &CStr = c"=sandbox";
 
 /// Memory that an interpreter keeps between scripts; one that has more is given up.
 const MEMORY_BYTES_KEPT: usize = 16 << 20;
@@ -128,15 +120,8 @@ impl Drop for Taken {
 pub(super) struct Interpreter {
     pub(super) lua: Lua,
     pub(super) stage: Rc<Stage>,
-    /// What a script may set, and is set again for the next one.
-    options: Rc<json::Options>,
-    generator: Rc<random::Generator>,
-    /// What scripts have as globals, and where those lie.
-    pub(super) environment: Table,
-    globals: Table,
+    sandbox: Sandbox,
     resume: Function,
-    /// Called before each script.
-    begin: Function,
     functions: RefCell<HashMap<Sum, Function>>,
     flushes: Cell<u64>,
     /// Its memory, as it was last told.
@@ -158,44 +143,19 @@ impl Interpreter {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         lua.set_memory_limit(SCRIPT_BYTES_MAX)?;
-        work::measure(&lua)?;
-        let stage = Rc::new(Stage::new(&lua));
-        let given = lua.create_table()?;
-        given.raw_set("redis", api::redis(&lua, &stage)?)?;
-        let options = Rc::new(json::Options::new());
-        given.raw_set("cjson", json::library(&lua, &stage, &options)?)?;
-        given.raw_set("cmsgpack", msgpack::library(&lua, &stage)?)?;
-        given.raw_set("struct", structs::library(&lua, &stage)?)?;
-        given.raw_set("bit", bits::library(&lua)?)?;
-        let generator = Rc::new(random::Generator::default());
-        given.raw_set("math", random::library(&lua, &generator)?)?;
-        let of_stage = Rc::clone(&stage);
-        let is_suspending = lua.create_function(move |_, ()| Ok(of_stage.suspension.borrow().is_some()))?;
-        let of_stage = Rc::clone(&stage);
-        // It is asked wherever an error is caught, and steered so that the turn is looked at there:
-        // the bytes that a call which failed has gone over ended with the coroutine that it was in.
-        let is_over =
-            steered(&lua, move |lua, _| Ok(Turn::Answer(of_stage.over().is_some().into_lua_multi(lua)?)))?;
-        let of_stage = Rc::clone(&stage);
-        let is_deep = lua.create_function(move |_, ()| Ok(of_stage.is_deep()))?;
-        let patterns = patterns::library(&lua, &stage)?;
-        let sandbox = lua.load(include_str!("sandbox.lua")).set_name(SANDBOX_NAME.to_string_lossy());
+        let stage = Stage::new(&lua);
+        let own = lua.create_table()?;
+        own.raw_set("redis", api::redis(&lua, &stage)?)?;
+        let sandbox = Sandbox::new(&lua, &stage.budget, own)?;
         let resume: Function = lua.globals().raw_get::<Table>("coroutine")?.raw_get("resume")?;
-        let inner_resume = resuming(&lua, &resume)?;
-        let (environment, globals, begin) =
-            sandbox.call((is_suspending, is_over, is_deep, inner_resume, given, patterns, UNPACKED_MAX))?;
         let (of_clock, of_watch) = (Rc::clone(&stage), Rc::clone(&stage));
         watch(&lua, move || of_clock.is_turn_over(), move |lua| of_watch.watch(lua))?;
         let told_bytes = Cell::new(lua.used_memory());
         Ok(Self {
             lua,
             stage,
-            options,
-            generator,
-            environment,
-            globals,
+            sandbox,
             resume,
-            begin,
             functions: RefCell::default(),
             flushes: Cell::new(0),
             told_bytes,
@@ -209,11 +169,11 @@ impl Interpreter {
     }
 
     fn is_small(&self) -> bool {
-        if self.lua.used_memory() > MEMORY_BYTES_KEPT || self.stage.held_bytes.get() > 0 {
+        if self.lua.used_memory() > MEMORY_BYTES_KEPT || self.stage.budget.held_bytes() > 0 {
             // Garbage, maybe. An error leaves it as large as it is.
             let _ = self.lua.gc_collect();
         }
-        self.lua.used_memory() <= MEMORY_BYTES_KEPT && self.stage.held_bytes.get() == 0
+        self.lua.used_memory() <= MEMORY_BYTES_KEPT && self.stage.budget.held_bytes() == 0
     }
 
     /// Compiles `source`, unless it was.
@@ -224,7 +184,7 @@ impl Interpreter {
         let chunk = self.lua.load(source.lua()).set_name(NAME).set_mode(ChunkMode::Text);
         // Nothing that the parser holds is collected meanwhile: CVE-2025-49844.
         self.lua.gc_stop();
-        let compiled = chunk.set_environment(self.environment.clone()).into_function();
+        let compiled = chunk.set_environment(self.sandbox.environment().clone()).into_function();
         self.lua.gc_restart();
         let function = compiled.map_err(|error| {
             let reason = match error {
@@ -251,10 +211,8 @@ impl Interpreter {
         actor: Actor,
     ) -> (Option<Actor>, Ended) {
         let thread = Rc::clone(&actor.thread);
-        self.options.reset();
-        self.generator.seed(0);
         self.stage.begin(actor);
-        let begun = match self.begin.call::<()>(()) {
+        let begun = match self.sandbox.begin() {
             Ok(()) => self.set_words(&thread, words).await,
             Err(error) => Err(error),
         };
@@ -275,7 +233,7 @@ impl Interpreter {
                 table.raw_set(index + 1, self.lua.create_string(word)?)?;
                 turns.step(word.len()).await;
             }
-            self.globals.raw_set(name, table)?;
+            self.sandbox.set(name, table)?;
         }
         Ok(())
     }
@@ -284,7 +242,7 @@ impl Interpreter {
         let mut given = MultiValue::new();
         loop {
             given.push_front(Value::Thread(coroutine.clone()));
-            self.stage.mark_stack();
+            self.stage.budget.mark_stack();
             let mut answer: MultiValue = match self.resume.call(std::mem::take(&mut given)) {
                 Ok(answer) => answer,
                 Err(error) => return Ended::Failed(format!("ERR {error}").into_bytes()),
@@ -356,7 +314,7 @@ impl Interpreter {
     fn failure(&self, source: &Source, coroutine: &Thread, raised: &Value) -> Vec<u8> {
         let line = match raised {
             Value::Table(table) => match table.raw_get::<Value>("err") {
-                Ok(text) => convert::text_of(&text),
+                Ok(text) => text_of(&text),
                 Err(_) => None,
             }
             .unwrap_or_else(|| b"ERR a script has raised a table without an error in it".to_vec()),

@@ -8,25 +8,15 @@
 //! A script is a unit: it runs in one transaction, and what it writes is written in one batch after
 //! its end. So it can be dropped at any moment, and begun again.
 
-mod decimal;
 mod convert;
 mod stage;
-mod budget;
-mod work;
 mod interpreter;
 mod api;
-mod library;
-mod filling;
-mod json;
-mod msgpack;
-mod structs;
-mod patterns;
-mod bits;
-mod random;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use firn_lua::Cost;
 use firn_protocol::command::{Command, CommandId, Flag, id_of};
 use firn_protocol::number;
 use firn_protocol::resp::{Arguments, Reply};
@@ -42,7 +32,6 @@ use crate::statistics::Measure;
 use crate::transaction::Transaction;
 use convert::Answer;
 use interpreter::Ended;
-use library::Cost;
 use stage::Actor;
 
 pub(super) use interpreter::Interpreters;
@@ -212,7 +201,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
             let start = call.out.len();
             let mut reply = Reply::new(call.out, call.protocol);
             let protocol = interpreter.stage.protocol.get();
-            let cost = Cost::of(&interpreter.stage, &interpreter.lua);
+            let cost = Cost::of(&interpreter.stage.budget, &interpreter.lua);
             let mut answer = Answer { reply: &mut reply, protocol, cost };
             let written = answer.write(&value, 0);
             if let Some(line) = call.out.get(start..).and_then(|reply| reply.strip_prefix(b"-")) {

@@ -10,21 +10,19 @@
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use firn_engine::KeyspaceId;
 use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Value};
-use firn_lua::{Meter, Turn};
+use firn_lua::{Budget, Complaint, Host, Search, Turn, general};
 use firn_protocol::command::{self, Command, CommandId, Flag, Refusal, id_of};
 use firn_protocol::resp::{self, OwnedArguments, Protocol};
 
 use super::convert::{error_table, to_lua};
-use super::decimal::general;
-use super::library::Complaint;
-use super::patterns::Search;
+use crate::bounds::SCRIPTS_BYTES_MAX;
 use crate::client::Client;
 use crate::execute::call::{Call, Origin};
 use crate::execute::metrics::show_in_unit;
@@ -35,6 +33,9 @@ use crate::failure::{Failure, Result};
 use crate::scripts::LongRun;
 use crate::server_thread::ServerThread;
 use crate::transaction::{Demand, Transaction};
+
+/// The part of a script of what all scripts may hold grows and shrinks by so much.
+const PART_BYTES: usize = 1 << 20;
 
 const PUBLISH: CommandId = id_of("publish");
 const SPUBLISH: CommandId = id_of("spublish");
@@ -73,7 +74,6 @@ pub(super) enum Suspension {
 }
 
 /// The place where a script meets the server. One for each interpreter.
-#[derive(Default)]
 pub(super) struct Stage {
     pub(super) actor: RefCell<Option<Actor>>,
     pub(super) suspension: RefCell<Option<Suspension>>,
@@ -93,25 +93,34 @@ pub(super) struct Stage {
     /// When others are to have a turn.
     turn_ends_ns: Cell<u64>,
     asks: Cell<u32>,
-    steps: Cell<u64>,
-    /// Bytes that calls have gone over since a hook has looked.
-    pub(super) meter: Rc<Meter>,
-    /// The same since a call has looked.
-    pub(super) unseen_bytes: Cell<usize>,
-    /// Memory outside of Lua that is counted.
-    pub(super) held_bytes: Cell<usize>,
+    pub(super) budget: Rc<Budget>,
     /// What the unit will write and send, as it was last seen.
-    pub(super) unwritten_bytes: Cell<usize>,
+    unwritten_bytes: Cell<usize>,
     /// The script's part of what all scripts hold.
-    pub(super) part_bytes: Cell<usize>,
-    pub(super) stack_start: Cell<usize>,
+    part_bytes: Cell<usize>,
     long: RefCell<Option<Arc<LongRun>>>,
 }
 
 impl Stage {
     /// The stage of the scripts that `lua` runs.
-    pub(super) fn new(lua: &Lua) -> Self {
-        Self { meter: Meter::of(lua), ..Self::default() }
+    pub(super) fn new(lua: &Lua) -> Rc<Self> {
+        Rc::new_cyclic(|stage: &Weak<Self>| Self {
+            actor: RefCell::default(),
+            suspension: RefCell::default(),
+            protocol: Cell::default(),
+            is_in_place: Cell::default(),
+            in_place_until_ms: Cell::default(),
+            over: Cell::default(),
+            thread: RefCell::default(),
+            client: RefCell::default(),
+            begun_ms: Cell::default(),
+            turn_ends_ns: Cell::default(),
+            asks: Cell::default(),
+            budget: Budget::new(lua, stage.clone()),
+            unwritten_bytes: Cell::default(),
+            part_bytes: Cell::default(),
+            long: RefCell::default(),
+        })
     }
 
     /// A script begins.
@@ -147,8 +156,8 @@ impl Stage {
         self.turn_ends_ns.set(now_ns + settings.turn_us * 1000);
         self.in_place_until_ms.set(thread.monotonic_ms().saturating_add(settings.script_in_place_ms_max));
         self.asks.set(0);
-        self.steps.set(STEPS);
-        self.meter.place().begin();
+        self.budget.steps().set(STEPS);
+        self.budget.meter().place().begin();
     }
 
     /// The script runs for longer than a turn: from now on all know of it.
@@ -163,16 +172,13 @@ impl Stage {
         let asks = self.asks.get() + 1;
         self.asks.set(asks);
         let now_ns = self.thread.borrow().as_ref().map(|thread| thread.monotonic_ns());
-        asks > ASKS_MAX || self.steps.get() == 0 || now_ns.is_some_and(|now| now >= self.turn_ends_ns.get())
+        asks > ASKS_MAX
+            || self.budget.steps().get() == 0
+            || now_ns.is_some_and(|now| now >= self.turn_ends_ns.get())
     }
 
     pub(super) fn thread(&self) -> Option<Rc<ServerThread>> {
         self.thread.borrow().clone()
-    }
-
-    /// Steps of the matcher that are left to this turn.
-    pub(super) fn steps(&self) -> &Cell<u64> {
-        &self.steps
     }
 
     /// It has ended: the actor, unless it is lost with a command that did not end, and what
@@ -221,9 +227,10 @@ impl Stage {
         }
         let bytes = arguments.iter().map(value_bytes).sum();
         let prepared = self
+            .budget
             .check_stack()
-            .map_err(|Complaint(text)| Failure::of(format!("ERR {text}")))
-            .and_then(|()| self.hold(lua, bytes))
+            .and_then(|()| self.budget.hold(lua, bytes))
+            .map_err(Failure::from)
             .and_then(|held| Ok((held, self.prepare(owned(&arguments)?)?)));
         drop(arguments);
         let (held, (command, arguments)) = match prepared {
@@ -238,12 +245,12 @@ impl Stage {
                 return over(lua);
             }
             // Others have theirs after this call.
-            self.meter.use_up();
+            self.budget.meter().use_up();
         }
         let stays = self.stays();
         let thread = Rc::clone(&actor.thread);
         let protocol = self.protocol.get();
-        let reply_bytes_max = self.room(lua) / REPLY_COPIES;
+        let reply_bytes_max = self.budget.room(lua) / REPLY_COPIES;
         let mut performance: Performance = Box::pin(async move {
             let performed = perform(actor, command, arguments, protocol, reply_bytes_max).await;
             drop(held);
@@ -280,9 +287,9 @@ impl Stage {
         reply: Result<resp::Value>,
         is_raising: bool,
     ) -> mlua::Result<Turn> {
-        let reply = match self.check_memory(lua, 0) {
+        let reply = match self.budget.check_memory(lua, 0) {
             Ok(()) => reply,
-            Err(failure) => Err(failure),
+            Err(complaint) => Err(complaint.into()),
         };
         match reply {
             Ok(resp::Value::Error(line)) => self.failed(lua, line.as_bytes(), is_raising),
@@ -362,17 +369,12 @@ impl Stage {
 
     /// Whether the call under way is not to be suspended: Lua cannot do that everywhere.
     fn stays(&self) -> bool {
-        self.is_in_place.get() || self.meter.place().is_fixed()
+        self.is_in_place.get() || self.budget.meter().place().is_fixed()
     }
 
     /// Asked when a turn is over.
     pub(super) fn watch(&self, lua: &Lua) -> mlua::Result<Turn> {
-        self.rest(lua, self.meter.place().is_fixed(), || Suspension::Pause)
-    }
-
-    /// The same within a search.
-    pub(super) fn rest_in(&self, lua: &Lua, search: &Rc<Search>) -> mlua::Result<Turn> {
-        self.rest(lua, self.stays(), || Suspension::Search(Rc::clone(search)))
+        self.rest(lua, self.budget.meter().place().is_fixed(), || Suspension::Pause)
     }
 
     /// Ends the turn, or puts that off until the script can be suspended.
@@ -383,18 +385,18 @@ impl Stage {
         // No script runs while an interpreter is made. What is suspended already is on its way out.
         let thread = self.thread().filter(|_| self.suspension.borrow().is_none());
         let Some(thread) = thread else {
-            self.steps.set(STEPS);
+            self.budget.steps().set(STEPS);
             return Ok(Turn::Answer(MultiValue::new()));
         };
         if self.is_ended(&thread) {
             return over(lua);
         }
-        if let Err(failure) = self.check_memory(lua, 0) {
-            return self.failed(lua, failure.line().as_bytes(), true);
+        if let Err(complaint) = self.budget.check_memory(lua, 0) {
+            return self.failed(lua, Failure::from(complaint).line().as_bytes(), true);
         }
         if stays {
-            self.steps.set(STEPS);
-            self.meter.place().put_off();
+            self.budget.steps().set(STEPS);
+            self.budget.meter().place().put_off();
             return Ok(Turn::Answer(MultiValue::new()));
         }
         self.suspension.replace(Some(suspension()));
@@ -414,6 +416,52 @@ impl Stage {
             self.demand(Demand::Late);
         }
         self.over.get().is_some()
+    }
+}
+
+impl Host for Stage {
+    fn held_bytes(&self) -> usize {
+        if let Some(actor) = &*self.actor.borrow() {
+            self.unwritten_bytes.set(actor.transaction.held_bytes());
+        }
+        self.unwritten_bytes.get()
+    }
+
+    fn take_part(&self, bytes: usize) -> std::result::Result<(), Complaint> {
+        let Some(thread) = self.thread() else { return Ok(()) };
+        let (part, has) = (bytes.next_multiple_of(PART_BYTES), self.part_bytes.get());
+        if !thread.shared.scripts.change_part(has, part) {
+            let max = SCRIPTS_BYTES_MAX >> 20;
+            return Err(Complaint(format!(
+                "all scripts that run take {max} MiB, which is what they may: try again later"
+            )));
+        }
+        self.part_bytes.set(part);
+        Ok(())
+    }
+
+    fn must_end(&self) -> bool {
+        let is_over = self.is_turn_over();
+        let thread = self.thread().filter(|_| is_over);
+        thread.is_some_and(|thread| self.is_ended(&thread))
+    }
+
+    fn is_over(&self) -> bool {
+        self.over().is_some()
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.suspension.borrow().is_some()
+    }
+
+    fn rest_in(&self, lua: &Lua, search: &Rc<Search>) -> mlua::Result<Turn> {
+        self.rest(lua, self.stays(), || Suspension::Search(Rc::clone(search)))
+    }
+}
+
+impl From<Complaint> for Failure {
+    fn from(Complaint(text): Complaint) -> Self {
+        Failure::of(format!("ERR {text}"))
     }
 }
 

@@ -3,24 +3,22 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use firn_lua::mlua::{IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, UserData, Value};
-use firn_lua::{FOUND_MAX, Found, Given, Seek};
+use mlua::{IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, UserData, Value};
 
-use super::super::budget::Held;
-use super::super::convert::text_of;
-use super::super::library::{Answered, Complaint, type_name};
-use super::super::stage::Stage;
+use super::super::budget::{Budget, Held};
+use super::super::library::{Answered, Complaint, text_of, type_name};
 use super::super::work::string_bytes;
 use super::course::{Course, Kind, Progress, With};
 use super::signs;
+use crate::steered::{FOUND_MAX, Found, Given, Seek};
 
 /// A search, which is not at its end when it is kept.
-pub(in super::super) struct Search {
+pub struct Search {
     text: LuaString,
     pattern: LuaString,
     /// Where the pattern ends.
     pattern_len: usize,
-    stage: Rc<Stage>,
+    budget: Rc<Budget>,
     state: RefCell<State>,
 }
 
@@ -38,11 +36,17 @@ impl From<&'static str> for Complaint {
 }
 
 impl Search {
-    pub(super) fn new(stage: &Rc<Stage>, text: LuaString, pattern: LuaString, at: usize, kind: Kind) -> Self {
+    pub(super) fn new(
+        budget: &Rc<Budget>,
+        text: LuaString,
+        pattern: LuaString,
+        at: usize,
+        kind: Kind,
+    ) -> Self {
         let pattern_len = signs(&pattern.as_bytes()).len();
         let course = Course::new(&pattern.as_bytes(), at, kind);
-        let state = RefCell::new(State { course, held: Held::nothing(stage) });
-        Self { text, pattern, pattern_len, stage: Rc::clone(stage), state }
+        let state = RefCell::new(State { course, held: Held::nothing(budget) });
+        Self { text, pattern, pattern_len, budget: Rc::clone(budget), state }
     }
 
     /// The text, and the pattern.
@@ -51,12 +55,15 @@ impl Search {
     }
 
     /// Goes on while there are steps; `None` if that was not enough.
-    pub(in super::super) fn answer(&self, lua: &Lua) -> Result<Option<MultiValue>, Complaint> {
-        let mut steps = self.stage.steps().get();
+    ///
+    /// # Errors
+    /// The pattern is wrong, the text that is made too large, or the script must end.
+    pub fn answer(&self, lua: &Lua) -> Result<Option<MultiValue>, Complaint> {
+        let mut steps = self.budget.steps().get();
         let values = self.advance(lua, &mut steps);
-        self.stage.steps().set(steps);
+        self.budget.steps().set(steps);
         let Some(values) = values? else { return Ok(None) };
-        self.stage.work(string_bytes(&values))?;
+        self.budget.work(string_bytes(&values))?;
         Ok(Some(values))
     }
 
@@ -116,19 +123,19 @@ impl Seek for Search {
         given: Given<'_>,
         parts: &mut [Found; FOUND_MAX],
     ) -> Option<usize> {
-        if self.stage.is_look_due() {
+        if self.budget.is_look_due() {
             return None;
         }
         let mut state = self.state.try_borrow_mut().ok()?;
-        let mut steps = self.stage.steps().get();
+        let mut steps = self.budget.steps().get();
         let pattern = pattern.get(..self.pattern_len)?;
         let count = state.course.advance_at_once(text, pattern, given, &mut steps, parts);
-        self.stage.steps().set(steps);
+        self.budget.steps().set(steps);
         let mut bytes = if let Given::Text(with) = given { with.len() } else { 0 };
         for part in parts.iter().take(count?) {
             bytes += if let Found::Bytes(start, end) = part { end - start } else { 0 };
         }
-        self.stage.spend(bytes);
+        self.budget.spend(bytes);
         count
     }
 }

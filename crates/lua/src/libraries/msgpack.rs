@@ -2,40 +2,40 @@
 
 use std::rc::Rc;
 
-use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
+use super::budget::Budget;
 use super::filling::{List, Pairs};
 use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
-use super::stage::Stage;
 use super::work::STEP_BYTES;
 use crate::bounds::{MSGPACK_READ_DEPTH_MAX, MSGPACK_WRITTEN_DEPTH_MAX, RESULTS_MAX};
 
 /// The library.
-pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("_NAME", "cmsgpack")?;
     table.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
     table.raw_set("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo")?;
     table.raw_set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
-    let at = Rc::clone(stage);
+    let at = Rc::clone(budget);
     add(lua, &table, "pack", move |lua, arguments| pack(lua, &at, arguments))?;
-    let at = Rc::clone(stage);
+    let at = Rc::clone(budget);
     add(lua, &table, "unpack", move |lua, arguments| {
         let text = string_at(lua, arguments, 1, "unpack")?;
-        unpack(Reader { lua, stage: &at, text: &text.as_bytes(), at: 0 }, usize::MAX, false)
+        unpack(Reader { lua, budget: &at, text: &text.as_bytes(), at: 0 }, usize::MAX, false)
     })?;
-    let at = Rc::clone(stage);
+    let at = Rc::clone(budget);
     add(lua, &table, "unpack_one", move |lua, arguments| {
         let text = string_at(lua, arguments, 1, "unpack_one")?;
         let offset = offset_at(arguments, 2, "unpack_one")?;
-        unpack(Reader { lua, stage: &at, text: &text.as_bytes(), at: offset }, 1, true)
+        unpack(Reader { lua, budget: &at, text: &text.as_bytes(), at: offset }, 1, true)
     })?;
-    let at = Rc::clone(stage);
+    let at = Rc::clone(budget);
     add(lua, &table, "unpack_limit", move |lua, arguments| {
         let text = string_at(lua, arguments, 1, "unpack_limit")?;
         let limit = number_at(arguments, 2, "unpack_limit")?.max(0.0) as usize;
         let offset = offset_at(arguments, 3, "unpack_limit")?;
-        unpack(Reader { lua, stage: &at, text: &text.as_bytes(), at: offset }, limit, true)
+        unpack(Reader { lua, budget: &at, text: &text.as_bytes(), at: offset }, limit, true)
     })?;
     Ok(table)
 }
@@ -47,11 +47,11 @@ fn offset_at(arguments: &MultiValue, index: usize, function: &str) -> Result<usi
     }
 }
 
-fn pack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
+fn pack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
     if arguments.is_empty() {
         return Err(bad_argument(0, "pack", "MessagePack pack needs input."));
     }
-    let (mut out, mut cost) = (Vec::new(), Cost::of(stage, lua));
+    let (mut out, mut cost) = (Vec::new(), Cost::of(budget, lua));
     for value in arguments {
         write(value, 0, &mut out, &mut cost)?;
     }
@@ -174,7 +174,7 @@ fn unpack(mut reader: Reader<'_>, limit: usize, tells_offset: bool) -> Answered 
 
 struct Reader<'a> {
     lua: &'a Lua,
-    stage: &'a Stage,
+    budget: &'a Budget,
     text: &'a [u8],
     at: usize,
 }
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, Complaint> {
-        self.stage.work(STEP_BYTES)?;
+        self.budget.work(STEP_BYTES)?;
         let tag = self.take(1)?[0];
         let number = |number: f64| Ok(Value::Number(number));
         match tag {
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
     }
 
     fn string(&mut self, len: usize) -> Result<Value, Complaint> {
-        self.stage.work(len)?;
+        self.budget.work(len)?;
         let text = self.take(len)?;
         Ok(Value::String(self.lua.create_string(text)?))
     }
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
     }
 
     fn check(&self, depth: usize) -> Result<(), Complaint> {
-        self.stage.check_stack()?;
+        self.budget.check_stack()?;
         match depth >= MSGPACK_READ_DEPTH_MAX {
             true => Err(Complaint("too many nested tables".into())),
             false => Ok(()),

@@ -1,13 +1,13 @@
 //! What the libraries of scripts are made of: functions whose errors say where they were called.
 
-use firn_lua::mlua::{self, Function, Lua, LuaString, MultiValue, Table, Value};
-use firn_lua::{Turn, steered};
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
-use super::api::number;
-use super::stage::Stage;
+use super::budget::Budget;
+use crate::steered::{Turn, steered};
 
 /// What is wrong with a call, without the place.
-pub(super) struct Complaint(pub(super) String);
+#[derive(Debug)]
+pub struct Complaint(pub String);
 
 impl From<mlua::Error> for Complaint {
     fn from(error: mlua::Error) -> Self {
@@ -15,7 +15,7 @@ impl From<mlua::Error> for Complaint {
     }
 }
 
-pub(super) type Answered = Result<MultiValue, Complaint>;
+pub(crate) type Answered = Result<MultiValue, Complaint>;
 
 /// Adds the function `name` to `table`; what it complains of is raised with the caller's place
 /// before it.
@@ -77,22 +77,22 @@ const SCALAR_COST: usize = 32;
 /// How much may still be made of a value: bytes of strings, and a count of everything else. A table
 /// that lies at many places is written at each of them. So a small one can stand for more than
 /// there is memory, or time.
-pub(super) struct Cost<'s> {
+pub struct Cost<'b> {
     left: usize,
-    stage: &'s Stage,
+    budget: &'b Budget,
 }
 
-impl<'s> Cost<'s> {
+impl<'b> Cost<'b> {
     /// As much may be made as the script may still hold; it is copied once at its end.
-    pub(super) fn of(stage: &'s Stage, lua: &Lua) -> Self {
-        Self { left: stage.room(lua) / 2, stage }
+    pub fn of(budget: &'b Budget, lua: &Lua) -> Self {
+        Self { left: budget.room(lua) / 2, budget }
     }
 
     /// Counts one more value.
     ///
     /// # Errors
     /// It is too much, or the script must end.
-    pub(super) fn check(&mut self, value: &Value) -> Result<(), Complaint> {
+    pub fn check(&mut self, value: &Value) -> Result<(), Complaint> {
         let cost = match value {
             Value::Table(_) => TABLE_COST,
             Value::String(text) => SCALAR_COST + text.as_bytes().len(),
@@ -109,7 +109,7 @@ impl<'s> Cost<'s> {
         let is_left = bytes <= self.left;
         self.left = self.left.saturating_sub(bytes);
         match is_left {
-            true => self.stage.work(bytes),
+            true => self.budget.work(bytes),
             false => Err(Complaint("the result is too long".into())),
         }
     }
@@ -150,5 +150,24 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         Value::Integer(_) | Value::Number(_) => "number",
         Value::LightUserData(_) => "userdata",
         other => other.type_name(),
+    }
+}
+
+/// A string's bytes, or a number as Lua writes it.
+pub fn text_of(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.as_bytes().to_vec()),
+        Value::Integer(_) | Value::Number(_) => Some(value.to_string().ok()?.into_bytes()),
+        _ => None,
+    }
+}
+
+/// A number, or a string that is one.
+pub fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Number(number) => Some(*number),
+        Value::String(text) => text.to_str().ok()?.trim().parse().ok(),
+        _ => None,
     }
 }

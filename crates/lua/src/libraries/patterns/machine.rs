@@ -4,11 +4,9 @@
 
 use std::collections::HashMap;
 
-use firn_lua::Found;
-
-use crate::bounds::{CAPTURES_MAX, CHOICES_MAX};
-
 use super::class::{Set, is_of_class, parse_set};
+use crate::bounds::{CAPTURES_MAX, CHOICES_MAX};
+use crate::steered::Found;
 
 const ESCAPE: u8 = b'%';
 

@@ -3,17 +3,17 @@
 //!
 //! ```text
 //!   string.upper, table.concat, …  ─ measured as a whole ──┐
-//!   cjson, cmsgpack, struct, …     ─ Stage::work, by steps ┴─► a look at the turn after the call
+//!   cjson, cmsgpack, struct, …     ─ Budget::work, by steps ┴─► a look at the turn after the call
 //!                                          └─► within the call: is the script to end?
 //! ```
 //! Others have no turn within one call, for Lua suspends nothing there. Calls of Lua's own
 //! functions are as long as a script's memory lets them be.
 
-use firn_lua::mlua::{self, Lua, MultiValue, Value};
-use firn_lua::{Measure, measured};
+use mlua::{Lua, MultiValue, Value};
 
+use super::budget::Budget;
 use super::library::Complaint;
-use super::stage::Stage;
+use crate::steered::{Measure, measured};
 
 /// Functions of Lua's own libraries that go over bytes. What is not here looks at a part
 /// (`string.byte`), answers what is there (`string.len`), or is done otherwise: patterns and
@@ -48,18 +48,18 @@ pub(super) fn measure(lua: &Lua) -> mlua::Result<()> {
 }
 
 /// The bytes of the strings among `values`.
-pub(super) fn string_bytes(values: &MultiValue) -> usize {
+pub fn string_bytes(values: &MultiValue) -> usize {
     let bytes = |value: &Value| value.as_string().map_or(0, |text| text.as_bytes().len());
     values.iter().map(bytes).sum()
 }
 
-impl Stage {
+impl Budget {
     /// A call has gone over so many bytes more, or is about to.
     ///
     /// # Errors
     /// The script must end, whatever it catches: the call ends at once.
     #[inline]
-    pub(super) fn work(&self, bytes: usize) -> Result<(), Complaint> {
+    pub fn work(&self, bytes: usize) -> Result<(), Complaint> {
         self.spend(bytes);
         match self.is_look_due() {
             false => Ok(()),
@@ -70,7 +70,7 @@ impl Stage {
     /// The same for what does not look by itself.
     #[inline]
     pub(super) fn spend(&self, bytes: usize) {
-        self.meter.spend(bytes);
+        self.meter().spend(bytes);
         self.unseen_bytes.set(self.unseen_bytes.get().saturating_add(bytes));
     }
 
@@ -83,9 +83,7 @@ impl Stage {
     #[cold]
     fn look(&self) -> Result<(), Complaint> {
         self.unseen_bytes.set(0);
-        let is_over = self.is_turn_over();
-        let thread = self.thread().filter(|_| is_over);
-        match thread.is_some_and(|thread| self.is_ended(&thread)) {
+        match self.host().is_some_and(|host| host.must_end()) {
             true => Err(Complaint("over".into())),
             false => Ok(()),
         }

@@ -6,10 +6,10 @@ mod encode;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
+use super::budget::Budget;
 use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
-use super::stage::Stage;
 use crate::bounds::JSON_DEPTH_MAX;
 
 /// What a script may set; it is set again for the next one.
@@ -60,29 +60,29 @@ impl Options {
 }
 
 /// The library.
-pub(super) fn library(lua: &Lua, stage: &Rc<Stage>, options: &Rc<Options>) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, budget: &Rc<Budget>, options: &Rc<Options>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("null", Value::NULL)?;
     table.raw_set("_NAME", "cjson")?;
     table.raw_set("_VERSION", "2.1.0")?;
-    let (of, at) = (Rc::clone(options), Rc::clone(stage));
+    let (of, at) = (Rc::clone(options), Rc::clone(budget));
     add(lua, &table, "encode", move |lua, arguments| match (arguments.len(), arguments.front()) {
         (1, Some(value)) => {
             let cost = Cost::of(&at, lua);
-            let mut encoder = encode::Encoder { options: &of, stage: &at, out: Vec::new(), cost };
+            let mut encoder = encode::Encoder { options: &of, budget: &at, out: Vec::new(), cost };
             encoder.value(value, 0)?;
             Ok(lua.create_string(&encoder.out)?.into_lua_multi(lua)?)
         }
         _ => Err(bad_argument(1, "encode", "expected 1 argument")),
     })?;
-    let (of, at) = (Rc::clone(options), Rc::clone(stage));
+    let (of, at) = (Rc::clone(options), Rc::clone(budget));
     add(lua, &table, "decode", move |lua, arguments| {
         if arguments.len() != 1 {
             return Err(bad_argument(1, "decode", "expected 1 argument"));
         }
         let text = string_at(lua, arguments, 1, "decode")?;
         let text = text.as_bytes();
-        let value = decode::Decoder { lua, options: &of, stage: &at, text: &text, at: 0 }.document()?;
+        let value = decode::Decoder { lua, options: &of, budget: &at, text: &text, at: 0 }.document()?;
         Ok(value.into_lua_multi(lua)?)
     })?;
     // A second instance is this one: nothing that a script sets outlives it for long.

@@ -1,10 +1,10 @@
 //! The state of a search, without its texts.
 
-use firn_lua::mlua::LuaString;
-use firn_lua::{FOUND_MAX, Found, Given};
+use mlua::LuaString;
 
 use super::super::library::Complaint;
 use super::machine::{Machine, Outcome};
+use crate::steered::{FOUND_MAX, Found, Given};
 
 /// What a replacement may make before its memory is counted.
 const UNCOUNTED_BYTES: usize = 1024;

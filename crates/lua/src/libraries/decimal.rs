@@ -2,7 +2,7 @@
 
 /// `number` with at most `digits` significant ones (at least 1), in the shorter of both notations,
 /// without zeros at the end.
-pub(super) fn general(number: f64, digits: usize) -> String {
+pub fn general(number: f64, digits: usize) -> String {
     if number.is_nan() {
         return if number.is_sign_negative() { "-nan" } else { "nan" }.into();
     }

@@ -3,8 +3,9 @@
 //! A reader of nested tables has a frame on the stack for each of them. So the functions that call
 //! the interpreter are kept out of that frame.
 
-use firn_lua::mlua::{Lua, MultiValue, Result, Table, Value};
-use firn_lua::{PUT_MAX, put_list, put_pairs};
+use mlua::{Lua, MultiValue, Result, Table, Value};
+
+use crate::steered::{PUT_MAX, put_list, put_pairs};
 
 /// A table that is a list.
 pub(super) struct List<'l> {

@@ -1,4 +1,4 @@
-use firn_lua::mlua::{Lua, LuaOptions, MultiValue, StdLib, Value};
+use mlua::{Lua, LuaOptions, MultiValue, StdLib, Value};
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn find(text: &[u8], pattern: &[u8], steps: u64) -> Result<Option<Vec<String>>, 
 }
 
 fn find_by_lua(lua: &Lua, text: &[u8], pattern: &[u8]) -> Result<Option<Vec<String>>, String> {
-    let native: firn_lua::mlua::Function =
+    let native: mlua::Function =
         lua.load("return function(t, p) return string.find(t, p) end").eval().unwrap();
     let text = lua.create_string(text).unwrap();
     let found = native.call::<MultiValue>((text, lua.create_string(pattern).unwrap()));

@@ -17,16 +17,16 @@ mod search;
 
 use std::rc::Rc;
 
-use firn_lua::mlua::{self, AnyUserData, IntoLuaMulti, Lua, MultiValue, Table, Value};
-use firn_lua::{Kept, Steered, Turn, quick};
+use mlua::{AnyUserData, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
+use super::budget::Budget;
 use super::library::{Answered, Complaint, add, add_steered, bad_argument, number_at, raising, string_at};
-use super::stage::Stage;
 use super::work::string_bytes;
 use crate::bounds::SCRIPT_BYTES_MAX;
+use crate::steered::{Kept, Steered, Turn, quick};
 use course::{Kind, With};
 
-pub(super) use search::Search;
+pub use search::Search;
 
 type Steering = Result<Turn, Complaint>;
 
@@ -34,41 +34,41 @@ type Steering = Result<Turn, Complaint>;
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
 /// What the sandbox makes `find`, `match`, `gmatch`, `gsub` and `rep` of.
-pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let of = Rc::clone(stage);
+    let of = Rc::clone(budget);
     add_steered(lua, &table, "find", move |lua, arguments| find(lua, &of, arguments))?;
-    let of = Rc::clone(stage);
+    let of = Rc::clone(budget);
     add_steered(lua, &table, "match", move |lua, arguments| {
         let (text, pattern) =
             (string_at(lua, arguments, 1, "match")?, string_at(lua, arguments, 2, "match")?);
         let start = start_at(arguments, text.as_bytes().len(), "match")?;
         go_on(lua, &of, &Rc::new(Search::new(&of, text, pattern, start, Kind::Match)))
     })?;
-    let of = Rc::clone(stage);
+    let of = Rc::clone(budget);
     let slow = Steered::new(lua, raising(move |lua, arguments| step(lua, &of, arguments)))?;
-    let (of, slow_walk) = (Rc::clone(stage), slow.clone());
+    let (of, slow_walk) = (Rc::clone(budget), slow.clone());
     add(lua, &table, "walk", move |lua, arguments| {
         let (text, pattern) =
             (string_at(lua, arguments, 1, "gmatch")?, string_at(lua, arguments, 2, "gmatch")?);
         let search = Rc::new(Search::new(&of, text, pattern, 0, Kind::Walk));
         Ok(quick(lua, &slow_walk, Rc::clone(&search), search.words(), false)?.0.into_lua_multi(lua)?)
     })?;
-    let of = Rc::clone(stage);
+    let of = Rc::clone(budget);
     add_steered(lua, &table, "replace", move |lua, arguments| replace(lua, &of, &slow, arguments))?;
-    let of = Rc::clone(stage);
+    let of = Rc::clone(budget);
     add(lua, &table, "replaced", move |lua, arguments| {
         let values = search_at(arguments)?.replaced(lua)?;
         of.work(string_bytes(&values))?;
         Ok(values)
     })?;
-    let of = Rc::clone(stage);
+    let of = Rc::clone(budget);
     add(lua, &table, "rep", move |lua, arguments| repeat(lua, &of, arguments))?;
     Ok(table)
 }
 
 /// `rep(text, count)`
-fn repeat(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Answered {
+fn repeat(lua: &Lua, budget: &Rc<Budget>, arguments: &MultiValue) -> Answered {
     let text = string_at(lua, arguments, 1, "rep")?;
     let count = number_at(arguments, 2, "rep")?.max(0.0) as usize;
     let bytes = text.as_bytes();
@@ -77,22 +77,22 @@ fn repeat(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Answered {
         return Err(Complaint("resulting string too large".into()));
     }
     // Once here, and once in Lua.
-    let _held = stage.hold(lua, len * 2)?;
+    let _held = budget.hold(lua, len * 2)?;
     let many = if bytes.is_empty() { Vec::new() } else { bytes.repeat(count) };
     Ok(lua.create_string(many)?.into_lua_multi(lua)?)
 }
 
 /// `find(text, pattern [, start [, plain]])`
-fn find(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steering {
+fn find(lua: &Lua, budget: &Rc<Budget>, arguments: &MultiValue) -> Steering {
     let (text, pattern) = (string_at(lua, arguments, 1, "find")?, string_at(lua, arguments, 2, "find")?);
     let start = start_at(arguments, text.as_bytes().len(), "find")?;
     let is_plain = !matches!(arguments.get(3), None | Some(Value::Nil | Value::Boolean(false)))
         || !signs(&pattern.as_bytes()).iter().any(|sign| SPECIAL.contains(sign));
     if !is_plain {
-        return go_on(lua, stage, &Rc::new(Search::new(stage, text, pattern, start, Kind::Find)));
+        return go_on(lua, budget, &Rc::new(Search::new(budget, text, pattern, start, Kind::Find)));
     }
     let (bytes, wanted) = (text.as_bytes(), pattern.as_bytes());
-    stage.work((bytes.len() - start) / 16)?;
+    budget.work((bytes.len() - start) / 16)?;
     let found = memchr::memmem::find(&bytes[start..], &wanted);
     let values = match found {
         Some(at) => ((start + at + 1) as f64, (start + at + wanted.len()) as f64).into_lua_multi(lua)?,
@@ -103,7 +103,7 @@ fn find(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steering {
 
 /// `gsub(text, pattern, with [, max])`. For a replacement that is no text: the step that is given
 /// the replacement of the last match, and the search that it steps through.
-fn replace(lua: &Lua, stage: &Rc<Stage>, slow: &Steered, arguments: &MultiValue) -> Steering {
+fn replace(lua: &Lua, budget: &Rc<Budget>, slow: &Steered, arguments: &MultiValue) -> Steering {
     let (text, pattern) = (string_at(lua, arguments, 1, "gsub")?, string_at(lua, arguments, 2, "gsub")?);
     let with = match arguments.get(2) {
         Some(Value::String(_) | Value::Integer(_) | Value::Number(_)) => {
@@ -118,9 +118,9 @@ fn replace(lua: &Lua, stage: &Rc<Stage>, slow: &Steered, arguments: &MultiValue)
         Some(_) => number_at(arguments, 4, "gsub")?.max(0.0) as usize,
     };
     let is_text = matches!(with, With::Text(_));
-    let search = Rc::new(Search::new(stage, text, pattern, 0, Kind::Replace { with, max }));
+    let search = Rc::new(Search::new(budget, text, pattern, 0, Kind::Replace { with, max }));
     match is_text {
-        true => go_on(lua, stage, &search),
+        true => go_on(lua, budget, &search),
         false => {
             let step = quick(lua, slow, Rc::clone(&search), search.words(), true)?;
             Ok(Turn::Answer(step.into_lua_multi(lua)?))
@@ -129,22 +129,22 @@ fn replace(lua: &Lua, stage: &Rc<Stage>, slow: &Steered, arguments: &MultiValue)
 }
 
 /// One step of a search, where that is not done at once.
-fn step(lua: &Lua, stage: &Rc<Stage>, arguments: &MultiValue) -> Steering {
+fn step(lua: &Lua, budget: &Rc<Budget>, arguments: &MultiValue) -> Steering {
     let search = search_at(arguments)?;
     if let Some(value) = arguments.get(1) {
-        stage.work(string_bytes(arguments))?;
+        budget.work(string_bytes(arguments))?;
         search.put(lua, value)?;
     }
-    go_on(lua, stage, &search)
+    go_on(lua, budget, &search)
 }
 
 /// Goes on to what the search answers, or is suspended meanwhile.
-fn go_on(lua: &Lua, stage: &Stage, search: &Rc<Search>) -> Steering {
+fn go_on(lua: &Lua, budget: &Budget, search: &Rc<Search>) -> Steering {
     loop {
         if let Some(values) = search.answer(lua)? {
             return Ok(Turn::Answer(values));
         }
-        match stage.rest_in(lua, search)? {
+        match budget.rest_in(lua, search)? {
             // It goes on where it cannot be suspended.
             Turn::Answer(_) => {}
             turn => return Ok(turn),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table};
+use mlua::{IntoLuaMulti, Lua, MultiValue, Table};
 
 use super::library::{Answered, Complaint, add, bad_argument, number_at};
 

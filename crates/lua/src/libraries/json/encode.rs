@@ -1,15 +1,15 @@
 //! Lua's values as JSON.
 
-use firn_lua::mlua::{Table, Value};
+use mlua::{Table, Value};
 
+use super::super::budget::Budget;
 use super::super::decimal::general;
 use super::super::library::{Complaint, Cost, type_name};
-use super::super::stage::Stage;
 use super::Options;
 
 pub(super) struct Encoder<'a> {
     pub(super) options: &'a Options,
-    pub(super) stage: &'a Stage,
+    pub(super) budget: &'a Budget,
     pub(super) out: Vec<u8>,
     pub(super) cost: Cost<'a>,
 }
@@ -72,7 +72,7 @@ impl Encoder<'_> {
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<(), Complaint> {
-        self.stage.check_stack()?;
+        self.budget.check_stack()?;
         if depth > self.options.encode_depth_max.get() {
             return Err(Complaint(format!("Cannot serialise, excessive nesting ({depth})")));
         }

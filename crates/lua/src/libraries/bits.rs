@@ -1,6 +1,6 @@
 //! The library `bit`: operations on the lower 32 bits of numbers.
 
-use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Table};
+use mlua::{IntoLuaMulti, Lua, MultiValue, Table};
 
 use super::library::{Answered, Complaint, add, number_at};
 

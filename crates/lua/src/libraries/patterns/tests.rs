@@ -1,9 +1,39 @@
 use std::cell::RefCell;
+use std::rc::Weak;
 
-use firn_lua::mlua::{Function, LuaOptions, StdLib};
+use mlua::{Function, LuaOptions, StdLib};
 
-use super::super::interpreter::Interpreter;
 use super::*;
+use crate::{Host, Sandbox};
+
+/// Never there.
+struct NoHost;
+
+impl Host for NoHost {
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
+    fn take_part(&self, _: usize) -> Result<(), Complaint> {
+        Ok(())
+    }
+
+    fn must_end(&self) -> bool {
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn is_suspended(&self) -> bool {
+        false
+    }
+
+    fn rest_in(&self, _: &Lua, _: &Rc<Search>) -> mlua::Result<Turn> {
+        Ok(Turn::Suspend)
+    }
+}
 
 /// Walks through all matches, and replaces them by functions and tables, in all ways there are.
 const USE: &str = "
@@ -33,13 +63,16 @@ const USE: &str = "
 #[test]
 fn loops_find_and_replace_what_lua_does() {
     let native = Lua::new_with(StdLib::STRING | StdLib::TABLE, LuaOptions::new()).unwrap();
-    let ours = Interpreter::new().unwrap();
+    let ours = Lua::new_with(StdLib::STRING | StdLib::TABLE | StdLib::MATH, LuaOptions::new()).unwrap();
+    // No host is left: where steps are used up the search has all that it wants.
+    let budget = Budget::new(&ours, Weak::<NoHost>::new());
+    let sandbox = Sandbox::new(&ours, &budget, ours.create_table().unwrap()).unwrap();
     let by_lua: Function = native.load(USE).set_name("@user").into_function().unwrap();
-    let by_us = ours.lua.load(USE).set_name("@user").set_environment(ours.environment.clone());
+    let by_us = ours.load(USE).set_name("@user").set_environment(sandbox.environment().clone());
     let by_us: Function = by_us.into_function().unwrap();
-    let (stage, steps) = (Rc::clone(&ours.stage), RefCell::new(fastrand::Rng::with_seed(48)));
-    let few = ours.lua.create_function(move |_, ()| {
-        stage.steps().set(steps.borrow_mut().u64(0..5));
+    let (of_few, steps) = (Rc::clone(&budget), RefCell::new(fastrand::Rng::with_seed(48)));
+    let few = ours.create_function(move |_, ()| {
+        of_few.steps().set(steps.borrow_mut().u64(0..5));
         Ok(())
     });
     let (few, nothing) = (few.unwrap(), native.create_function(|_, ()| Ok(())).unwrap());
@@ -78,10 +111,10 @@ fn loops_find_and_replace_what_lua_does() {
         let (text, max) = (texts[random.usize(..texts.len())], random.u8(0..9));
         let told = |lua: &Lua, function: &Function, few: &Function| -> String {
             let pattern = lua.create_string(&pattern).unwrap();
-            ours.stage.mark_stack();
+            budget.mark_stack();
             function.call((text, pattern, few.clone(), max)).unwrap()
         };
-        let (made, expected) = (told(&ours.lua, &by_us, &few), told(&native, &by_lua, &nothing));
+        let (made, expected) = (told(&ours, &by_us, &few), told(&native, &by_lua, &nothing));
         assert_eq!(made, expected, "{} in {text}", String::from_utf8_lossy(&pattern));
         good += usize::from(made.starts_with("string"));
     }

@@ -1,17 +1,17 @@
 //! JSON as Lua's values.
 
-use firn_lua::mlua::{Lua, Value};
+use mlua::{Lua, Value};
 
+use super::super::budget::Budget;
 use super::super::filling::{List, Pairs};
 use super::super::library::Complaint;
-use super::super::stage::Stage;
 use super::super::work::STEP_BYTES;
 use super::Options;
 
 pub(super) struct Decoder<'a> {
     pub(super) lua: &'a Lua,
     pub(super) options: &'a Options,
-    pub(super) stage: &'a Stage,
+    pub(super) budget: &'a Budget,
     pub(super) text: &'a [u8],
     pub(super) at: usize,
 }
@@ -59,7 +59,7 @@ impl Decoder<'_> {
         if matches!(self.text, [0, ..] | [_, 0, ..]) {
             return Err(Complaint("JSON parser does not support UTF-16 or UTF-32".into()));
         }
-        self.stage.work(self.text.len())?;
+        self.budget.work(self.text.len())?;
         let (start, token) = self.token();
         let value = self.value(start, token, 0)?;
         match self.token() {
@@ -69,7 +69,7 @@ impl Decoder<'_> {
     }
 
     fn value(&mut self, start: usize, token: Token, depth: usize) -> Found<Value> {
-        self.stage.work(STEP_BYTES)?;
+        self.budget.work(STEP_BYTES)?;
         Ok(match token {
             Token::Text(text) => Value::String(self.lua.create_string(text)?),
             Token::Number(number) => Value::Number(number),
@@ -82,7 +82,7 @@ impl Decoder<'_> {
     }
 
     fn check_depth(&self, depth: usize) -> Found<()> {
-        self.stage.check_stack()?;
+        self.budget.check_stack()?;
         if depth > self.options.decode_depth_max.get() {
             let at = self.at;
             return Err(Complaint(format!(

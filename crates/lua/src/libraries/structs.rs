@@ -2,21 +2,21 @@
 
 use std::rc::Rc;
 
-use firn_lua::mlua::{self, IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
+use super::budget::Budget;
 use super::library::{Answered, Complaint, add, bad_argument, number_at, string_at};
-use super::stage::Stage;
 use super::work::{STEP_BYTES, string_bytes};
 use crate::bounds::{RESULTS_MAX, STRUCT_INTEGER_BYTES_MAX};
 
 /// The library.
-pub(super) fn library(lua: &Lua, stage: &Rc<Stage>) -> mlua::Result<Table> {
+pub(super) fn library(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let at = Rc::clone(stage);
+    let at = Rc::clone(budget);
     add(lua, &table, "pack", move |lua, arguments| pack(lua, &at, arguments))?;
-    let at = Rc::clone(stage);
+    let at = Rc::clone(budget);
     add(lua, &table, "unpack", move |lua, arguments| unpack(lua, &at, arguments))?;
-    let at = Rc::clone(stage);
+    let at = Rc::clone(budget);
     add(lua, &table, "size", move |lua, arguments| size(lua, &at, arguments))?;
     Ok(table)
 }
@@ -38,7 +38,7 @@ enum Field {
 
 /// Reads a format, option by option.
 struct Format<'f> {
-    stage: &'f Stage,
+    budget: &'f Budget,
     text: &'f [u8],
     at: usize,
     is_little: bool,
@@ -47,8 +47,8 @@ struct Format<'f> {
 }
 
 impl<'f> Format<'f> {
-    fn new(stage: &'f Stage, text: &'f [u8], function: &'static str) -> Self {
-        Self { stage, text, at: 0, is_little: true, align_max: 1, function }
+    fn new(budget: &'f Budget, text: &'f [u8], function: &'static str) -> Self {
+        Self { budget, text, at: 0, is_little: true, align_max: 1, function }
     }
 
     /// The next field, and by how much it is moved to be aligned after `total` bytes.
@@ -58,7 +58,7 @@ impl<'f> Format<'f> {
     fn next(&mut self, total: usize) -> Result<Option<(Field, usize)>, Complaint> {
         while let Some(option) = self.text.get(self.at).copied() {
             self.at += 1;
-            self.stage.work(STEP_BYTES)?;
+            self.budget.work(STEP_BYTES)?;
             let field = match option {
                 b' ' => continue,
                 b'<' => {
@@ -130,11 +130,11 @@ impl<'f> Format<'f> {
     }
 }
 
-fn pack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
-    let bytes_max = stage.room(lua) / 2;
+fn pack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
+    let bytes_max = budget.room(lua) / 2;
     let text = string_at(lua, arguments, 1, "pack")?;
     let text = text.as_bytes();
-    let mut format = Format::new(stage, &text, "pack");
+    let mut format = Format::new(budget, &text, "pack");
     let (mut out, mut index) = (Vec::new(), 2);
     let check = |len: usize| match len > bytes_max {
         true => Err(Complaint("resulting string too large".into())),
@@ -189,11 +189,11 @@ fn pack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
         }
         index += 1;
     }
-    stage.work(out.len())?;
+    budget.work(out.len())?;
     Ok(lua.create_string(&out)?.into_lua_multi(lua)?)
 }
 
-fn unpack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
+fn unpack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
     let (text, data) = (string_at(lua, arguments, 1, "unpack")?, string_at(lua, arguments, 2, "unpack")?);
     let (text, data) = (text.as_bytes(), data.as_bytes());
     let start = match arguments.get(2) {
@@ -204,7 +204,7 @@ fn unpack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
         return Err(bad_argument(3, "unpack", "offset must be 1 or greater"));
     }
     let mut at = start as usize - 1;
-    let mut format = Format::new(stage, &text, "unpack");
+    let mut format = Format::new(budget, &text, "unpack");
     let mut values = MultiValue::new();
     let short = || bad_argument(2, "unpack", "data string too short");
     while let Some((field, padding)) = format.next(at)? {
@@ -255,7 +255,7 @@ fn unpack(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
             }
         }
     }
-    stage.work(string_bytes(&values))?;
+    budget.work(string_bytes(&values))?;
     values.push_back((at as f64 + 1.0).into_lua(lua)?);
     Ok(values)
 }
@@ -269,10 +269,10 @@ fn integer(little: &[u8], is_signed: bool) -> f64 {
     }
 }
 
-fn size(lua: &Lua, stage: &Stage, arguments: &MultiValue) -> Answered {
+fn size(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
     let text = string_at(lua, arguments, 1, "size")?;
     let text = text.as_bytes();
-    let mut format = Format::new(stage, &text, "size");
+    let mut format = Format::new(budget, &text, "size");
     let mut total = 0;
     while let Some((field, padding)) = format.next(total)? {
         total += padding;
