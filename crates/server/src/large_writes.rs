@@ -12,10 +12,11 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn::storage::{Priority, Spawn, ThreadSpawn};
-use firn_engine::{Batch, Error, Ordered, Outcome, Session, WriteOptions};
+use firn_engine::{Batch, Error, Outcome, Session, WriteOptions};
 
 use crate::failure::{Failure, Result};
 use crate::processors::Processors;
+use crate::store::Engines;
 use crate::wake::TaskWaker;
 
 /// The line, and the thread that goes through it.
@@ -27,7 +28,7 @@ pub(crate) struct LargeWrites {
 
 /// What the thread works on.
 struct Writer {
-    engine: Arc<dyn Ordered>,
+    engines: Engines,
     processors: Arc<Processors>,
     line: Mutex<Line>,
     changed: Condvar,
@@ -59,10 +60,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LargeWrites {
-    /// With an empty line for `engine`.
-    pub(crate) fn new(engine: Arc<dyn Ordered>, processors: &Arc<Processors>) -> Self {
+    /// With an empty line for `engines`.
+    pub(crate) fn new(engines: Engines, processors: &Arc<Processors>) -> Self {
         let processors = Arc::clone(processors);
-        let writer = Writer { engine, processors, line: Mutex::default(), changed: Condvar::new() };
+        let writer = Writer { engines, processors, line: Mutex::default(), changed: Condvar::new() };
         Self { threads: ThreadSpawn::new(), writer: Arc::new(writer) }
     }
 
@@ -74,7 +75,7 @@ impl LargeWrites {
             let writer = Arc::clone(&self.writer);
             let body = move || {
                 writer.processors.unpin();
-                let mut session = writer.session();
+                let mut session = writer.engines.inline_session();
                 while let Some(write) = writer.next() {
                     write.perform(session.as_mut());
                 }
@@ -88,7 +89,7 @@ impl LargeWrites {
         } else {
             // Where no thread can be had, the server thread waits with all that it has.
             drop(line);
-            write.perform(self.writer.session().as_mut());
+            write.perform(self.writer.engines.inline_session().as_mut());
         }
         write
     }
@@ -103,13 +104,6 @@ impl LargeWrites {
 }
 
 impl Writer {
-    /// A session whose writes are over when they return.
-    fn session(&self) -> Box<dyn Session> {
-        let mut session = self.engine.session();
-        session.set_inline(true);
-        session
-    }
-
     /// The next in line, once there is one; `None` at the end.
     fn next(&self) -> Option<Arc<LargeWrite>> {
         let mut line = locked(&self.line);

@@ -83,7 +83,7 @@ impl ServerThread {
         let mailbox = shared.threads.mailboxes.get(index).ok_or(io::ErrorKind::InvalidInput)?;
         let sockets = Sockets::new(shared.settings.network, Arc::clone(mailbox.wakes.alarm()))?;
         let tasks = Rc::new(Tasks::default());
-        let engine = EngineSession::new(shared.store.engine.ordered_session(), Rc::clone(&tasks));
+        let engine = EngineSession::new(shared.store.engines.session(), Rc::clone(&tasks));
         let now_ms = shared.store.clock.unix_ms();
         Ok(Rc::new(Self {
             shared,

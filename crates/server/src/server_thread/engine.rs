@@ -33,8 +33,7 @@ pub(crate) struct EngineSession {
 
 impl EngineSession {
     /// `session`, for `tasks`.
-    pub(super) fn new(mut session: Box<dyn OrderedSession>, tasks: Rc<Tasks>) -> Self {
-        session.set_deferred(true);
+    pub(super) fn new(session: Box<dyn OrderedSession>, tasks: Rc<Tasks>) -> Self {
         Self {
             session: RefCell::new(session),
             tasks,

@@ -52,7 +52,7 @@ impl Shared {
         Arc::new(Self {
             parameters: Parameters::new(&settings, port, &dir, store.db.stats().durability),
             saver: Saver::new(&store, &threads.processors),
-            large_writes: LargeWrites::new(Arc::clone(&store.engine), &threads.processors),
+            large_writes: LargeWrites::new(store.engines.clone(), &threads.processors),
             monitors: Monitors::new(thread_count),
             purges: PurgeQueue::new(),
             observers: Observers::default(),

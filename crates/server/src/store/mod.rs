@@ -10,6 +10,7 @@ mod databases;
 mod collection_map;
 mod generations;
 mod expired;
+mod engines;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,18 +18,19 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use firn::Db;
 use firn::storage::Clock;
-use firn_engine::{KeyspaceId, KeyspaceSettings, Ordered, Result};
+use firn_engine::{KeyspaceId, KeyspaceSettings, Result};
 use firn_format::datatype;
 
 pub(crate) use catalog::{UserRecords, put as put_record};
 pub(crate) use collection_map::CollectionMap;
 pub(crate) use databases::{DATABASE_COUNT, Database, Databases};
+pub(crate) use engines::Engines;
 pub(crate) use generations::{Generations, NextGeneration};
 
 /// The engine's database with the keyspaces that data types lie in, and what its catalog says.
 pub(crate) struct Store {
     pub(crate) db: Arc<Db>,
-    pub(crate) engine: Arc<dyn Ordered>,
+    pub(crate) engines: Engines,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keyspaces: Keyspaces,
     /// Which database each index means; replaced as a whole.
@@ -74,12 +76,12 @@ impl Store {
     pub(crate) fn open(db: Arc<Db>, clock: Arc<dyn Clock>) -> Result<(Self, UserRecords)> {
         let keyspaces = Keyspaces::of(&db)?;
         let catalog = catalog::read(&db, keyspaces.catalog)?;
-        let engine = db.engine();
+        let engines = Engines::one(db.engine());
         let databases = ArcSwap::from_pointee(catalog.databases);
         let generations = Generations::new(catalog.ceiling);
         let store = Self {
             db,
-            engine,
+            engines,
             clock,
             keyspaces,
             databases,

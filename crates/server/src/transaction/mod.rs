@@ -212,7 +212,7 @@ impl Transaction {
 
     fn choose_moment(&mut self) -> Result<()> {
         if let Reads::Moment(moment @ None) = &mut self.reads {
-            *moment = Some(self.thread.shared.store.engine.snapshot()?);
+            *moment = Some(self.thread.shared.store.engines.snapshot()?);
         }
         Ok(())
     }
