@@ -4,20 +4,17 @@ mod ran;
 mod handle;
 mod caught;
 mod local;
-mod trust;
-mod held;
 mod cause;
 mod fallbacks;
-mod fallback;
+mod chain;
 
 pub use caught::caught;
 pub use cause::Cause;
-pub use fallback::Fallback;
+pub use chain::{Fallback, Patience};
 pub use fallbacks::Fallbacks;
 pub use handle::{Finisher, JobHandle, new_job};
 pub use local::Local;
 pub use ran::Ran;
-pub use trust::Patience;
 
 use std::fmt;
 use std::time::Duration;

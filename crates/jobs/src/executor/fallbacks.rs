@@ -96,13 +96,8 @@ impl Fallbacks {
         self.here.store(count, Ordering::Relaxed);
     }
 
-    pub(super) fn hold(&self, bytes: u64) {
-        self.held_count.fetch_add(1, Ordering::Relaxed);
-        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(super) fn let_go(&self, bytes: u64) {
-        self.held_count.fetch_sub(1, Ordering::Relaxed);
-        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    pub(super) fn set_held(&self, (count, bytes): (u64, u64)) {
+        self.held_count.store(count, Ordering::Relaxed);
+        self.held_bytes.store(bytes, Ordering::Relaxed);
     }
 }

@@ -30,7 +30,7 @@ impl AskedClock {
 impl Clock for AskedClock {
     fn now(&self) -> Duration {
         let now = self.time.now();
-        if std::thread::current().name() == Some("firn-fallback") {
+        if std::thread::current().name() == Some("firn-chain") {
             self.asked.fetch_add(1, Ordering::SeqCst);
         }
         now

@@ -67,11 +67,11 @@ pub(crate) enum Mistake {
     /// A copy holds nothing while it copies what cannot be linked: `kept` in
     /// `Database::checkpoint`.
     CopyUnheld,
-    /// The answer to a job that was given up is taken after all: `settle` in
-    /// `jobs/src/executor/fallback.rs`, after which the handle is not asked.
+    /// The answer to a job that was given up is taken after all: `give_up` in
+    /// `jobs/src/executor/chain/work.rs`, after which the handle is not asked.
     TakeLateAnswers,
-    /// All attempts at a job write under the same name: `ask` in `jobs/src/executor/fallback.rs`,
-    /// and the token behind it.
+    /// All attempts at a job write under the same name: `draw_stem` in
+    /// `jobs/src/executor/chain/work.rs`, and the token behind it.
     OneStem,
     /// Outputs are swept while an attempt may still be committed with them:
     /// `AbandonedNames::contains` in `orphans`, `background/orphans.rs`.

@@ -1,4 +1,4 @@
-//! A job on another machine, under a lease: `jobs/src/executor/fallback.rs` over a control plane
+//! A job on another machine, under a lease: `jobs/src/executor/chain.rs` over a control plane
 //! and its workers.
 //!
 //! The database holds the job's inputs until it has one result, its own if it waits no longer. The
@@ -62,7 +62,7 @@ impl Database {
         self.pool.changed.notify_all();
     }
 
-    /// `Fallback::ask`, `settle` and `run_here`.
+    /// A link is asked, and the last executor does what came to nothing there.
     fn run_elsewhere(&self, spec: &Spec) -> Result<Collected, FileName> {
         let attempt = self.pool.offer(spec, self.is_wrong(Mistake::OneStem));
         let file = FileName::Output { stem: spec.stem, attempt };

@@ -1,9 +1,9 @@
 use super::*;
-use crate::spec::{CompactSpec, Rules};
+use crate::spec::{CompactSpec, JobSpec, Rules};
 
-fn job(filter: Option<&str>) -> JobSpec {
+fn job(filter: Option<&str>) -> Need {
     let rules = Rules { compaction_filter: filter.map(str::to_owned), ..Rules::default() };
-    CompactSpec { rules, ..CompactSpec::default() }.into()
+    need_of(&JobSpec::from(CompactSpec { rules, ..CompactSpec::default() }))
 }
 
 fn ms(ms: u64) -> Duration {

@@ -1,75 +1,10 @@
-//! When an executor is asked, how long it is waited for, and why it was not believed.
+//! Whether a link is worth asking, and what a failure says of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::error::ErrorKind;
 use crate::spec::JobSpec;
-
-/// How long jobs may take elsewhere before they are done here. And how much is done here while no
-/// executor there is relied on, and how much of their work is done again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Patience {
-    /// For a job of any size. Default 30 s.
-    pub least: Duration,
-    /// So many bytes of inputs get a second more: of the job, and of jobs that were given away
-    /// before it. Default 4 MiB.
-    pub bytes_per_second: u64,
-    /// The longest wait for syncs there beside that, where it is reported. Relief gets none of it
-    /// where writers will stop within [`stall_near`](Self::stall_near). Default 300 s.
-    pub sync_max: Duration,
-    /// The longest look at an answer, plus the time that
-    /// [`bytes_per_second`](Self::bytes_per_second) allows; then the job is done here. A place
-    /// without limits may never answer. Default 300 s.
-    pub check_max: Duration,
-    /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default
-    /// 16 MiB.
-    pub bulk_bytes_per_second: u64,
-    /// The longest that a bulk job waits for that, or for others to come back. Default 60 s.
-    pub wait_max: Duration,
-    /// Where writers will stop within so long, no bulk job waits. Default 10 s.
-    pub stall_near: Duration,
-    /// Where writers will stop so soon, relief that has not begun elsewhere for so long is done
-    /// here, if that is reported. Default 1 s.
-    pub begin_max: Duration,
-    /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for
-    /// each. None while writers will stop within [`stall_near`](Self::stall_near). Default 0.01.
-    pub reexecuted_share: f64,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            least: Duration::from_secs(30),
-            bytes_per_second: 4 << 20,
-            sync_max: Duration::from_secs(300),
-            check_max: Duration::from_secs(300),
-            bulk_bytes_per_second: 16 << 20,
-            wait_max: Duration::from_secs(60),
-            stall_near: Duration::from_secs(10),
-            begin_max: Duration::from_secs(1),
-            reexecuted_share: 0.01,
-        }
-    }
-}
-
-impl Patience {
-    /// For a job that reads `bytes`, with those before it.
-    pub(super) fn with(&self, bytes: u64) -> Duration {
-        self.least.saturating_add(time_of(bytes, self.bytes_per_second))
-    }
-
-    /// To look at what came of jobs that read `bytes`, all that are looked at together: each may
-    /// wait for the others.
-    pub(super) fn check_limit(&self, bytes: u64) -> Duration {
-        self.check_max.saturating_add(time_of(bytes, self.bytes_per_second))
-    }
-}
-
-/// How long `bytes` take at so many a second.
-pub(super) fn time_of(bytes: u64, bytes_per_second: u64) -> Duration {
-    Duration::from_millis(bytes.saturating_mul(1000) / bytes_per_second.max(1))
-}
 
 /// What a failure says something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +68,7 @@ pub(super) struct Trust {
 }
 
 /// What makes jobs alike: whether they are collections, and the names that they need.
-type Need = (bool, BTreeSet<String>);
+pub(super) type Need = (bool, BTreeSet<String>);
 
 /// Failures, and the moment before which the executor is not asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,9 +112,9 @@ impl Trust {
         self.is_doubted
     }
 
-    /// What to do with `spec` at the moment `now`.
-    pub(super) fn advise(&self, spec: &JobSpec, now: Duration) -> Advice {
-        if self.lacking.get(&need_of(spec)).is_some_and(|pause| pause.is_on(now)) {
+    /// What to do with a job that has this `need` at the moment `now`.
+    pub(super) fn advise(&self, need: &Need, now: Duration) -> Advice {
+        if self.lacking.get(need).is_some_and(|pause| pause.is_on(now)) {
             return Advice::Lacking;
         }
         match (self.is_doubted, self.pause.is_on(now) || self.is_probed) {
@@ -199,9 +134,9 @@ impl Trust {
         self.is_probed = false;
     }
 
-    /// `spec` was done as it should be.
-    pub(super) fn went_well(&mut self, spec: &JobSpec) {
-        self.lacking.remove(&need_of(spec));
+    /// A job with this `need` was done as it should be.
+    pub(super) fn went_well(&mut self, need: &Need) {
+        self.lacking.remove(need);
         self.pause.failures = self.pause.failures.saturating_sub(1);
         self.odd = 0;
         self.successes += u32::from(self.is_doubted);
@@ -210,18 +145,17 @@ impl Trust {
         }
     }
 
-    /// `spec` failed at the moment `now`, after it was waited for `waited`.
-    pub(super) fn failed(&mut self, spec: &JobSpec, concern: Concern, now: Duration, waited: Duration) {
+    /// A job with this `need` failed at the moment `now`, after it was waited for `waited`.
+    pub(super) fn failed(&mut self, need: &Need, concern: Concern, now: Duration, waited: Duration) {
         match concern {
             Concern::Need => {
-                let need = need_of(spec);
-                if !self.lacking.contains_key(&need) && self.lacking.len() >= LACKING_MAX {
+                if !self.lacking.contains_key(need) && self.lacking.len() >= LACKING_MAX {
                     let first = self.lacking.iter().min_by_key(|(_, pause)| pause.retry_at);
                     if let Some(need) = first.map(|(need, _)| need.clone()) {
                         self.lacking.remove(&need);
                     }
                 }
-                self.lacking.entry(need).or_default().fail(now, waited);
+                self.lacking.entry(need.clone()).or_default().fail(now, waited);
             }
             Concern::Job => {
                 self.odd += 1;
@@ -245,7 +179,7 @@ impl Trust {
     }
 }
 
-fn need_of(spec: &JobSpec) -> Need {
+pub(super) fn need_of(spec: &JobSpec) -> Need {
     (matches!(spec, JobSpec::Collect(_)), spec.needs())
 }
 

@@ -1,30 +1,29 @@
-//! Which held bulk job may begin here while no other executor does them.
+//! Which held bulk job may begin at the last executor while no link does them.
 
 use std::time::Duration;
 
-use super::fallback::Job;
-use super::trust::{Patience, time_of};
+use super::patience::{Patience, time_of};
 
 /// A bucket of bytes that fills with time and holds one job. Any job may overdraw it, and the next
 /// one waits until that is made up for.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct Rate {
     /// When the next job may begin.
     free_at: Duration,
     /// When writers will stop; `None` = that is not in sight.
     stalls_at: Option<Duration>,
 }
 
-impl Turn {
+impl Rate {
     /// Writers will stop in `stalls_in`.
     pub(super) fn urge(&mut self, now: Duration, stalls_in: Option<Duration>) {
         self.stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
     }
 
-    /// Whether `job` is held no longer: there is room in the bucket, it has waited for too long, or
+    /// Whether a job is held no longer: there is room in the bucket, it has waited for too long, or
     /// writers are about to stop.
-    pub(super) fn is_come(&self, job: &Job, now: Duration, patience: &Patience) -> bool {
-        let is_late = job.held_since.is_some_and(|since| now.saturating_sub(since) >= patience.wait_max);
+    pub(super) fn is_come(&self, held_since: Option<Duration>, now: Duration, patience: &Patience) -> bool {
+        let is_late = held_since.is_some_and(|since| now.saturating_sub(since) >= patience.wait_max);
         now >= self.free_at || is_late || self.is_stall_near(now, patience)
     }
 
@@ -33,9 +32,9 @@ impl Turn {
         self.stalls_at.is_some_and(|at| at.saturating_sub(now) <= patience.stall_near)
     }
 
-    /// `job` begins here.
-    pub(super) fn begin(&mut self, job: &Job, now: Duration, patience: &Patience) {
-        let taken = time_of(job.spec.input_bytes(), patience.bulk_bytes_per_second);
+    /// A job of so many `bytes` begins.
+    pub(super) fn begin(&mut self, bytes: u64, now: Duration, patience: &Patience) {
+        let taken = time_of(bytes, patience.bulk_bytes_per_second);
         self.free_at = self.free_at.max(now).saturating_add(taken);
     }
 }

@@ -1,0 +1,28 @@
+//! What the policy knows of a job from its spec.
+
+use super::trust::{Need, need_of};
+use crate::spec::JobSpec;
+
+/// What is known of a job from its spec.
+#[derive(Clone, Debug, Default)]
+pub(super) struct About {
+    /// Whether it takes runs out of level 0; see [`JobSpec::is_relief`].
+    pub(super) is_relief: bool,
+    /// Of its inputs.
+    pub(super) bytes: u64,
+    /// Entries that a compaction goes over; `None` = it is blob GC.
+    pub(super) entries: Option<u64>,
+    pub(super) need: Need,
+}
+
+impl About {
+    pub(super) fn of(spec: &JobSpec) -> Self {
+        let entries = match spec {
+            JobSpec::Compact(spec) => {
+                Some(spec.inputs.iter().map(|input| input.table.entry_count).sum::<u64>())
+            }
+            JobSpec::Collect(_) => None,
+        };
+        Self { is_relief: spec.is_relief(), bytes: spec.input_bytes(), entries, need: need_of(spec) }
+    }
+}
