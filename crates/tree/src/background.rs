@@ -2,7 +2,7 @@
 //!
 //! Every unit is chosen under one lock, from the current version and what is already being worked
 //! on. It runs without the lock and commits by itself. The threads are those of crate
-//! `firn-maintenance`; without (deterministic tests), the owner calls [`Database::step`].
+//! `firn-maintenance`; without (deterministic tests), the owner calls [`firn_maintenance::step`].
 
 mod bury;
 mod choose;
@@ -20,23 +20,22 @@ mod set_aside;
 mod orphans;
 mod wait;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use choose::Choosing;
 pub(crate) use claims::Claims;
-pub(crate) use drains::share_parts;
-use firn_engine::{Error, ErrorKind, Result};
+use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
-
-use firn_maintenance::{Hold, Room, Schedule, Work, start_threads};
+use firn_maintenance::{Room, Schedule, Work, start_threads};
 use firn_storage::{Priority, Spawn};
 pub(crate) use kinds::{TaskKind, Unit};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use orphans::NamedOutputs;
 pub(crate) use rest::Rest;
-pub(crate) use set_aside::Unavailable;
+pub(crate) use set_aside::{Inputs, Unavailable};
+pub(crate) use wait::drain_through;
 
 use crate::blob_gc::SEALED_AT_ONCE_MAX;
 use crate::compact::pick::Choice;
@@ -150,7 +149,36 @@ impl Work for Database {
     }
 
     fn perform(&self, task: &Task) -> Result<()> {
-        self.perform_task(task)
+        match task {
+            Task::Freeze { keyspaces } => self.freeze(keyspaces),
+            Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
+            Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
+            Task::DrainSmall { drains } => self.drain_small(drains),
+            Task::DrainPart { drain, part } => {
+                drain.run_part(*part, self);
+                Ok(())
+            }
+            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
+            Task::CompactSmall { choices } => self.compact_small(choices),
+            Task::Reclaim { keyspace } => reclaim::reclaim(self, *keyspace),
+            Task::Repack { tables } => repack::repack(self, tables),
+            Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
+            Task::SealValues => self.seal_values(SEALED_AT_ONCE_MAX),
+            Task::Expose { keyspace, through } => expose::expose(self, *keyspace, *through),
+            Task::Collect { victims } => self.collect(victims),
+            Task::Bury => self.bury(),
+            Task::RemoveOrphans => orphans::remove_orphans(self),
+            Task::Regroup => self.regroup(),
+            Task::ShortenLog => rest::shorten_log(self),
+            Task::Balance => {
+                self.commit.balance_memory();
+                Ok(())
+            }
+            Task::GiveUpSpares => {
+                self.give_up_spares();
+                Ok(())
+            }
+        }
     }
 
     fn kind(&self, task: &Task) -> Unit {
@@ -171,7 +199,7 @@ impl Work for Database {
     }
 
     fn set_aside(&self, task: &Task, error: &Error) -> bool {
-        self.set_inputs_aside(task, error)
+        Inputs::of(self).set_aside(task, error)
     }
 
     /// The blocks of spare files may be what is wanted; once they are removed, the work is tried
@@ -181,7 +209,7 @@ impl Work for Database {
     }
 
     fn explain(&self, error: Error) -> Error {
-        self.explained(error)
+        self.catalog.explained(error, self.files.is_shared())
     }
 
     fn poison(&self, error: &Error) {
@@ -193,86 +221,21 @@ impl Work for Database {
     }
 }
 
-impl Database {
-    /// Lets no compaction begin until the answer is dropped, after those in progress have ended.
-    pub(crate) fn hold_background(&self) -> Hold<'_, Claims, Unit> {
-        self.maintenance.schedule.hold(|claims| claims.tables.is_empty())
+/// Starts the background threads of `database`, which end after [`Schedule::stop`], and one that
+/// only watches over the pace of sessions, which ends after
+/// [`Admission::end`](crate::commit::admission::Admission::end).
+///
+/// # Errors
+/// If a thread cannot be started; those that were have ended then, or are about to.
+pub(crate) fn start(database: &Arc<Database>, spawn: &dyn Spawn) -> Result<()> {
+    let limits = database.maintenance.remote_limits(database.settings.background_threads);
+    let paced = Arc::clone(database);
+    let watch = Box::new(move || paced.commit.admission.nudge());
+    let started = start_threads(database, limits.thread_count(), spawn)
+        .and_then(|()| spawn.spawn("firn-pace".to_owned(), Priority::Normal, watch).map_err(from_storage));
+    if started.is_err() {
+        database.maintenance.schedule.stop();
+        database.commit.admission.end();
     }
-
-    /// Starts the background threads, which end after [`Schedule::stop`], and one that only watches
-    /// over the pace of sessions, which ends after
-    /// [`Admission::end`](crate::write::admission::Admission::end).
-    ///
-    /// # Errors
-    /// If a thread cannot be started; those that were have ended then, or are about to.
-    pub(crate) fn start_background(self: &Arc<Self>, spawn: &dyn Spawn) -> Result<()> {
-        let paced = Arc::clone(self);
-        let limits = self.maintenance.remote_limits(self.settings.background_threads);
-        let watch = Box::new(move || paced.commit.admission.nudge());
-        let started = start_threads(self, limits.thread_count(), spawn).and_then(|()| {
-            spawn.spawn("firn-pace".to_owned(), Priority::Normal, watch).map_err(from_storage)
-        });
-        if started.is_err() {
-            self.maintenance.schedule.stop();
-            self.commit.admission.end();
-        }
-        started
-    }
-
-    /// Why work failed with `error`: where another machine has taken the database over, it has
-    /// removed files too.
-    pub(crate) fn explained(&self, error: Error) -> Error {
-        if error.kind() == ErrorKind::Retry || self.files.storage.shared_part().is_none() {
-            return error;
-        }
-        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        if manifest.is_overtaken() { manifest.failure().map_or(error, from_storage) } else { error }
-    }
-
-    /// There may be something to do.
-    pub(crate) fn wake_background(&self) {
-        self.maintenance.schedule.wake();
-    }
-
-    /// Does one unit of work on this thread, if there is any; tells whether there was.
-    ///
-    /// # Errors
-    /// Whatever the unit failed with; it is chosen again by a later call unless the failure is
-    /// final.
-    pub(crate) fn step(&self) -> Result<bool> {
-        firn_maintenance::step(self)
-    }
-
-    fn perform_task(&self, task: &Task) -> Result<()> {
-        match task {
-            Task::Freeze { keyspaces } => self.freeze(keyspaces),
-            Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
-            Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
-            Task::DrainSmall { drains } => self.drain_small(drains),
-            Task::DrainPart { drain, part } => {
-                drain.run_part(*part, self);
-                Ok(())
-            }
-            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
-            Task::CompactSmall { choices } => self.compact_small(choices),
-            Task::Reclaim { keyspace } => self.reclaim(*keyspace),
-            Task::Repack { tables } => self.repack(tables),
-            Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
-            Task::SealValues => self.seal_values(SEALED_AT_ONCE_MAX),
-            Task::Expose { keyspace, through } => self.expose(*keyspace, *through),
-            Task::Collect { victims } => self.collect(victims),
-            Task::Bury => self.bury(),
-            Task::RemoveOrphans => orphans::remove_orphans(self),
-            Task::Regroup => self.regroup(),
-            Task::ShortenLog => self.shorten_log(),
-            Task::Balance => {
-                self.commit.balance_memory();
-                Ok(())
-            }
-            Task::GiveUpSpares => {
-                self.give_up_spares();
-                Ok(())
-            }
-        }
-    }
+    started
 }

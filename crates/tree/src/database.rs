@@ -73,6 +73,11 @@ impl Database {
         self.maintenance.failure().map_or(Ok(()), Err)
     }
 
+    /// Whether nothing has been written for a while.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.maintenance.rest.is_long(self.commit.log.watermark(), self.clock.now())
+    }
+
     pub(crate) fn is_manual(&self) -> bool {
         self.maintenance.schedule.is_manual()
     }

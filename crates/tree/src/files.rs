@@ -43,4 +43,9 @@ impl Files {
         buried.iter().for_each(|name| drop(self.storage.remove(name)));
         !buried.is_empty()
     }
+
+    /// Whether other machines may have the storage open.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.storage.shared_part().is_some()
+    }
 }

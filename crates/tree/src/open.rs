@@ -19,7 +19,7 @@ use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
 use self::begin::begin;
 pub(crate) use self::begin::log_conflict;
-use crate::background::{Maintenance, Rest};
+use crate::background::{Maintenance, Rest, start as start_background};
 use crate::blobs::{Values, ValuesStart};
 use crate::commit::CommitPipeline;
 use crate::commit::pipeline::Shares;
@@ -161,7 +161,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     database.commit.balance_memory();
     database.commit.keep_room();
     if let (Background::Threads(spawn), false) = (&options.background, options.read_only) {
-        database.start_background(&**spawn)?;
+        start_background(&database, &**spawn)?;
     }
     Ok(database)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats, ValueStats};
 use firn_storage::place::CacheCounters;
 
+use crate::background::Inputs;
 use crate::blobs::Home;
 use crate::database::Database;
 
@@ -27,7 +28,7 @@ impl Database {
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
         let buffer_bytes = self.commit.buffer_bytes();
         let held = self.commit.held_bytes();
-        let (damaged, failed) = (self.damage(), self.failed_inputs());
+        let (damaged, failed) = (Inputs::of(self).damage(), Inputs::of(self).failures());
         let tree = TreeStats {
             drain_write_bytes_total: read(&self.counters.drain_write_bytes),
             compaction_write_bytes_total: read(&self.counters.compaction_write_bytes),

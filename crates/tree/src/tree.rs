@@ -10,8 +10,10 @@ use firn_engine::{
     OrderedSession, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
 };
 use firn_format::manifest::Change;
+use firn_maintenance::{step, wait_until};
 use firn_storage::StorageLock;
 
+use crate::background::{Inputs, drain_through};
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::Log;
@@ -54,7 +56,7 @@ impl Tree {
     /// # Errors
     /// What the unit failed with.
     pub fn step(&self) -> Result<bool> {
-        self.shared.step()
+        step(&*self.shared)
     }
 
     /// Ends the active log segment and freezes memtables, without waiting for anything. For tests.
@@ -242,7 +244,7 @@ impl Engine for Tree {
     fn flush(&self) -> Result<()> {
         self.shared.check_open()?;
         let through = self.shared.commit.freeze_through()?;
-        self.unless_closed(self.shared.drain_through(through))
+        self.unless_closed(drain_through(&self.shared, through))
     }
 
     fn sync(&self) -> Result<Position> {
@@ -253,17 +255,20 @@ impl Engine for Tree {
     }
 
     fn wait_idle(&self) -> Result<()> {
-        self.shared.wait_quiet()?;
+        wait_until(&*self.shared, || false)?;
         // Files that are kept for new ones are removed too, so that only live files are left.
         self.shared.give_up_spares();
-        self.shared.wait_quiet()?;
-        let set_aside = self.shared.damage().why.or_else(|| self.shared.failed_inputs().why);
+        wait_until(&*self.shared, || false)?;
+        let set_aside =
+            Inputs::of(&self.shared).damage().why.or_else(|| Inputs::of(&self.shared).failures().why);
         set_aside.map_or(Ok(()), Err)
     }
 
     fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         self.shared.check_open()?;
-        self.shared.checkpoint(path).map_err(|error| self.shared.explained(error))
+        self.shared
+            .checkpoint(path)
+            .map_err(|error| self.shared.catalog.explained(error, self.shared.files.is_shared()))
     }
 
     fn stats(&self) -> Stats {

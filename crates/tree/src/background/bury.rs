@@ -111,7 +111,7 @@ impl Database {
         let files = [self.commit.log.spares.take_files(), self.files.outputs.take_spares()];
         files.into_iter().flatten().for_each(|name| self.files.graveyard.bury(name));
         self.files.graveyard.withdraw_offers();
-        self.wake_background();
+        self.maintenance.wake();
     }
 }
 

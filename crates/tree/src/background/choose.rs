@@ -102,7 +102,7 @@ impl Choosing<'_> {
     fn choose_for_hidden(&self) -> Option<Task> {
         let through = |keyspace| self.busy.claims.drained_through(keyspace);
         let may_expose = |task: &Task| self.busy.backoff.may_try(task.unit(), self.now);
-        let of_values = self.database.choose_to_expose(self.version, through).filter(may_expose);
+        let of_values = self.choose_to_expose(through).filter(may_expose);
         of_values.or_else(|| self.choose_to_flush(through).filter(may_expose))
     }
 

@@ -177,8 +177,18 @@ impl Claims {
         self.drain_wishes.get(&keyspace).copied().unwrap_or_default().max(self.drain_through)
     }
 
+    /// Threads that have time may take parts of `drain`.
+    pub(crate) fn share_parts(&mut self, drain: &Arc<Drain>) {
+        self.drains.push((Arc::clone(drain), 0));
+    }
+
+    /// All parts of `drain` are taken.
+    pub(crate) fn end_parts(&mut self, drain: &Arc<Drain>) {
+        self.drains.retain(|(known, _)| !Arc::ptr_eq(known, drain));
+    }
+
     /// The next part of `drain`, which no other thread gets then; `None` when all are taken.
-    pub(super) fn take_part(&mut self, drain: &Arc<Drain>) -> Option<usize> {
+    pub(crate) fn take_part(&mut self, drain: &Arc<Drain>) -> Option<usize> {
         let (_, next) = self.drains.iter_mut().find(|(known, _)| Arc::ptr_eq(known, drain))?;
         *next += 1;
         Some(*next - 1).filter(|part| *part < drain.part_count())

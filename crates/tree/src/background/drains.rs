@@ -1,13 +1,9 @@
 //! Drains: which is due, and which threads work on its parts.
 
-use std::sync::Arc;
-
 use firn_format::Position;
 
 use super::choose::Choosing;
 use super::{Task, TaskKind};
-use crate::database::Database;
-use crate::flush::drain::Drain;
 use crate::flush::pick::{pick_drain, pick_small};
 
 /// Bytes of records of memtables that become runs together, at most: other threads freeze the rest
@@ -64,18 +60,4 @@ impl Choosing<'_> {
         }
         Some(Task::Drain { keyspace, runs })
     }
-}
-
-/// Works on the parts of `drain`, beside other threads that have time, until all are taken.
-pub(crate) fn share_parts(database: &Database, drain: &Arc<Drain>) {
-    database.maintenance.schedule.lock().claims.drains.push((Arc::clone(drain), 0));
-    if drain.part_count() > 1 {
-        database.wake_background();
-    }
-    loop {
-        let part = database.maintenance.schedule.lock().claims.take_part(drain);
-        let Some(part) = part else { break };
-        drain.run_part(part, database);
-    }
-    database.maintenance.schedule.lock().claims.drains.retain(|(known, _)| !Arc::ptr_eq(known, drain));
 }

@@ -4,25 +4,22 @@ use firn_engine::Result;
 use firn_format::Position;
 
 use super::Task;
+use super::choose::Choosing;
 use crate::blob_gc::hidden::{FREEZE_HIDDEN_BYTES_MIN, REST_HIDDEN_BYTES_MIN};
 use crate::commit::roll::Freeze;
 use crate::database::Database;
-use crate::version::Version;
 
-impl Database {
+impl Choosing<'_> {
     /// A keyspace whose buffer hides so much that it is to be drained, or whose memtable may, which
     /// shows once it is frozen. `drained_through` tells through where a drain of a keyspace was
     /// asked for already.
-    pub(crate) fn choose_to_expose(
-        &self,
-        version: &Version,
-        drained_through: impl Fn(u32) -> Position,
-    ) -> Option<Task> {
-        let (mean, held) = self.mean_value()?;
-        let worth_min = if self.is_at_rest() { REST_HIDDEN_BYTES_MIN } else { FREEZE_HIDDEN_BYTES_MIN };
-        version.live().find_map(|keyspace| {
-            let hidden = self.hidden(keyspace, mean);
-            let limit = hidden.buffer_bytes_max(held, self.settings.garbage_share_max);
+    pub(super) fn choose_to_expose(&self, drained_through: impl Fn(u32) -> Position) -> Option<Task> {
+        let (mean, held) = self.database.mean_value()?;
+        let worth_min =
+            if self.database.is_at_rest() { REST_HIDDEN_BYTES_MIN } else { FREEZE_HIDDEN_BYTES_MIN };
+        self.version.live().find_map(|keyspace| {
+            let hidden = self.database.hidden(keyspace, mean);
+            let limit = hidden.buffer_bytes_max(held, self.database.settings.garbage_share_max);
             let id = keyspace.id();
             let end = keyspace.runs.first().map_or(Position::default(), |run| run.span().end);
             if hidden.run_bytes > limit && drained_through(id) < end {
@@ -30,25 +27,26 @@ impl Database {
             }
             let memtable = &keyspace.memtable;
             let may_hide = memtable.len() as f64 * hidden.worth;
-            let is_much = memtable.record_bytes() >= self.freeze_bytes_min() || may_hide >= worth_min;
+            let is_much =
+                memtable.record_bytes() >= self.database.freeze_bytes_min() || may_hide >= worth_min;
             // Beside a drain that takes long, each segment begun for that would be one more than
             // there is room for.
-            let may_freeze =
-                keyspace.frozen.is_empty() && self.commit.has_memory_for(self.settings.segment_bytes);
+            let may_freeze = keyspace.frozen.is_empty()
+                && self.database.commit.has_memory_for(self.database.settings.segment_bytes);
             (may_hide > limit && is_much && may_freeze)
                 .then_some(Task::Expose { keyspace: id, through: Position::default() })
         })
     }
+}
 
-    /// Freezes the memtable of `keyspace`: what it hides shows then. Where that is known, has
-    /// everything drained `through` there instead.
-    pub(crate) fn expose(&self, keyspace: u32, through: Position) -> Result<()> {
-        if through > Position::default() {
-            self.wish_drained(keyspace, through);
-            return Ok(());
-        }
-        let base = self.commit.log.active().base();
-        self.commit.roll(base, Freeze::Keyspace(keyspace))?;
-        Ok(())
+/// Freezes the memtable of `keyspace`: what it hides shows then. Where that is known, has
+/// everything drained `through` there instead.
+pub(super) fn expose(database: &Database, keyspace: u32, through: Position) -> Result<()> {
+    if through > Position::default() {
+        database.maintenance.wish_drained(keyspace, through);
+        return Ok(());
     }
+    let base = database.commit.log.active().base();
+    database.commit.roll(base, Freeze::Keyspace(keyspace))?;
+    Ok(())
 }

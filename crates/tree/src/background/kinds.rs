@@ -4,8 +4,6 @@ use firn_engine::Error;
 use firn_maintenance::{Backoff, Room};
 
 use super::Task;
-use crate::database::Database;
-use crate::version::Keyspace;
 
 /// Kinds of units, as far as one kind of a keyspace may rest while all others go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,24 +91,4 @@ pub(super) fn forget_drains(backoff: &mut Backoff<Unit>) {
     backoff.forget(|(kind, _)| {
         matches!(kind, TaskKind::Drain | TaskKind::DrainSmall | TaskKind::Freeze | TaskKind::Merge)
     });
-}
-
-impl Database {
-    /// Why nothing of the buffer is being written out, if all that it holds rests; `None` while any
-    /// of it may go.
-    pub(crate) fn stuck(&self) -> Option<Error> {
-        let version = self.catalog.version.load();
-        let (busy, now) = (self.maintenance.schedule.lock(), self.clock.now());
-        if !busy.claims.draining.is_empty() || !busy.claims.freezing.is_empty() {
-            return None;
-        }
-        let mut why = None;
-        let held =
-            |keyspace: &&std::sync::Arc<Keyspace>| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty();
-        for keyspace in version.live().filter(held) {
-            let rests = |kind| busy.backoff.resting_at((kind, keyspace.id()), now);
-            why = Some(rests(TaskKind::Drain).or_else(|| rests(TaskKind::Freeze))?.clone());
-        }
-        why
-    }
 }

@@ -1,16 +1,17 @@
 //! The owner of what background work needs beside files, log and buffer.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use firn_engine::Error;
 use firn_format::Position;
 use firn_jobs::Control;
 use firn_jobs::submit::{OutputNames, Submitter};
-use firn_maintenance::{OrphanGc, RemoteLimits, Schedule};
+use firn_maintenance::{Hold, OrphanGc, RemoteLimits, Schedule};
 
 use super::{Claims, Rest, TaskKind, Unavailable, Unit};
 use crate::compact::pick::Choice;
+use crate::version::{Keyspace, Version};
 
 /// What a database does in the background: which work is in progress, where jobs run, what their
 /// outputs are called, and what failed.
@@ -119,5 +120,44 @@ impl Maintenance {
     /// The first failure that keeps background work from going on.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
+    }
+
+    /// There may be something to do.
+    pub(crate) fn wake(&self) {
+        self.schedule.wake();
+    }
+
+    /// Lets no compaction begin until the answer is dropped, after those in progress have ended.
+    pub(crate) fn hold(&self) -> Hold<'_, Claims, Unit> {
+        self.schedule.hold(|claims| claims.tables.is_empty())
+    }
+
+    /// Has everything of the keyspace drained through there.
+    pub(crate) fn wish_drained(&self, keyspace: u32, through: Position) {
+        let mut busy = self.schedule.lock();
+        let wish = busy.claims.drain_wishes.entry(keyspace).or_default();
+        if through > *wish {
+            *wish = through;
+            // A drain that had no room may have some together with what hides its records.
+            busy.backoff.note_done((TaskKind::Drain, keyspace));
+        }
+        drop(busy);
+        self.wake();
+    }
+
+    /// Why nothing of the buffer of `version` is being written out at `now`, if all that it holds
+    /// rests; `None` while any of it may go.
+    pub(crate) fn stuck(&self, version: &Version, now: Duration) -> Option<Error> {
+        let busy = self.schedule.lock();
+        if !busy.claims.draining.is_empty() || !busy.claims.freezing.is_empty() {
+            return None;
+        }
+        let mut why = None;
+        let held = |keyspace: &&Arc<Keyspace>| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty();
+        for keyspace in version.live().filter(held) {
+            let rests = |kind| busy.backoff.resting_at((kind, keyspace.id()), now);
+            why = Some(rests(TaskKind::Drain).or_else(|| rests(TaskKind::Freeze))?.clone());
+        }
+        why
     }
 }

@@ -24,7 +24,7 @@ use crate::version::state::State;
 /// `Closed`: another machine has taken the database over.
 pub(super) fn remove_orphans(database: &Database) -> Result<()> {
     database.files.graveyard.recall();
-    database.wake_background();
+    database.maintenance.wake();
     let on = Removal { storage: &*database.files.storage, clock: &*database.clock };
     let removed = database.maintenance.orphan_gc.run(database, on, || database.maintenance.is_stopping())?;
     count(&database.counters.orphan_remove_count, removed.files);

@@ -50,44 +50,55 @@ impl Choosing<'_> {
     }
 }
 
-impl Database {
-    /// Removes the tables of `keyspace` that range tombstones hide from every reader, without
-    /// reading them. Has the buffer drained where its range tombstones hide much.
-    ///
-    /// # Errors
-    /// `Retry` when the disk is full: it is tried again in a while.
-    pub(super) fn reclaim(&self, keyspace: u32) -> Result<()> {
-        let version = self.catalog.version.load_full();
-        let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
-        state.observed.looks.begin(state, self.clock.now());
+/// Removes the tables of `keyspace` that range tombstones hide from every reader, without reading
+/// them. Has the buffer drained where its range tombstones hide much.
+///
+/// # Errors
+/// `Retry` when the disk is full: it is tried again in a while.
+pub(super) fn reclaim(database: &Database, keyspace: u32) -> Result<()> {
+    Reclaim { database, keyspace }.run()
+}
+
+/// Removing tables of one keyspace.
+struct Reclaim<'d> {
+    database: &'d Database,
+    keyspace: u32,
+}
+
+impl<'d> Reclaim<'d> {
+    fn run(&self) -> Result<()> {
+        let version = self.database.catalog.version.load_full();
+        let Ok(state) = version.keyspace(self.keyspace) else { return Ok(()) };
+        state.observed.looks.begin(state, self.database.clock.now());
         // Snapshots after the version: one that is taken later sees every range tombstone of this
         // version's tables.
-        let found = look(state, &self.catalog.snapshots.sequences(), self.settings.table_bytes);
-        let mut done = self.remove_tables(keyspace, &found.tables);
+        let found =
+            look(state, &self.database.catalog.snapshots.sequences(), self.database.settings.table_bytes);
+        let mut done = self.remove_tables(&found.tables);
         if found.is_drain_due {
             done = done.and_then(|all| Ok(self.drain_soon(state)? && all));
         }
         state.observed.looks.end(found.kept_for, found.partly);
         if !matches!(done, Ok(true)) {
-            state.observed.looks.repeat(self.clock.now());
+            state.observed.looks.repeat(self.database.clock.now());
         }
         done.map(drop)
     }
 
     /// Removes those of `tables` that no task works on; whether that was all of them that still
     /// live.
-    fn remove_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> Result<bool> {
+    fn remove_tables(&self, tables: &[Arc<Table>]) -> Result<bool> {
         let tables: Vec<_> = tables.iter().filter(|table| self.is_removable(table)).cloned().collect();
         if tables.is_empty() {
             return Ok(true);
         }
-        let (claimed, is_all) = self.claim_tables(keyspace, &tables);
+        let (claimed, is_all) = self.claim_tables(&tables);
         if claimed.tables.is_empty() {
             return Ok(is_all);
         }
         claimed.tables.iter().for_each(|table| table.leave_no_file());
-        self.commit(Edit {
-            keyspace,
+        self.database.commit(Edit {
+            keyspace: self.keyspace,
             removed: claimed.tables.clone(),
             added: Vec::new(),
             supersedes: Supersedes::default(),
@@ -97,25 +108,25 @@ impl Database {
             going: references_of(claimed.tables.iter())?,
             outlived: ReferenceSet::default(),
         })?;
-        self.commit.admission.release();
+        self.database.commit.admission.release();
         Ok(is_all)
     }
 
     /// Whether the references that die with `table` can be read. For a table that is not set aside,
     /// that shows when it goes.
     fn is_removable(&self, table: &Table) -> bool {
-        let is_set_aside = self.maintenance.schedule.lock().claims.is_set_aside(&table.meta().file);
+        let is_set_aside = self.database.maintenance.schedule.lock().claims.is_set_aside(&table.meta().file);
         !is_set_aside || table.reader().references().is_ok()
     }
 
     /// Claims those of `tables` that live and that no task works on; whether that is all of them
     /// that live.
-    fn claim_tables(&self, keyspace: u32, tables: &[Arc<Table>]) -> (Claimed<'_>, bool) {
-        let mut busy = self.maintenance.schedule.lock();
+    fn claim_tables(&self, tables: &[Arc<Table>]) -> (Claimed<'d>, bool) {
+        let mut busy = self.database.maintenance.schedule.lock();
         // A task that replaced a table released it after that: a table that is free and in this
         // version is there to remove.
-        let version = self.catalog.version.load();
-        let levels = version.keyspace(keyspace).ok().map(|state| &state.levels);
+        let version = self.database.catalog.version.load();
+        let levels = version.keyspace(self.keyspace).ok().map(|state| &state.levels);
         let lives = |table: &&Arc<Table>| {
             levels.is_some_and(|levels| levels.tables().any(|(_, other)| Arc::ptr_eq(other, table)))
         };
@@ -125,7 +136,7 @@ impl Database {
         let free: Vec<Arc<Table>> = live.iter().copied().filter(is_free).map(Arc::clone).collect();
         busy.claims.tables.extend(free.iter().map(|table| table.meta().file.clone()));
         let is_all = free.len() == live.len();
-        (Claimed { schedule: &self.maintenance.schedule, tables: free }, is_all)
+        (Claimed { schedule: &self.database.maintenance.schedule, tables: free }, is_all)
     }
 
     /// Has everything of the keyspace drained through the newest range tombstone that `state`
@@ -134,45 +145,34 @@ impl Database {
         let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
         let through = if with_deletes(&state.memtable) {
             // Where the disk is full nothing else may make room.
-            if !self.commit.has_memory_for(self.settings.segment_bytes) && !self.commit.is_short_of_disk() {
+            if !self.database.commit.has_memory_for(self.database.settings.segment_bytes)
+                && !self.database.commit.is_short_of_disk()
+            {
                 return Ok(false);
             }
-            self.freeze_memtable(state.id(), &state.memtable)?
+            self.freeze_memtable(&state.memtable)?
         } else {
             let frozen = state.frozen.iter().find(|frozen| with_deletes(&frozen.memtable));
             let run = state.runs.iter().find(|run| run.newest_range_delete().is_some());
             let frozen = frozen.map(|frozen| frozen.span.end);
             frozen.or_else(|| run.map(|run| run.span().end)).unwrap_or_default()
         };
-        self.wish_drained(state.id(), through);
+        self.database.maintenance.wish_drained(state.id(), through);
         Ok(true)
     }
 
-    /// Has everything of the keyspace drained through there.
-    pub(crate) fn wish_drained(&self, keyspace: u32, through: Position) {
-        let mut busy = self.maintenance.schedule.lock();
-        let wish = busy.claims.drain_wishes.entry(keyspace).or_default();
-        if through > *wish {
-            *wish = through;
-            // A drain that had no room may have some together with what hides its records.
-            busy.backoff.note_done((TaskKind::Drain, keyspace));
-        }
-        drop(busy);
-        self.wake_background();
-    }
-
     /// Freezes `memtable` unless it is by now; a position behind all of its records.
-    fn freeze_memtable(&self, keyspace: u32, memtable: &Arc<Memtable>) -> Result<Position> {
+    fn freeze_memtable(&self, memtable: &Arc<Memtable>) -> Result<Position> {
         loop {
             // Before the version: if another thread rolls meanwhile, the roll below does nothing.
-            let base = self.commit.log.active().base();
-            let version = self.catalog.version.load();
+            let base = self.database.commit.log.active().base();
+            let version = self.database.catalog.version.load();
             let is_active =
-                version.keyspace(keyspace).is_ok_and(|state| Arc::ptr_eq(&state.memtable, memtable));
+                version.keyspace(self.keyspace).is_ok_and(|state| Arc::ptr_eq(&state.memtable, memtable));
             if !is_active {
-                return Ok(self.commit.log.settled_base());
+                return Ok(self.database.commit.log.settled_base());
             }
-            self.commit.roll(base, Freeze::Keyspace(keyspace))?;
+            self.database.commit.roll(base, Freeze::Keyspace(self.keyspace))?;
         }
     }
 }

@@ -72,59 +72,57 @@ impl Choosing<'_> {
     }
 }
 
-impl Database {
-    /// Copies `tables`, of which each is part of a file, to a new one.
-    ///
-    /// # Errors
-    /// `Retry` when the disk is full: nothing changed. `Corrupt` with the table that is not what
-    /// was written.
-    pub(super) fn repack(&self, tables: &[Moving]) -> Result<()> {
-        let mut names = self.maintenance.output_names.hold();
-        let stem = names.draw();
-        let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
-        let held = BeingWritten::new(self, file.name());
-        let copies = tables.iter().enumerate().map(|(index, moving)| {
-            if self.maintenance.is_stopping() {
-                return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
-            }
-            self.copy_part(moving, &file_name::table(&stem, index as u32), &file)
-        });
-        let edits: Vec<Edit> = copies.collect::<Result<_>>()?;
-        file.sync().map_err(from_storage)?;
-        let bytes = file.len();
-        let committed = self.commit_together(&edits);
-        held.after(&committed, bytes);
-        committed?;
-        count(&self.counters.compaction_write_bytes, bytes);
-        count(&self.counters.compaction_read_bytes, bytes);
-        Ok(())
-    }
-
-    /// Copies one table to the part `name` of `file`; what makes it the one that lives.
-    fn copy_part(&self, moving: &Moving, name: &str, file: &PartsWriter<'_>) -> Result<Edit> {
-        let (keyspace, level, run, table) = moving;
-        let meta = table.meta();
-        let from = open_table(&*self.files.storage, &meta.file, meta.bytes).map_err(from_storage)?;
-        let to = file.create(name).map_err(from_storage)?;
-        let found = copy_table(&*from, &*to).map_err(from_storage)?;
-        if found != meta.file_checksum {
-            let expected = meta.file_checksum;
-            let message = format!("expected a table with checksum {expected:#018x}, found {found:#018x}");
-            let place = Place { file: meta.file.clone(), offset: Some(0) };
-            return Err(Error::new(ErrorKind::Corrupt, message).at(place));
+/// Copies `tables`, of which each is part of a file, to a new one.
+///
+/// # Errors
+/// `Retry` when the disk is full: nothing changed. `Corrupt` with the table that is not what
+/// was written.
+pub(super) fn repack(database: &Database, tables: &[Moving]) -> Result<()> {
+    let mut names = database.maintenance.output_names.hold();
+    let stem = names.draw();
+    let file = PartsWriter::create(&*database.files.storage, &stem).map_err(from_storage)?;
+    let held = BeingWritten::new(database, file.name());
+    let copies = tables.iter().enumerate().map(|(index, moving)| {
+        if database.maintenance.is_stopping() {
+            return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
         }
-        let meta = TableMeta { file: file.part_name(name).map_err(from_storage)?, ..meta.clone() };
-        Ok(Edit {
-            keyspace: *keyspace,
-            removed: vec![Arc::clone(table)],
-            added: vec![(*level, *run, meta)],
-            supersedes: Supersedes { share: table.overwrites(), bytes: vec![table.superseded_bytes()] },
-            moved: Vec::new(),
-            left: Vec::new(),
-            drained: None,
-            // The copy refers to what the table did.
-            going: ReferenceSet::default(),
-            outlived: ReferenceSet::default(),
-        })
+        copy_part(database, moving, &file_name::table(&stem, index as u32), &file)
+    });
+    let edits: Vec<Edit> = copies.collect::<Result<_>>()?;
+    file.sync().map_err(from_storage)?;
+    let bytes = file.len();
+    let committed = database.commit_together(&edits);
+    held.after(&committed, bytes);
+    committed?;
+    count(&database.counters.compaction_write_bytes, bytes);
+    count(&database.counters.compaction_read_bytes, bytes);
+    Ok(())
+}
+
+/// Copies one table to the part `name` of `file`; what makes it the one that lives.
+fn copy_part(database: &Database, moving: &Moving, name: &str, file: &PartsWriter<'_>) -> Result<Edit> {
+    let (keyspace, level, run, table) = moving;
+    let meta = table.meta();
+    let from = open_table(&*database.files.storage, &meta.file, meta.bytes).map_err(from_storage)?;
+    let to = file.create(name).map_err(from_storage)?;
+    let found = copy_table(&*from, &*to).map_err(from_storage)?;
+    if found != meta.file_checksum {
+        let expected = meta.file_checksum;
+        let message = format!("expected a table with checksum {expected:#018x}, found {found:#018x}");
+        let place = Place { file: meta.file.clone(), offset: Some(0) };
+        return Err(Error::new(ErrorKind::Corrupt, message).at(place));
     }
+    let meta = TableMeta { file: file.part_name(name).map_err(from_storage)?, ..meta.clone() };
+    Ok(Edit {
+        keyspace: *keyspace,
+        removed: vec![Arc::clone(table)],
+        added: vec![(*level, *run, meta)],
+        supersedes: Supersedes { share: table.overwrites(), bytes: vec![table.superseded_bytes()] },
+        moved: Vec::new(),
+        left: Vec::new(),
+        drained: None,
+        // The copy refers to what the table did.
+        going: ReferenceSet::default(),
+        outlived: ReferenceSet::default(),
+    })
 }

@@ -62,7 +62,7 @@ impl Rest {
     }
 
     /// Whether the log has ended at `end` for a while.
-    fn is_long(&self, end: Position, now: Duration) -> bool {
+    pub(crate) fn is_long(&self, end: Position, now: Duration) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.end != end {
             *seen = Seen { end, since: now };
@@ -82,106 +82,100 @@ impl Choosing<'_> {
             return None;
         }
         let forgettable =
-            self.database.forgettable(self.version, self.database.commit.log.unpublished_from());
+            forgettable(self.database, self.version, self.database.commit.log.unpublished_from());
         let is_due = forgettable.is_some_and(|(_, length, bytes)| {
             length >= 2 * self.database.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
         });
         let is_wanted = || is_at_rest || self.database.commit.is_short_of_disk();
-        (is_due || is_wanted() && self.database.is_to_be_short(self.version)).then_some(Task::ShortenLog)
+        (is_due || is_wanted() && is_to_be_short(self.database, self.version)).then_some(Task::ShortenLog)
     }
 }
 
-impl Database {
-    /// Whether nothing has been written for a while.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.maintenance.rest.is_long(self.commit.log.watermark(), self.clock.now())
-    }
+/// Whether a log without new writes is longer than it need be, and was not made short yet.
+fn is_to_be_short(database: &Database, version: &Version) -> bool {
+    let files: u64 = version.segments.segments().iter().map(|segment| segment.file_bytes()).sum();
+    let is_any = || version.live().any(|keyspace| keyspace.undrained_from(Position(u64::MAX)).0 < u64::MAX);
+    let values = values_written(database) - database.maintenance.rest.values_at.load(Ordering::Relaxed);
+    // What the buffer hides of those only a drain finds, and it writes references alone.
+    (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
+        && database.maintenance.rest.short_at.load(Ordering::Relaxed) != database.commit.log.watermark().0
+        // Where the disk is full nothing else may make room in memory.
+        && (database.commit.has_memory_for(database.commit.log.first_capacity()) || database.commit.is_short_of_disk())
+}
 
-    /// Whether a log without new writes is longer than it need be, and was not made short yet.
-    fn is_to_be_short(&self, version: &Version) -> bool {
-        let files: u64 = version.segments.segments().iter().map(|segment| segment.file_bytes()).sum();
-        let is_any =
-            || version.live().any(|keyspace| keyspace.undrained_from(Position(u64::MAX)).0 < u64::MAX);
-        let values = self.values_written() - self.maintenance.rest.values_at.load(Ordering::Relaxed);
-        // What the buffer hides of those only a drain finds, and it writes references alone.
-        (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
-            && self.maintenance.rest.short_at.load(Ordering::Relaxed) != self.commit.log.watermark().0
-            // Where the disk is full nothing else may make room in memory.
-            && (self.commit.has_memory_for(self.commit.log.first_capacity()) || self.commit.is_short_of_disk())
-    }
+fn values_written(database: &Database) -> u64 {
+    database.maintenance.rest.found_values + database.values.counters.written_bytes.load(Ordering::Relaxed)
+}
 
-    fn values_written(&self) -> u64 {
-        self.maintenance.rest.found_values + self.values.counters.written_bytes.load(Ordering::Relaxed)
+/// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the
+/// disk is short, is drained.
+///
+/// # Errors
+/// `Retry` when the disk is full: it is tried again in a while.
+pub(super) fn shorten_log(database: &Database) -> Result<()> {
+    // Segments that are sealed and not wholly written have holders until they are.
+    database.commit.log.write_through(database.commit.log.advance()?)?;
+    forget_log(database)?;
+    if (database.is_at_rest() || database.commit.is_short_of_disk())
+        && is_to_be_short(database, &database.catalog.version.load())
+    {
+        let base = database.commit.log.active().base();
+        database.commit.roll(base, Freeze::AtRest)?;
+        let through = database.commit.log.settled_base();
+        database.commit.log.write_through(database.commit.log.advance()?)?;
+        database.maintenance.drain_through(through);
+        database.maintenance.rest.values_at.store(values_written(database), Ordering::Relaxed);
+        database.maintenance.rest.short_at.store(database.commit.log.watermark().0, Ordering::Relaxed);
+        // The roll moved the watermark: that was no write.
+        database.maintenance.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end =
+            database.commit.log.watermark();
     }
+    database.drop_dead_segments();
+    Ok(())
+}
 
-    /// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the
-    /// disk is short, is drained.
-    ///
-    /// # Errors
-    /// `Retry` when the disk is full: it is tried again in a while.
-    pub(super) fn shorten_log(&self) -> Result<()> {
-        // Segments that are sealed and not wholly written have holders until they are.
-        self.commit.log.write_through(self.commit.log.advance()?)?;
-        self.forget_log()?;
-        if (self.is_at_rest() || self.commit.is_short_of_disk())
-            && self.is_to_be_short(&self.catalog.version.load())
-        {
-            let base = self.commit.log.active().base();
-            self.commit.roll(base, Freeze::AtRest)?;
-            let through = self.commit.log.settled_base();
-            self.commit.log.write_through(self.commit.log.advance()?)?;
-            self.maintenance.drain_through(through);
-            self.maintenance.rest.values_at.store(self.values_written(), Ordering::Relaxed);
-            self.maintenance.rest.short_at.store(self.commit.log.watermark().0, Ordering::Relaxed);
-            // The roll moved the watermark: that was no write.
-            self.maintenance.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end =
-                self.commit.log.watermark();
-        }
-        self.drop_dead_segments();
-        Ok(())
-    }
+/// Where a replay could begin, if the manifest has it begin in an older segment that no record
+/// needs. With what the segments below count for, and what they take.
+///
+/// All below `indexed` was in memtables before `version` was loaded.
+fn forgettable(database: &Database, version: &Version, indexed: Position) -> Option<(Position, u64, u64)> {
+    let needed = version.log_needed_from().min(indexed);
+    let segments = version.segments.segments();
+    let end = segments.iter().rev().map(|segment| segment.base()).find(|base| *base <= needed)?;
+    let replayed = version.live().map(|keyspace| keyspace.drained_through).min()?;
+    let below = || segments.iter().filter(|segment| segment.span_end() <= end);
+    let length = below().map(|segment| database.commit.length_of(segment)).sum();
+    let bytes = below().map(|segment| segment.file_bytes()).sum();
+    (end > replayed && bytes > 0).then_some((end, length, bytes))
+}
 
-    /// Where a replay could begin, if the manifest has it begin in an older segment that no record
-    /// needs. With what the segments below count for, and what they take.
-    ///
-    /// All below `indexed` was in memtables before `version` was loaded.
-    fn forgettable(&self, version: &Version, indexed: Position) -> Option<(Position, u64, u64)> {
-        let needed = version.log_needed_from().min(indexed);
-        let segments = version.segments.segments();
-        let end = segments.iter().rev().map(|segment| segment.base()).find(|base| *base <= needed)?;
-        let replayed = version.live().map(|keyspace| keyspace.drained_through).min()?;
-        let below = || segments.iter().filter(|segment| segment.span_end() <= end);
-        let length = below().map(|segment| self.commit.length_of(segment)).sum();
-        let bytes = below().map(|segment| segment.file_bytes()).sum();
-        (end > replayed && bytes > 0).then_some((end, length, bytes))
-    }
-
-    /// Says in the manifest that nothing is undrained where that is so, and lets go of the segments
-    /// there.
-    fn forget_log(&self) -> Result<()> {
-        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commit.log.advance()?;
-        // Before the version, which tells which memtables are empty.
-        let indexed = self.commit.log.unpublished_from();
-        let Some((end, ..)) = self.forgettable(&self.catalog.version.load(), indexed) else { return Ok(()) };
-        let ids = self.catalog.version.load().ids();
-        // All of them have everything below in tables, so that no replay begins below: that needs
-        // no sync.
-        self.commit.log.covered_through(end);
-        let drained = ids.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: end });
-        manifest.commit(&drained.collect::<Vec<_>>()).map_err(from_storage)?;
-        self.commit.log.forget_below(end);
-        self.catalog.change_version(|version| {
-            for slot in version.keyspaces.iter_mut().flatten() {
-                if ids.contains(&slot.id()) {
-                    let keyspace = std::sync::Arc::make_mut(slot);
-                    keyspace.drained_through = keyspace.drained_through.max(end);
-                }
+/// Says in the manifest that nothing is undrained where that is so, and lets go of the segments
+/// there.
+fn forget_log(database: &Database) -> Result<()> {
+    let mut manifest = database.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+    database.commit.log.advance()?;
+    // Before the version, which tells which memtables are empty.
+    let indexed = database.commit.log.unpublished_from();
+    let Some((end, ..)) = forgettable(database, &database.catalog.version.load(), indexed) else {
+        return Ok(());
+    };
+    let ids = database.catalog.version.load().ids();
+    // All of them have everything below in tables, so that no replay begins below: that needs
+    // no sync.
+    database.commit.log.covered_through(end);
+    let drained = ids.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: end });
+    manifest.commit(&drained.collect::<Vec<_>>()).map_err(from_storage)?;
+    database.commit.log.forget_below(end);
+    database.catalog.change_version(|version| {
+        for slot in version.keyspaces.iter_mut().flatten() {
+            if ids.contains(&slot.id()) {
+                let keyspace = std::sync::Arc::make_mut(slot);
+                keyspace.drained_through = keyspace.drained_through.max(end);
             }
-        });
-        drop(manifest);
-        self.drop_dead_segments();
-        self.commit.admission.release();
-        Ok(())
-    }
+        }
+    });
+    drop(manifest);
+    database.drop_dead_segments();
+    database.commit.admission.release();
+    Ok(())
 }

@@ -15,9 +15,10 @@ use firn_engine::Error;
 use firn_format::value::SegmentNumber;
 use firn_maintenance::{Cause, Report, SetAside, is_of_device, unreadable_file};
 
-use super::{Claims, Task};
-use crate::blobs::Home;
+use super::{Claims, Maintenance, Task};
+use crate::blobs::{Home, Values};
 use crate::database::Database;
+use crate::version::catalog::Catalog;
 
 /// Value segments that no collection is to choose.
 #[derive(Clone, Debug)]
@@ -60,21 +61,23 @@ impl Claims {
     }
 }
 
-impl Database {
-    /// Whether `error` says which of the inputs of `task` cannot be read, so that no other way of
-    /// doing it helps.
-    pub(crate) fn names_an_input<'i>(
-        &self,
-        mut inputs: impl Iterator<Item = &'i str>,
-        error: &Error,
-    ) -> bool {
-        let Some(file) = unreadable_file(error) else { return false };
-        inputs.any(|input| input == file) || self.is_value_segment(file)
+/// Files that tasks read, as far as they were set aside or are to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Inputs<'d> {
+    maintenance: &'d Maintenance,
+    catalog: &'d Catalog,
+    values: &'d Values,
+}
+
+impl<'d> Inputs<'d> {
+    pub(crate) fn of(database: &'d Database) -> Self {
+        let Database { maintenance, catalog, values, .. } = database;
+        Self { maintenance, catalog, values }
     }
 
     /// Sets aside the inputs of `task`, which fails each time with `error`: the input that this
     /// names, or else all of them. `false` if there are none, or they have nothing to do with it.
-    pub(super) fn set_inputs_aside(&self, task: &Task, error: &Error) -> bool {
+    pub(super) fn set_aside(&self, task: &Task, error: &Error) -> bool {
         let named = unreadable_file(error);
         // The device fails to write: that says nothing of what was read.
         let is_elsewhere = is_of_device(error);
@@ -84,7 +87,7 @@ impl Database {
                 let is_named = |file: &&str| Some(*file) == named;
                 if let Some(file) = inputs().find(is_named) {
                     self.set_tables_aside([file], error, Cause::Damaged)
-                } else if named.is_some_and(|file| self.is_value_segment(file)) {
+                } else if named.is_some_and(|file| self.values.map().has_sealed(file)) {
                     // Any of them may refer to the value.
                     self.set_tables_aside(inputs(), error, Cause::Damaged)
                 } else {
@@ -137,22 +140,17 @@ impl Database {
         true
     }
 
-    fn is_value_segment(&self, file: &str) -> bool {
-        let map = self.values.map();
-        map.homes().any(|(_, home)| matches!(home, Home::Sealed(sealed) if sealed.meta.file == file))
-    }
-
     /// Files that were found damaged and still live.
     pub(crate) fn damage(&self) -> Report {
-        self.set_aside_for(Cause::Damaged)
+        self.report(Cause::Damaged)
     }
 
     /// Files that still live, and were set aside since work on them fails.
-    pub(crate) fn failed_inputs(&self) -> Report {
-        self.set_aside_for(Cause::Failed)
+    pub(crate) fn failures(&self) -> Report {
+        self.report(Cause::Failed)
     }
 
-    fn set_aside_for(&self, cause: Cause) -> Report {
+    fn report(&self, cause: Cause) -> Report {
         let (tables, segments) = {
             let claims = &self.maintenance.schedule.lock().claims;
             if claims.tables_set_aside.is_empty() && claims.segments_set_aside.is_empty() {

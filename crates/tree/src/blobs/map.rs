@@ -205,6 +205,11 @@ impl ValueMap {
         None
     }
 
+    /// Whether `file` is that of a sealed segment.
+    pub(crate) fn has_sealed(&self, file: &str) -> bool {
+        self.homes().any(|(_, home)| matches!(home, Home::Sealed(sealed) if sealed.meta.file == file))
+    }
+
     /// Each segment and each collected one that something refers to still.
     pub(crate) fn homes(&self) -> impl Iterator<Item = (SegmentNumber, &Home)> {
         self.homes.iter().map(|(number, home)| (*number, home))

@@ -15,7 +15,7 @@ use super::values::HeldPolicy;
 use crate::blob_gc::references_of;
 use crate::database::Database;
 use crate::error::{from_job, said_by_storage};
-use firn_maintenance::{Answer, answer_to};
+use firn_maintenance::{Answer, answer_to, unreadable_file};
 
 /// Ordinary outputs have so many times the bytes.
 const SMALLER: u64 = 4;
@@ -24,10 +24,13 @@ impl Database {
     /// Whether `choice`, which failed with `error`, may come off in another form. It may if it
     /// fails the same way each time, and neither by what an input holds nor by the device.
     pub(super) fn may_differ_plainly(&self, choice: &Choice, error: &Error) -> bool {
-        let inputs = choice.inputs.iter().map(|(_, _, table)| table.meta().file.as_str());
+        let names_input = |file: &str| {
+            choice.inputs.iter().any(|(_, _, table)| table.meta().file == file)
+                || self.values.map().has_sealed(file)
+        };
         answer_to(error) == Answer::SetAside
             && said_by_storage(error) != Some(firn_storage::ErrorKind::Io)
-            && !self.names_an_input(inputs, error)
+            && !unreadable_file(error).is_some_and(names_input)
             && !self.maintenance.is_stopping()
     }
 

@@ -46,9 +46,11 @@ impl Database {
     /// above the last level is cut more finely.
     pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         let _one_at_a_time = self.maintenance.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wait_quiet()?;
-        let _alone = self.hold_background();
-        let done = self.compact_whole(keyspace, start, end).map_err(|error| self.explained(error));
+        firn_maintenance::wait_until(self, || false)?;
+        let _alone = self.maintenance.hold();
+        let done = self
+            .compact_whole(keyspace, start, end)
+            .map_err(|error| self.catalog.explained(error, self.files.is_shared()));
         if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) {
             // Their blocks may be what is wanted, by whatever writes next.
             self.give_up_spares();

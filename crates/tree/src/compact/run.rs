@@ -211,7 +211,7 @@ impl Database {
         let BegunJobs { specs, submitted } = jobs;
         let stems: Vec<String> = specs.iter().map(|spec| spec.output_stem.clone()).collect();
         // An executor that is free now may have something chosen for it.
-        let done = self.maintenance.jobs.wait(submitted, || self.wake_background()).and_then(|results| {
+        let done = self.maintenance.jobs.wait(submitted, || self.maintenance.wake()).and_then(|results| {
             let results = results.into_iter().map(JobResult::into_compact);
             let results: Vec<CompactResult> = results.collect::<firn_jobs::Result<_>>()?;
             let jobs: Vec<_> = specs.into_iter().zip(results).collect();

@@ -15,7 +15,6 @@ use firn_storage::Storage;
 use super::freeze::runs_of;
 use super::met::meet;
 use crate::Records;
-use crate::background::share_parts;
 use crate::blob_gc::Outlived;
 use crate::buffer::Run;
 use crate::buffer::merge::note_reference;
@@ -230,7 +229,7 @@ impl Database {
         // A drain reads no value beside the tree. A held version would hold the files of segments
         // that are collected meanwhile.
         drop(version);
-        share_parts(self, &drain);
+        run_parts(self, &drain);
         let Written { tables: outputs, references, outlived } =
             drain.wait(|name| self.remove_output(&name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
@@ -313,4 +312,19 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
         }
     }
     ranges
+}
+
+/// Works on the parts of `drain`, beside other threads that have time, until all are taken.
+fn run_parts(database: &Database, drain: &Arc<Drain>) {
+    let schedule = &database.maintenance.schedule;
+    schedule.lock().claims.share_parts(drain);
+    if drain.part_count() > 1 {
+        schedule.wake();
+    }
+    loop {
+        let part = schedule.lock().claims.take_part(drain);
+        let Some(part) = part else { break };
+        drain.run_part(part, database);
+    }
+    schedule.lock().claims.end_parts(drain);
 }

@@ -89,7 +89,7 @@ impl Database {
         manifest.commit(std::slice::from_ref(&naming.change)).map_err(from_storage)?;
         self.bury_groups(Some(naming));
         drop(manifest);
-        self.wake_background();
+        self.maintenance.wake();
         Ok(())
     }
 

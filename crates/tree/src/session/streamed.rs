@@ -123,7 +123,9 @@ impl Database {
     /// Seals whole segments: other machines find them then, so that no group has to hold their
     /// values. Where that fails for now, a group holds them.
     fn seal_for_others(&self) {
-        let sealed = self.seal_values(usize::MAX).map_err(|error| self.explained(error));
+        let sealed = self
+            .seal_values(usize::MAX)
+            .map_err(|error| self.catalog.explained(error, self.files.is_shared()));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry
             && !self.maintenance.is_stopping()

@@ -4,9 +4,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use firn_engine::{Error, ErrorKind};
 
 use super::Manifest;
 use super::{Snapshots, Version};
+use crate::error::from_storage;
 
 /// Which files there are, on disk and in memory.
 ///
@@ -54,5 +56,15 @@ impl Catalog {
         let answer = change(&mut version);
         self.version.store(Arc::new(version));
         answer
+    }
+
+    /// Why work failed with `error`, on files that other machines share if `is_shared`: where one
+    /// of those has taken the database over, it has removed files too.
+    pub(crate) fn explained(&self, error: Error, is_shared: bool) -> Error {
+        if error.kind() == ErrorKind::Retry || !is_shared {
+            return error;
+        }
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if manifest.is_overtaken() { manifest.failure().map_or(error, from_storage) } else { error }
     }
 }

@@ -12,7 +12,7 @@ impl Database {
         let begun = self.clock.now();
         self.retry_drains();
         if self.is_manual() {
-            self.step()?;
+            firn_maintenance::step(self)?;
         } else {
             self.commit.admission.wait_released();
         }
@@ -29,7 +29,7 @@ impl Database {
     pub(crate) fn refused_room(&self) -> Result<()> {
         match self.maintenance.refused() {
             Some(refused) => Err(refused),
-            None => self.stuck().map_or(Ok(()), |why| {
+            None => self.maintenance.stuck(&self.catalog.version.load(), self.clock.now()).map_or(Ok(()), |why| {
                 let told = "no room is left for writes, since what they wait for cannot be written out; it is tried again";
                 Err(Error::new(ErrorKind::Retry, told).because(why))
             }),
@@ -39,6 +39,6 @@ impl Database {
     /// Forgets why a drain was refused: there may be space on the disk by now.
     pub(crate) fn retry_drains(&self) {
         self.maintenance.forget_refused();
-        self.wake_background();
+        self.maintenance.wake();
     }
 }

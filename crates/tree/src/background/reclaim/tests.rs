@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_engine::{KEYSPACE_DEFAULT, OrderedBatch, OrderedSession, Outcome, Session, WriteOptions};
+use firn_maintenance::step;
 use firn_storage::ManualClock;
 use firn_storage::place::Memory;
 
+use super::Reclaim;
+use crate::background::drain_through;
 use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::session::TreeSession;
@@ -34,7 +37,7 @@ fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
         assert!(matches!(outcome, Outcome::Done(_)));
     }
     drain(&database);
-    while database.step().expect("works") {}
+    while step(&*database).expect("works") {}
     let mut batch = OrderedBatch::default();
     batch.delete_range(KEYSPACE_DEFAULT, &[], &[9]);
     let outcome = session.write_ordered(&batch, WriteOptions::default()).expect("written");
@@ -46,7 +49,11 @@ fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
 /// Until all that was written is in tables, and no further.
 fn drain(database: &Database) {
     let through = database.commit.freeze_through().expect("frozen");
-    database.drain_through(through).expect("drained");
+    drain_through(database, through).expect("drained");
+}
+
+fn reclaim(database: &Database) -> Reclaim<'_> {
+    Reclaim { database, keyspace: KEYSPACE_DEFAULT.0 }
 }
 
 /// Names of the tables with entries.
@@ -66,13 +73,13 @@ fn tables_that_somebody_works_on_stay_until_he_is_done() {
     database.maintenance.schedule.lock().claims.tables.extend(busy.iter().cloned());
     // A log segment that was let go of may come first.
     while full_tables(&database) == all {
-        assert!(database.step().unwrap(), "nothing goes");
+        assert!(step(&*database).unwrap(), "nothing goes");
     }
     assert_eq!(full_tables(&database), busy, "{free:?} are gone");
     assert_eq!(database.maintenance.schedule.lock().claims.tables.len(), 2, "what was claimed is free again");
     database.maintenance.schedule.lock().claims.tables.clear();
     clock.advance(Duration::from_secs(1));
-    while database.step().unwrap() {}
+    while step(&*database).unwrap() {}
     let version = database.catalog.version.load();
     assert_eq!(version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(), 0);
     assert_eq!(database.stats().tree.expect("a tree").compaction_read_bytes_total, 0, "nothing is read");
@@ -82,15 +89,15 @@ fn tables_that_somebody_works_on_stay_until_he_is_done() {
 fn nothing_goes_while_background_work_is_held() {
     let (database, _clock) = hidden_tables();
     let all = full_tables(&database);
-    let held = database.hold_background();
+    let held = database.maintenance.hold();
     let version = database.catalog.version.load_full();
     let tables: Vec<_> = version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().collect();
     let tables: Vec<_> = tables.into_iter().map(|(_, table)| Arc::clone(table)).collect();
-    assert!(!database.remove_tables(KEYSPACE_DEFAULT.0, &tables).unwrap());
-    while database.step().unwrap() {}
+    assert!(!reclaim(&database).remove_tables(&tables).unwrap());
+    while step(&*database).unwrap() {}
     assert_eq!(full_tables(&database), all);
     drop(held);
-    while database.step().unwrap() {}
+    while step(&*database).unwrap() {}
     assert_eq!(full_tables(&database), [""; 0]);
 }
 
@@ -100,9 +107,9 @@ fn a_table_that_was_replaced_meanwhile_is_left_alone() {
     let version = database.catalog.version.load_full();
     let tables: Vec<_> = version.keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().collect();
     let tables: Vec<_> = tables.into_iter().map(|(_, table)| Arc::clone(table)).collect();
-    assert!(database.remove_tables(KEYSPACE_DEFAULT.0, &tables[..2]).unwrap());
+    assert!(reclaim(&database).remove_tables(&tables[..2]).unwrap());
     // The manifest would refuse to remove one twice.
-    assert!(database.remove_tables(KEYSPACE_DEFAULT.0, &tables[..3]).unwrap());
+    assert!(reclaim(&database).remove_tables(&tables[..3]).unwrap());
     assert_eq!(
         database.catalog.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().levels.tables().count(),
         tables.len() - 3
@@ -119,7 +126,7 @@ fn a_memtable_that_a_roll_is_freezing_is_drained_to_its_end() {
     let written = outcome.done().unwrap();
     let memtable =
         Arc::clone(&database.catalog.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().memtable);
-    let freeze = || database.freeze_memtable(KEYSPACE_DEFAULT.0, &memtable);
+    let freeze = || reclaim(&database).freeze_memtable(&memtable);
     let through = beside_a_roll(&database, Freeze::All, freeze).unwrap();
     assert!(through.0 >= written.0, "drained through {through}, written through {written:?}");
 }
