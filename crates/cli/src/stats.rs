@@ -56,7 +56,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
         ("drain_count", tree.drain_count),
         ("compaction_count", tree.compaction_count),
         ("merge_count", tree.merge_count),
-        ("compaction_fallback_count", stats.compaction_fallback_count),
+        ("jobs_passed_on_count", stats.jobs_passed_on_count),
         ("job_elsewhere_count", stats.jobs.kinds.iter().map(|kind| kind.elsewhere_count).sum()),
         ("job_here_count", stats.jobs.kinds.iter().map(|kind| kind.here_count).sum()),
         ("orphan_remove_count", stats.orphan_remove_count),

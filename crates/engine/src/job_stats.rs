@@ -14,15 +14,15 @@ pub struct JobStats {
     /// Bytes of their inputs.
     pub held_bytes: u64,
     /// Whether the executor elsewhere is asked only to find out whether it can be relied on again.
-    /// [`compaction_fallback_reason`](crate::Stats::compaction_fallback_reason) says why.
+    /// [`jobs_passed_on_reason`](crate::Stats::jobs_passed_on_reason) says why.
     pub is_executor_away: bool,
     /// Jobs done here that were to be done elsewhere, by why; together
-    /// [`compaction_fallback_count`](crate::Stats::compaction_fallback_count). `away`: no worker
+    /// [`jobs_passed_on_count`](crate::Stats::jobs_passed_on_count). `away`: no worker
     /// was there, took jobs, reached the files, or was relied on. `lacking`: no worker there had
     /// what they need; `unbegun`: none began them in time; `late`: they were not done in time.
     /// `failed` there, or their inputs are `damaged`, as the worker reported; `wrong`: their
     /// results; `unseen`: the results could not be looked at. Empty = all jobs are done here.
-    pub fallbacks: Vec<(&'static str, u64)>,
+    pub passed_on: Vec<(&'static str, u64)>,
     /// Jobs done elsewhere that were done here too, before their results were accepted.
     pub reexecuted_count: u64,
     /// Re-executed jobs whose result here differed; the result of this process counts.

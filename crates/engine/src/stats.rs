@@ -26,9 +26,9 @@ pub struct Stats {
     pub sync_count: u64,
     /// Jobs of compactions done here because the executor elsewhere refused, failed, was late or
     /// answered wrongly, or had done so a moment ago.
-    pub compaction_fallback_count: u64,
+    pub jobs_passed_on_count: u64,
     /// Why the last of these jobs was not done elsewhere, in words; `None` = none.
-    pub compaction_fallback_reason: Option<String>,
+    pub jobs_passed_on_reason: Option<String>,
     /// Files removed that abandoned attempts at jobs had left. The database looks for them a minute
     /// after an attempt elsewhere came to nothing, and about once an hour while jobs run there.
     pub orphan_remove_count: u64,

@@ -186,9 +186,9 @@ settings! {
     /// Bytes that bulk jobs begun here read in a second while the workers that were to do them are
     /// away. What takes tables out of level 0 goes at once; the rest waits for workers or its turn,
     /// a minute at most. More means more of this machine's time for it.
-    fallback_bytes_per_second: u64 = "16 MiB",
+    local_bytes_per_second: u64 = "16 MiB",
         "1 MiB to 1 TiB", "choose a size in that range",
-        |s| (MIB..=1024 * 1024 * MIB).contains(&s.fallback_bytes_per_second);
+        |s| (MIB..=1024 * 1024 * MIB).contains(&s.local_bytes_per_second);
 
     /// Share of the jobs done by workers that are done here too, and compared, before they are
     /// believed; none while writers are about to stop. Sums and checksums of every job prove that
@@ -271,7 +271,7 @@ impl Settings {
             read_compaction_price: 4.0,
             compression: Compression::None,
             background_threads: 2,
-            fallback_bytes_per_second: 16 * MIB,
+            local_bytes_per_second: 16 * MIB,
             reexecuted_share: 0.01,
             idle_threads: 2,
             background_nice: 0,

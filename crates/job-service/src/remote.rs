@@ -68,7 +68,7 @@ impl RemoteOptions {
 ///
 /// 1. `submit` never blocks on the network. A job that no worker can do, that no control plane
 ///    takes, or that comes back without a result fails with what was said. The executor behind
-///    ([`Fallback`](firn_jobs::Fallback)) does it then.
+///    ([`ExecutorChain`](firn_jobs::ExecutorChain)) does it then.
 /// 2. A control plane that does not know a job any more is told again; so is another one.
 /// 3. The outputs' names are the spec's stem, a `-`, 16 hex digits and what follows. Attempts that
 ///    did not count may leave files so named, at any later time.

@@ -5,13 +5,11 @@ mod handle;
 mod caught;
 mod local;
 mod cause;
-mod fallbacks;
 mod chain;
 
 pub use caught::caught;
 pub use cause::Cause;
-pub use chain::{Fallback, Patience};
-pub use fallbacks::Fallbacks;
+pub use chain::{ChainStatus, ExecutorChain, Patience};
 pub use handle::{Finisher, JobHandle, new_job};
 pub use local::Local;
 pub use ran::Ran;

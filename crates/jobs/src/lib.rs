@@ -56,7 +56,7 @@ pub use control::Control;
 pub use cursor::Cursor;
 pub use error::{Error, ErrorKind, Result};
 pub use executor::{
-    Cause, Executor, Fallback, Fallbacks, Finisher, JobHandle, Local, Patience, Ran, caught, new_job,
+    Cause, ChainStatus, Executor, ExecutorChain, Finisher, JobHandle, Local, Patience, Ran, caught, new_job,
 };
 pub use merge::MergeCursor;
 pub use pressure::Pressure;

@@ -7,7 +7,7 @@
 //! ```
 //! The worker opens the directory itself: what travels is specs and results. A worker that is not
 //! there, goes away, or cannot work for the database counts as a refusal. A
-//! [`Fallback`](crate::Fallback) around the executor then does its jobs here.
+//! [`ExecutorChain`](crate::ExecutorChain) around the executor then does its jobs here.
 
 mod client;
 mod wire;

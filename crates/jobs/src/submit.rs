@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::executor::{Executor, Fallbacks, JobHandle, Ran};
+use crate::executor::{ChainStatus, Executor, JobHandle, Ran};
 use crate::spec::{JobResult, JobSpec};
 use firn_engine::JobStats;
 use firn_storage::Clock;
@@ -30,8 +30,8 @@ use firn_storage::Clock;
 /// 2. [`end`](Self::end) asks all of them to stop; none is submitted afterwards.
 #[derive(Debug)]
 pub struct Submitter {
-    /// What an executor that the owner gave did not do; `None` = there is none.
-    pub fallbacks: Option<Arc<Fallbacks>>,
+    /// What an executor that the owner gave did not do, and why; `None` = there is none.
+    pub chain: Option<Arc<ChainStatus>>,
     /// What came of jobs that ended well.
     pub history: JobHistory,
     clock: Arc<dyn Clock>,
@@ -69,15 +69,11 @@ struct State {
 }
 
 impl Submitter {
-    /// Of a database that gives its jobs to `executor`, one with `fallbacks` if it may fail.
-    pub fn new(
-        executor: Arc<dyn Executor>,
-        fallbacks: Option<Arc<Fallbacks>>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    /// Of a database that gives its jobs to `executor`; `chain` is its status if it is a chain.
+    pub fn new(executor: Arc<dyn Executor>, chain: Option<Arc<ChainStatus>>, clock: Arc<dyn Clock>) -> Self {
         let state = Mutex::new(State { executor: Some(executor), running: BTreeMap::new() });
         let (history, ended, left) = Default::default();
-        Self { fallbacks, history, clock, ended, left, state }
+        Self { chain, history, clock, ended, left, state }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -178,15 +174,15 @@ impl Submitter {
 
     /// What statistics report of them.
     pub fn stats(&self) -> JobStats {
-        let (held_count, held_bytes) = self.fallbacks.as_ref().map_or((0, 0), |fallbacks| fallbacks.held());
-        let is_executor_away = self.fallbacks.as_ref().is_some_and(|fallbacks| fallbacks.is_away());
-        let fallbacks = self.fallbacks.as_ref();
-        let (idle_count, late_count) = fallbacks.map_or((0, 0), |fallbacks| fallbacks.idle());
-        let (reexecuted_count, differed_count) = fallbacks.map_or((0, 0), |fallbacks| fallbacks.reexecuted());
-        let by_cause = fallbacks.map(|fallbacks| fallbacks.by_cause());
-        let fallbacks = by_cause.into_iter().flatten().map(|(cause, count)| (cause.name(), count)).collect();
+        let chain = self.chain.as_ref();
+        let (held_count, held_bytes) = chain.map_or((0, 0), |chain| chain.held());
+        let is_executor_away = chain.is_some_and(|chain| chain.is_away());
+        let (idle_count, late_count) = chain.map_or((0, 0), |chain| chain.idle());
+        let (reexecuted_count, differed_count) = chain.map_or((0, 0), |chain| chain.reexecuted());
+        let by_cause = chain.map(|chain| chain.by_cause());
+        let passed_on = by_cause.into_iter().flatten().map(|(cause, count)| (cause.name(), count)).collect();
         JobStats {
-            fallbacks,
+            passed_on,
             held_count,
             held_bytes,
             is_executor_away,

@@ -47,7 +47,7 @@ impl<'j> RemoteLimits<'j> {
 
     /// Whether a worker elsewhere is free, as far as is known, where `running` jobs run.
     pub fn is_worker_free(&self, running: usize) -> bool {
-        let is_there = self.jobs.fallbacks.as_ref().is_some_and(|fallbacks| !fallbacks.is_away());
+        let is_there = self.jobs.chain.as_ref().is_some_and(|chain| !chain.is_away());
         is_there && self.width().is_some_and(|width| running < width)
     }
 
@@ -58,16 +58,16 @@ impl<'j> RemoteLimits<'j> {
     /// One job is chosen ahead, which may be divided: otherwise a free worker there would wait for
     /// a choice.
     pub fn is_begun_soon(&self, is_urgent: bool, chosen: (usize, usize)) -> bool {
-        let Some(fallbacks) = &self.jobs.fallbacks else { return true };
+        let Some(chain) = &self.jobs.chain else { return true };
         let Some(width) = self.width() else { return true };
-        let here = if fallbacks.is_away() { 0 } else { fallbacks.here() as usize };
+        let here = if chain.is_away() { 0 } else { chain.here() as usize };
         let ((urgent, all), (chosen_urgent, chosen_all)) = (self.jobs.unfinished(), chosen);
         let before = if is_urgent { urgent + chosen_urgent } else { all + chosen_all };
         before <= width.saturating_add(here)
     }
 
     fn is_remote(&self) -> bool {
-        self.jobs.fallbacks.is_some()
+        self.jobs.chain.is_some()
     }
 
     /// Jobs of this engine that run at the same time, if the executor says.

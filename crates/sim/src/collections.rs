@@ -15,7 +15,7 @@ pub struct Collections {
     /// Collections that workers elsewhere did, and that were believed.
     pub elsewhere_count: u64,
     /// Collections that were to be done elsewhere and were done here.
-    pub fallback_count: u64,
+    pub passed_on_count: u64,
     /// Collections that workers elsewhere did or answered wrongly.
     pub spoiled_count: u64,
 }
@@ -26,9 +26,9 @@ impl Collections {
         let count = stats.tree.as_ref().map_or(0, |tree| tree.values.collection_count);
         let Some(workers) = workers else { return Self { count, ..Self::default() } };
         let kind = stats.jobs.kinds.iter().find(|kind| kind.kind == "collection");
-        let (elsewhere_count, fallback_count) =
+        let (elsewhere_count, passed_on_count) =
             kind.map_or((0, 0), |kind| (kind.elsewhere_count, kind.here_count));
-        Self { count, elsewhere_count, fallback_count, spoiled_count: workers.spoiled_count() }
+        Self { count, elsewhere_count, passed_on_count, spoiled_count: workers.spoiled_count() }
     }
 }
 
@@ -36,17 +36,17 @@ impl AddAssign for Collections {
     fn add_assign(&mut self, other: Self) {
         self.count += other.count;
         self.elsewhere_count += other.elsewhere_count;
-        self.fallback_count += other.fallback_count;
+        self.passed_on_count += other.passed_on_count;
         self.spoiled_count += other.spoiled_count;
     }
 }
 
 impl fmt::Display for Collections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { count, elsewhere_count, fallback_count, spoiled_count } = self;
+        let Self { count, elsewhere_count, passed_on_count, spoiled_count } = self;
         write!(
             f,
-            "{count} collections ({elsewhere_count} elsewhere, {fallback_count} fell back, {spoiled_count} spoiled)"
+            "{count} collections ({elsewhere_count} elsewhere, {passed_on_count} fell back, {spoiled_count} spoiled)"
         )
     }
 }

@@ -10,7 +10,7 @@ use firn_engine::{Durability, Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
-use firn_jobs::{Executor, Fallback, Local, Patience};
+use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
@@ -229,37 +229,37 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Submitter
     let Some(given) = &options.executor else { return Ok(Submitter::new(local, None, clock)) };
     let both = [Arc::clone(given), local];
     let storage = Arc::clone(&options.storage);
-    let bulk_bytes_per_second = options.settings.fallback_bytes_per_second;
+    let bulk_bytes_per_second = options.settings.local_bytes_per_second;
     let reexecuted_share = options.settings.reexecuted_share;
     let patience = Patience { bulk_bytes_per_second, reexecuted_share, ..Patience::default() };
-    let fallback = match spawn {
+    let chain = match spawn {
         Some(spawn) => {
             let seed = options.seed;
-            let fallback = Fallback::threads(both, storage, Arc::clone(&clock), patience, seed, spawn);
-            share_jobs(fallback.map_err(from_job)?, options, outputs, spawn)?
+            let chain = ExecutorChain::threads(both, storage, Arc::clone(&clock), patience, seed, spawn);
+            share_jobs(chain.map_err(from_job)?, options, outputs, spawn)?
         }
-        None => Fallback::inline(both, storage, Arc::clone(&clock), patience, options.seed),
+        None => ExecutorChain::inline(both, storage, Arc::clone(&clock), patience, options.seed),
     };
-    let fallbacks = fallback.fallbacks();
-    Ok(Submitter::new(Arc::new(fallback), Some(fallbacks), clock))
+    let status = chain.status();
+    Ok(Submitter::new(Arc::new(chain), Some(status), clock))
 }
 
 /// Has jobs that wait elsewhere done on threads that take no processor from others, if the settings
 /// ask for any.
 fn share_jobs(
-    fallback: Fallback,
+    chain: ExecutorChain,
     options: &TreeOptions,
     outputs: &Arc<Reusing>,
     spawn: &dyn Spawn,
-) -> Result<Fallback> {
+) -> Result<ExecutorChain> {
     let threads = options.settings.idle_threads;
     if threads == 0 {
-        return Ok(fallback);
+        return Ok(chain);
     }
     let storage: Arc<dyn Storage> = Arc::<Reusing>::clone(outputs);
     let semantics = Arc::new(options.semantics.clone());
     let idle = Local::idle_threads(storage, semantics, spawn, threads).map_err(from_job)?;
-    Ok(fallback.with_idle(Arc::new(idle), Arc::new(ProcessLoad::new())))
+    Ok(chain.with_idle(Arc::new(idle), Arc::new(ProcessLoad::new())))
 }
 
 /// Threads for reads that miss memory; `None` where the owner does all work.

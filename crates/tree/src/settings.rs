@@ -66,7 +66,7 @@ pub struct TreeSettings {
     pub background_threads: usize,
     /// Bytes of inputs of bulk jobs that are begun here in a second while an executor that the
     /// owner gave is away.
-    pub fallback_bytes_per_second: u64,
+    pub local_bytes_per_second: u64,
     /// Share of the jobs done by such an executor that are done here too before their results are
     /// accepted.
     pub reexecuted_share: f64,
@@ -107,7 +107,7 @@ impl Default for TreeSettings {
             read_compaction_price: 4.0,
             compression: Compression::None,
             background_threads: 2,
-            fallback_bytes_per_second: 16 << 20,
+            local_bytes_per_second: 16 << 20,
             reexecuted_share: 0.01,
             idle_threads: 2,
             read_threads: 4,
@@ -195,9 +195,9 @@ impl TreeSettings {
             "at least 1",
         )?;
         check(
-            self.fallback_bytes_per_second >= 1,
-            "fallback_bytes_per_second",
-            self.fallback_bytes_per_second,
+            self.local_bytes_per_second >= 1,
+            "local_bytes_per_second",
+            self.local_bytes_per_second,
             "at least 1",
         )?;
         check(

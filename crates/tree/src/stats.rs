@@ -51,18 +51,8 @@ impl Database {
             read_miss_bytes_total: self.reads.cache.miss_bytes_total(),
             read_miss_count: read(&self.counters.read_miss_count),
             sync_count: read(&self.commit.log.sync_count),
-            compaction_fallback_count: self
-                .maintenance
-                .jobs
-                .fallbacks
-                .as_ref()
-                .map_or(0, |fallbacks| fallbacks.count()),
-            compaction_fallback_reason: self
-                .maintenance
-                .jobs
-                .fallbacks
-                .as_ref()
-                .and_then(|fallbacks| fallbacks.reason()),
+            jobs_passed_on_count: self.maintenance.jobs.chain.as_ref().map_or(0, |chain| chain.count()),
+            jobs_passed_on_reason: self.maintenance.jobs.chain.as_ref().and_then(|chain| chain.reason()),
             orphan_remove_count: read(&self.counters.orphan_remove_count),
             upload_abort_count: read(&self.counters.upload_abort_count),
             upload_refusal: self.maintenance.orphan_gc.upload_refusal(),

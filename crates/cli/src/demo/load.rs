@@ -121,7 +121,7 @@ pub(super) struct Counts {
     pub(super) compactions: u64,
     pub(super) collections: u64,
     /// Jobs that were to run elsewhere and did not.
-    pub(super) fallbacks: u64,
+    pub(super) passed_on: u64,
     pub(super) slowed_us: u64,
     pub(super) stopped_us: u64,
 }
@@ -193,7 +193,7 @@ fn counts_in(text: &str) -> Result<Counts> {
         drains: count("drain_count")?,
         compactions: count("compaction_count")?,
         collections: count("collection_count")?,
-        fallbacks: count("compaction_fallback_count")?,
+        passed_on: count("jobs_passed_on_count")?,
         slowed_us: count("slowdown_us_total")?,
         stopped_us: count("stop_us_total")?,
     })

@@ -94,9 +94,9 @@ impl Told<'_> {
         for (executor, (jobs, bytes)) in &by {
             text += &format!("  {executor}: {jobs} jobs, {} MB\n", bytes / 1_000_000);
         }
-        let Counts { fallbacks, compactions, collections, drains, slowed_us, stopped_us } = self.counts;
+        let Counts { passed_on, compactions, collections, drains, slowed_us, stopped_us } = self.counts;
         text += &format!(
-            "The database counts {compactions} compactions (those that move tables unread are no jobs) and {collections} collections. {fallbacks} jobs it did \
+            "The database counts {compactions} compactions (those that move tables unread are no jobs) and {collections} collections. {passed_on} jobs it did \
              itself although they were to run elsewhere; {drains} drains of its buffer are always its own. It slowed writers for {:.2} s and stopped them for \
              {:.2} s.\n",
             slowed_us as f64 / 1e6,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn told(rows: Vec<JobRow>, load: &Load) -> Told<'_> {
-        let counts = Counts { compactions: 5, fallbacks: 2, ..Counts::default() };
+        let counts = Counts { compactions: 5, passed_on: 2, ..Counts::default() };
         let workers = vec![
             ("one".to_owned(), Duration::from_millis(1500)),
             ("two".to_owned(), Duration::from_millis(500)),

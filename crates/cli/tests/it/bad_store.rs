@@ -83,7 +83,7 @@ impl Busy {
         let end = Instant::now() + Duration::from_secs(60);
         let enough = done_elsewhere(&mut client) + more;
         while done_elsewhere(&mut client) < enough {
-            assert!(Instant::now() < end, "{}", told(&mut client, "compaction_fallback_reason"));
+            assert!(Instant::now() < end, "{}", told(&mut client, "jobs_passed_on_reason"));
             (0..5).for_each(|_| self.write(&mut client));
         }
     }
@@ -192,7 +192,7 @@ impl Busy {
         let (mut taken, mut done) = (0, None);
         let says = |client: &mut redis::Connection| {
             // Why the worker's job failed, and the database's own drain.
-            let whys = ["compaction_fallback_reason", "background_refusal"];
+            let whys = ["jobs_passed_on_reason", "background_refusal"];
             whys.into_iter().all(|why| told(client, why).contains(advice))
         };
         while began.elapsed() < MEANWHILE || (is_said && !says(&mut client)) {

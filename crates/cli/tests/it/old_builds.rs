@@ -203,7 +203,7 @@ impl<'b> Database<'b> {
             self.write(serving);
             let info: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("it tells");
             let (elsewhere, here) = jobs_done(&info);
-            let reason = told(&mut client, "compaction_fallback_reason");
+            let reason = told(&mut client, "jobs_passed_on_reason");
             let again = told(&mut client, "jobs_reexecuted_count");
             assert_eq!(told(&mut client, "jobs_differed_count"), "0", "{reason}");
             match advice {

@@ -130,7 +130,7 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
         || scene.store().counts().lost_ends == 0
         || ![".table", ".values"].iter().all(|ending| is_made_of_parts(&scene, ending))
     {
-        let reason = told(&mut client, "compaction_fallback_reason");
+        let reason = told(&mut client, "jobs_passed_on_reason");
         assert!(began.elapsed() < PATIENCE, "{reason}: {:?}", scene.store().counts());
         (0..2).for_each(|_| written.write(&mut client));
     }

@@ -176,10 +176,10 @@ fn metrics_are_what_a_run_really_did() {
     assert!(done > 20.0, "{control:?}");
     // Relief that no worker began in time, with writers about to stop, its database does itself.
     // That is no failure, on a machine that stands still.
-    let given_up = engine("compaction_fallback_count");
-    let why = told(&mut client, "compaction_fallback_reason");
+    let given_up = engine("jobs_passed_on_count");
+    let why = told(&mut client, "jobs_passed_on_reason");
     assert!(given_up == 0.0 || why.starts_with("no worker began it"), "{given_up}: {why}");
-    let by_cause = told(&mut client, "jobs_fallbacks");
+    let by_cause = told(&mut client, "jobs_passed_on_causes");
     let none_else = by_cause.split(',').filter(|cause| !cause.ends_with("=0")).collect::<Vec<_>>();
     let unbegun = (given_up > 0.0).then(|| format!("unbegun={given_up}"));
     assert_eq!(none_else, Vec::from_iter(unbegun.as_deref()), "{by_cause}");

@@ -117,7 +117,7 @@ fn a_database_has_its_jobs_done_by_who_shows_a_certificate() {
 /// Whether the database did a job itself, and says why, with these `words`.
 fn fell_back(client: &mut redis::Connection, words: &[&str]) -> bool {
     let told: String = redis::cmd("INFO").arg("firn").query(client).expect("a reply");
-    let reason = told.lines().find_map(|line| line.strip_prefix("compaction_fallback_reason:"));
+    let reason = told.lines().find_map(|line| line.strip_prefix("jobs_passed_on_reason:"));
     let reason = reason.filter(|reason| !reason.is_empty());
     assert!(reason.is_none_or(|reason| words.iter().all(|word| reason.contains(word))), "{reason:?}");
     reason.is_some()

@@ -187,12 +187,12 @@ fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time()
     let db = open(&dir, Arc::clone(&watched));
     for round in 0..3 {
         let worker = Worker::start(&socket);
-        let (caught, before, fallbacks) = std::thread::scope(|scope| {
+        let (caught, before, passed_on) = std::thread::scope(|scope| {
             // Killed at once: writers may have to wait for what it has.
             let (watched, db, dir) = (&watched, &db, &dir);
             let killing = scope.spawn(move || {
                 let caught = watched.catch(&worker, dir);
-                let before = (collections(db), db.stats().compaction_fallback_count);
+                let before = (collections(db), db.stats().jobs_passed_on_count);
                 drop(worker);
                 (caught, before.0, before.1)
             });
@@ -204,10 +204,10 @@ fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time()
         // No other worker is there.
         until("a collection done here instead", || {
             model.write(&db, 20);
-            let is_instead = db.stats().compaction_fallback_count > fallbacks;
+            let is_instead = db.stats().jobs_passed_on_count > passed_on;
             is_instead && collections(&db).here_count > before.here_count
         });
-        let reason = db.stats().compaction_fallback_reason.expect("one is told");
+        let reason = db.stats().jobs_passed_on_reason.expect("one is told");
         assert!(reason.contains("worker"), "round {round}: {reason}");
         until("nothing is left", || left(&dir, &caught).is_empty());
         model.check(&db, &format!("round {round}"));

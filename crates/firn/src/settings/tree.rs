@@ -36,7 +36,7 @@ impl Settings {
             read_compaction_price: self.read_compaction_price,
             compression: self.compression,
             background_threads: self.background_threads,
-            fallback_bytes_per_second: self.fallback_bytes_per_second,
+            local_bytes_per_second: self.local_bytes_per_second,
             reexecuted_share: self.reexecuted_share,
             idle_threads: self.idle_threads,
             read_threads: self.read_threads,

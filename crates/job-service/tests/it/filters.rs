@@ -95,8 +95,8 @@ fn refused_and_done(filter: Arc<dyn CompactionFilter>, lacking: Semantics, havin
     let mut filtered = Filtered { db: &db, id, filter, model: vec![Vec::new(); 500], random };
     filtered.write_and_check();
     let stats = db.stats();
-    assert!(stats.compaction_fallback_count > 0, "{stats:?}");
-    let reason = stats.compaction_fallback_reason.unwrap();
+    assert!(stats.jobs_passed_on_count > 0, "{stats:?}");
+    let reason = stats.jobs_passed_on_reason.unwrap();
     assert!(reason.contains(need), "{reason}");
     assert_eq!(done_by(&scene.look(at[0])), BTreeMap::new());
     let having = scene.worker("having", &at, having);
@@ -106,7 +106,7 @@ fn refused_and_done(filter: Arc<dyn CompactionFilter>, lacking: Semantics, havin
         filtered.write_and_check();
         rounds += 1;
         scene.clock.sleep(std::time::Duration::from_millis(100));
-        assert!(rounds < 600, "{:?}", db.stats().compaction_fallback_reason);
+        assert!(rounds < 600, "{:?}", db.stats().jobs_passed_on_reason);
     }
     assert_eq!(done_by(&scene.look(at[0])).keys().collect::<Vec<_>>(), ["having"]);
     drop((lacking, having));

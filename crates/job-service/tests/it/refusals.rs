@@ -16,7 +16,7 @@ fn some_job() -> JobSpec {
 
 /// Why jobs were done by the database.
 fn causes(stats: &Stats) -> Vec<&'static str> {
-    stats.jobs.fallbacks.iter().filter(|(_, count)| *count > 0).map(|(cause, _)| *cause).collect()
+    stats.jobs.passed_on.iter().filter(|(_, count)| *count > 0).map(|(cause, _)| *cause).collect()
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_worker_without_the_operator_gets_no_such_job_and_one_with_it_does_them() {
     add(5000);
     let stats = db.stats();
     assert!(causes(&stats).contains(&"lacking"), "{stats:?}");
-    let reason = stats.compaction_fallback_reason.unwrap();
+    let reason = stats.jobs_passed_on_reason.unwrap();
     assert!(reason.contains("merge:sum"), "{reason}");
     assert_eq!(done_by(&scene.look(at[0])), BTreeMap::new());
     let having = scene.worker("having", &at, Semantics::new().with_merge_operator(Arc::new(Sum)));
@@ -181,7 +181,7 @@ fn a_worker_without_the_operator_gets_no_such_job_and_one_with_it_does_them() {
         add(1000);
         rounds += 1;
         scene.clock.sleep(std::time::Duration::from_millis(100));
-        assert!(rounds < 600, "{:?}", db.stats().compaction_fallback_reason);
+        assert!(rounds < 600, "{:?}", db.stats().jobs_passed_on_reason);
     }
     assert_eq!(done_by(&scene.look(at[0])).keys().collect::<Vec<_>>(), ["having"]);
     drop((lacking, having));

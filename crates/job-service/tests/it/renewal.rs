@@ -57,7 +57,7 @@ fn clients_take_what_was_renewed_when_they_connect_anew_and_keep_what_they_have_
     let (mut model, random) = (vec![None; 1000], &mut fastrand::Rng::with_seed(1));
     write(&db, &mut model, random, 4000);
     db.wait_idle().unwrap();
-    let away = db.stats().compaction_fallback_count;
+    let away = db.stats().jobs_passed_on_count;
     assert!(done_by(&scene.look(at[0]))["one"] > 0 && away == 0);
     // While the files are half written the old ones do.
     *files.0.lock().unwrap() = None;

@@ -25,7 +25,7 @@ fn a_database_has_its_jobs_done_by_all_workers_and_none_here() {
     let stats = db.stats();
     let list = scene.look(at[0]);
     let done = done_by(&list);
-    assert_eq!(stats.compaction_fallback_count, 0, "{stats:?}");
+    assert_eq!(stats.jobs_passed_on_count, 0, "{stats:?}");
     assert!(
         stats.tree.as_ref().expect("a tree").values.collection_count > 0,
         "{:?}",

@@ -120,7 +120,7 @@ fn jobs_of_a_newer_database_are_not_given_to_older_workers_and_are_done_by_other
     let stats = db.stats();
     let here: u64 = stats.jobs.kinds.iter().map(|kind| kind.here_count).sum();
     assert!(here > 0 && stats.jobs.last.iter().all(|row| row.place() == "here"), "{:?}", stats.jobs);
-    let reason = stats.compaction_fallback_reason.unwrap();
+    let reason = stats.jobs_passed_on_reason.unwrap();
     assert!(reason.contains(&format!("reads specs of version {}", JobSpec::VERSION)), "{reason}");
     assert!(!stats.jobs.is_executor_away, "one that is too old says nothing of the service");
     // One of this build comes beside it.

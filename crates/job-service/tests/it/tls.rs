@@ -46,7 +46,7 @@ fn jobs_are_done_where_everybody_shows_a_certificate() {
     write(&db, &mut model, random, 4000);
     db.wait_idle().unwrap();
     check(&db, &model);
-    assert_eq!(db.stats().compaction_fallback_count, 0, "{:?}", db.stats());
+    assert_eq!(db.stats().jobs_passed_on_count, 0, "{:?}", db.stats());
     assert!(done_by(&scene.look(at[0]))["one"] > 0);
     assert!(worker.troubles().is_empty(), "{:?}", worker.troubles());
     let identities = format!("{:?} {:?}", scene.tls, scene.server_tls);
@@ -134,8 +134,8 @@ fn a_database_whose_control_plane_is_not_believed_works_alone_and_says_why() {
     db.wait_idle().unwrap();
     check(&db, &model);
     let stats = db.stats();
-    assert!(stats.compaction_fallback_count > 0, "{stats:?}");
-    let reason = stats.compaction_fallback_reason.unwrap();
+    assert!(stats.jobs_passed_on_count > 0, "{stats:?}");
+    let reason = stats.jobs_passed_on_reason.unwrap();
     assert!(reason.contains("UnknownIssuer") && reason.contains("--control-plane-ca"), "{reason}");
     scene.wait_until(|| !worker.troubles().is_empty());
     assert!(worker.troubles()[&scene.url(at[0])].contains("--control-plane-ca"), "{:?}", worker.troubles());

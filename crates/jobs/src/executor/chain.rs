@@ -9,6 +9,7 @@
 //! What is done, and when, is decided in [`policy`], a pure function. Here are the lock, the
 //! threads and the executors.
 
+mod status; // what is reported of it
 mod patience; // how long it is waited for
 mod trust; // whether a link is worth asking
 mod rate; // which held job may begin at the last executor
@@ -32,10 +33,10 @@ use self::check::{CHECKERS, Chores};
 pub use self::patience::Patience;
 use self::policy::{next, next_of};
 use self::state::State;
+pub use self::status::ChainStatus;
 use self::work::{Deed, Ledger, Work};
 use super::Executor;
 use super::caught::caught;
-use super::fallbacks::Fallbacks;
 use super::handle::{JobHandle, new_job};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::JobSpec;
@@ -78,7 +79,7 @@ use crate::spec::JobSpec;
 ///
 /// Lock order: the ledger first, then the queue of chores, then a handle.
 #[derive(Debug)]
-pub struct Fallback {
+pub struct ExecutorChain {
     shared: Arc<Shared>,
 }
 
@@ -91,7 +92,7 @@ struct Shared {
     idle: OnceLock<(Arc<dyn Executor>, Arc<dyn Load>)>,
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
-    fallbacks: Arc<Fallbacks>,
+    status: Arc<ChainStatus>,
     is_inline: bool,
     /// Attempts at links that came to nothing.
     given_up: AtomicU64,
@@ -103,7 +104,7 @@ struct Shared {
 /// How often cancellations and deadlines are looked at while jobs run.
 const LOOK: Duration = Duration::from_millis(20);
 
-impl Fallback {
+impl ExecutorChain {
     /// Asks `executors` in their order, at least one, about tables on `storage`. One thread of
     /// `spawn`'s watches over the jobs, and two look at files. `seed` draws which jobs are done
     /// again.
@@ -157,7 +158,7 @@ impl Fallback {
         let Some(last) = executors.pop() else { panic!("a chain has a last executor") };
         let links = executors;
         let state = state(links.len());
-        let (idle, fallbacks, given_up, chores, changed) = Default::default();
+        let (idle, status, given_up, chores, changed) = Default::default();
         let is_inline = state.is_inline;
         let ledger = Mutex::new(Ledger::new(state));
         let shared = Shared {
@@ -166,7 +167,7 @@ impl Fallback {
             idle,
             storage,
             clock,
-            fallbacks,
+            status,
             is_inline,
             given_up,
             chores,
@@ -186,12 +187,12 @@ impl Fallback {
     }
 
     /// What links did not do, and why; stays true when this executor is gone.
-    pub fn fallbacks(&self) -> Arc<Fallbacks> {
-        Arc::clone(&self.shared.fallbacks)
+    pub fn status(&self) -> Arc<ChainStatus> {
+        Arc::clone(&self.shared.status)
     }
 }
 
-impl Executor for Fallback {
+impl Executor for ExecutorChain {
     fn submit(&self, spec: JobSpec) -> Result<JobHandle> {
         let shared = &self.shared;
         let (handle, finisher) = new_job();
@@ -315,9 +316,9 @@ impl Shared {
 
     /// Reports what can be read off the state.
     fn report(&self, ledger: &Ledger) {
-        self.fallbacks.set_away(ledger.state.is_away());
-        self.fallbacks.set_here(ledger.state.here_count());
-        self.fallbacks.set_held(ledger.state.held());
+        self.status.set_away(ledger.state.is_away());
+        self.status.set_here(ledger.state.here_count());
+        self.status.set_held(ledger.state.held());
     }
 
     /// Has waiting threads look again once `handle` has a result.
@@ -334,7 +335,7 @@ impl Shared {
     }
 }
 
-impl Drop for Fallback {
+impl Drop for ExecutorChain {
     fn drop(&mut self) {
         self.shared.lock().state.is_closed = true;
         self.shared.changed.notify_all();

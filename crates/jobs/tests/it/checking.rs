@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use firn_jobs::{Cause, ErrorKind, Executor, Fallback, JobHandle, Patience};
+use firn_jobs::{Cause, ErrorKind, Executor, ExecutorChain, JobHandle, Patience};
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, Storage};
 
@@ -52,7 +52,7 @@ struct Gated {
     scene: Scene,
     faulty: Faulty,
     gate: Arc<Gate>,
-    fallback: Fallback,
+    chain: ExecutorChain,
 }
 
 impl Gated {
@@ -64,8 +64,8 @@ impl Gated {
         let both = [Arc::clone(&scene.elsewhere) as _, second];
         let place: Arc<dyn Storage> = Arc::new(faulty.clone());
         let clock = Arc::clone(&scene.clock) as _;
-        let fallback = Fallback::threads(both, place, clock, patience, 1, &scene.spawn).unwrap();
-        Self { scene, faulty, gate, fallback }
+        let chain = ExecutorChain::threads(both, place, clock, patience, 1, &scene.spawn).unwrap();
+        Self { scene, faulty, gate, chain }
     }
 
     /// Operations `on` files called `file` wait from now on.
@@ -75,7 +75,7 @@ impl Gated {
     }
 
     fn submit(&self, stem: &str) -> JobHandle {
-        self.fallback.submit(self.scene.spec(stem)).unwrap()
+        self.chain.submit(self.scene.spec(stem)).unwrap()
     }
 
     /// A job whose answer is being looked at, and whose look does not end.
@@ -90,7 +90,7 @@ impl Gated {
 
     fn ends(self) {
         self.gate.open();
-        drop(self.fallback);
+        drop(self.chain);
         assert!(self.scene.spawn.join_all().is_empty());
     }
 }
@@ -122,8 +122,8 @@ fn a_job_that_nobody_wants_any_more_is_answered_while_it_is_looked_at() {
         let mut handles = vec![gated.submit_held("one"), gated.submit_held("two")];
         gated.hold(Operation::OpenRead, "three-*");
         handles.push(gated.submit("three"));
-        let Gated { scene, gate, fallback, .. } = gated;
-        let open = (!is_closed).then_some(fallback);
+        let Gated { scene, gate, chain, .. } = gated;
+        let open = (!is_closed).then_some(chain);
         if open.is_some() {
             handles.iter().for_each(JobHandle::cancel);
         }
@@ -155,9 +155,9 @@ fn what_cannot_be_looked_at_is_done_here_and_so_is_what_waits_for_that() {
     for handle in &held {
         assert!(!tables(&answer(handle).unwrap())[0].file.contains("-e"));
     }
-    let fallbacks = gated.fallback.fallbacks();
-    assert_eq!(fallbacks.reason().as_deref(), Some("its files could not be looked at in 100.0 s"));
-    assert_eq!((causes(&fallbacks), fallbacks.is_away()), (vec![(Cause::Unseen, 3)], true));
+    let status = gated.chain.status();
+    assert_eq!(status.reason().as_deref(), Some("its files could not be looked at in 100.0 s"));
+    assert_eq!((causes(&status), status.is_away()), (vec![(Cause::Unseen, 3)], true));
     gated.gate.open();
     for (stem, handle) in ["one", "two", "three"].iter().zip(&held) {
         gated.scene.accept(stem, &answer(handle).unwrap());
@@ -217,11 +217,11 @@ fn what_is_compared_is_believed_once_writers_are_about_to_stop() {
     let job = gated.submit("job");
     until("it is compared", || gated.gate.waiting() == 1);
     assert!(job.poll().is_none());
-    gated.fallback.urge(Some(Duration::from_secs(5)));
+    gated.chain.urge(Some(Duration::from_secs(5)));
     let result = answer(&job).unwrap();
     gated.gate.open();
     gated.scene.accept("job", &result);
     assert!(tables(&result)[0].file.starts_with("job-e-"));
-    assert_eq!(gated.fallback.fallbacks().reexecuted(), (1, 0), "the one before");
+    assert_eq!(gated.chain.status().reexecuted(), (1, 0), "the one before");
     gated.ends();
 }

@@ -1,4 +1,4 @@
-//! Executors that refuse, fail, vanish, are slow, or lie, and a fallback around them.
+//! Executors that refuse, fail, vanish, are slow, or lie, and a chain around them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firn_format::manifest::TableMeta;
 use firn_jobs::{
-    Cause, Error, ErrorKind, Executor, Fallback, Fallbacks, Finisher, JobHandle, JobResult, JobSpec, Local,
-    Patience, is_output_of, new_job, verify, verify_files,
+    Cause, ChainStatus, Error, ErrorKind, Executor, ExecutorChain, Finisher, JobHandle, JobResult, JobSpec,
+    Local, Patience, is_output_of, new_job, verify, verify_files,
 };
 use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
 
@@ -167,8 +167,8 @@ pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
 }
 
 /// Why jobs were done here, and how many for each reason.
-pub(crate) fn causes(fallbacks: &Fallbacks) -> Vec<(Cause, u64)> {
-    fallbacks.by_cause().into_iter().filter(|(_, count)| *count > 0).collect()
+pub(crate) fn causes(status: &ChainStatus) -> Vec<(Cause, u64)> {
+    status.by_cause().into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 /// What `handle` says in the end.
@@ -177,7 +177,7 @@ pub(crate) fn answer(handle: &JobHandle) -> firn_jobs::Result<JobResult> {
     handle.wait()
 }
 
-/// A world, an executor that goes its way, and a fallback around it and a faultless second one.
+/// A world, an executor that goes its way, and a chain around it and a faultless second one.
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) storage: Arc<dyn Storage>,
@@ -194,20 +194,20 @@ impl Scene {
         Self { world, storage, clock: Arc::new(AskedClock::new()), elsewhere, spawn: ThreadSpawn::new() }
     }
 
-    pub(crate) fn fallback(&self, is_inline: bool) -> Fallback {
-        self.fallback_with(is_inline, PATIENCE)
+    pub(crate) fn chain(&self, is_inline: bool) -> ExecutorChain {
+        self.chain_with(is_inline, PATIENCE)
     }
 
-    pub(crate) fn fallback_with(&self, is_inline: bool, patience: Patience) -> Fallback {
+    pub(crate) fn chain_with(&self, is_inline: bool, patience: Patience) -> ExecutorChain {
         let (storage, semantics) = (Arc::clone(&self.storage), Arc::new(semantics()));
         let first: Arc<dyn Executor> = Arc::clone(&self.elsewhere) as _;
         let clock = Arc::clone(&self.clock) as _;
         if is_inline {
             let second: Arc<dyn Executor> = Arc::new(Local::inline(Arc::clone(&storage), semantics));
-            return Fallback::inline([first, second], storage, clock, patience, 1);
+            return ExecutorChain::inline([first, second], storage, clock, patience, 1);
         }
         let second = Local::threads(Arc::clone(&storage), semantics, &self.spawn, 1).unwrap();
-        Fallback::threads([first, Arc::new(second)], storage, clock, patience, 1, &self.spawn).unwrap()
+        ExecutorChain::threads([first, Arc::new(second)], storage, clock, patience, 1, &self.spawn).unwrap()
     }
 
     /// Waits until the thread that watches over jobs has looked from now on, and has gone on with

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use firn_jobs::{Error, ErrorKind, Executor, Fallback, JobHandle, JobResult, JobSpec, Patience, Ran};
+use firn_jobs::{Error, ErrorKind, Executor, ExecutorChain, JobHandle, JobResult, JobSpec, Patience, Ran};
 use firn_storage::Load;
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, tables, until};
@@ -32,7 +32,7 @@ struct Both {
     scene: Scene,
     idle: Arc<Elsewhere>,
     taken: Arc<Taken>,
-    fallback: Fallback,
+    chain: ExecutorChain,
 }
 
 impl Both {
@@ -42,8 +42,8 @@ impl Both {
         let idle = Elsewhere::of_width(&scene.storage, Way::Vanish, 2);
         let taken = Arc::new(Taken::default());
         let load = Arc::clone(&taken) as _;
-        let fallback = scene.fallback_with(false, LONG).with_idle(Arc::clone(&idle) as _, load);
-        Self { scene, idle, taken, fallback }
+        let chain = scene.chain_with(false, LONG).with_idle(Arc::clone(&idle) as _, load);
+        Self { scene, idle, taken, chain }
     }
 
     /// As [`new`](Self::new), when it is known that the worker takes a second for a job.
@@ -60,14 +60,14 @@ impl Both {
     }
 
     fn submit(&self, stem: &str) -> JobHandle {
-        self.fallback.submit(self.scene.spec(stem)).unwrap()
+        self.chain.submit(self.scene.spec(stem)).unwrap()
     }
 
     /// As [`submit`](Self::submit), of what takes nothing out of level 0.
     fn submit_bulk(&self, stem: &str) -> JobHandle {
         let JobSpec::Compact(mut bulk) = self.scene.spec(stem) else { panic!("a compaction") };
         bulk.inputs.iter_mut().for_each(|input| input.level += 1);
-        self.fallback.submit(bulk.into()).unwrap()
+        self.chain.submit(bulk.into()).unwrap()
     }
 
     /// The worker ends the job that it was given first, which is `handle`'s, and says that it took
@@ -124,7 +124,7 @@ fn relief_that_waits_goes_before_bulk_work_where_writers_are_about_to_stop() {
         };
         set_waiting(0);
         set_waiting(2);
-        both.fallback.urge(stalls_in);
+        both.chain.urge(stalls_in);
         both.pass(200, 0.0);
         both.pass(200, 0.0);
         until("one is done here", || both.here() == 1);
@@ -144,12 +144,12 @@ fn what_waits_is_done_here_and_nothing_else() {
 
     let first = both.submit("first");
     both.pass(1000, 0.0);
-    assert_eq!((both.here(), both.fallback.fallbacks().here()), (0, 0), "it does not wait there");
+    assert_eq!((both.here(), both.chain.status().here()), (0, 0), "it does not wait there");
     both.pass(150, 1.0);
     let (second, third) = (both.submit("second"), both.submit("third"));
     both.pass(150, 0.0);
     until("the third is done here", || both.here() == 1);
-    until("it is told", || both.fallback.fallbacks().here() == 1);
+    until("it is told", || both.chain.status().here() == 1);
     both.worker_stops_the_last();
     both.pass(700, 1.0);
     assert_eq!(both.here(), 1, "there is one processor");
@@ -165,9 +165,9 @@ fn what_waits_is_done_here_and_nothing_else() {
     both.ends_here(None);
     both.scene.accept("second", &answer(&second).unwrap());
     both.worker_ends(&first);
-    let fallbacks = both.fallback.fallbacks();
-    assert_eq!((fallbacks.idle(), fallbacks.count(), fallbacks.reason()), ((2, 0), 0, None));
-    assert_eq!(both.fallback.given_up_count(), 2, "attempts that may leave something behind");
+    let status = both.chain.status();
+    assert_eq!((status.idle(), status.count(), status.reason()), ((2, 0), 0, None));
+    assert_eq!(both.chain.given_up_count(), 2, "attempts that may leave something behind");
 }
 
 #[test]
@@ -226,13 +226,13 @@ fn a_job_that_finds_out_whether_the_worker_is_back_is_left_to_it() {
     let (finisher, _) = both.scene.elsewhere.kept.lock().unwrap().pop().unwrap();
     finisher.finish(Err(Error::new(ErrorKind::Unavailable, "nobody is there")));
     answer(&failing).unwrap();
-    assert!(both.fallback.fallbacks().is_away());
+    assert!(both.chain.status().is_away());
     both.pass(150, 1.0);
     let probe = both.submit_bulk("probe");
     assert_eq!(both.scene.asked(), 5);
     // Two that it had before make it believed again, while the probe is on its way.
     before.iter().for_each(|handle| drop(both.worker_ends(handle)));
-    assert!(!both.fallback.fallbacks().is_away());
+    assert!(!both.chain.status().is_away());
     let relief = both.submit("relief");
     both.pass(150, 0.0);
     assert_eq!((both.here(), both.scene.is_cancelled(0)), (0, false), "it is bulk work, and waits");
@@ -280,8 +280,8 @@ fn what_takes_too_long_here_is_given_away_again() {
     let result = both.worker_ends(&late);
     both.scene.accept("late", &result);
     assert!(tables(&result)[0].file.starts_with("late-e1-"), "{}", tables(&result)[0].file);
-    let fallbacks = both.fallback.fallbacks();
-    assert_eq!((fallbacks.idle(), fallbacks.count(), fallbacks.reason()), ((1, 1), 0, None));
+    let status = both.chain.status();
+    assert_eq!((status.idle(), status.count(), status.reason()), ((1, 1), 0, None));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn what_fails_here_or_is_refused_is_given_away_again_and_leaves_nothing() {
         drop(both.scene.elsewhere.kept.lock().unwrap().remove(1));
         both.worker_ends(&before);
         both.scene.accept("failing", &both.worker_ends(&failing));
-        assert_eq!(both.fallback.fallbacks().idle(), (0, 0), "it says nothing of what idles");
+        assert_eq!(both.chain.status().idle(), (0, 0), "it says nothing of what idles");
     }
 }
 
@@ -337,9 +337,9 @@ fn a_job_that_nobody_wants_any_more_ends_here_too() {
         both.pass(150, 0.0);
         until("it is done here", || both.here() == 1);
         both.worker_stops_the_last();
-        let Both { scene, idle, fallback, .. } = both;
+        let Both { scene, idle, chain, .. } = both;
         // Closed, it cancels what it has; open, it passes the cancellation on.
-        let open = (!is_closed).then_some(fallback);
+        let open = (!is_closed).then_some(chain);
         if open.is_some() {
             unwanted.cancel();
         }

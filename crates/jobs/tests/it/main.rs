@@ -14,13 +14,13 @@ mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors
 mod asked_clock; // moves when it is told to
 mod elsewhere; // executors that go their own ways
-mod fallback; // what is done elsewhere, or here
+mod chain; // what is done elsewhere, or here
 mod relief; // jobs that writers wait for and that have not begun there
 mod ran; // which worker ran a job, as its handle says
 mod checking; // what others did, looked at
 mod reexecuted; // what others did, done again
 mod idle; // what would wait elsewhere, done here meanwhile
-mod fallback_away; // what waits while the first executor is away
+mod chain_away; // what waits while the first executor is away
 mod panics; // operators that panic
 mod merging; // the merge cursor against a sorted array
 mod scenes; // text files that show what a pure function answers, for other crates too

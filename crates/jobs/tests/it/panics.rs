@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_engine::{CompactionFilter, FilterVerdict, Semantics};
-use firn_jobs::{ErrorKind, Executor, Fallback, Local};
+use firn_jobs::{ErrorKind, Executor, ExecutorChain, Local};
 use firn_storage::Storage;
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer};
@@ -62,33 +62,33 @@ fn an_executor_that_panics_as_it_is_asked_fails_that_job_and_all_others_are_watc
     let second = Elsewhere::new(&scene.storage, Way::Panic);
     let both = [Arc::clone(&scene.elsewhere) as _, Arc::clone(&second) as Arc<dyn Executor>];
     let (storage, clock) = (Arc::clone(&scene.storage), Arc::clone(&scene.clock) as _);
-    let fallback = Fallback::threads(both, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
+    let chain = ExecutorChain::threads(both, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
     // It is late there, so that the thread that watches asks the second one.
-    let late = fallback.submit(scene.spec("late")).unwrap();
+    let late = chain.submit(scene.spec("late")).unwrap();
     scene.clock.advance(PATIENCE.least);
     let error = answer(&late).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Panicked, "{error}");
     assert_eq!(error.message, "taking the job panicked: that cannot be");
     second.go(Way::Serve);
-    let next = fallback.submit(scene.spec("next")).unwrap();
+    let next = chain.submit(scene.spec("next")).unwrap();
     scene.clock.advance(PATIENCE.least);
     scene.accept("next", &answer(&next).unwrap());
-    drop(fallback);
+    drop(chain);
     assert!(scene.spawn.join_all().is_empty(), "no thread has panicked");
 }
 
 #[test]
 fn an_executor_that_panics_as_it_is_asked_how_wide_it_is_keeps_no_relief_from_being_done_here() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
-    let waits = fallback.submit(scene.spec("waits")).unwrap();
+    let chain = scene.chain(false);
+    let waits = chain.submit(scene.spec("waits")).unwrap();
     scene.go(Way::Panic);
     scene.elsewhere.kept.lock().unwrap()[0].0.set_waiting(true);
-    fallback.urge(Some(Duration::ZERO));
+    chain.urge(Some(Duration::ZERO));
     scene.let_it_look();
     scene.clock.advance(PATIENCE.begin_max);
     scene.accept("waits", &answer(&waits).unwrap());
-    drop(fallback);
+    drop(chain);
     assert!(scene.spawn.join_all().is_empty(), "no thread has panicked");
 }
 
@@ -100,12 +100,12 @@ fn a_job_that_panics_elsewhere_and_here_has_failed_and_says_why() {
     let second = Local::threads(Arc::clone(&storage), semantics(&clumsy), &scene.spawn, 1).unwrap();
     let first: Arc<Elsewhere> = Arc::clone(&scene.elsewhere);
     let (both, clock) = ([first as Arc<dyn Executor>, Arc::new(second)], Arc::clone(&scene.clock) as _);
-    let fallback = Fallback::threads(both, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
-    let error = answer(&fallback.submit(scene.spec("job")).unwrap()).unwrap_err();
+    let chain = ExecutorChain::threads(both, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
+    let error = answer(&chain.submit(scene.spec("job")).unwrap()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Panicked, "{error}");
     scene.leaves("job", &[]);
     scene.go(Way::Serve);
-    scene.accept("next", &answer(&fallback.submit(scene.spec("next")).unwrap()).unwrap());
-    drop(fallback);
+    scene.accept("next", &answer(&chain.submit(scene.spec("next")).unwrap()).unwrap());
+    drop(chain);
     assert!(scene.spawn.join_all().is_empty(), "no thread has panicked");
 }

@@ -10,12 +10,12 @@ use crate::elsewhere::{PATIENCE, Scene, Way, answer, until};
 #[test]
 fn a_handle_says_who_ran_the_job_and_what_that_took() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback_with(false, Patience { least: Duration::from_secs(3600), ..PATIENCE });
+    let chain = scene.chain_with(false, Patience { least: Duration::from_secs(3600), ..PATIENCE });
     // An executor that says what it did, and an executor that does not.
     let said = Ran { queued: Duration::from_millis(7), ..Ran::by("w1") };
     for (stem, ran) in [("told", Some(said.clone())), ("untold", None)] {
         let begun = scene.clock.now();
-        let handle = fallback.submit(scene.spec(stem)).unwrap();
+        let handle = chain.submit(scene.spec(stem)).unwrap();
         assert_eq!(handle.ran(), None, "it runs");
         scene.clock.advance(Duration::from_secs(4));
         until("it is there", || !scene.elsewhere.kept.lock().unwrap().is_empty());
@@ -29,7 +29,7 @@ fn a_handle_says_who_ran_the_job_and_what_that_took() {
         assert_eq!(handle.ran(), Some(ran.unwrap_or(waited)));
     }
     // Here, after no answer came from elsewhere for some time.
-    let handle = fallback.submit(scene.spec("late")).unwrap();
+    let handle = chain.submit(scene.spec("late")).unwrap();
     until("it is there", || !scene.elsewhere.kept.lock().unwrap().is_empty());
     scene.clock.advance(Duration::from_secs(3601));
     answer(&handle).unwrap();

@@ -10,37 +10,37 @@ use crate::elsewhere::{PATIENCE, Scene, Way, answer};
 #[test]
 fn relief_that_waits_for_others_is_done_here_before_writers_stop() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
+    let chain = scene.chain(false);
     assert!(scene.spec("relief").is_relief());
     let (waits, begun) = (scene.spec("waits"), scene.spec("begun"));
-    let [waits, begun] = [waits, begun].map(|spec| fallback.submit(spec).unwrap());
+    let [waits, begun] = [waits, begun].map(|spec| chain.submit(spec).unwrap());
     scene.elsewhere.kept.lock().unwrap()[0].0.set_waiting(true);
     scene.clock.advance(Duration::from_millis(1_500));
     scene.let_it_look();
     assert!(waits.poll().is_none(), "writers have time");
-    fallback.urge(Some(Duration::from_secs(8)));
+    chain.urge(Some(Duration::from_secs(8)));
     scene.accept("waits", &answer(&waits).unwrap());
     assert!(begun.poll().is_none(), "a worker is about to end it");
-    let late = fallback.submit(scene.spec("late")).unwrap();
+    let late = chain.submit(scene.spec("late")).unwrap();
     scene.elsewhere.kept.lock().unwrap()[2].0.set_waiting(true);
     scene.clock.advance(Duration::from_millis(900));
     scene.let_it_look();
     assert!(late.poll().is_none(), "it may be begun at once");
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("late", &answer(&late).unwrap());
-    assert!(!fallback.fallbacks().is_away());
+    assert!(!chain.status().is_away());
 }
 
 /// While writers stand still, relief waits as long whatever runs before it.
 #[test]
 fn relief_waits_for_no_bulk_work() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback_with(false, Patience { least: Duration::from_secs(3600), ..PATIENCE });
-    fallback.urge(Some(Duration::ZERO));
+    let chain = scene.chain_with(false, Patience { least: Duration::from_secs(3600), ..PATIENCE });
+    chain.urge(Some(Duration::ZERO));
     let JobSpec::Compact(mut bulk) = scene.spec("bulk") else { panic!("a compaction") };
     bulk.inputs.iter_mut().for_each(|input| input.level += 1);
-    let _bulk = fallback.submit(bulk.into()).unwrap();
-    let waits = fallback.submit(scene.spec("waits")).unwrap();
+    let _bulk = chain.submit(bulk.into()).unwrap();
+    let waits = chain.submit(scene.spec("waits")).unwrap();
     scene.elsewhere.kept.lock().unwrap()[1].0.set_waiting(true);
     scene.clock.advance(Duration::from_millis(800));
     scene.let_it_look();

@@ -236,12 +236,7 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("compactions_total", Counter, tree.compaction_count, "Compactions."),
         ("spare_bytes", Gauge, stats.spare_bytes, "Bytes of files kept to be written over."),
         ("merges_total", Counter, tree.merge_count, "Merges in the buffer."),
-        (
-            "compaction_fallbacks_total",
-            Counter,
-            stats.compaction_fallback_count,
-            "Jobs done here, not elsewhere.",
-        ),
+        ("jobs_passed_on_total", Counter, stats.jobs_passed_on_count, "Jobs done here, not elsewhere."),
         ("orphans_removed_total", Counter, stats.orphan_remove_count, "Outputs of dead attempts, removed."),
         ("uploads_aborted_total", Counter, stats.upload_abort_count, "Uploads of dead attempts, aborted."),
         ("groups_total", Counter, stats.group_count, "Groups of writes put on shared storage."),

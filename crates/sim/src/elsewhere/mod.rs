@@ -2,13 +2,13 @@
 //! and now and then wrongly.
 //!
 //! ```text
-//!   tree ─► Fallback ─┬─► Elsewhere ─► spec's bytes ─► run, in the same directory ─► result's bytes ─► believed? ─► commit
-//!                     │       └─ refused, lost, silent, garbled, spoiled ──┐
-//!                     └─► here ◄───────────────────────────────────────────┘
+//!   tree ─► ExecutorChain ─┬─► Elsewhere ─► spec's bytes ─► run, in the same directory ─► result's bytes ─► believed? ─► commit
+//!                          │       └─ refused, lost, silent, garbled, spoiled ──┐
+//!                          └─► here ◄───────────────────────────────────────────┘
 //! ```
-//! The tree puts its `Fallback` around every executor that it is given, so that whatever happens
-//! here changes no answer. Of what is spoiled, only collections are: a compaction whose rules were
-//! not kept is believed unless it is done again.
+//! The tree puts its `ExecutorChain` around every executor that it is given, so that whatever
+//! happens here changes no answer. Of what is spoiled, only collections are: a compaction whose
+//! rules were not kept is believed unless it is done again.
 //!
 //! A worker that stood still does its job all the same, later: it was given up by then, or its
 //! database is another process since.

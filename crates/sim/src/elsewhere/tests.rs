@@ -53,7 +53,7 @@ fn collections(fate: Fate) -> Collections {
 fn collections_are_done_elsewhere_where_they_are_served() {
     let all = collections(Fate::Serve);
     assert!(all.elsewhere_count > 0, "{all}");
-    assert_eq!(all.fallback_count, 0, "{all}");
+    assert_eq!(all.passed_on_count, 0, "{all}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn what_comes_to_nothing_elsewhere_is_done_here() {
         let all = collections(fate);
         // A worker that stands still while the script goes on may answer before it is given up.
         assert!(all.elsewhere_count == 0 || fate == Fate::Late, "{fate:?}: {all}");
-        assert!(all.fallback_count > 0, "{fate:?}: {all}");
+        assert!(all.passed_on_count > 0, "{fate:?}: {all}");
     }
 }
 
@@ -74,7 +74,7 @@ fn no_fault_of_a_collection_is_believed() {
     for spoil in Spoil::ALL {
         let all = collections(Fate::Spoil(spoil));
         assert!(all.spoiled_count > 0, "{spoil:?}: {all}");
-        assert!(all.fallback_count > 0, "{spoil:?}: {all}");
+        assert!(all.passed_on_count > 0, "{spoil:?}: {all}");
     }
 }
 

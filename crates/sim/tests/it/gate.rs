@@ -37,8 +37,8 @@ fn two_hundred_scripts_have_one_history_each() {
 /// Otherwise nothing was shown of what did not.
 #[track_caller]
 fn all_kinds_occurred(collections: &Collections) {
-    let Collections { count, elsewhere_count, fallback_count, spoiled_count } = *collections;
-    let counts = [count, elsewhere_count, fallback_count, spoiled_count];
+    let Collections { count, elsewhere_count, passed_on_count, spoiled_count } = *collections;
+    let counts = [count, elsewhere_count, passed_on_count, spoiled_count];
     assert!(counts.iter().all(|count| *count > 0), "{collections}");
 }
 

@@ -144,7 +144,7 @@ impl Choosing<'_> {
     /// gave leave such outputs, and openings that had too much to remove, or could not have seen
     /// all.
     fn is_orphan_gc_due(&self) -> bool {
-        (self.database.maintenance.jobs.fallbacks.is_some() || self.database.maintenance.orphan_gc.is_left())
+        (self.database.maintenance.jobs.chain.is_some() || self.database.maintenance.orphan_gc.is_left())
             && !self.busy.claims.is_removing_orphans
             && self.is_thread_left(false)
             && self.database.maintenance.orphan_gc.is_due(

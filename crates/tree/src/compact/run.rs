@@ -165,14 +165,14 @@ impl Database {
         let part_count = jobs.specs.len();
         let is_last = spec.rules.older_overlap.is_empty();
         let mut done = self.end_jobs(jobs);
-        if let (Err(error), Some(fallbacks)) = (&done, &self.maintenance.jobs.fallbacks)
+        if let (Err(error), Some(chain)) = (&done, &self.maintenance.jobs.chain)
             && error.kind == firn_jobs::ErrorKind::NotConserved
             && part_count > 1
         {
             // Whether one part read all that it should shows only in the sum of all, and not which
             // part was wrong. What stands between this database and the executor given can check
             // the whole, and do it here.
-            fallbacks.explain(format!("the answers were wrong together: {error}"));
+            chain.explain(format!("the answers were wrong together: {error}"));
             let whole = CompactSpec { output_stem: names.draw(), ..spec };
             done = self.end_jobs(self.begin_jobs(vec![whole]));
         }

@@ -45,7 +45,7 @@ impl Database {
         let is_plain =
             !keyspace.levels.has_references() && separate_bytes(keyspace, &self.settings) == u32::MAX;
         self.shares_files()
-            && self.maintenance.jobs.fallbacks.is_none()
+            && self.maintenance.jobs.chain.is_none()
             && (choice.moves || is_plain && choice.input_bytes() <= SMALL_BYTES_MAX)
     }
 

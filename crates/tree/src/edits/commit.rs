@@ -202,7 +202,7 @@ impl Database {
     pub(super) fn open_added(&self, edit: &Edit) -> Result<Added> {
         // Which process did a job is not known here, and a worker's file need not be this process's
         // to write over. Nor may a file be cut that an executor still has mapped.
-        let leaves_file = self.maintenance.jobs.fallbacks.is_none();
+        let leaves_file = self.maintenance.jobs.chain.is_none();
         let opened =
             open_tables(&self.files.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.reads.cache);
         let mut added = Added::new();

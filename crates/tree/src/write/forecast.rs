@@ -14,7 +14,7 @@ impl Database {
     /// Gives the executor the time until writers stop, four times a second at most. Where all jobs
     /// run here it does nothing.
     pub(crate) fn tell_urgency(&self) {
-        if self.maintenance.jobs.fallbacks.is_none() || self.read_only {
+        if self.maintenance.jobs.chain.is_none() || self.read_only {
             return;
         }
         let now = self.clock.now();

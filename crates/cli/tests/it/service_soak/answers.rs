@@ -47,13 +47,13 @@ impl Jobs {
         let (elsewhere, here) = jobs_done(info);
         let count = |name| line(info, name).parse().unwrap_or_else(|_| panic!("no {name} in {info}"));
         let (again, differed) = (count("jobs_reexecuted_count"), count("jobs_differed_count"));
-        let causes = line(info, "jobs_fallbacks");
+        let causes = line(info, "jobs_passed_on_causes");
         let cause = |text: &str| {
             let (cause, count) = text.split_once('=').unwrap_or_else(|| panic!("{text} in {info}"));
             (cause.to_owned(), count.parse().unwrap_or_else(|_| panic!("{text} in {info}")))
         };
         let causes = causes.split(',').map(cause).collect();
-        let reason = line(info, "compaction_fallback_reason");
+        let reason = line(info, "jobs_passed_on_reason");
         let is_wrong = REFUSED.iter().any(|words| reason.contains(words));
         let wrong = is_wrong.then_some(reason).into_iter().collect();
         Self { elsewhere, here, again, differed, causes, wrong }

@@ -220,13 +220,13 @@ impl Shared {
             Action::GiveUp(number, why) => {
                 let reason = ledger.work.get(&number).map(|work| work.reason(why, now));
                 ledger.state.apply(action, now);
-                self.fallbacks.explain(reason.unwrap_or_default());
+                self.status.explain(reason.unwrap_or_default());
                 self.give_up(ledger, number).map(|stem| Deed::Discard(vec![stem]))
             }
             Action::GiveAway(number, is_late) => {
                 ledger.state.apply(action, now);
                 if is_late {
-                    self.fallbacks.count_idle(true);
+                    self.status.count_idle(true);
                 }
                 let attempt = ledger.work.get_mut(&number).and_then(|work| work.attempt.take());
                 attempt.map(|attempt| Deed::Discard(vec![attempt.stem]))
@@ -278,7 +278,7 @@ impl Shared {
             To::Idle(_) => work.spec.with_stem(&stem).without_spare(),
         };
         if let (To::Last, Some(job)) = (to, ledger.state.jobs.get(&number)) {
-            self.fallbacks.count_one(job.cause);
+            self.status.count_one(job.cause);
         }
         Some(Deed::Hand { number, to, spec, stem, begun: now })
     }
@@ -329,9 +329,9 @@ impl Shared {
         let begun = attempt.as_ref().map_or(now, |attempt| attempt.begun);
         let result = attempt.and_then(|attempt| attempt.handle.poll()).unwrap_or_else(|| Err(closed()));
         if which == Which::Idle {
-            self.fallbacks.count_idle(false);
+            self.status.count_idle(false);
         } else if cause == Some(Cause::Damaged) && result.is_ok() {
-            self.fallbacks.explain("it called files damaged that are whole".to_owned());
+            self.status.explain("it called files damaged that are whole".to_owned());
         }
         let (queued, ran) = (begun.saturating_sub(submitted), now.saturating_sub(begun));
         let ran = Some(Ran { queued, ran, ..Ran::default() });
@@ -347,12 +347,12 @@ impl Shared {
         let ours = Ran { queued: ran.queued, ..Ran::default() };
         let (result, ran, discarded) = match (which, second) {
             (Which::Differs, Some((_, second))) => {
-                self.fallbacks.count_reexecuted(true);
+                self.status.count_reexecuted(true);
                 self.given_up.fetch_add(1, Ordering::Relaxed);
                 let executor = if ran.worker.is_empty() { ELSEWHERE } else { &ran.worker };
                 let why = error.unwrap_or_else(closed);
-                self.fallbacks.explain(format!("{executor} came to something else than this process: {why}"));
-                self.fallbacks.count_one(Cause::Wrong);
+                self.status.explain(format!("{executor} came to something else than this process: {why}"));
+                self.status.count_one(Cause::Wrong);
                 (second, ours, Some(stem))
             }
             (Which::LinkUnseen, Some((_, second))) => {
@@ -360,8 +360,8 @@ impl Shared {
                 // such a file where there is another.
                 let why = error.unwrap_or_else(closed);
                 let what = "a job that was done elsewhere was done here again, since its files could not be";
-                self.fallbacks.explain(format!("{what} looked at: {why}"));
-                self.fallbacks.count_one(Cause::Unseen);
+                self.status.explain(format!("{what} looked at: {why}"));
+                self.status.count_one(Cause::Unseen);
                 (second, ours, Some(stem))
             }
             (Which::Checked, _) => {
@@ -370,7 +370,7 @@ impl Shared {
             }
             (_, Some((own_stem, _))) => {
                 if which == Which::Same {
-                    self.fallbacks.count_reexecuted(false);
+                    self.status.count_reexecuted(false);
                 }
                 (result, ran, Some(own_stem))
             }
@@ -378,7 +378,7 @@ impl Shared {
                 let is_told =
                     |error: &Error| !matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Storage);
                 if let Some(why) = error.filter(is_told) {
-                    self.fallbacks.explain(format!("a job that was done elsewhere fails here: {why}"));
+                    self.status.explain(format!("a job that was done elsewhere fails here: {why}"));
                 }
                 (result, ran, attempt.map(|attempt| attempt.stem))
             }
@@ -455,7 +455,7 @@ impl Shared {
         let now = self.clock.now();
         let mut ledger = self.lock();
         if matches!(to, To::Link { .. }) {
-            self.fallbacks.explain(format!("it was refused: {error}"));
+            self.status.explain(format!("it was refused: {error}"));
         }
         ledger.state.refused(number, error.kind, now);
         if matches!(to, To::Last) {

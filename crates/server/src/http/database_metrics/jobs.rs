@@ -56,9 +56,9 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
     text.single("firn_engine_jobs_idle_total", Counter, help, jobs.idle_count);
     let help = "Jobs begun so that took too long, and were given to workers again.";
     text.single("firn_engine_jobs_idle_late_total", Counter, help, jobs.late_count);
-    let name = "firn_engine_job_fallbacks_total";
+    let name = "firn_engine_job_passed_on_causes_total";
     text.family(name, Counter, "Jobs done here that workers were to do, by why.");
-    for (cause, count) in &jobs.fallbacks {
+    for (cause, count) in &jobs.passed_on {
         text.sample(name, &[("cause", cause)], count);
     }
     let is_away = u8::from(jobs.is_executor_away);

@@ -122,7 +122,7 @@ function show(before, after, slow, jobs) {
     .map(({ labels, value }) => [labels.kind, labels.stage, number(value), time(of("firn_engine_job_stage_seconds_sum", labels) / value)]),
     "none yet");
   const held = of("firn_engine_jobs_held");
-  const causes = samples(after, "firn_engine_job_fallbacks_total").filter(it => it.value > 0)
+  const causes = samples(after, "firn_engine_job_passed_on_causes_total").filter(it => it.value > 0)
     .map(({ labels, value }) => number(value) + " " + labels.cause);
   element("jobs-note").textContent = number(of("firn_engine_jobs_total", { place: "elsewhere" })) + " done elsewhere, "
     + number(of("firn_engine_jobs_total", { place: "here" })) + " here"

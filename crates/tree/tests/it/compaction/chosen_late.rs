@@ -56,7 +56,7 @@ fn most_waiting(wide: Option<usize>, filling: bool) -> usize {
         });
     }
     slow.allow(1000);
-    assert_eq!(tree.stats().compaction_fallback_count, 0);
+    assert_eq!(tree.stats().jobs_passed_on_count, 0);
     holds(&tree, 3);
     most
 }

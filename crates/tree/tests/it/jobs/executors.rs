@@ -181,8 +181,8 @@ fn a_wrong_result_is_never_committed_its_outputs_are_removed_and_the_work_is_don
         fill(&tree, 2);
         tree.compact_range(KEYSPACE_DEFAULT, b"", None).expect(what);
         let stats = tree.stats();
-        assert_eq!((executor.count(), stats.compaction_fallback_count), (1, 1), "{what}");
-        let reason = stats.compaction_fallback_reason.expect(what);
+        assert_eq!((executor.count(), stats.jobs_passed_on_count), (1, 1), "{what}");
+        let reason = stats.jobs_passed_on_reason.expect(what);
         assert!(reason.contains("the answer was wrong"), "{what}: {reason}");
         let (files, live) = tables(&world, &tree);
         assert_eq!((files, live), (1, 1), "{what}: one table of all, and nothing else");
@@ -207,12 +207,12 @@ fn what_an_executor_refuses_for_ever_is_compacted_here() {
         "level 0 is kept shallow: {stats:?}"
     );
     assert!(
-        stats.compaction_fallback_count > 1
+        stats.jobs_passed_on_count > 1
             && stats.tree.as_ref().expect("a tree").compaction_write_bytes_total > 0,
         "{stats:?}"
     );
     assert_eq!(executor.count(), 1, "not asked again at once");
-    let reason = stats.compaction_fallback_reason.unwrap();
+    let reason = stats.jobs_passed_on_reason.unwrap();
     assert!(reason.contains("no operator of that name here"), "{reason}");
     // Asked later and later.
     for (after_ms, count) in [(99, 1), (1, 2), (199, 2), (1, 3), (399, 3), (1, 4)] {
@@ -238,7 +238,7 @@ fn what_an_executor_keeps_for_too_long_is_compacted_here() {
     assert!(executor.is_cancelled());
     let stats = tree.stats();
     assert!(stats.tree.as_ref().expect("a tree").compaction_write_bytes_total > 0, "{stats:?}");
-    let reason = stats.compaction_fallback_reason.unwrap();
+    let reason = stats.jobs_passed_on_reason.unwrap();
     assert!(reason.contains("no answer in 39"), "{reason}");
     // What comes too late changes nothing.
     executor.release();
@@ -270,8 +270,8 @@ fn parts_that_are_wrong_together_are_never_committed() {
     tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
     assert_eq!(executor.count(), 3, "two parts, then the whole");
     let stats = tree.stats();
-    assert_eq!(stats.compaction_fallback_count, 0, "it did well then");
-    assert!(stats.compaction_fallback_reason.unwrap().contains("wrong together"));
+    assert_eq!(stats.jobs_passed_on_count, 0, "it did well then");
+    assert!(stats.jobs_passed_on_reason.unwrap().contains("wrong together"));
     let (files, live) = tables(&world, &tree);
     assert_eq!(files, live);
     assert_eq!(get(&mut session(&tree), &7_u32.to_be_bytes()).as_deref(), Some(&[0; 500][..]));
@@ -292,7 +292,7 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     tree.wait_idle().unwrap();
     let stats = tree.stats();
     assert!(stats.tree.as_ref().expect("a tree").compaction_write_bytes_total > 0);
-    assert_eq!((stats.compaction_fallback_count, stats.compaction_fallback_reason), (0, None));
+    assert_eq!((stats.jobs_passed_on_count, stats.jobs_passed_on_reason), (0, None));
     holds(&tree, 3);
 }
 
@@ -506,7 +506,7 @@ fn one_refusal_of_several_parts_is_made_good_here() {
     executor.acts.lock().unwrap().extend([Act::Serve, Act::Refuse]);
     tree.compact_range(KEYSPACE_DEFAULT, b"", None).unwrap();
     assert_eq!(executor.count() - before, 2, "in parts");
-    assert_eq!(tree.stats().compaction_fallback_count, 3, "that one, and the next piece's");
+    assert_eq!(tree.stats().jobs_passed_on_count, 3, "that one, and the next piece's");
     let (files, live) = tables(&world, &tree);
     assert_eq!(files, live);
     assert_eq!(get(&mut session(&tree), &7_u32.to_be_bytes()).as_deref(), Some(&[1; 500][..]));

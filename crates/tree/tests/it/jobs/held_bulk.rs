@@ -46,11 +46,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(fallback_bytes_per_second: u64) -> Self {
+    fn new(local_bytes_per_second: u64) -> Self {
         let settings = TreeSettings {
             table_bytes: 64 << 10,
             background_threads: JOBS as usize,
-            fallback_bytes_per_second,
+            local_bytes_per_second,
             ..tiny()
         };
         let world = World::new(settings);
@@ -87,7 +87,7 @@ impl Scene {
     /// Jobs that were begun here, and jobs that are held.
     fn jobs(&self) -> (u64, u64) {
         let stats = self.tree.stats();
-        (stats.compaction_fallback_count, stats.jobs.held_count)
+        (stats.jobs_passed_on_count, stats.jobs.held_count)
     }
 }
 

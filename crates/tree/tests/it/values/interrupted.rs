@@ -92,7 +92,7 @@ fn files_that_a_compaction_was_told_to_read_stay_while_they_are_collected() {
         overwrite(&tree, quiet, 2, |_| vec![round; 50]);
     }
     assert!(interrupted.meanwhile.lock().unwrap().is_none(), "no compaction has read values");
-    assert_eq!(tree.stats().compaction_fallback_reason, None);
+    assert_eq!(tree.stats().jobs_passed_on_reason, None);
     for key in 0..KEYS {
         let expected = if key % 2 == 0 { vec![39; 50] } else { large(key, 0) };
         assert_eq!(get_in(session, quiet, &key.to_be_bytes()), Some(expected), "key {key}");

@@ -195,7 +195,7 @@ fn spoiled(origin: Origin, spoil: Spoil, reexecuted_share: f64, random: &mut Rng
         if let Some(stem) = stem {
             return (scene, stem);
         }
-        assert_eq!(scene.tree.stats().compaction_fallback_reason, None, "what is right is believed");
+        assert_eq!(scene.tree.stats().jobs_passed_on_reason, None, "what is right is believed");
         scene.reopen(100.0);
     }
     panic!("there was no collection to be spoiled");
@@ -205,13 +205,13 @@ fn spoiled(origin: Origin, spoil: Spoil, reexecuted_share: f64, random: &mut Rng
 /// is lost.
 fn assert_made_good((mut scene, stem): (Scene, String), reason: &str, what: &str) {
     let stats = scene.tree.stats();
-    let found = stats.compaction_fallback_reason.expect(what);
+    let found = stats.jobs_passed_on_reason.expect(what);
     assert!(found.contains(reason), "{what}: {found}");
     let kinds = stats.jobs.kinds.iter();
     let here: u64 = kinds.map(|kind| kind.here_count).sum();
     let collected = stats.jobs.kinds.iter().find(|kind| kind.kind == "collection").unwrap();
     assert!(collected.here_count > 0 && stats.jobs.is_executor_away, "{what}: {:?}", stats.jobs.kinds);
-    assert_eq!(stats.compaction_fallback_count, here, "{what}: each is counted");
+    assert_eq!(stats.jobs_passed_on_count, here, "{what}: each is counted");
     scene.check(what);
     scene.tree.wait_idle().unwrap();
     let files = scene.machine.storage.list().unwrap();

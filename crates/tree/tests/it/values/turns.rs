@@ -92,7 +92,7 @@ fn what_two_executors_make_by_turns_is_read_and_collected_by_either() {
             }
         }
         let stats = scene.tree.stats();
-        assert_eq!((stats.compaction_fallback_count, stats.compaction_fallback_reason), (0, None));
+        assert_eq!((stats.jobs_passed_on_count, stats.jobs_passed_on_reason), (0, None));
         collections += known;
         scene.reopen(100.0);
     }

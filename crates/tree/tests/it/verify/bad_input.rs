@@ -317,7 +317,7 @@ fn settings_out_of_range_are_named_before_anything_changes() {
         ("table_bytes", |s| s.table_bytes = 1),
         ("filter_bits_per_key", |s| s.filter_bits_per_key = 65),
         ("level0_runs_max", |s| s.level0_runs_max = 1),
-        ("fallback_bytes_per_second", |s| s.fallback_bytes_per_second = 0),
+        ("local_bytes_per_second", |s| s.local_bytes_per_second = 0),
         ("reexecuted_share", |s| s.reexecuted_share = 1.5),
         ("reexecuted_share", |s| s.reexecuted_share = f64::NAN),
         ("idle_threads", |s| s.idle_threads = 257),

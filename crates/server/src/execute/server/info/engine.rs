@@ -36,8 +36,8 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     lines.line("compaction_count", tree.compaction_count);
     lines.line("spare_bytes", stats.spare_bytes);
     values(&tree.values, lines);
-    lines.line("compaction_fallback_count", stats.compaction_fallback_count);
-    lines.line("compaction_fallback_reason", one_line(stats.compaction_fallback_reason.as_deref()));
+    lines.line("jobs_passed_on_count", stats.jobs_passed_on_count);
+    lines.line("jobs_passed_on_reason", one_line(stats.jobs_passed_on_reason.as_deref()));
     lines.line("write_refusal", one_line(stats.write_refusal.as_deref()));
     lines.line("background_refusal", one_line(stats.background_refusal.as_deref()));
     lines.line("damaged_file_count", stats.damaged_file_count);
@@ -127,8 +127,8 @@ fn jobs(jobs: &JobStats, lines: &mut Lines) {
     lines.line("jobs_idle_count", jobs.idle_count);
     lines.line("jobs_idle_late_count", jobs.late_count);
     let causes: Vec<String> =
-        jobs.fallbacks.iter().map(|(cause, count)| format!("{cause}={count}")).collect();
-    lines.line("jobs_fallbacks", causes.join(","));
+        jobs.passed_on.iter().map(|(cause, count)| format!("{cause}={count}")).collect();
+    lines.line("jobs_passed_on_causes", causes.join(","));
     for kind in &jobs.kinds {
         let text = format!(
             "elsewhere_count={},elsewhere_bytes={},here_count={},here_bytes={}",

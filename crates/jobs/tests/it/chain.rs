@@ -1,9 +1,9 @@
-//! A fallback around executors that refuse, fail, vanish, are slow, or lie.
+//! A chain around executors that refuse, fail, vanish, are slow, or lie.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{Cause, ErrorKind, Executor, Fallback, is_output_of};
+use firn_jobs::{Cause, ErrorKind, Executor, ExecutorChain, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};
@@ -23,18 +23,18 @@ fn what_goes_wrong_elsewhere_is_done_here() {
         let reason = why.map(|(_, reason)| reason);
         for is_inline in [true, false] {
             let scene = Scene::new(way);
-            let fallback = scene.fallback(is_inline);
-            let fallbacks = fallback.fallbacks();
-            let result = answer(&fallback.submit(scene.spec("job")).unwrap()).unwrap();
+            let chain = scene.chain(is_inline);
+            let status = chain.status();
+            let result = answer(&chain.submit(scene.spec("job")).unwrap()).unwrap();
             scene.accept("job", &result);
-            assert_eq!((scene.asked(), fallbacks.count()), (1, u64::from(reason.is_some())), "{way:?}");
-            assert_eq!(causes(&fallbacks), Vec::from_iter(why.map(|(cause, _)| (cause, 1))), "{way:?}");
-            let found = fallbacks.reason();
+            assert_eq!((scene.asked(), status.count()), (1, u64::from(reason.is_some())), "{way:?}");
+            assert_eq!(causes(&status), Vec::from_iter(why.map(|(cause, _)| (cause, 1))), "{way:?}");
+            let found = status.reason();
             assert!(found.as_deref().unwrap_or("").starts_with(reason.unwrap_or("")), "{way:?}: {found:?}");
             assert_eq!(found.is_some(), reason.is_some(), "{way:?}: {found:?}");
             let is_elsewhere = tables(&result)[0].file.starts_with("job-e-");
             assert_eq!(is_elsewhere, reason.is_none(), "{way:?}: {}", tables(&result)[0].file);
-            drop(fallback);
+            drop(chain);
             assert!(scene.spawn.join_all().is_empty());
         }
     }
@@ -43,12 +43,12 @@ fn what_goes_wrong_elsewhere_is_done_here() {
 #[test]
 fn who_failed_is_asked_less_and_less_until_it_serves() {
     let scene = Scene::new(Way::Refuse);
-    let fallback = scene.fallback(true);
+    let chain = scene.chain(true);
     // Milliseconds at which it is asked, beside many at which it is not.
     let (mut at, mut now) = (Vec::new(), 0);
     while now <= 1_600 {
         let before = scene.asked();
-        let result = fallback.submit(scene.spec(&format!("job{now}"))).unwrap().wait().unwrap();
+        let result = chain.submit(scene.spec(&format!("job{now}"))).unwrap().wait().unwrap();
         scene.accept(&format!("job{now}"), &result);
         if scene.asked() > before {
             at.push(now);
@@ -57,13 +57,13 @@ fn who_failed_is_asked_less_and_less_until_it_serves() {
         now += 50;
     }
     assert_eq!(at, [0, 100, 300, 700, 1500]);
-    assert_eq!(fallback.fallbacks().count(), 33);
+    assert_eq!(chain.status().count(), 33);
 }
 
 #[test]
 fn damaged_files_are_nobodys_fault_who_reads_them_and_whole_ones_are_that_of_who_calls_them_damaged() {
     let scene = Scene::new(Way::Accuse);
-    let fallback = scene.fallback(true);
+    let chain = scene.chain(true);
     let input = scene.spec("job").input_files().keys().next().unwrap().to_string();
     let file = scene.storage.open_write(&input).unwrap();
     let mut byte = [0];
@@ -71,7 +71,7 @@ fn damaged_files_are_nobodys_fault_who_reads_them_and_whole_ones_are_that_of_who
     file.write_at(20, &[!byte[0]]).unwrap();
     for job in 0..10 {
         scene.go(if job < 9 { Way::Accuse } else { Way::Serve });
-        let submitted = fallback.submit(scene.spec(&format!("job{job}")));
+        let submitted = chain.submit(scene.spec(&format!("job{job}")));
         let error = submitted.and_then(|handle| answer(&handle)).unwrap_err();
         assert_eq!((error.kind, scene.asked()), (ErrorKind::Corrupt, job + 1), "{error}");
         assert!(error.to_string().contains(&input), "{error}");
@@ -81,30 +81,30 @@ fn damaged_files_are_nobodys_fault_who_reads_them_and_whole_ones_are_that_of_who
     scene.go(Way::Accuse);
     for job in 10..20 {
         let stem = format!("job{job}");
-        scene.accept(&stem, &answer(&fallback.submit(scene.spec(&stem)).unwrap()).unwrap());
+        scene.accept(&stem, &answer(&chain.submit(scene.spec(&stem)).unwrap()).unwrap());
     }
     assert_eq!(scene.asked(), 14, "four in a row say something of it");
-    assert_eq!(causes(&fallback.fallbacks()), [(Cause::Away, 6), (Cause::Damaged, 14)]);
+    assert_eq!(causes(&chain.status()), [(Cause::Away, 6), (Cause::Damaged, 14)]);
 }
 
 #[test]
 fn who_vanishes_is_not_waited_for_and_leaves_nothing() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
-    let handle = fallback.submit(scene.spec("job")).unwrap();
+    let chain = scene.chain(false);
+    let handle = chain.submit(scene.spec("job")).unwrap();
     scene.clock.advance(Duration::from_millis(4_900));
     // It is slow, which is no reason yet.
-    let other = fallback.submit(scene.spec("other")).unwrap();
-    assert!(handle.poll().is_none() && fallback.fallbacks().count() == 0);
+    let other = chain.submit(scene.spec("other")).unwrap();
+    assert!(handle.poll().is_none() && chain.status().count() == 0);
     scene.clock.advance(Duration::from_millis(200));
     let result = answer(&handle).unwrap();
     scene.accept("job", &result);
-    assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 5.1 s"));
+    assert_eq!(chain.status().reason().as_deref(), Some("there was no answer in 5.1 s"));
     assert!(scene.is_cancelled(0));
     assert!(other.poll().is_none(), "its time is not over");
     // For as long as it was waited for it is not asked again.
     scene.clock.advance(Duration::from_secs(4));
-    let next = fallback.submit(scene.spec("next")).unwrap();
+    let next = chain.submit(scene.spec("next")).unwrap();
     let next = answer(&next).unwrap();
     scene.accept("next", &next);
     assert_eq!(scene.asked(), 2);
@@ -123,56 +123,55 @@ fn who_vanishes_is_not_waited_for_and_leaves_nothing() {
 #[test]
 fn a_job_that_waits_for_others_is_no_fault_of_who_has_it() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
+    let chain = scene.chain(false);
     let wait = |number: usize, is_waiting| {
         scene.elsewhere.kept.lock().unwrap()[number].0.set_waiting(is_waiting);
         scene.let_it_look();
     };
-    let queued = fallback.submit(scene.spec("queued")).unwrap();
-    let begun = fallback.submit(scene.spec("begun")).unwrap();
+    let queued = chain.submit(scene.spec("queued")).unwrap();
+    let begun = chain.submit(scene.spec("begun")).unwrap();
     (0..2).for_each(|number| wait(number, true));
     scene.clock.advance(Duration::from_millis(4_900));
     wait(1, false);
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("queued", &answer(&queued).unwrap());
-    let fallbacks = fallback.fallbacks();
-    assert_eq!(fallbacks.reason().as_deref(), Some("no worker began it in 5.1 s"));
+    let status = chain.status();
+    assert_eq!(status.reason().as_deref(), Some("no worker began it in 5.1 s"));
     // Others are asked as before, and what was begun late has its whole time.
-    assert!(!fallbacks.is_away() && begun.poll().is_none());
-    let next = fallback.submit(scene.spec("next")).unwrap();
+    assert!(!status.is_away() && begun.poll().is_none());
+    let next = chain.submit(scene.spec("next")).unwrap();
     assert_eq!((scene.asked(), next.poll().is_none()), (3, true));
     scene.clock.advance(Duration::from_millis(4_700));
     scene.let_it_look();
     assert!(begun.poll().is_none());
     scene.clock.advance(Duration::from_millis(200));
     scene.accept("begun", &answer(&begun).unwrap());
-    assert!(fallbacks.is_away(), "whoever began it does not end it");
-    assert_eq!(causes(&fallbacks), [(Cause::Unbegun, 1), (Cause::Late, 1)]);
+    assert!(status.is_away(), "whoever began it does not end it");
+    assert_eq!(causes(&status), [(Cause::Unbegun, 1), (Cause::Late, 1)]);
 }
 
 #[test]
 fn what_was_tried_in_vain_and_waits_has_failed() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
-    let job = fallback.submit(scene.spec("job")).unwrap();
+    let chain = scene.chain(false);
+    let job = chain.submit(scene.spec("job")).unwrap();
     let finisher = scene.elsewhere.kept.lock().unwrap().remove(0).0;
     finisher.set_trouble("the store is full".to_owned());
     finisher.set_waiting(true);
     scene.let_it_look();
     scene.clock.advance(Duration::from_millis(5_100));
     scene.accept("job", &answer(&job).unwrap());
-    let fallbacks = fallback.fallbacks();
-    assert!(fallbacks.reason().unwrap().contains("the store is full"));
-    assert_eq!((causes(&fallbacks), fallbacks.is_away()), (vec![(Cause::Failed, 1)], false));
+    let status = chain.status();
+    assert!(status.reason().unwrap().contains("the store is full"));
+    assert_eq!((causes(&status), status.is_away()), (vec![(Cause::Failed, 1)], false));
 }
 
 #[test]
 fn what_a_job_waits_for_a_sync_does_not_count_up_to_a_limit() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
+    let chain = scene.chain(false);
     let kept = &scene.elsewhere.kept;
-    let [ends, hangs, fails] =
-        ["ends", "hangs", "fails"].map(|stem| fallback.submit(scene.spec(stem)).unwrap());
+    let [ends, hangs, fails] = ["ends", "hangs", "fails"].map(|stem| chain.submit(scene.spec(stem)).unwrap());
     let pass = |seconds: u64| {
         scene.clock.advance(Duration::from_secs(seconds));
         scene.let_it_look();
@@ -186,29 +185,29 @@ fn what_a_job_waits_for_a_sync_does_not_count_up_to_a_limit() {
     scene.let_it_look();
     pass(2);
     scene.accept("ends", &answer(&ends).unwrap());
-    assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 21.0 s"));
+    assert_eq!(chain.status().reason().as_deref(), Some("there was no answer in 21.0 s"));
     pass(3);
     assert!(hangs.poll().is_none() && fails.poll().is_none(), "5 s, and 20 s of a sync");
     kept.lock().unwrap()[2].0.set_trouble("the store is full".to_owned());
     scene.accept("fails", &answer(&fails).unwrap());
-    let reason = fallback.fallbacks().reason().unwrap();
+    let reason = chain.status().reason().unwrap();
     assert_eq!(reason, "there was no answer in 24.0 s; it was tried, and failed: the store is full");
     scene.clock.advance(Duration::from_secs(1));
     scene.accept("hangs", &answer(&hangs).unwrap());
-    assert_eq!(fallback.fallbacks().reason().as_deref(), Some("there was no answer in 25.0 s"));
+    assert_eq!(chain.status().reason().as_deref(), Some("there was no answer in 25.0 s"));
 }
 
 #[test]
 fn no_sync_is_waited_for_where_writers_are_about_to_stop() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
-    let relief = fallback.submit(scene.spec("relief")).unwrap();
+    let chain = scene.chain(false);
+    let relief = chain.submit(scene.spec("relief")).unwrap();
     scene.elsewhere.kept.lock().unwrap()[0].0.set_syncing(true);
     scene.let_it_look();
     scene.clock.advance(Duration::from_secs(6));
     scene.let_it_look();
     assert!(relief.poll().is_none(), "writers have time");
-    fallback.urge(Some(Duration::from_secs(8)));
+    chain.urge(Some(Duration::from_secs(8)));
     scene.accept("relief", &answer(&relief).unwrap());
 }
 
@@ -219,38 +218,38 @@ fn what_is_done_here_takes_nobodys_time_elsewhere_unless_it_had_only_waited() {
         let second = Elsewhere::of_width(&scene.storage, Way::Vanish, 2);
         let executors: [Arc<dyn Executor>; 2] = [Arc::clone(&scene.elsewhere) as _, Arc::clone(&second) as _];
         let (storage, clock) = (Arc::clone(&scene.storage), Arc::clone(&scene.clock) as _);
-        let fallback = Fallback::threads(executors, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
-        let handles = ["one", "two"].map(|stem| fallback.submit(scene.spec(stem)).unwrap());
+        let chain = ExecutorChain::threads(executors, storage, clock, PATIENCE, 1, &scene.spawn).unwrap();
+        let handles = ["one", "two"].map(|stem| chain.submit(scene.spec(stem)).unwrap());
         for (finisher, _) in &*scene.elsewhere.kept.lock().unwrap() {
             finisher.set_waiting(true);
         }
-        fallback.urge(Some(Duration::from_secs(8)));
+        chain.urge(Some(Duration::from_secs(8)));
         scene.clock.advance(Duration::from_millis(1_100));
         until("both are done here", || second.kept.lock().unwrap().len() == 2);
-        until("it is told", || fallback.fallbacks().here() == here);
+        until("it is told", || chain.status().here() == here);
         scene.let_it_look();
-        assert_eq!(fallback.fallbacks().here(), here, "{way:?}");
+        assert_eq!(chain.status().here(), here, "{way:?}");
         second.kept.lock().unwrap().drain(..).for_each(|(finisher, result)| finisher.finish(Ok(result)));
         handles.iter().for_each(|handle| drop(answer(handle).unwrap()));
-        until("nothing is left", || fallback.fallbacks().here() == 0);
+        until("nothing is left", || chain.status().here() == 0);
     }
 }
 
 #[test]
 fn a_cancelled_job_is_not_done_anywhere() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback(false);
-    let handle = fallback.submit(scene.spec("job")).unwrap();
+    let chain = scene.chain(false);
+    let handle = chain.submit(scene.spec("job")).unwrap();
     handle.cancel();
     until("the other one is asked to stop", || scene.is_cancelled(0));
     assert!(handle.poll().is_none(), "a second to end by itself");
     scene.clock.advance(Duration::from_secs(1));
     assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Cancelled);
     scene.leaves("job", &[]);
-    assert_eq!((fallback.fallbacks().count(), fallback.fallbacks().reason()), (0, None));
+    assert_eq!((chain.status().count(), chain.status().reason()), (0, None));
     // Dropped, it cancels what runs and its threads end.
-    let handle = fallback.submit(scene.spec("next")).unwrap();
-    drop(fallback);
+    let handle = chain.submit(scene.spec("next")).unwrap();
+    drop(chain);
     until("the other one is asked to stop", || scene.is_cancelled(1));
     scene.clock.advance(Duration::from_secs(1));
     assert_eq!(answer(&handle).unwrap_err().kind, ErrorKind::Cancelled);
@@ -262,19 +261,19 @@ fn a_cancelled_job_is_not_done_anywhere() {
 fn threads_that_submit_at_once_without_a_watcher_each_get_their_answer() {
     const ROUNDS: usize = 300;
     let scene = Arc::new(Scene::new(Way::Serve));
-    let fallback = Arc::new(scene.fallback(true));
+    let chain = Arc::new(scene.chain(true));
     let (sender, done) = std::sync::mpsc::channel();
     // Together in each round: no later submission wakes a thread that was forgotten.
     let together = Arc::new(std::sync::Barrier::new(4));
     for thread in 0..4 {
-        let (scene, fallback, sender) = (Arc::clone(&scene), Arc::clone(&fallback), sender.clone());
+        let (scene, chain, sender) = (Arc::clone(&scene), Arc::clone(&chain), sender.clone());
         let together = Arc::clone(&together);
         let submits = move || {
             for round in 0..ROUNDS {
                 together.wait();
                 // The thread that takes another's finished job answers it; the waiting thread must
                 // notice.
-                let found = fallback.submit(scene.spec(&format!("job{thread}x{round}"))).unwrap().wait();
+                let found = chain.submit(scene.spec(&format!("job{thread}x{round}"))).unwrap().wait();
                 sender.send(found.is_ok()).unwrap();
             }
         };

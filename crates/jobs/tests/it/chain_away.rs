@@ -1,8 +1,8 @@
-//! A fallback while the first executor is away, and when it comes back.
+//! A chain while the first executor is away, and when it comes back.
 
 use std::time::Duration;
 
-use firn_jobs::{Cause, ErrorKind, Executor, Fallback, JobHandle, JobSpec, Patience};
+use firn_jobs::{Cause, ErrorKind, Executor, ExecutorChain, JobHandle, JobSpec, Patience};
 
 use crate::elsewhere::{PATIENCE, Scene, Way, answer, causes, tables, until};
 
@@ -14,8 +14,8 @@ fn bulk(scene: &Scene, stem: &str) -> JobSpec {
     spec.into()
 }
 
-fn submit(scene: &Scene, fallback: &Fallback, stem: &str) -> JobHandle {
-    fallback.submit(bulk(scene, stem)).unwrap()
+fn submit(scene: &Scene, chain: &ExecutorChain, stem: &str) -> JobHandle {
+    chain.submit(bulk(scene, stem)).unwrap()
 }
 
 /// Bulk jobs take ten seconds each, if they are done here.
@@ -31,15 +31,15 @@ fn is_done_here(handle: &JobHandle) -> bool {
 #[test]
 fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
     let scene = Scene::new(Way::Away);
-    let fallback = scene.fallback_with(false, slowly(&scene));
-    let fallbacks = fallback.fallbacks();
+    let chain = scene.chain_with(false, slowly(&scene));
+    let status = chain.status();
     assert!(bulk(&scene, "bulk").input_bytes() > 1000 && !bulk(&scene, "bulk").is_relief());
-    let jobs: Vec<JobHandle> = (0..4).map(|job| submit(&scene, &fallback, &format!("bulk{job}"))).collect();
+    let jobs: Vec<JobHandle> = (0..4).map(|job| submit(&scene, &chain, &format!("bulk{job}"))).collect();
     assert!(is_done_here(&jobs[0]));
     let bytes = bulk(&scene, "bulk").input_bytes();
-    until("three wait", || fallbacks.held() == (3, 3 * bytes));
-    assert!(fallbacks.is_away() && fallbacks.reason().unwrap().contains("nobody is there"));
-    let relief = fallback.submit(scene.spec("relief")).unwrap();
+    until("three wait", || status.held() == (3, 3 * bytes));
+    assert!(status.is_away() && status.reason().unwrap().contains("nobody is there"));
+    let relief = chain.submit(scene.spec("relief")).unwrap();
     scene.accept("relief", &answer(&relief).unwrap());
     for (done, job) in jobs.iter().enumerate().skip(1) {
         scene.clock.advance(Duration::from_millis(9_900));
@@ -48,46 +48,46 @@ fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
         // The division of bytes by ten leaves some over.
         scene.clock.advance(Duration::from_millis(300));
         assert!(is_done_here(job));
-        until("one less waits", || fallbacks.held().0 == 3 - done as u64);
+        until("one less waits", || status.held().0 == 3 - done as u64);
     }
-    assert_eq!((causes(&fallbacks), fallbacks.held()), (vec![(Cause::Away, 5)], (0, 0)));
-    drop(fallback);
+    assert_eq!((causes(&status), status.held()), (vec![(Cause::Away, 5)], (0, 0)));
+    drop(chain);
     assert!(scene.spawn.join_all().is_empty());
 }
 
 #[test]
 fn what_was_late_there_is_done_here_for_that_though_it_was_held_and_asked_for_again() {
     let scene = Scene::new(Way::Vanish);
-    let fallback = scene.fallback_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
-    let fallbacks = fallback.fallbacks();
-    let late = [submit(&scene, &fallback, "one"), submit(&scene, &fallback, "two")];
+    let chain = scene.chain_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
+    let status = chain.status();
+    let late = [submit(&scene, &chain, "one"), submit(&scene, &chain, "two")];
     scene.clock.advance(Duration::from_millis(5_100));
     // The first has its turn at once, the other none for as long as it is patient.
-    until("one waits", || fallbacks.held().0 == 1 && causes(&fallbacks) == [(Cause::Late, 1)]);
+    until("one waits", || status.held().0 == 1 && causes(&status) == [(Cause::Late, 1)]);
     scene.go(Way::Refuse);
     scene.clock.advance(Duration::from_secs(60));
     assert!(late.iter().all(is_done_here));
-    assert_eq!(causes(&fallbacks), [(Cause::Lacking, 1), (Cause::Late, 1)], "the last reason counts");
+    assert_eq!(causes(&status), [(Cause::Lacking, 1), (Cause::Late, 1)], "the last reason counts");
 }
 
 #[test]
 fn who_is_back_gets_what_was_held_after_two_jobs_one_by_one_went_well() {
     let scene = Scene::new(Way::Away);
     let patience = Patience { bulk_bytes_per_second: 1, ..PATIENCE };
-    let fallback = scene.fallback_with(false, patience);
-    let fallbacks = fallback.fallbacks();
-    assert!(is_done_here(&submit(&scene, &fallback, "first")));
-    let jobs: Vec<JobHandle> = (0..5).map(|job| submit(&scene, &fallback, &format!("bulk{job}"))).collect();
-    until("five wait", || fallbacks.held().0 == 5);
+    let chain = scene.chain_with(false, patience);
+    let status = chain.status();
+    assert!(is_done_here(&submit(&scene, &chain, "first")));
+    let jobs: Vec<JobHandle> = (0..5).map(|job| submit(&scene, &chain, &format!("bulk{job}"))).collect();
+    until("five wait", || status.held().0 == 5);
     let asked = scene.asked();
     // They take jobs, and do not answer yet.
     scene.go(Way::Vanish);
     scene.clock.advance(Duration::from_millis(200));
     let kept = || scene.elsewhere.kept.lock().unwrap().len();
     for done in 0..2 {
-        until("one finds out", || kept() == 1 && fallbacks.held().0 == 4 - done);
+        until("one finds out", || kept() == 1 && status.held().0 == 4 - done);
         scene.let_it_look();
-        assert_eq!((kept(), fallbacks.is_away()), (1, true), "nobody else is sent before it is known");
+        assert_eq!((kept(), status.is_away()), (1, true), "nobody else is sent before it is known");
         let (finisher, result) = scene.elsewhere.kept.lock().unwrap().remove(0);
         if done == 1 {
             scene.go(Way::Serve);
@@ -97,23 +97,23 @@ fn who_is_back_gets_what_was_held_after_two_jobs_one_by_one_went_well() {
     for job in &jobs {
         assert!(!is_done_here(job));
     }
-    assert_eq!((fallbacks.is_away(), fallbacks.count(), scene.asked()), (false, 1, asked + 5));
-    let next = submit(&scene, &fallback, "next");
+    assert_eq!((status.is_away(), status.count(), scene.asked()), (false, 1, asked + 5));
+    let next = submit(&scene, &chain, "next");
     assert!(!is_done_here(&next));
-    assert_eq!(fallbacks.held(), (0, 0));
+    assert_eq!(status.held(), (0, 0));
 }
 
 #[test]
 fn nobody_is_held_for_long_nor_while_writers_are_about_to_stop() {
     let scene = Scene::new(Way::Away);
     let patience = Patience { bulk_bytes_per_second: 1, ..PATIENCE };
-    let fallback = scene.fallback_with(false, patience);
-    assert!(is_done_here(&submit(&scene, &fallback, "first")));
-    let late = submit(&scene, &fallback, "late");
-    until("it waits", || fallback.fallbacks().held().0 == 1);
+    let chain = scene.chain_with(false, patience);
+    assert!(is_done_here(&submit(&scene, &chain, "first")));
+    let late = submit(&scene, &chain, "late");
+    until("it waits", || chain.status().held().0 == 1);
     scene.clock.advance(Duration::from_secs(30));
-    let soon = submit(&scene, &fallback, "soon");
-    fallback.urge(Some(Duration::from_secs(60)));
+    let soon = submit(&scene, &chain, "soon");
+    chain.urge(Some(Duration::from_secs(60)));
     scene.clock.advance(Duration::from_millis(29_900));
     scene.let_it_look();
     assert!(late.poll().is_none() && soon.poll().is_none());
@@ -122,13 +122,13 @@ fn nobody_is_held_for_long_nor_while_writers_are_about_to_stop() {
     scene.let_it_look();
     assert!(soon.poll().is_none());
     // What was said goes on: 30 of the 60 seconds are over.
-    fallback.urge(Some(Duration::from_secs(11)));
+    chain.urge(Some(Duration::from_secs(11)));
     scene.let_it_look();
     assert!(soon.poll().is_none());
     scene.clock.advance(Duration::from_secs(1));
     assert!(is_done_here(&soon), "writers stop in ten seconds");
-    fallback.urge(None);
-    let other = submit(&scene, &fallback, "other");
+    chain.urge(None);
+    let other = submit(&scene, &chain, "other");
     scene.let_it_look();
     assert!(other.poll().is_none(), "that is over");
 }
@@ -136,21 +136,21 @@ fn nobody_is_held_for_long_nor_while_writers_are_about_to_stop() {
 #[test]
 fn what_is_held_is_cancelled_at_once_and_ends_with_its_executor() {
     let scene = Scene::new(Way::Away);
-    let fallback = scene.fallback_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
-    let fallbacks = fallback.fallbacks();
-    assert!(is_done_here(&submit(&scene, &fallback, "first")));
-    let jobs: Vec<JobHandle> = (0..3).map(|job| submit(&scene, &fallback, &format!("bulk{job}"))).collect();
-    until("they wait", || fallbacks.held().0 == 3);
+    let chain = scene.chain_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
+    let status = chain.status();
+    assert!(is_done_here(&submit(&scene, &chain, "first")));
+    let jobs: Vec<JobHandle> = (0..3).map(|job| submit(&scene, &chain, &format!("bulk{job}"))).collect();
+    until("they wait", || status.held().0 == 3);
     jobs[1].cancel();
     assert_eq!(answer(&jobs[1]).unwrap_err().kind, ErrorKind::Cancelled);
-    until("two wait", || fallbacks.held().0 == 2);
+    until("two wait", || status.held().0 == 2);
     assert!(jobs[0].poll().is_none() && jobs[2].poll().is_none());
-    drop(fallback);
+    drop(chain);
     for job in [&jobs[0], &jobs[2]] {
         assert_eq!(answer(job).unwrap_err().kind, ErrorKind::Cancelled);
     }
     assert!(scene.spawn.join_all().is_empty());
-    assert_eq!((fallbacks.count(), fallbacks.held()), (1, (0, 0)));
+    assert_eq!((status.count(), status.held()), (1, (0, 0)));
     for stem in ["bulk0", "bulk1", "bulk2"] {
         assert_eq!(scene.files(stem), [""; 0]);
     }
@@ -159,27 +159,27 @@ fn what_is_held_is_cancelled_at_once_and_ends_with_its_executor() {
 #[test]
 fn what_concerns_one_job_keeps_no_other_from_those_elsewhere() {
     let scene = Scene::new(Way::Lack);
-    let fallback = scene.fallback(false);
+    let chain = scene.chain(false);
     assert!(!scene.spec("job").needs().is_empty());
-    let filtered = |stem: &str| answer(&fallback.submit(scene.spec(stem)).unwrap()).unwrap();
+    let filtered = |stem: &str| answer(&chain.submit(scene.spec(stem)).unwrap()).unwrap();
     scene.accept("lacking", &filtered("lacking"));
-    assert_eq!((scene.asked(), fallback.fallbacks().count()), (1, 1));
+    assert_eq!((scene.asked(), chain.status().count()), (1, 1));
     scene.accept("lacking1", &filtered("lacking1"));
-    assert_eq!((scene.asked(), fallback.fallbacks().count()), (1, 2), "nobody there has it, for a while");
+    assert_eq!((scene.asked(), chain.status().count()), (1, 2), "nobody there has it, for a while");
     let merges =
         |spec: &JobSpec| matches!(spec, JobSpec::Compact(spec) if spec.rules.merge_operator.is_some());
     let mut plain = bulk(&scene, "plain");
     assert!(merges(&plain), "it needs something else");
     scene.go(Way::Serve);
-    assert!(!is_done_here(&fallback.submit(plain).unwrap()));
+    assert!(!is_done_here(&chain.submit(plain).unwrap()));
     // A job that fails by itself is done here at once, bulk as it is, and the next is asked for
     // there.
     scene.go(Way::Fail);
     plain = bulk(&scene, "odd");
-    assert!(is_done_here(&fallback.submit(plain).unwrap()));
+    assert!(is_done_here(&chain.submit(plain).unwrap()));
     scene.go(Way::Serve);
-    assert!(!is_done_here(&submit(&scene, &fallback, "next")));
-    assert!(!fallback.fallbacks().is_away());
+    assert!(!is_done_here(&submit(&scene, &chain, "next")));
+    assert!(!chain.status().is_away());
     scene.clock.advance(Duration::from_millis(100));
     assert!(tables(&filtered("again"))[0].file.starts_with("again-e-"), "somebody has it by now");
 }
@@ -189,9 +189,9 @@ fn a_job_is_waited_for_until_those_before_it_could_be_done_too() {
     let scene = Scene::new(Way::Vanish);
     // Ten seconds for each job, beside the five that any gets.
     let patience = Patience { bytes_per_second: bulk(&scene, "job").input_bytes() / 10, ..PATIENCE };
-    let fallback = scene.fallback_with(false, patience);
-    let (first, second) = (submit(&scene, &fallback, "first"), submit(&scene, &fallback, "second"));
-    let relief = fallback.submit(scene.spec("relief")).unwrap();
+    let chain = scene.chain_with(false, patience);
+    let (first, second) = (submit(&scene, &chain, "first"), submit(&scene, &chain, "second"));
+    let relief = chain.submit(scene.spec("relief")).unwrap();
     scene.clock.advance(Duration::from_millis(14_900));
     scene.let_it_look();
     assert!(first.poll().is_none() && second.poll().is_none() && relief.poll().is_none());

@@ -1,13 +1,13 @@
-//! What is told of jobs that were not done where they should have been.
+//! What a chain reports of jobs that its links did not do.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::cause::Cause;
+use crate::executor::cause::Cause;
 
-/// Jobs that were not done where they should have been, and jobs that wait.
+/// Jobs that links passed on to the last executor, and jobs that wait.
 #[derive(Debug, Default)]
-pub struct Fallbacks {
+pub struct ChainStatus {
     /// By [`Cause`].
     counts: [AtomicU64; Cause::ALL.len()],
     held_count: AtomicU64,
@@ -21,9 +21,9 @@ pub struct Fallbacks {
     reason: Mutex<Option<String>>,
 }
 
-impl Fallbacks {
-    /// Jobs done here instead, those included for which the first executor was not asked so shortly
-    /// after a failure.
+impl ChainStatus {
+    /// Jobs that were passed on, those included for which no link was asked so shortly after a
+    /// failure.
     pub fn count(&self) -> u64 {
         self.by_cause().iter().map(|(_, count)| count).sum()
     }
@@ -33,20 +33,20 @@ impl Fallbacks {
         Cause::ALL.map(|cause| (cause, self.counts[cause as usize].load(Ordering::Relaxed)))
     }
 
-    /// Why the latest job that was asked of the first executor was not done there; `None` = that
-    /// never happened.
+    /// Why the latest job that was asked of a link was not done there; `None` = that never
+    /// happened.
     pub fn reason(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Bulk jobs that wait now, for the first executor to come back or for their turn here, and
-    /// bytes of their inputs.
+    /// Bulk jobs that wait now, for a link to come back or for their turn here, and bytes of their
+    /// inputs.
     pub fn held(&self) -> (u64, u64) {
         (self.held_count.load(Ordering::Relaxed), self.held_bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the first executor is asked no more than to find out whether it can be relied on
-    /// again; see [`reason`](Self::reason).
+    /// Whether each link is asked no more than to find out whether it can be relied on again; see
+    /// [`reason`](Self::reason).
     pub fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
     }
