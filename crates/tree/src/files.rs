@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use firn_storage::Storage;
+use firn_storage::file::obsolete::{Dead, Graveyard};
 use firn_storage::place::Reusing;
-
-use crate::log::segment::{Dead, Graveyard};
 
 /// The storage of a database, and the ways in which files come to it and go.
 #[derive(Debug)]

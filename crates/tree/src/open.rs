@@ -14,6 +14,7 @@ use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
+use firn_storage::file::obsolete::Graveyard;
 use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
@@ -29,7 +30,7 @@ use crate::error::{from_job, from_storage};
 use crate::files::Files;
 use crate::groups::{Groups, Older, not_shared};
 use crate::log::MemtableSet;
-use crate::log::segment::{Graveyard, Segment};
+use crate::log::segment::Segment;
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::memory::Balance;
 use crate::memtable::{GapBudget, Gaps, Memtable};

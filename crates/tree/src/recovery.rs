@@ -31,12 +31,13 @@ use firn_format::log::{FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, s
 use firn_format::value::Reference;
 use firn_format::{Kind, Position};
 use firn_pmem::Region;
+use firn_storage::file::obsolete::Graveyard;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
 use crate::blob_gc::{FoundValues, LoggedReferences};
 use crate::error::{from_format, from_storage};
 use crate::log::MemtableSet;
-use crate::log::segment::{Graveyard, Segment};
+use crate::log::segment::Segment;
 use crate::memtable::{Gaps, Memtable};
 use crate::version::state::State;
 

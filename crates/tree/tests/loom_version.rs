@@ -38,7 +38,6 @@ mod log {
 }
 #[path = "../src/version"]
 mod version {
-    pub(crate) mod shared_files;
     pub(crate) mod snapshots;
 }
 #[path = "loom_version/mod.rs"]

@@ -4,6 +4,7 @@ pub mod table;
 pub mod value;
 pub mod cache;
 pub mod manifest;
+pub mod obsolete;
 pub mod whole;
 mod in_turn;
 mod tail;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
 use firn_storage::ErrorKind;
+use firn_storage::file::obsolete::{DeadFile, DeadReader};
 
 use super::Task;
 use super::choose::Choosing;
 use crate::database::Database;
-use crate::log::segment::{DeadFile, DeadReader};
 
 impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.

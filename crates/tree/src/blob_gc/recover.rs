@@ -11,12 +11,12 @@ use firn_format::manifest::{Change, ValueSegmentMeta};
 use firn_format::value::segment::VALUE_OFFSET_END;
 use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
 use firn_storage::Storage;
+use firn_storage::file::obsolete::Graveyard;
 use firn_storage::file::value::{End, UnsealedValues, ValueSegment};
 
 use super::seal::share_sealed;
 use crate::blobs::map::{Home, Sealed, ValueMap};
 use crate::error::from_storage;
-use crate::log::segment::Graveyard;
 use crate::version::Table;
 use crate::version::state::State;
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use firn_format::manifest::ValueSegmentMeta;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber};
+use firn_storage::file::obsolete::{DeadFile, DeadReader, Graveyard};
 use firn_storage::file::value::{UnsealedValues, ValueSegment};
 
 use super::active::Active;
-use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 
 /// Where the values of a segment are.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! A file that tables of several keyspaces are to share, until an edit names it.
 
 use firn_engine::Result;
+use firn_storage::file::obsolete::LetGo;
 
 use crate::database::Database;
-use crate::version::shared_files::LetGo;
 use firn_maintenance::{Answer, answer_to};
 
 /// A file that is being written and holds itself: until an edit has named it, or none will.

@@ -11,12 +11,12 @@ use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::SEGMENT_HEADER_BYTES;
 use firn_storage::file::manifest::publish_until_answered;
+use firn_storage::file::obsolete::Graveyard;
 use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
 
 use super::parsed;
 use crate::blob_gc::FoundValues;
 use crate::error::{from_format, from_storage};
-use crate::log::segment::Graveyard;
 use crate::recovery::{RecoveredLog, known_end, recover_log};
 use crate::version::Manifest;
 use crate::version::state::{NamedGroups, State};

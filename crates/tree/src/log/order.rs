@@ -9,12 +9,13 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_format::{FormatVersion, key::GRANULE_BYTES};
+use firn_storage::file::obsolete::Graveyard;
 use firn_storage::{Storage, WriteFile};
 
 use super::MemtableSet;
 use super::group::{GroupWriter, SPINS_MAX};
 use super::room::check_room;
-use super::segment::{Graveyard, Segment};
+use super::segment::Segment;
 use super::spare::Spares;
 use crate::blobs::Values;
 use crate::error::from_storage;

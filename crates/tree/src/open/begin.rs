@@ -9,6 +9,7 @@ use firn_jobs::submit::{Aborted, OutputNames, Reach, Uploads};
 use firn_maintenance::is_abandoned;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
+use firn_storage::file::obsolete::Graveyard;
 use firn_storage::place::SharedPart;
 
 use super::{Begun, definition, spawn_of, tables_version};
@@ -17,7 +18,6 @@ use crate::blob_gc::{FoundValues, sealed_map};
 use crate::blobs::ValueMap;
 use crate::error::from_storage;
 use crate::groups::{Older, recover_restored, restore, stale};
-use crate::log::segment::Graveyard;
 use crate::memory::Balance;
 use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
 use crate::settings::TreeOptions;

@@ -15,7 +15,6 @@ pub(crate) mod snapshots;
 pub(crate) mod observed;
 pub(crate) mod open_tables;
 pub(crate) mod set;
-pub(crate) mod shared_files;
 
 pub(crate) use content::Manifest;
 pub(crate) use levels::{Levels, SortedRun};

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_format::file_name;
 use firn_format::manifest::TableMeta;
+use firn_storage::file::obsolete::{DeadFile, DeadReader, Graveyard};
 use firn_storage::file::table::TableReader;
-
-use crate::log::segment::{DeadFile, DeadReader, Graveyard};
 
 /// A live table: what the manifest says of it, and the open file.
 ///

@@ -12,11 +12,11 @@ use firn_engine::Snapshot;
 use firn_format::key::{Kind, Sequence, Trailer};
 use firn_format::log::{FRAME_HEADER_BYTES, Record, encode_single};
 use firn_format::{Position, file_name};
+use firn_storage::file::obsolete::Graveyard;
 use loom::sync::Mutex;
 
 use super::log::{FRAME_BYTES, Log, segment};
 use super::swap::Swap;
-use crate::log::segment::Graveyard;
 use crate::log::{Segment, SegmentMap};
 use crate::memtable::Memtable;
 use crate::version::snapshots::Snapshots;

@@ -7,11 +7,11 @@ use firn_format::key::GRANULE_BYTES;
 use firn_format::log::{SegmentHeader, single_frame_bytes};
 use firn_format::{FormatVersion, Position};
 use firn_pmem::Region;
+use firn_storage::file::obsolete::Graveyard;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Mutex, MutexGuard};
 
 use super::swap::Swap;
-use crate::log::segment::Graveyard;
 use crate::log::{MemtableSet, Segment};
 use crate::memtable::Memtable;
 

@@ -1,10 +1,10 @@
 use firn_format::table::Compression;
 use firn_storage::Storage;
+use firn_storage::file::obsolete::Graveyard;
 use firn_storage::place::{Memory, Reusing};
 
 use super::*;
 use crate::blobs::ValuesStart;
-use crate::log::segment::Graveyard;
 
 fn values(storage: &Memory) -> Values {
     let storage = Arc::new(storage.clone()) as Arc<dyn Storage>;

@@ -1,6 +1,6 @@
 //! Where values are: files, the segments in them, and the map that leads there.
 //!
-//! `blobs/map.rs`, `blobs/active.rs`, and the files that `log/segment.rs` knows to be held. The
+//! `blobs/map.rs`, `blobs/active.rs`, and the files that `Graveyard` knows to be held. The
 //! directory, and what production does under a lock of its own for an instant, have the standard
 //! library's lock. Schedules have no steps in it.
 

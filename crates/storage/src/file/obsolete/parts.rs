@@ -14,7 +14,7 @@ use firn_format::file_name::Part;
 
 /// Every file that tables are parts of, while any has a reader or is being written.
 #[derive(Debug, Default)]
-pub(crate) struct SharedFiles {
+pub struct SharedFiles {
     known: Mutex<Known>,
 }
 
@@ -46,7 +46,7 @@ impl SharedFile {
 
 /// What is to become of a file that lost a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LetGo {
+pub enum LetGo {
     /// It has other holders, or it is to be found again.
     Stays,
     /// Nothing holds it, and nothing of it lives.
@@ -55,7 +55,7 @@ pub(crate) enum LetGo {
 
 impl SharedFiles {
     /// The table `part` was opened.
-    pub(crate) fn hold(&self, part: &Part<'_>) {
+    pub fn hold(&self, part: &Part<'_>) {
         let mut known = self.lock();
         let file = known.files.entry(part.file.to_owned()).or_default();
         file.holders += 1;
@@ -64,12 +64,12 @@ impl SharedFiles {
     }
 
     /// The file `name` is being written.
-    pub(crate) fn hold_file(&self, name: &str) {
+    pub fn hold_file(&self, name: &str) {
         self.lock().files.entry(name.to_owned()).or_default().holders += 1;
     }
 
     /// The file `name` has `bytes` bytes, if any table of it is known.
-    pub(crate) fn set_length(&self, name: &str, bytes: u64) {
+    pub fn set_length(&self, name: &str, bytes: u64) {
         let mut known = self.lock();
         if let Some(file) = known.files.get_mut(name) {
             file.bytes = bytes;
@@ -78,7 +78,7 @@ impl SharedFiles {
     }
 
     /// No version from now on has the table `part`.
-    pub(crate) fn retire(&self, part: &Part<'_>) {
+    pub fn retire(&self, part: &Part<'_>) {
         let mut known = self.lock();
         if let Some(file) = known.files.get_mut(part.file) {
             file.live_bytes = file.live_bytes.saturating_sub(part.bytes);
@@ -88,7 +88,7 @@ impl SharedFiles {
 
     /// One holder less of the file `name`, which is `obsolete` or not; `gone` is called if it is to
     /// be removed, before the file counts as held no more.
-    pub(crate) fn let_go(&self, name: &str, obsolete: bool, gone: impl FnOnce()) -> LetGo {
+    pub fn let_go(&self, name: &str, obsolete: bool, gone: impl FnOnce()) -> LetGo {
         let mut known = self.lock();
         let Some(file) = known.files.get_mut(name) else { return LetGo::Stays };
         file.holders -= 1;
@@ -106,17 +106,17 @@ impl SharedFiles {
     }
 
     /// Files of which less than half lives, the oldest first.
-    pub(crate) fn sparse(&self) -> Vec<String> {
+    pub fn sparse(&self) -> Vec<String> {
         self.lock().sparse.iter().cloned().collect()
     }
 
     /// The names of all.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         self.lock().files.keys().cloned().collect()
     }
 
     /// Bytes that belong to no live table.
-    pub(crate) fn dead_bytes(&self) -> u64 {
+    pub fn dead_bytes(&self) -> u64 {
         self.lock().files.values().map(|file| file.bytes.saturating_sub(file.live_bytes)).sum()
     }
 

@@ -1,0 +1,195 @@
+//! Files that nothing refers to any more, and what has holders still.
+
+mod parts; // files that several tables share
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use self::parts::{LetGo, SharedFiles};
+use crate::file::table::TableReader;
+use crate::file::value::ValueSegment;
+
+/// Names of files whose last holder is gone: background work is to remove them or to use them
+/// again. The memory of what has holders still, in versions or not. Value segments that are gone
+/// except for holders.
+#[derive(Debug, Default)]
+pub struct Graveyard {
+    names: Mutex<Dead>,
+    /// Names of tables and sealed value segments that have holders; `None` where orphan GC does not
+    /// ask for them.
+    held: Option<Mutex<BTreeSet<String>>>,
+    /// Files that several tables share.
+    pub shared: SharedFiles,
+    live_bytes: AtomicU64,
+    retired_values: Retired,
+}
+
+/// Files that no version from now on knows, and that have holders.
+#[derive(Debug, Default)]
+struct Retired {
+    count: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What a [`Graveyard`] holds.
+#[derive(Debug, Default)]
+pub struct Dead {
+    /// To be removed.
+    pub buried: Vec<String>,
+    /// Log segments whose files new segments may have.
+    pub offered: Vec<String>,
+    /// Tables and value segments whose files new ones may have once no reader has them.
+    pub offered_files: Vec<DeadFile>,
+    /// To be removed, and they could not be: they come along with what is buried next.
+    put_off: Vec<String>,
+}
+
+/// A table or a value segment whose file a new one of its kind may have.
+#[derive(Debug)]
+pub struct DeadFile {
+    /// As named in its directory.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// What read it.
+    pub reader: DeadReader,
+}
+
+/// The file is mapped as long as this has a holder.
+#[derive(Debug)]
+pub enum DeadReader {
+    /// Of a table.
+    Table(Arc<TableReader>),
+    /// Of a value segment.
+    Values(Arc<ValueSegment>),
+}
+
+impl DeadReader {
+    /// Lets go of it; whether it had no other holder.
+    pub fn lets_go(self) -> bool {
+        match self {
+            Self::Table(reader) => Arc::into_inner(reader).is_some(),
+            Self::Values(segment) => Arc::into_inner(segment).is_some(),
+        }
+    }
+}
+
+impl Graveyard {
+    /// An empty one, that is asked for the names of what has holders if `tells_held`.
+    pub fn new(tells_held: bool) -> Self {
+        Self { held: tells_held.then(Mutex::default), ..Self::default() }
+    }
+
+    /// The file `name` of a table or a sealed value segment has a holder from now on.
+    pub fn hold(&self, name: &str) {
+        if let Some(held) = &self.held {
+            held.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        }
+    }
+
+    /// The file `name` has no holder any more, nor will have; what waits for its removal is told
+    /// before.
+    pub fn let_go(&self, name: &str) {
+        if let Some(held) = &self.held {
+            held.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        }
+    }
+
+    /// Files that have holders, and those that wait for their removal; `None` where that is not
+    /// kept.
+    pub fn held(&self) -> Option<BTreeSet<String>> {
+        let mut held = self.held.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        held.extend(self.shared.names());
+        let dead = self.lock();
+        held.extend(dead.buried.iter().chain(&dead.put_off).cloned());
+        held.extend(dead.offered_files.iter().map(|file| file.name.clone()));
+        Some(held)
+    }
+
+    /// The file `name` is to be removed.
+    pub fn bury(&self, name: String) {
+        self.lock().buried.push(name);
+    }
+
+    /// These could not be removed: they are tried again with what is buried next, or once that is
+    /// [asked](Self::recall) for.
+    pub fn put_off(&self, names: impl IntoIterator<Item = String>) {
+        self.lock().put_off.extend(names);
+    }
+
+    /// What could not be removed is tried again now.
+    pub fn recall(&self) {
+        let mut dead = self.lock();
+        let Dead { buried, put_off, .. } = &mut *dead;
+        buried.append(put_off);
+    }
+
+    /// The file `name` of a log segment is a new segment's, or is to be removed.
+    pub fn offer(&self, name: String) {
+        self.lock().offered.push(name);
+    }
+
+    /// What was offered is to be removed instead.
+    pub fn withdraw_offers(&self) {
+        let mut dead = self.lock();
+        let Dead { buried, offered, offered_files, .. } = &mut *dead;
+        buried.append(offered);
+        buried.extend(offered_files.drain(..).map(|file| file.name));
+    }
+
+    /// `file` is another file's of its kind once no reader has it, or is to be removed.
+    pub fn offer_file(&self, file: DeadFile) {
+        self.lock().offered_files.push(file);
+    }
+
+    /// Memory of segments' arenas and of tables' indexes and filters, whatever holds them.
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Ordering::Relaxed)
+    }
+
+    /// `bytes` more are held.
+    pub fn count(&self, bytes: u64) {
+        self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// `bytes` that were counted are let go.
+    pub fn discount(&self, bytes: u64) {
+        self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A value segment of `bytes` bytes is gone, except for its holders.
+    pub fn retire_values(&self, bytes: u64) {
+        self.retired_values.count.fetch_add(1, Ordering::Relaxed);
+        self.retired_values.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A value segment that was gone except for its holders has none any more.
+    pub fn let_values_go(&self, bytes: u64) {
+        self.retired_values.count.fetch_sub(1, Ordering::Relaxed);
+        self.retired_values.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// How many value segments are gone except for their holders, and their bytes.
+    pub fn retired_values(&self) -> (u64, u64) {
+        let Retired { count, bytes } = &self.retired_values;
+        (count.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether there is nothing to be done.
+    pub fn is_empty(&self) -> bool {
+        let dead = self.lock();
+        dead.buried.is_empty() && dead.offered.is_empty() && dead.offered_files.is_empty()
+    }
+
+    /// Everything that is to be removed or used again, from now on the caller's concern.
+    pub fn take(&self) -> Dead {
+        let mut dead = std::mem::take(&mut *self.lock());
+        dead.buried.append(&mut dead.put_off);
+        dead
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Dead> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
