@@ -25,12 +25,12 @@ impl Database {
     /// What reading and writing say; then `path` is empty, and can be asked for again, unless the
     /// message says otherwise.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
-        let cut = self.commit.log.advance()?;
+        let cut = self.commit.log.advance().map_err(from_storage)?;
         self.commit.freeze_all()?;
         let active = self.commit.log.settled_base();
         // Frames below that other threads still write belong to the copy too.
-        self.commit.log.wait_published(active)?;
-        self.commit.log.sync_through(active)?;
+        self.commit.log.wait_published(active).map_err(from_storage)?;
+        self.commit.log.sync_through(active).map_err(from_storage)?;
         let sealing = self.values.lock_sealing();
         // No edit is committed while the files of this version are linked, so none of them can go.
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl Database {
         // that does, or batches would be in one keyspace and not in another.
         let drained = version.live().map(|keyspace| keyspace.drained_through).max().unwrap_or_default();
         let end = active.max(drained);
-        self.commit.log.sync_through(end)?;
+        self.commit.log.sync_through(end).map_err(from_storage)?;
         // What the linked records refer to is written to no more.
         let open = self.values.open_numbers();
         let sealed = self.values.seal(&open, &self.catalog.version)?;

@@ -10,6 +10,7 @@ use crate::background::Maintenance;
 use crate::blobs::Values;
 use crate::commit::CommitPipeline;
 use crate::counters::Counters;
+use crate::error::from_storage;
 use crate::files::Files;
 use crate::groups::Groups;
 use crate::reads::Reads;
@@ -58,7 +59,7 @@ impl Database {
         if self.read_only {
             return Err(Error::new(ErrorKind::Closed, "the database is open for reading only"));
         }
-        self.commit.log.check()
+        self.commit.log.check().map_err(from_storage)
     }
 
     /// Refuses writes from now on, because background work failed for good.

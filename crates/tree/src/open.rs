@@ -29,9 +29,8 @@ use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::files::Files;
 use crate::groups::{Groups, Older, not_shared};
-use crate::log::MemtableSet;
-use crate::log::segment::Segment;
 use crate::log::{Log, LogStart, SegmentMap};
+use crate::log::{MemtableSet, Segment};
 use crate::memory::Balance;
 use crate::memtable::{GapBudget, Gaps, Memtable};
 use crate::reads::Reads;
@@ -105,7 +104,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
     let values = start_values(options, &outputs, (&state, &version), (generation, next_values), &graveyard);
     let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
-    log.set_values(&values);
+    log.set_referred(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
     let found_values = if recovered.segments.is_empty() { 0 } else { version.values.sealed_bytes() };
@@ -304,7 +303,7 @@ fn start_log(
         recovered: recovered.segments.clone(),
         writable: !options.read_only,
     };
-    let log = Log::start(start, first)?;
+    let log = Log::start(start, first).map_err(from_storage)?;
     let mut segments = recovered.segments.clone();
     segments.push(Arc::clone(&log.active()));
     version.segments = Arc::new(SegmentMap::new(segments));
@@ -392,7 +391,7 @@ fn attach_log(version: &mut Version, recovered: &RecoveredLog) -> MemtableSet {
     for slot in version.keyspaces.iter_mut().flatten() {
         let keyspace = Arc::make_mut(slot);
         for (index, segment) in recovered.segments.iter().enumerate() {
-            let Some(memtable) = segment.memtables().get(keyspace.id()) else { continue };
+            let Some(memtable) = segment.carried().get(keyspace.id()) else { continue };
             let next = recovered
                 .segments
                 .get(index + 1)

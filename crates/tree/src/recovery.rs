@@ -36,8 +36,7 @@ use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
 use crate::blob_gc::{FoundValues, LoggedReferences};
 use crate::error::{from_format, from_storage};
-use crate::log::MemtableSet;
-use crate::log::segment::Segment;
+use crate::log::{MemtableSet, Segment};
 use crate::memtable::{Gaps, Memtable};
 use crate::version::state::State;
 

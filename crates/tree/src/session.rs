@@ -24,6 +24,7 @@ use line::{Line, Write};
 use crate::commit::Appended;
 use crate::counters::count;
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::error::survived;
 use crate::read::ahead::Ahead;
 use crate::read::prefetch::TOGETHER;
@@ -497,7 +498,8 @@ impl Session for TreeSession {
 
     fn settle(&mut self) -> Result<()> {
         // Everything that a reader has seen lies below the watermark.
-        self.shared.commit.log.write_through(self.shared.commit.log.watermark())
+        let log = &self.shared.commit.log;
+        log.write_through(log.watermark()).map_err(from_storage)
     }
 }
 

@@ -249,8 +249,8 @@ impl Engine for Tree {
 
     fn sync(&self) -> Result<Position> {
         self.shared.check_open()?;
-        let through = self.log().advance()?;
-        self.log().sync_through(through)?;
+        let through = self.log().advance().map_err(from_storage)?;
+        self.log().sync_through(through).map_err(from_storage)?;
         Ok(self.log().durable_through())
     }
 
@@ -315,7 +315,7 @@ impl Database {
     /// drains.
     fn idle_beside(&self, version: &Version, dropped: KeyspaceId) -> Result<Vec<(u32, Position)>> {
         let end = self.commit.log.active().base();
-        if self.commit.log.advance()? < end {
+        if self.commit.log.advance().map_err(from_storage)? < end {
             // A writer still copies into a segment before it, for any keyspace.
             return Ok(Vec::new());
         }
@@ -330,7 +330,7 @@ impl Database {
         // A roll that has not seen the keyspace yet ends before, and later ones see it.
         let (_rolling, active) = self.commit.log.hold_active();
         if let Ok(keyspace) = self.catalog.version.load().keyspace(id) {
-            active.memtables().add(id, &keyspace.memtable);
+            active.carried().add(id, &keyspace.memtable);
         }
     }
 
@@ -338,7 +338,7 @@ impl Database {
     fn forget_memtable(&self, id: u32) {
         // A roll that has not seen the drop ends before.
         let (_rolling, active) = self.commit.log.hold_active();
-        active.memtables().forget(id);
+        active.carried().forget(id);
     }
 
     /// Ends background work and makes what was acknowledged durable.
@@ -356,10 +356,10 @@ impl Database {
         }
         self.give_up_spares();
         self.bury()?;
-        self.commit.log.check()?;
-        let end = self.commit.log.end()?;
-        self.commit.log.cut_file(end)?;
-        self.commit.log.sync_through(end)?;
+        self.commit.log.check().map_err(from_storage)?;
+        let end = self.commit.log.end().map_err(from_storage)?;
+        self.commit.log.cut_file(end).map_err(from_storage)?;
+        self.commit.log.sync_through(end).map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         manifest
             .commit(&[Change::CleanEnd { position: end }, Change::Tick { ms: self.now_ms() }])

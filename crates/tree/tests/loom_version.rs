@@ -32,9 +32,10 @@ mod log {
     pub(crate) mod map;
     mod memtable_set;
     pub(crate) mod segment;
-    pub(crate) use map::SegmentMap;
     pub(crate) use memtable_set::MemtableSet;
-    pub(crate) use segment::Segment;
+
+    pub(crate) type Segment = segment::Segment<MemtableSet>;
+    pub(crate) type SegmentMap = map::SegmentMap<MemtableSet>;
 }
 #[path = "../src/version"]
 mod version {

@@ -6,6 +6,7 @@ use firn_maintenance::wait_until;
 
 use super::kinds::{drain_refusal, forget_drains};
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::version::Version;
 
 /// Asks that everything below `through` be drained, and waits until it is.
@@ -35,7 +36,7 @@ pub(crate) fn drain_through(database: &Database, through: Position) -> Result<()
         let frozen = version.live().flat_map(|keyspace| &keyspace.frozen).map(|frozen| frozen.span.end);
         match frozen.max() {
             // Writers still copy into what is frozen; until they are done no run is made of it.
-            Some(end) => database.commit.log.wait_published(end)?,
+            Some(end) => database.commit.log.wait_published(end).map_err(from_storage)?,
             None if drained(&version) || version.live().any(|keyspace| !keyspace.runs.is_empty()) => {}
             None => return Err(Error::bug("nothing is left to drain, but not all is drained")),
         }

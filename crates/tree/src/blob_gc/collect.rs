@@ -131,7 +131,7 @@ impl Database {
         firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
         // A loss of power that cut the log below could leave values that nothing refers to, where
         // no recovery looks for them.
-        self.commit.log.sync_through(meta.sealed_at)?;
+        self.commit.log.sync_through(meta.sealed_at).map_err(from_storage)?;
         // The name of the output must not be lost where the edit that uses it is not.
         self.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);

@@ -206,7 +206,7 @@ impl Values {
         let bytes = self.segment_bytes(rolling.map.sealed_bytes());
         let has_room = check_room(&*self.storage, bytes);
         self.refused_bytes.store(if has_room.is_err() { bytes } else { 0 }, Ordering::Relaxed);
-        has_room?;
+        has_room.map_err(from_storage)?;
         let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
             .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));

@@ -85,7 +85,7 @@ impl Values {
         let name = file_name::value_segment(header.number);
         let end = VALUE_HEADER_BYTES + plain_record_bytes(keyspace, key.len(), value_bytes as usize);
         let bytes = (end + ORDINAL_BYTES + VALUE_FOOTER_BYTES) as u64;
-        check_room(&*self.storage, bytes)?;
+        check_room(&*self.storage, bytes).map_err(from_storage)?;
         let mut unfinished = self.lock_unfinished();
         if unfinished.is_over {
             return Err(closed());

@@ -6,6 +6,7 @@ use firn_format::Position;
 
 use super::roll::Freeze;
 use super::{CommitEnv, CommitPipeline};
+use crate::error::from_storage;
 use crate::log::room::{FLUSH_KEPT_BYTES, JOB_KEPT_BYTES, KEPT_BYTES, REMOVAL_KEPT_BYTES, check_room};
 
 impl CommitPipeline {
@@ -17,6 +18,7 @@ impl CommitPipeline {
             Err(_) if self.files.remove_spare_tables() => check_room(&*self.files.storage, bytes),
             has_room => has_room,
         }
+        .map_err(from_storage)
     }
 
     /// Whether the disk has room for a segment of `bytes` and its flush, and for a flush of all
@@ -141,7 +143,7 @@ impl CommitPipeline {
     pub(crate) fn write_refusal(&self) -> Option<Error> {
         let refused = self.room.refused().max(self.values.refused_bytes());
         // There may be room since.
-        let refusal = || check_room(&*self.files.storage, refused).err();
+        let refusal = || check_room(&*self.files.storage, refused).map_err(from_storage).err();
         (refused > 0).then(refusal).flatten()
     }
 

@@ -7,6 +7,7 @@ use firn_format::Position;
 
 use super::roll::{Freeze, Rolled};
 use super::{CommitEnv, CommitPipeline};
+use crate::error::from_storage;
 use crate::log::order::NextSegment;
 use crate::log::{Segment, capacity_for};
 
@@ -61,12 +62,12 @@ impl CommitPipeline {
         removes: bool,
     ) -> Result<Option<LargeSegment<'_>>> {
         loop {
-            self.log.check()?;
+            self.log.check().map_err(from_storage)?;
             let base = self.log.active().base();
             if self.must_write_out(base)? || removes && !self.may_remove(env, base, bytes)? {
                 return Ok(None);
             }
-            let Some(mut roll) = self.log.lock_roll(base)? else { continue };
+            let Some(mut roll) = self.log.lock_roll(base).map_err(from_storage)? else { continue };
             let capacity = capacity_for(bytes);
             let wanted = if removes { 0 } else { capacity };
             let has_disk = self.has_disk_or_spares_for(wanted);

@@ -70,6 +70,7 @@ use super::next_segment::LargeSegment;
 use super::roll::Rolled;
 use super::room::Room;
 use crate::blobs::{Places, Values, WholeValue};
+use crate::error::from_storage;
 use crate::files::Files;
 use crate::log::{Log, Segment};
 use crate::reads::Reads;
@@ -278,7 +279,7 @@ impl CommitPipeline {
             return self.append_large(env, bytes, frame);
         }
         loop {
-            self.log.check()?;
+            self.log.check().map_err(from_storage)?;
             let active = self.log.active();
             // Where the disk is full, only frames that remove more than they bring are written.
             let may_fit = match self.log.is_for_removals() {
@@ -332,7 +333,7 @@ impl CommitPipeline {
         frame: Frame<'_, '_, impl Iterator<Item = Item<'o>> + Clone>,
     ) -> Result<Appended> {
         let Frame { items, blobs, unchanged } = frame;
-        if let Some(item) = items.clone().find(|item| segment.memtables().get(item.keyspace.0).is_none()) {
+        if let Some(item) = items.clone().find(|item| segment.carried().get(item.keyspace.0).is_none()) {
             // The keyspace was dropped (or is being created) since the batch was checked.
             self.publish_void(segment, reservation)?;
             return Err(Error::invalid(format!("there is no {}", item.keyspace)));
@@ -365,6 +366,7 @@ impl CommitPipeline {
             let newest = self
                 .log
                 .wait_published(start)
+                .map_err(from_storage)
                 .and_then(|()| env.newest_below(unchanged.keyspace, unchanged.key, start));
             if newest.as_ref().ok() != Some(&unchanged.newest) {
                 self.publish_void(segment, reservation)?;
@@ -389,7 +391,7 @@ impl CommitPipeline {
         let mut position = Position(start.0 + firn_format::log::FRAME_HEADER_BYTES as u64);
         for item in items {
             let memtable = segment
-                .memtables()
+                .carried()
                 .get(item.keyspace.0)
                 .ok_or_else(|| Error::bug("a record without a memtable"))?;
             let sequence = position.sequence();
@@ -406,7 +408,7 @@ impl CommitPipeline {
         }
         reservation.publish(first_word);
         places.published(end);
-        self.log.advance()?;
+        self.log.advance().map_err(from_storage)?;
         Ok(Appended::At(end))
     }
 
@@ -417,7 +419,7 @@ impl CommitPipeline {
         let first_word =
             writer.finish(self.log.durable_through(), FrameKind::Void, start, self.log.generation());
         reservation.publish(first_word);
-        self.log.advance().map(|_| ())
+        self.log.advance().map(|_| ()).map_err(from_storage)
     }
 
     /// Blocks until everything below `end`, which is published, has `durability`.
@@ -431,8 +433,8 @@ impl CommitPipeline {
         durability: Durability,
     ) -> Result<()> {
         let made = match durability {
-            Durability::Process => self.log.write_through(end),
-            Durability::Disk => self.log.sync_through(end),
+            Durability::Process => self.log.write_through(end).map_err(from_storage),
+            Durability::Disk => self.log.sync_through(end).map_err(from_storage),
             Durability::Shared => env.put_on_shared_storage(end),
         };
         made.map_err(|error| match error.kind() {

@@ -7,6 +7,7 @@ use firn_engine::{ErrorKind, Result};
 use firn_format::Position;
 
 use super::CommitPipeline;
+use crate::error::from_storage;
 use crate::log::order::{NextSegment, capacity_for};
 use crate::log::{MemtableSet, Segment, SegmentMap};
 use crate::version::{Frozen, Keyspace};
@@ -42,7 +43,7 @@ impl CommitPipeline {
     /// Returns at once with `Next` if another thread did. Creates a file; the first writer to
     /// overflow a segment does it for all.
     pub(crate) fn roll(&self, base: Position, freeze: Freeze) -> Result<Rolled> {
-        let Some(mut next) = self.log.lock_roll(base)? else { return Ok(Rolled::Next) };
+        let Some(mut next) = self.log.lock_roll(base).map_err(from_storage)? else { return Ok(Rolled::Next) };
         let is_for_writes = freeze == Freeze::Full;
         let least = self.log.first_capacity();
         let capacity = match freeze {
@@ -117,7 +118,7 @@ impl CommitPipeline {
     pub(crate) fn freeze_through(&self) -> Result<Position> {
         self.freeze_all()?;
         let through = self.log.settled_base();
-        self.log.wait_published(through)?;
+        self.log.wait_published(through).map_err(from_storage)?;
         loop {
             let is_late = self.catalog.change_version(|version| {
                 for slot in version.keyspaces.iter_mut().flatten() {
@@ -186,7 +187,7 @@ impl CommitPipeline {
             }
             memtables.insert(slot.id(), Arc::clone(&slot.memtable));
         }
-        let segment = self.log.prepare_next(next, (capacity, reserved), memtables)?;
+        let segment = self.log.prepare_next(next, (capacity, reserved), memtables).map_err(from_storage)?;
         let mut segments = version.segments.segments().to_vec();
         segments.push(Arc::clone(&segment));
         version.segments = Arc::new(SegmentMap::new(segments));

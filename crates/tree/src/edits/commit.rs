@@ -237,7 +237,7 @@ impl Database {
         if drained.len() == version.live().count() {
             self.commit.log.covered_through(end);
         } else {
-            self.commit.log.sync_through(end)?;
+            self.commit.log.sync_through(end).map_err(from_storage)?;
             if self.groups.are_begun() {
                 self.send_through(end, By::Drain)?;
             }

@@ -57,7 +57,7 @@ impl Database {
             // See `order_before_log`.
             match takes_all(&version, &drained, end) {
                 true => self.commit.log.covered_through(end),
-                false => self.commit.log.sync_through(end)?,
+                false => self.commit.log.sync_through(end).map_err(from_storage)?,
             }
             let through = |(id, position): (&u32, &Position)| Change::DrainedThrough {
                 keyspace: *id,

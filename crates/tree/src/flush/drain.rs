@@ -14,7 +14,6 @@ use firn_storage::Storage;
 
 use super::freeze::runs_of;
 use super::met::meet;
-use crate::Records;
 use crate::blob_gc::Outlived;
 use crate::buffer::Run;
 use crate::buffer::merge::note_reference;

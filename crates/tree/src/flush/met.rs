@@ -12,7 +12,6 @@ use std::sync::Arc;
 use firn_format::Position;
 use firn_storage::file::table::Lookup;
 
-use crate::Records;
 use crate::buffer::Run;
 use crate::log::SegmentMap;
 use crate::version::{Levels, Table};

@@ -60,7 +60,7 @@ impl Database {
 
     fn share_by(&self, end: Position, by: By) -> Result<()> {
         // So that what is recovered on this machine never is less than what another one would find.
-        self.commit.log.sync_through(end)?;
+        self.commit.log.sync_through(end).map_err(from_storage)?;
         if !self.groups.is_named.load(Ordering::Acquire) {
             self.name_groups(end, by)?;
         }
@@ -108,7 +108,7 @@ impl Database {
         match self.groups.are_begun() {
             _ if takes_all => Ok(()),
             true => {
-                self.commit.log.sync_through(end)?;
+                self.commit.log.sync_through(end).map_err(from_storage)?;
                 self.send_through(end, By::Drain)
             }
             false if may_divide && self.files.storage.shared_part().is_some() => {
@@ -169,7 +169,12 @@ impl Database {
             let (number, through, span_end) = (sending.next, *through, *span_end);
             let bytes = groups.id(number).encode(*kind, pieces);
             let tried = groups.tries.fetch_add(1, Ordering::AcqRel) + 1;
-            let created = self.commit.log.check().and_then(|()| self.create_group(number, &bytes));
+            let created = self
+                .commit
+                .log
+                .check()
+                .map_err(from_storage)
+                .and_then(|()| self.create_group(number, &bytes));
             sending.failed = created.as_ref().err().map(|error| (tried, error.clone()));
             created?;
             sending.pending.pop_front();
@@ -260,7 +265,7 @@ impl Database {
 
     fn refused_for_good(&self, cause: &Error) -> Error {
         self.fail(cause);
-        self.commit.log.poisoned()
+        from_storage(self.commit.log.poisoned())
     }
 }
 

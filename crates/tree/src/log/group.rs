@@ -3,23 +3,23 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
 
-use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::log::SEGMENT_HEADER_BYTES;
+use firn_storage::{Error, ErrorKind, Result};
 
-use super::{Log, Segment};
-use crate::error::from_storage;
+use super::order::{Log, Referred};
+use super::segment::Segment;
 
 /// How far the file has the log; held by the leader of a group.
 #[derive(Debug)]
-pub(crate) struct GroupWriter {
-    segment: Arc<Segment>,
+pub(crate) struct GroupWriter<C> {
+    segment: Arc<Segment<C>>,
     /// Arena bytes of `segment` that are written.
     offset: usize,
 }
 
-impl GroupWriter {
-    pub(super) fn new(segment: Arc<Segment>) -> Self {
+impl<C> GroupWriter<C> {
+    pub(super) fn new(segment: Arc<Segment<C>>) -> Self {
         Self { segment, offset: 0 }
     }
 }
@@ -27,7 +27,7 @@ impl GroupWriter {
 /// Pauses before a waiter gives its core away.
 pub(super) const SPINS_MAX: u32 = 200;
 
-impl Log {
+impl<C, R: Referred> Log<C, R> {
     /// Returns when everything below `end` survives the process.
     ///
     /// Concurrent callers share one write. The caller that finds the group free leads it and writes
@@ -35,7 +35,7 @@ impl Log {
     /// one write of the group.
     ///
     /// # Errors
-    /// `Retry` when the disk is full (the bytes are kept and written by a later group); any other
+    /// `Full` when the disk is full (the bytes are kept and written by a later group); any other
     /// failure of the file poisons the log.
     pub(crate) fn write_through(&self, end: Position) -> Result<()> {
         let mut spins = 0;
@@ -69,7 +69,7 @@ impl Log {
     }
 
     /// Writes every published byte that is not written.
-    fn write_group(&self, group: &mut GroupWriter) -> Result<()> {
+    fn write_group(&self, group: &mut GroupWriter<C>) -> Result<()> {
         loop {
             let region = group.segment.region();
             let published = region.published();
@@ -115,10 +115,8 @@ impl Log {
 
     /// The error of a writer whose bytes the place did not take: a full disk passes, anything else
     /// ends writing.
-    fn not_written(&self, error: firn_storage::Error) -> Error {
-        let is_full = error.kind == firn_storage::ErrorKind::Full;
-        let error = from_storage(error);
-        if !is_full {
+    fn not_written(&self, error: Error) -> Error {
+        if error.kind != ErrorKind::Full {
             self.fail(&error);
         }
         error
@@ -146,15 +144,15 @@ impl Log {
         let unsynced: Vec<_> =
             self.lock_unsynced().iter().take_while(|segment| segment.base() < through).cloned().collect();
         // A disk that is full may be told here; what the syncs say is final.
-        if let Some(values) = self.values.get() {
-            values.hand_over().map_err(|error| self.not_written(error))?;
+        if let Some(referred) = self.referred.get() {
+            referred.hand_over().map_err(|error| self.not_written(error))?;
         }
         for file in unsynced.iter().filter_map(|segment| segment.file()) {
             file.hand_over().map_err(|error| self.not_written(error))?;
         }
         // What records refer to before the records.
-        if let Some(values) = self.values.get() {
-            values.sync().map_err(|error| self.failed(error))?;
+        if let Some(referred) = self.referred.get() {
+            referred.sync().map_err(|error| self.failed(error))?;
         }
         for segment in &unsynced {
             let Some(file) = segment.file() else { continue };
@@ -186,8 +184,7 @@ impl Log {
         }
     }
 
-    fn failed(&self, error: firn_storage::Error) -> Error {
-        let error = from_storage(error);
+    fn failed(&self, error: Error) -> Error {
         self.fail(&error);
         self.poisoned()
     }

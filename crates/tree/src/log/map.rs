@@ -5,14 +5,14 @@ use std::sync::Arc;
 use firn_format::{Position, log::Record};
 use firn_storage::place::prefetch;
 
-use super::Segment;
+use super::segment::Segment;
 use crate::Records;
 
 /// The live segments as of one version; immutable.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SegmentMap {
+#[derive(Debug)]
+pub(crate) struct SegmentMap<C> {
     /// Oldest first.
-    segments: Vec<Arc<Segment>>,
+    segments: Vec<Arc<Segment<C>>>,
     /// Granule of the first segment's base.
     first_granule: u64,
     /// For each granule from the first: index into `segments`, or `HOLE`.
@@ -27,9 +27,15 @@ const LINE_BYTES: usize = 64;
 /// processor has understood that more follow.
 const LOADED_BYTES_MAX: usize = 1024;
 
-impl SegmentMap {
+impl<C> Default for SegmentMap<C> {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl<C> SegmentMap<C> {
     /// A map over `segments`, oldest first.
-    pub(crate) fn new(segments: Vec<Arc<Segment>>) -> Self {
+    pub(crate) fn new(segments: Vec<Arc<Segment<C>>>) -> Self {
         let first_granule = segments.first().map_or(0, |segment| segment.base().granule());
         let mut granules = Vec::new();
         for (index, segment) in segments.iter().enumerate() {
@@ -40,7 +46,7 @@ impl SegmentMap {
     }
 
     /// The live segments, oldest first.
-    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
+    pub(crate) fn segments(&self) -> &[Arc<Segment<C>>] {
         &self.segments
     }
 
@@ -55,6 +61,22 @@ impl SegmentMap {
         self.bytes_at(position).and_then(<[u8]>::first).into_iter().for_each(prefetch);
     }
 
+    /// The published record at `position`; `None` if no live segment holds one there.
+    #[inline]
+    pub(crate) fn record(&self, position: Position) -> Option<Record<'_>> {
+        Record::at(self.bytes_at(position)?)
+    }
+
+    /// Begins to load the record at `position`, which will be asked for soon and has perhaps so
+    /// many `bytes`.
+    #[inline]
+    pub(crate) fn begin_load(&self, position: Position, bytes: usize) {
+        let there = self.bytes_at(position).unwrap_or_default();
+        let front = there.get(..bytes.min(LOADED_BYTES_MAX)).unwrap_or(there);
+        front.iter().step_by(LINE_BYTES).for_each(prefetch);
+        front.last().into_iter().for_each(prefetch);
+    }
+
     /// The record at `position` and what is published behind it, if that lies in a live segment.
     #[inline]
     fn bytes_at(&self, position: Position) -> Option<&[u8]> {
@@ -63,24 +85,21 @@ impl SegmentMap {
     }
 
     #[inline]
-    fn segment_of(&self, position: Position) -> Option<&Segment> {
+    fn segment_of(&self, position: Position) -> Option<&Segment<C>> {
         let granule = position.granule().checked_sub(self.first_granule)?;
         let index = *self.granules.get(usize::try_from(granule).ok()?)?;
         self.segments.get(index as usize).map(|segment| &**segment)
     }
 }
 
-impl Records for SegmentMap {
+impl<C: Send + Sync> Records for SegmentMap<C> {
     #[inline]
     fn record(&self, position: Position) -> Option<Record<'_>> {
-        Record::at(self.bytes_at(position)?)
+        self.record(position)
     }
 
     #[inline]
     fn begin_load(&self, position: Position, bytes: usize) {
-        let there = self.bytes_at(position).unwrap_or_default();
-        let front = there.get(..bytes.min(LOADED_BYTES_MAX)).unwrap_or(there);
-        front.iter().step_by(LINE_BYTES).for_each(prefetch);
-        front.last().into_iter().for_each(prefetch);
+        self.begin_load(position, bytes);
     }
 }

@@ -18,7 +18,29 @@ pub(crate) mod room;
 pub(crate) mod order;
 pub(crate) mod group;
 
-pub(crate) use map::SegmentMap;
 pub(crate) use memtable_set::MemtableSet;
-pub(crate) use order::{Log, LogStart, capacity_for};
-pub(crate) use segment::Segment;
+pub(crate) use order::capacity_for;
+
+use crate::blobs::Values;
+
+/// The log of a tree.
+pub(crate) type Log = order::Log<MemtableSet, Values>;
+
+/// How the log of a tree begins.
+pub(crate) type LogStart = order::LogStart<MemtableSet>;
+
+/// A segment of it, with the memtables that its records are indexed in.
+pub(crate) type Segment = segment::Segment<MemtableSet>;
+
+/// The live segments of it.
+pub(crate) type SegmentMap = map::SegmentMap<MemtableSet>;
+
+impl order::Referred for Values {
+    fn hand_over(&self) -> firn_storage::Result<()> {
+        self.hand_over()
+    }
+
+    fn sync(&self) -> firn_storage::Result<()> {
+        self.sync()
+    }
+}

@@ -5,26 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_format::{FormatVersion, key::GRANULE_BYTES};
 use firn_storage::file::obsolete::Graveyard;
-use firn_storage::{Storage, WriteFile};
+use firn_storage::{Cause, Error, ErrorKind, Result, Storage, WriteFile};
 
-use super::MemtableSet;
 use super::group::{GroupWriter, SPINS_MAX};
 use super::room::check_room;
 use super::segment::Segment;
 use super::spare::Spares;
-use crate::blobs::Values;
-use crate::error::from_storage;
 
 /// The log of one open database.
 ///
 /// Lock order: `roll` before `open` before `group`; none is held while a frame is copied.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct Log<C, R> {
     pub(super) storage: Arc<dyn Storage>,
     database: u128,
     generation: u64,
@@ -32,30 +28,45 @@ pub(crate) struct Log {
     pub(crate) spares: Spares,
     graveyard: Arc<Graveyard>,
     /// The segment that reservations are made in.
-    active: ArcSwap<Segment>,
+    active: ArcSwap<Segment<C>>,
     /// The oldest segment with unpublished frames.
-    publishing: ArcSwap<Segment>,
+    publishing: ArcSwap<Segment<C>>,
     /// Everything below is copied and indexed.
     pub(super) watermark: AtomicU64,
     /// Segments from the oldest that is not wholly written to the active one.
-    open: Mutex<VecDeque<Arc<Segment>>>,
+    open: Mutex<VecDeque<Arc<Segment<C>>>>,
     roll: Mutex<NextSegment>,
-    pub(super) group: Mutex<GroupWriter>,
+    pub(super) group: Mutex<GroupWriter<C>>,
     /// Everything below survives the process.
     pub(super) written: AtomicU64,
     /// Everything below is on the device.
     pub(super) durable: AtomicU64,
     /// Segments that may hold bytes the device does not have, oldest first; locked for moments.
-    pub(super) unsynced: Mutex<VecDeque<Arc<Segment>>>,
+    pub(super) unsynced: Mutex<VecDeque<Arc<Segment<C>>>>,
     /// Held across a device sync.
     pub(super) syncing: Mutex<()>,
-    poison: OnceLock<Error>,
+    poison: OnceLock<Cause>,
     /// The disk is nearly full: what is left is for removals, and for what makes room.
     is_for_removals: AtomicBool,
     /// What its records refer to.
-    pub(super) values: OnceLock<Arc<Values>>,
+    pub(super) referred: OnceLock<Arc<R>>,
     pub(crate) written_bytes: AtomicU64,
     pub(crate) sync_count: AtomicU64,
+}
+
+/// What records of a log refer to, in files of its own. It is made durable before the records.
+pub(crate) trait Referred {
+    /// Hands to its files what waits in memory for more.
+    ///
+    /// # Errors
+    /// `Full` where that may pass; after any other failure nothing is written any more.
+    fn hand_over(&self) -> Result<()>;
+
+    /// Makes all of it survive loss of power. Blocks for the device.
+    ///
+    /// # Errors
+    /// A failed sync, after which nothing is written any more.
+    fn sync(&self) -> Result<()>;
 }
 
 /// What the next roll needs; held by the thread that rolls.
@@ -74,7 +85,7 @@ impl NextSegment {
 }
 
 /// How a log begins its life in this process.
-pub(crate) struct LogStart {
+pub(crate) struct LogStart<C> {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) database: u128,
     pub(crate) generation: u64,
@@ -89,14 +100,14 @@ pub(crate) struct LogStart {
     /// Everything below is known to be on the device.
     pub(crate) durable_through: Position,
     /// Recovered segments, oldest first; perhaps not on the device yet.
-    pub(crate) recovered: Vec<Arc<Segment>>,
+    pub(crate) recovered: Vec<Arc<Segment<C>>>,
     /// Whether the first segment gets a file; nothing can be written without.
     pub(crate) writable: bool,
 }
 
-impl Log {
-    /// A log whose first segment has `memtables`; creates that segment's file.
-    pub(crate) fn start(start: LogStart, memtables: MemtableSet) -> Result<Self> {
+impl<C, R: Referred> Log<C, R> {
+    /// A log whose first segment has `carried`; creates that segment's file.
+    pub(crate) fn start(start: LogStart<C>, carried: C) -> Result<Self> {
         let next = NextSegment { base: start.base, ended: false };
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
@@ -118,7 +129,7 @@ impl Log {
         };
         file.iter().try_for_each(|file| begin_file(&**file, &header))?;
         let region = spares.arena(header.capacity)?;
-        let first = Arc::new(Segment::new(header, region, file, memtables, Arc::clone(&start.graveyard)));
+        let first = Arc::new(Segment::new(header, region, file, carried, Arc::clone(&start.graveyard)));
         let mut unsynced = VecDeque::from(start.recovered);
         unsynced.push_back(Arc::clone(&first));
         if first.file().is_some() && header.capacity == start.segment_bytes && !is_for_removals {
@@ -144,19 +155,19 @@ impl Log {
             syncing: Mutex::new(()),
             poison: OnceLock::new(),
             is_for_removals: AtomicBool::new(is_for_removals),
-            values: OnceLock::new(),
+            referred: OnceLock::new(),
             written_bytes: AtomicU64::new(SEGMENT_HEADER_BYTES as u64),
             sync_count: AtomicU64::new(0),
         })
     }
 
-    /// Records may refer to `values`, which are made durable with them.
-    pub(crate) fn set_values(&self, values: &Arc<Values>) {
-        self.values.get_or_init(|| Arc::clone(values));
+    /// Records may refer to what is in `referred`, which is made durable with them.
+    pub(crate) fn set_referred(&self, referred: &Arc<R>) {
+        self.referred.get_or_init(|| Arc::clone(referred));
     }
 
     /// The segment that reservations are made in.
-    pub(crate) fn active(&self) -> Guard<Arc<Segment>> {
+    pub(crate) fn active(&self) -> Guard<Arc<Segment<C>>> {
         self.active.load()
     }
 
@@ -172,7 +183,7 @@ impl Log {
 
     /// The active segment, and no other becomes it as long as the guard lives. Waits for a roll in
     /// progress; see [`settled_base`](Self::settled_base).
-    pub(crate) fn hold_active(&self) -> (MutexGuard<'_, NextSegment>, Arc<Segment>) {
+    pub(crate) fn hold_active(&self) -> (MutexGuard<'_, NextSegment>, Arc<Segment<C>>) {
         let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         let active = self.active.load_full();
         (next, active)
@@ -223,15 +234,15 @@ impl Log {
     }
 
     /// The segment activated after the one at `base`, while the log still has it open.
-    pub(super) fn successor(&self, base: Position) -> Option<Arc<Segment>> {
+    pub(super) fn successor(&self, base: Position) -> Option<Arc<Segment<C>>> {
         self.lock_open().iter().find(|segment| segment.base() > base).cloned()
     }
 
-    pub(super) fn lock_open(&self) -> MutexGuard<'_, VecDeque<Arc<Segment>>> {
+    pub(super) fn lock_open(&self) -> MutexGuard<'_, VecDeque<Arc<Segment<C>>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn lock_unsynced(&self) -> MutexGuard<'_, VecDeque<Arc<Segment>>> {
+    pub(super) fn lock_unsynced(&self) -> MutexGuard<'_, VecDeque<Arc<Segment<C>>>> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -242,7 +253,7 @@ impl Log {
     pub(crate) fn lock_roll(&self, base: Position) -> Result<Option<MutexGuard<'_, NextSegment>>> {
         let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         if next.ended {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+            return Err(Error::new(ErrorKind::Closed, "", "the database is closed"));
         }
         Ok((self.active.load().base() == base).then_some(next))
     }
@@ -268,7 +279,7 @@ impl Log {
         let active = self.active.load();
         let Some(file) = active.file() else { return Ok(()) };
         self.write_through(end)?;
-        file.set_len(end.0.saturating_sub(active.base().0)).map_err(from_storage)
+        file.set_len(end.0.saturating_sub(active.base().0))
     }
 
     /// Returns when everything below `end` is published. `end` must have been reserved.
@@ -286,14 +297,14 @@ impl Log {
     /// Creates the file, with room for the first `reserved` of them.
     ///
     /// # Errors
-    /// `Retry` when the disk is full: the next call tries again. Unless its file has room the
+    /// `Full` when the disk is full, `Refused` for want of memory: the next call tries again. Unless its file has room the
     /// active segment goes on.
     pub(crate) fn prepare_next(
         &self,
         next: &mut NextSegment,
         (capacity, reserved): (u64, u64),
-        memtables: MemtableSet,
-    ) -> Result<Arc<Segment>> {
+        carried: C,
+    ) -> Result<Arc<Segment<C>>> {
         let active = self.active.load();
         let region = self.spares.arena(capacity)?;
         // Before the seal, which stops writers: where the disk is full there may be room in the
@@ -309,7 +320,7 @@ impl Log {
             capacity,
         };
         begin_file(&*file, &header)?;
-        let segment = Segment::new(header, region, Some(file), memtables, Arc::clone(&self.graveyard));
+        let segment = Segment::new(header, region, Some(file), carried, Arc::clone(&self.graveyard));
         if capacity == self.segment_bytes && reserved == capacity {
             segment.may_leave_file();
         }
@@ -339,7 +350,7 @@ impl Log {
     /// Bytes of frames that are published and not written to their files yet.
     pub(crate) fn unwritten_bytes(&self) -> u64 {
         let written = self.written.load(Ordering::Acquire);
-        let unwritten = |segment: &Arc<Segment>| {
+        let unwritten = |segment: &Arc<Segment<C>>| {
             let end = segment.position(segment.region().published()).0;
             end.saturating_sub(written.max(segment.position(0).0))
         };
@@ -354,7 +365,7 @@ impl Log {
 
     /// Makes `segment` the one that reservations are made in, of removals alone where it
     /// `is_for_removals`; versions must know it already.
-    pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment>, is_for_removals: bool) {
+    pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment<C>>, is_for_removals: bool) {
         self.lock_unsynced().push_back(Arc::clone(segment));
         self.lock_open().push_back(Arc::clone(segment));
         // A hint: a writer that comes before it is seen has room in the segment.
@@ -364,23 +375,19 @@ impl Log {
     }
 
     /// Refuses writes from now on, for `error`; the first cause stays.
-    pub(crate) fn fail(&self, error: &Error) {
-        self.poison.get_or_init(|| error.clone());
+    pub(crate) fn fail<E: std::error::Error + Clone + Send + Sync + 'static>(&self, error: &E) {
+        self.poison.get_or_init(|| Arc::new(error.clone()));
     }
 
     /// The first cause for which writes are refused.
-    pub(crate) fn poison(&self) -> Option<&Error> {
+    pub(crate) fn poison(&self) -> Option<&Cause> {
         self.poison.get()
     }
 
     /// What writers are told after [`fail`](Self::fail).
     pub(crate) fn poisoned(&self) -> Error {
-        let refused =
-            Error::new(ErrorKind::Closed, "writes are refused since an earlier failure; reopen the database");
-        match self.poison.get() {
-            Some(cause) => refused.because(cause.clone()),
-            None => refused,
-        }
+        let message = "writes are refused since an earlier failure; reopen the database";
+        Error { source: self.poison.get().cloned(), ..Error::new(ErrorKind::Closed, "", message) }
     }
 }
 
@@ -407,5 +414,5 @@ fn file_for(
 
 /// `file` is the segment that `header` describes from now on.
 fn begin_file(file: &dyn WriteFile, header: &SegmentHeader) -> Result<()> {
-    file.write_zeroing(0, &header.encode()).map_err(from_storage)
+    file.write_zeroing(0, &header.encode())
 }

@@ -21,9 +21,8 @@
 //!
 //! Other programs may take all of that as well: it is bytes that are left, not a file.
 
-use firn_engine::{Error, ErrorKind, Result};
 use firn_format::key::GRANULE_BYTES;
-use firn_storage::Storage;
+use firn_storage::{Error, ErrorKind, Result, Storage};
 
 /// Bytes of the disk that only removals, and what makes room, may take: two of the smallest
 /// segments.
@@ -39,13 +38,14 @@ pub(crate) const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
 /// Those of them that compactions and collections leave to removals.
 pub(crate) const JOB_KEPT_BYTES: u64 = 2 * REMOVAL_KEPT_BYTES;
 
-/// `Retry` unless a file of `bytes` that is no removal's may be begun on `storage`. A place that
+/// `Full` unless a file of `bytes` that is no removal's may be begun on `storage`. A place that
 /// does not tell what is free has room.
 pub(crate) fn check_room(storage: &dyn Storage, bytes: u64) -> Result<()> {
     // What cannot be asked tells when it is written to.
     match storage.free_bytes() {
         Ok(Some(free)) if free < bytes.saturating_add(KEPT_BYTES) => Err(Error::new(
-            ErrorKind::Retry,
+            ErrorKind::Full,
+            "",
             format!(
                 "the disk is full ({free} bytes are free, and the last {KEPT_BYTES} are kept for removals and what makes room): free some \
                  space, raise the quota, or delete records, and try again"

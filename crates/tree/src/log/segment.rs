@@ -10,9 +10,8 @@ use firn_storage::WriteFile;
 use firn_storage::file::obsolete::Graveyard;
 use firn_storage::place::PAGE_BYTES;
 
-use super::MemtableSet;
-
-/// A segment of the log. Shared by the log, by versions, and by whatever reads records in it.
+/// A segment of the log, and what it `C`arries for its engine: that in which its records are
+/// indexed. Shared by the log, by versions, and by whatever reads records in it.
 ///
 /// 1. The file's bytes are the header, then the arena's published bytes, then zeros to the end of a
 ///    page; nothing else is ever written to it. Once all of them are written, room that was set
@@ -23,12 +22,12 @@ use super::MemtableSet;
 /// 4. Only a file that this process made, that no checkpoint links and that was not cut is given to
 ///    a new segment.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub(crate) struct Segment<C> {
     header: SegmentHeader,
     name: String,
     region: Region,
     file: Option<Arc<dyn WriteFile>>,
-    memtables: MemtableSet,
+    carried: C,
     retired: AtomicBool,
     leaves_file: AtomicBool,
     /// Bytes that the file takes on disk, room set aside included.
@@ -38,12 +37,12 @@ pub(crate) struct Segment {
     graveyard: Arc<Graveyard>,
 }
 
-impl Segment {
+impl<C> Segment<C> {
     pub(crate) fn new(
         header: SegmentHeader,
         region: Region,
         file: Option<Arc<dyn WriteFile>>,
-        memtables: MemtableSet,
+        carried: C,
         graveyard: Arc<Graveyard>,
     ) -> Self {
         let name = firn_format::file_name::log_segment(header.base);
@@ -60,7 +59,7 @@ impl Segment {
             name,
             region,
             file,
-            memtables,
+            carried,
             retired,
             leaves_file,
             file_bytes,
@@ -98,9 +97,9 @@ impl Segment {
         self.file.as_ref()
     }
 
-    /// Memtables that records reserved in this segment are indexed in.
-    pub(crate) fn memtables(&self) -> &MemtableSet {
-        &self.memtables
+    /// What it carries for its engine.
+    pub(crate) fn carried(&self) -> &C {
+        &self.carried
     }
 
     /// Position of an arena offset.
@@ -171,7 +170,7 @@ impl Segment {
     }
 }
 
-impl Drop for Segment {
+impl<C> Drop for Segment<C> {
     fn drop(&mut self) {
         self.graveyard.discount(self.counted_bytes.load(Ordering::Relaxed));
         if self.retired.load(Ordering::Acquire) {

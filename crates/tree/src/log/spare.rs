@@ -11,13 +11,10 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Error, ErrorKind, Result};
 use firn_format::log::SEGMENT_HEADER_BYTES;
 use firn_pmem::{Pool, Region};
 use firn_storage::place::SpareFiles;
-use firn_storage::{Storage, WriteFile};
-
-use crate::error::from_storage;
+use firn_storage::{Error, ErrorKind, Result, Storage, WriteFile};
 
 /// Arenas and files of segments of the usual capacity.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ impl Spares {
             false => Region::anonymous(arena_bytes(capacity)?),
         };
         region.map_err(|error| {
-            Error::new(ErrorKind::Retry, format!("cannot map {capacity} bytes for a log segment"))
+            Error::new(ErrorKind::Refused, "", format!("cannot map {capacity} bytes for a log segment"))
                 .because(error)
         })
     }
@@ -59,13 +56,12 @@ impl Spares {
         (capacity, reserved): (u64, u64),
     ) -> Result<Arc<dyn WriteFile>> {
         if capacity == self.capacity
-            && let Some(file) =
-                replacing(storage, name, || self.files.give(storage, name)).map_err(from_storage)?
+            && let Some(file) = replacing(storage, name, || self.files.give(storage, name))?
         {
             return Ok(file);
         }
-        let file = replacing(storage, name, || storage.create(name)).map_err(from_storage)?;
-        file.allocate(reserved).map_err(from_storage)?;
+        let file = replacing(storage, name, || storage.create(name))?;
+        file.allocate(reserved)?;
         Ok(file)
     }
 
@@ -108,13 +104,9 @@ impl Spares {
 
 /// Does `begin`, which gives a file the name `name`, in place of a file that has it already. A roll
 /// that ran out of disk left that behind, and no frame can be in it.
-fn replacing<T>(
-    storage: &dyn Storage,
-    name: &str,
-    begin: impl Fn() -> firn_storage::Result<T>,
-) -> firn_storage::Result<T> {
+fn replacing<T>(storage: &dyn Storage, name: &str, begin: impl Fn() -> Result<T>) -> Result<T> {
     match begin() {
-        Err(error) if error.kind == firn_storage::ErrorKind::Exists => {
+        Err(error) if error.kind == ErrorKind::Exists => {
             storage.remove(name)?;
             begin()
         }
@@ -126,7 +118,7 @@ fn replacing<T>(
 fn arena_bytes(capacity: u64) -> Result<usize> {
     usize::try_from(capacity)
         .map(|bytes| bytes - SEGMENT_HEADER_BYTES)
-        .map_err(|_| Error::invalid("a log segment does not fit this machine's memory"))
+        .map_err(|_| Error::new(ErrorKind::Invalid, "", "a log segment does not fit this machine's memory"))
 }
 
 #[cfg(test)]

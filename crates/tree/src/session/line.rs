@@ -17,6 +17,7 @@ use firn_engine::{
 use super::TreeSession;
 use crate::commit::Appended;
 use crate::database::Database;
+use crate::error::from_storage;
 use crate::error::survived;
 use crate::write::update::Update;
 
@@ -100,7 +101,7 @@ impl TreeSession {
         let durability = self.durability(options);
         if delay.is_zero() && durability == Durability::Process {
             // Where another thread is still copying an earlier frame, the write is not visible yet.
-            let is_visible = self.deferred && self.shared.commit.log.advance()? >= end;
+            let is_visible = self.deferred && self.shared.commit.log.advance().map_err(from_storage)? >= end;
             if !is_visible {
                 self.shared.commit.make_durable(&*self.shared, end, durability)?;
             }

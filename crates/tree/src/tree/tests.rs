@@ -165,5 +165,5 @@ fn no_segment_begins_with_a_keyspace_that_was_dropped_beside_a_roll() {
     let tree = open(&Memory::new());
     let made = tree.create_keyspace("new", KeyspaceSettings::default()).unwrap();
     beside_a_roll(&tree.shared, Freeze::Full, || tree.drop_keyspace(made)).unwrap();
-    assert!(tree.shared.commit.log.active().memtables().get(made.0).is_none());
+    assert!(tree.shared.commit.log.active().carried().get(made.0).is_none());
 }
