@@ -1,6 +1,7 @@
 //! The record at a position.
 
 use firn_format::{Position, log::Record};
+use firn_storage::file::log::SegmentMap;
 
 /// A source of the records that memtables and runs refer to.
 pub trait Records: Send + Sync {
@@ -11,4 +12,16 @@ pub trait Records: Send + Sync {
     /// many `bytes`; may do nothing.
     #[inline]
     fn begin_load(&self, _position: Position, _bytes: usize) {}
+}
+
+impl<C: Send + Sync> Records for SegmentMap<C> {
+    #[inline]
+    fn record(&self, position: Position) -> Option<Record<'_>> {
+        self.record(position)
+    }
+
+    #[inline]
+    fn begin_load(&self, position: Position, bytes: usize) {
+        self.begin_load(position, bytes);
+    }
 }

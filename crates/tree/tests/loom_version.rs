@@ -29,13 +29,11 @@ mod buffer {
 mod memtable;
 #[path = "../src/log"]
 mod log {
-    pub(crate) mod map;
     mod memtable_set;
-    pub(crate) mod segment;
     pub(crate) use memtable_set::MemtableSet;
 
-    pub(crate) type Segment = segment::Segment<MemtableSet>;
-    pub(crate) type SegmentMap = map::SegmentMap<MemtableSet>;
+    pub(crate) type Segment = firn_storage::file::log::Segment<MemtableSet>;
+    pub(crate) type SegmentMap = firn_storage::file::log::SegmentMap<MemtableSet>;
 }
 #[path = "../src/version"]
 mod version {

@@ -1,9 +1,9 @@
 //! Schedules of the watermark over several segments:
 //! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_watermark`.
 //!
-//! `log/order.rs` holds its segments by `ArcSwap`, which loom cannot see into. So this is a model
-//! of `Log::advance` and of the roll, line by line, over the real regions of `firn_pmem`. Pointers
-//! to segments are indexes here.
+//! `Log` of `firn_storage` holds its segments by `ArcSwap`, which loom cannot see into. So this is
+//! a model of `Log::advance` and of the roll, line by line, over the real regions of `firn_pmem`.
+//! Pointers to segments are indexes here.
 #![cfg(loom)]
 
 use firn_pmem::Region;

@@ -3,6 +3,7 @@
 pub mod table;
 pub mod value;
 pub mod cache;
+pub mod log;
 pub mod manifest;
 pub mod obsolete;
 pub mod whole;

@@ -114,7 +114,11 @@ fn values_written(database: &Database) -> u64 {
 /// `Retry` when the disk is full: it is tried again in a while.
 pub(super) fn shorten_log(database: &Database) -> Result<()> {
     // Segments that are sealed and not wholly written have holders until they are.
-    database.commit.log.write_through(database.commit.log.advance().map_err(from_storage)?).map_err(from_storage)?;
+    database
+        .commit
+        .log
+        .write_through(database.commit.log.advance().map_err(from_storage)?)
+        .map_err(from_storage)?;
     forget_log(database)?;
     if (database.is_at_rest() || database.commit.is_short_of_disk())
         && is_to_be_short(database, &database.catalog.version.load())
@@ -122,7 +126,11 @@ pub(super) fn shorten_log(database: &Database) -> Result<()> {
         let base = database.commit.log.active().base();
         database.commit.roll(base, Freeze::AtRest)?;
         let through = database.commit.log.settled_base();
-        database.commit.log.write_through(database.commit.log.advance().map_err(from_storage)?).map_err(from_storage)?;
+        database
+            .commit
+            .log
+            .write_through(database.commit.log.advance().map_err(from_storage)?)
+            .map_err(from_storage)?;
         database.maintenance.drain_through(through);
         database.maintenance.rest.values_at.store(values_written(database), Ordering::Relaxed);
         database.maintenance.rest.short_at.store(database.commit.log.watermark().0, Ordering::Relaxed);

@@ -30,13 +30,13 @@ use firn_format::table::Compressor;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_storage::Storage;
+use firn_storage::file::log::room::check_room;
 use firn_storage::file::obsolete::Graveyard;
 use firn_storage::file::value::{OpenValues, ValueSegment};
 use firn_storage::place::Reusing;
 
 use crate::counters::{ValueCounters, count};
 use crate::error::from_storage;
-use crate::log::room::check_room;
 use streamed::Unfinished;
 
 pub(crate) use active::{Active, Places};

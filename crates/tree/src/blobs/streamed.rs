@@ -19,6 +19,7 @@ use firn_format::table::{Compression, Compressor};
 use firn_format::value::record::{CHUNK_BYTES, Chunk, long_head_bytes, padding, plain_record_bytes};
 use firn_format::value::segment::{ORDINAL_BYTES, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES};
 use firn_format::value::{Reference, SegmentNumber, ValueHead, stored_chunk};
+use firn_storage::file::log::room::check_room;
 use firn_storage::file::value::OpenValues;
 
 use super::active::{Active, Places, Written};
@@ -26,7 +27,6 @@ use super::write::compressor_error;
 use super::{Rolling, Values};
 use crate::counters::count;
 use crate::error::from_storage;
-use crate::log::room::check_room;
 
 /// The files of segments whose values are not whole.
 #[derive(Debug, Default)]

@@ -1,13 +1,15 @@
 //! Room on the disk for what is written: which writes begin a segment, and what outputs leave. See
-//! [`log::room`](crate::log::room).
+//! [`log::room`](firn_storage::file::log::room).
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
+use firn_storage::file::log::room::{
+    FLUSH_KEPT_BYTES, JOB_KEPT_BYTES, KEPT_BYTES, REMOVAL_KEPT_BYTES, check_room,
+};
 
 use super::roll::Freeze;
 use super::{CommitEnv, CommitPipeline};
 use crate::error::from_storage;
-use crate::log::room::{FLUSH_KEPT_BYTES, JOB_KEPT_BYTES, KEPT_BYTES, REMOVAL_KEPT_BYTES, check_room};
 
 impl CommitPipeline {
     /// `Retry` where a segment of `bytes` would take what is kept for removals, also without files

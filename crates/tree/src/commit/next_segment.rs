@@ -4,12 +4,12 @@ use std::sync::{Arc, MutexGuard};
 
 use firn_engine::{ErrorKind, Result};
 use firn_format::Position;
+use firn_storage::file::log::{NextSegment, capacity_for};
 
 use super::roll::{Freeze, Rolled};
 use super::{CommitEnv, CommitPipeline};
 use crate::error::from_storage;
-use crate::log::order::NextSegment;
-use crate::log::{Segment, capacity_for};
+use crate::log::Segment;
 
 /// A segment that is not active yet, and the right to make it so.
 pub(crate) struct LargeSegment<'l> {

@@ -5,10 +5,10 @@ use std::sync::{Arc, PoisonError};
 
 use firn_engine::{ErrorKind, Result};
 use firn_format::Position;
+use firn_storage::file::log::{NextSegment, capacity_for};
 
 use super::CommitPipeline;
 use crate::error::from_storage;
-use crate::log::order::{NextSegment, capacity_for};
 use crate::log::{MemtableSet, Segment, SegmentMap};
 use crate::version::{Frozen, Keyspace};
 

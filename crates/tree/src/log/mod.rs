@@ -1,41 +1,25 @@
-//! The log: segments whose arenas are the memtable's and the runs' data.
-//!
-//! ```text
-//!   reserve (fetch-add) ─► copy ─► index ─► publish ─► watermark ─► group write ─► sync
-//!        segment.rs        (write/)         segment.rs  order.rs     group.rs      group.rs
-//! ```
-//!
-//! Stages in reading order: [`segment`] (one arena and its file), [`map`] (from a position to its
-//! segment), [`spare`] (what dead segments leave to the next). Then [`room`] (what of the disk is
-//! kept free), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the file and
-//! the device).
+//! What the log of a tree carries: memtables, in which the records of its segments are indexed.
 
-pub(crate) mod segment;
 mod memtable_set;
-pub(crate) mod map;
-pub(crate) mod spare;
-pub(crate) mod room;
-pub(crate) mod order;
-pub(crate) mod group;
 
+use firn_storage::file::log;
 pub(crate) use memtable_set::MemtableSet;
-pub(crate) use order::capacity_for;
 
 use crate::blobs::Values;
 
 /// The log of a tree.
-pub(crate) type Log = order::Log<MemtableSet, Values>;
+pub(crate) type Log = log::Log<MemtableSet, Values>;
 
 /// How the log of a tree begins.
-pub(crate) type LogStart = order::LogStart<MemtableSet>;
+pub(crate) type LogStart = log::LogStart<MemtableSet>;
 
-/// A segment of it, with the memtables that its records are indexed in.
-pub(crate) type Segment = segment::Segment<MemtableSet>;
+/// A segment of it.
+pub(crate) type Segment = log::Segment<MemtableSet>;
 
 /// The live segments of it.
-pub(crate) type SegmentMap = map::SegmentMap<MemtableSet>;
+pub(crate) type SegmentMap = log::SegmentMap<MemtableSet>;
 
-impl order::Referred for Values {
+impl log::Referred for Values {
     fn hand_over(&self) -> firn_storage::Result<()> {
         self.hand_over()
     }

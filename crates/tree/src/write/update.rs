@@ -27,7 +27,6 @@ use firn_format::{Position, Sequence};
 use crate::commit::frame::Unchanged;
 use crate::commit::{Appended, Blobs, Frame};
 use crate::database::Database;
-use crate::error::from_storage;
 use crate::read::{Found, Lookup};
 
 /// For how long an update stands in line behind others of its key.

@@ -1,4 +1,4 @@
-//! `log/order.rs` step by step, over the real segments.
+//! `Log` of `firn_storage` step by step, over the real segments.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -5,14 +5,14 @@ use std::sync::{Arc, PoisonError, TryLockError};
 
 use firn_format::Position;
 use firn_format::log::SEGMENT_HEADER_BYTES;
-use firn_storage::{Error, ErrorKind, Result};
 
 use super::order::{Log, Referred};
 use super::segment::Segment;
+use crate::{Error, ErrorKind, Result};
 
 /// How far the file has the log; held by the leader of a group.
 #[derive(Debug)]
-pub(crate) struct GroupWriter<C> {
+pub(super) struct GroupWriter<C> {
     segment: Arc<Segment<C>>,
     /// Arena bytes of `segment` that are written.
     offset: usize,
@@ -37,7 +37,7 @@ impl<C, R: Referred> Log<C, R> {
     /// # Errors
     /// `Full` when the disk is full (the bytes are kept and written by a later group); any other
     /// failure of the file poisons the log.
-    pub(crate) fn write_through(&self, end: Position) -> Result<()> {
+    pub fn write_through(&self, end: Position) -> Result<()> {
         let mut spins = 0;
         loop {
             if self.written.load(Ordering::Acquire) >= end.0 {
@@ -104,7 +104,7 @@ impl<C, R: Referred> Log<C, R> {
 
     /// Lets go of a segment that is sealed and wholly written. The last write to it came before it
     /// was sealed, and its arena would stay until the next write. Waits for no other writer.
-    pub(crate) fn leave_written(&self) {
+    pub fn leave_written(&self) {
         let Ok(mut group) = self.group.try_lock() else { return };
         let region = group.segment.region();
         if region.sealed_end() == Some(group.offset) && region.published() == group.offset {
@@ -128,7 +128,7 @@ impl<C, R: Referred> Log<C, R> {
     ///
     /// # Errors
     /// A failed sync poisons the log for good.
-    pub(crate) fn sync_through(&self, end: Position) -> Result<()> {
+    pub fn sync_through(&self, end: Position) -> Result<()> {
         if self.durable.load(Ordering::Acquire) >= end.0 {
             return Ok(());
         }
@@ -171,13 +171,13 @@ impl<C, R: Referred> Log<C, R> {
     /// The segments stay to be synced until the edit is durable
     /// ([`forget_below`](Self::forget_below)). A sync that comes in between still has to carry
     /// them, and the edit may fail.
-    pub(crate) fn covered_through(&self, end: Position) {
+    pub fn covered_through(&self, end: Position) {
         assert!(end <= self.watermark(), "tables hold records up to {end}, before they are published");
     }
 
     /// Forgets segments that lie wholly below `position`: they are synced, or a durable edit says
     /// that no replay needs them.
-    pub(crate) fn forget_below(&self, position: Position) {
+    pub fn forget_below(&self, position: Position) {
         let mut unsynced = self.lock_unsynced();
         while unsynced.len() > 1 && unsynced.front().is_some_and(|segment| segment.span_end() <= position) {
             unsynced.pop_front();
@@ -190,7 +190,7 @@ impl<C, R: Referred> Log<C, R> {
     }
 
     /// `Closed` with the first cause once the log is poisoned.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         match self.poison() {
             None => Ok(()),
             Some(_) => Err(self.poisoned()),

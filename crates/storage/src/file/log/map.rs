@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use firn_format::{Position, log::Record};
-use firn_storage::place::prefetch;
 
 use super::segment::Segment;
-use crate::Records;
+use crate::place::prefetch;
 
 /// The live segments as of one version; immutable.
 #[derive(Debug)]
-pub(crate) struct SegmentMap<C> {
+pub struct SegmentMap<C> {
     /// Oldest first.
     segments: Vec<Arc<Segment<C>>>,
     /// Granule of the first segment's base.
@@ -35,7 +34,7 @@ impl<C> Default for SegmentMap<C> {
 
 impl<C> SegmentMap<C> {
     /// A map over `segments`, oldest first.
-    pub(crate) fn new(segments: Vec<Arc<Segment<C>>>) -> Self {
+    pub fn new(segments: Vec<Arc<Segment<C>>>) -> Self {
         let first_granule = segments.first().map_or(0, |segment| segment.base().granule());
         let mut granules = Vec::new();
         for (index, segment) in segments.iter().enumerate() {
@@ -46,31 +45,31 @@ impl<C> SegmentMap<C> {
     }
 
     /// The live segments, oldest first.
-    pub(crate) fn segments(&self) -> &[Arc<Segment<C>>] {
+    pub fn segments(&self) -> &[Arc<Segment<C>>] {
         &self.segments
     }
 
     /// First position after every live segment's span.
-    pub(crate) fn end(&self) -> Position {
+    pub fn end(&self) -> Position {
         self.segments.last().map_or(Position(0), |segment| segment.span_end())
     }
 
     /// Begins to load the record at `position`, if it lies in a live segment.
     #[inline]
-    pub(crate) fn prefetch(&self, position: Position) {
+    pub fn prefetch(&self, position: Position) {
         self.bytes_at(position).and_then(<[u8]>::first).into_iter().for_each(prefetch);
     }
 
     /// The published record at `position`; `None` if no live segment holds one there.
     #[inline]
-    pub(crate) fn record(&self, position: Position) -> Option<Record<'_>> {
+    pub fn record(&self, position: Position) -> Option<Record<'_>> {
         Record::at(self.bytes_at(position)?)
     }
 
     /// Begins to load the record at `position`, which will be asked for soon and has perhaps so
     /// many `bytes`.
     #[inline]
-    pub(crate) fn begin_load(&self, position: Position, bytes: usize) {
+    pub fn begin_load(&self, position: Position, bytes: usize) {
         let there = self.bytes_at(position).unwrap_or_default();
         let front = there.get(..bytes.min(LOADED_BYTES_MAX)).unwrap_or(there);
         front.iter().step_by(LINE_BYTES).for_each(prefetch);
@@ -89,17 +88,5 @@ impl<C> SegmentMap<C> {
         let granule = position.granule().checked_sub(self.first_granule)?;
         let index = *self.granules.get(usize::try_from(granule).ok()?)?;
         self.segments.get(index as usize).map(|segment| &**segment)
-    }
-}
-
-impl<C: Send + Sync> Records for SegmentMap<C> {
-    #[inline]
-    fn record(&self, position: Position) -> Option<Record<'_>> {
-        self.record(position)
-    }
-
-    #[inline]
-    fn begin_load(&self, position: Position, bytes: usize) {
-        self.begin_load(position, bytes);
     }
 }

@@ -8,24 +8,25 @@ use arc_swap::{ArcSwap, Guard};
 use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_format::{FormatVersion, key::GRANULE_BYTES};
-use firn_storage::file::obsolete::Graveyard;
-use firn_storage::{Cause, Error, ErrorKind, Result, Storage, WriteFile};
 
 use super::group::{GroupWriter, SPINS_MAX};
 use super::room::check_room;
 use super::segment::Segment;
 use super::spare::Spares;
+use crate::file::obsolete::Graveyard;
+use crate::{Cause, Error, ErrorKind, Result, Storage, WriteFile};
 
 /// The log of one open database.
 ///
 /// Lock order: `roll` before `open` before `group`; none is held while a frame is copied.
 #[derive(Debug)]
-pub(crate) struct Log<C, R> {
+pub struct Log<C, R> {
     pub(super) storage: Arc<dyn Storage>,
     database: u128,
     generation: u64,
     segment_bytes: u64,
-    pub(crate) spares: Spares,
+    /// What obsolete segments left.
+    pub spares: Spares,
     graveyard: Arc<Graveyard>,
     /// The segment that reservations are made in.
     active: ArcSwap<Segment<C>>,
@@ -50,12 +51,14 @@ pub(crate) struct Log<C, R> {
     is_for_removals: AtomicBool,
     /// What its records refer to.
     pub(super) referred: OnceLock<Arc<R>>,
-    pub(crate) written_bytes: AtomicU64,
-    pub(crate) sync_count: AtomicU64,
+    /// Bytes that were written to files of segments.
+    pub written_bytes: AtomicU64,
+    /// Syncs of files of segments.
+    pub sync_count: AtomicU64,
 }
 
 /// What records of a log refer to, in files of its own. It is made durable before the records.
-pub(crate) trait Referred {
+pub trait Referred {
     /// Hands to its files what waits in memory for more.
     ///
     /// # Errors
@@ -71,7 +74,7 @@ pub(crate) trait Referred {
 
 /// What the next roll needs; held by the thread that rolls.
 #[derive(Debug)]
-pub(crate) struct NextSegment {
+pub struct NextSegment {
     base: Position,
     /// Nothing is rolled any more.
     ended: bool,
@@ -79,35 +82,40 @@ pub(crate) struct NextSegment {
 
 impl NextSegment {
     /// Base of the segment the next roll makes.
-    pub(crate) fn base(&self) -> Position {
+    pub fn base(&self) -> Position {
         self.base
     }
 }
 
 /// How a log begins its life in this process.
-pub(crate) struct LogStart<C> {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) database: u128,
-    pub(crate) generation: u64,
-    pub(crate) segment_bytes: u64,
+pub struct LogStart<C> {
+    /// Where its files lie.
+    pub storage: Arc<dyn Storage>,
+    /// Identity of the database.
+    pub database: u128,
+    /// Generation that its frames carry.
+    pub generation: u64,
+    /// Bytes of an ordinary segment.
+    pub segment_bytes: u64,
     /// Arenas and files of dead segments to keep for new ones.
-    pub(crate) spares_max: usize,
-    pub(crate) graveyard: Arc<Graveyard>,
+    pub spares_max: usize,
+    /// To which files go that nothing refers to.
+    pub graveyard: Arc<Graveyard>,
     /// Base of the first segment: after every span the database ever used.
-    pub(crate) base: Position,
+    pub base: Position,
     /// Where the recovered log ends.
-    pub(crate) recovered_end: Position,
+    pub recovered_end: Position,
     /// Everything below is known to be on the device.
-    pub(crate) durable_through: Position,
+    pub durable_through: Position,
     /// Recovered segments, oldest first; perhaps not on the device yet.
-    pub(crate) recovered: Vec<Arc<Segment<C>>>,
+    pub recovered: Vec<Arc<Segment<C>>>,
     /// Whether the first segment gets a file; nothing can be written without.
-    pub(crate) writable: bool,
+    pub writable: bool,
 }
 
 impl<C, R: Referred> Log<C, R> {
     /// A log whose first segment has `carried`; creates that segment's file.
-    pub(crate) fn start(start: LogStart<C>, carried: C) -> Result<Self> {
+    pub fn start(start: LogStart<C>, carried: C) -> Result<Self> {
         let next = NextSegment { base: start.base, ended: false };
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
@@ -162,12 +170,12 @@ impl<C, R: Referred> Log<C, R> {
     }
 
     /// Records may refer to what is in `referred`, which is made durable with them.
-    pub(crate) fn set_referred(&self, referred: &Arc<R>) {
+    pub fn set_referred(&self, referred: &Arc<R>) {
         self.referred.get_or_init(|| Arc::clone(referred));
     }
 
     /// The segment that reservations are made in.
-    pub(crate) fn active(&self) -> Guard<Arc<Segment<C>>> {
+    pub fn active(&self) -> Guard<Arc<Segment<C>>> {
         self.active.load()
     }
 
@@ -176,36 +184,37 @@ impl<C, R: Referred> Log<C, R> {
     /// A roll shows in the version before its segment is active. A thread that finds a memtable
     /// empty or frozen there goes by this base, below which the records lie that were in it. Waits
     /// for a roll in progress, so no lock that comes after `roll` may be held.
-    pub(crate) fn settled_base(&self) -> Position {
+    pub fn settled_base(&self) -> Position {
         let _nobody_rolls = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         self.active.load().base()
     }
 
     /// The active segment, and no other becomes it as long as the guard lives. Waits for a roll in
     /// progress; see [`settled_base`](Self::settled_base).
-    pub(crate) fn hold_active(&self) -> (MutexGuard<'_, NextSegment>, Arc<Segment<C>>) {
+    pub fn hold_active(&self) -> (MutexGuard<'_, NextSegment>, Arc<Segment<C>>) {
         let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         let active = self.active.load_full();
         (next, active)
     }
 
-    pub(crate) fn generation(&self) -> u64 {
+    /// Generation that its frames carry.
+    pub fn generation(&self) -> u64 {
         self.generation
     }
 
     /// Everything below is copied and indexed: what readers see.
     #[inline]
-    pub(crate) fn watermark(&self) -> Position {
+    pub fn watermark(&self) -> Position {
         Position(self.watermark.load(Ordering::Acquire))
     }
 
     /// Base of the oldest segment that may hold frames still being copied or indexed.
-    pub(crate) fn unpublished_from(&self) -> Position {
+    pub fn unpublished_from(&self) -> Position {
         self.publishing.load().base()
     }
 
     /// Everything below is on the device.
-    pub(crate) fn durable_through(&self) -> Position {
+    pub fn durable_through(&self) -> Position {
         Position(self.durable.load(Ordering::Acquire))
     }
 
@@ -214,7 +223,7 @@ impl<C, R: Referred> Log<C, R> {
     /// A writer that publishes calls this afterwards. Of writers that publish out of order, the
     /// last one to be missing moves the watermark over all of them (see
     /// `firn_pmem::Region::advance`).
-    pub(crate) fn advance(&self) -> Result<Position> {
+    pub fn advance(&self) -> Result<Position> {
         loop {
             let segment = self.publishing.load();
             let end = segment.region().advance();
@@ -250,7 +259,7 @@ impl<C, R: Referred> Log<C, R> {
     ///
     /// # Errors
     /// `Closed` once the log has [ended](Self::end).
-    pub(crate) fn lock_roll(&self, base: Position) -> Result<Option<MutexGuard<'_, NextSegment>>> {
+    pub fn lock_roll(&self, base: Position) -> Result<Option<MutexGuard<'_, NextSegment>>> {
         let next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         if next.ended {
             return Err(Error::new(ErrorKind::Closed, "", "the database is closed"));
@@ -262,7 +271,7 @@ impl<C, R: Referred> Log<C, R> {
     /// the log's end.
     ///
     /// A write that was answered before has its frame below the end; a later one is refused.
-    pub(crate) fn end(&self) -> Result<Position> {
+    pub fn end(&self) -> Result<Position> {
         let end = {
             let mut next = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
             next.ended = true;
@@ -275,7 +284,7 @@ impl<C, R: Referred> Log<C, R> {
 
     /// Cuts the active segment's file at the log's `end`: what follows is from the file's earlier
     /// life, or was set aside for frames that will not come.
-    pub(crate) fn cut_file(&self, end: Position) -> Result<()> {
+    pub fn cut_file(&self, end: Position) -> Result<()> {
         let active = self.active.load();
         let Some(file) = active.file() else { return Ok(()) };
         self.write_through(end)?;
@@ -283,7 +292,7 @@ impl<C, R: Referred> Log<C, R> {
     }
 
     /// Returns when everything below `end` is published. `end` must have been reserved.
-    pub(crate) fn wait_published(&self, end: Position) -> Result<()> {
+    pub fn wait_published(&self, end: Position) -> Result<()> {
         let mut spins = 0;
         while self.advance()? < end {
             self.check()?;
@@ -297,9 +306,9 @@ impl<C, R: Referred> Log<C, R> {
     /// Creates the file, with room for the first `reserved` of them.
     ///
     /// # Errors
-    /// `Full` when the disk is full, `Refused` for want of memory: the next call tries again. Unless its file has room the
-    /// active segment goes on.
-    pub(crate) fn prepare_next(
+    /// `Full` when the disk is full, `Refused` for want of memory: the next call tries again.
+    /// Unless its file has room the active segment goes on.
+    pub fn prepare_next(
         &self,
         next: &mut NextSegment,
         (capacity, reserved): (u64, u64),
@@ -332,7 +341,7 @@ impl<C, R: Referred> Log<C, R> {
     /// Bytes of the segment after the active one. Where that `overflows` or is half full there is
     /// twice as much to come, up to an ordinary segment. Where it ends for another reason, most of
     /// a large one would be set aside for nothing.
-    pub(crate) fn next_capacity(&self, overflows: bool) -> u64 {
+    pub fn next_capacity(&self, overflows: bool) -> u64 {
         let active = self.active.load();
         let capacity = active.header().capacity;
         let is_half_full = active.region().published() as u64 >= capacity / 2;
@@ -343,12 +352,12 @@ impl<C, R: Referred> Log<C, R> {
     }
 
     /// Bytes of a segment where little is known to be written.
-    pub(crate) fn first_capacity(&self) -> u64 {
+    pub fn first_capacity(&self) -> u64 {
         first_capacity(self.segment_bytes)
     }
 
     /// Bytes of frames that are published and not written to their files yet.
-    pub(crate) fn unwritten_bytes(&self) -> u64 {
+    pub fn unwritten_bytes(&self) -> u64 {
         let written = self.written.load(Ordering::Acquire);
         let unwritten = |segment: &Arc<Segment<C>>| {
             let end = segment.position(segment.region().published()).0;
@@ -359,13 +368,13 @@ impl<C, R: Referred> Log<C, R> {
 
     /// Whether only removals, and what makes room, may be written to the active segment: no other
     /// room is left on the disk.
-    pub(crate) fn is_for_removals(&self) -> bool {
+    pub fn is_for_removals(&self) -> bool {
         self.is_for_removals.load(Ordering::Relaxed)
     }
 
     /// Makes `segment` the one that reservations are made in, of removals alone where it
     /// `is_for_removals`; versions must know it already.
-    pub(crate) fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment<C>>, is_for_removals: bool) {
+    pub fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment<C>>, is_for_removals: bool) {
         self.lock_unsynced().push_back(Arc::clone(segment));
         self.lock_open().push_back(Arc::clone(segment));
         // A hint: a writer that comes before it is seen has room in the segment.
@@ -375,24 +384,24 @@ impl<C, R: Referred> Log<C, R> {
     }
 
     /// Refuses writes from now on, for `error`; the first cause stays.
-    pub(crate) fn fail<E: std::error::Error + Clone + Send + Sync + 'static>(&self, error: &E) {
+    pub fn fail<E: std::error::Error + Clone + Send + Sync + 'static>(&self, error: &E) {
         self.poison.get_or_init(|| Arc::new(error.clone()));
     }
 
     /// The first cause for which writes are refused.
-    pub(crate) fn poison(&self) -> Option<&Cause> {
+    pub fn poison(&self) -> Option<&Cause> {
         self.poison.get()
     }
 
     /// What writers are told after [`fail`](Self::fail).
-    pub(crate) fn poisoned(&self) -> Error {
+    pub fn poisoned(&self) -> Error {
         let message = "writes are refused since an earlier failure; reopen the database";
         Error { source: self.poison.get().cloned(), ..Error::new(ErrorKind::Closed, "", message) }
     }
 }
 
 /// Bytes of a segment for one frame of `frame_bytes` bytes.
-pub(crate) fn capacity_for(frame_bytes: usize) -> u64 {
+pub fn capacity_for(frame_bytes: usize) -> u64 {
     ((frame_bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES)
 }
 

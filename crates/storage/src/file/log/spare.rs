@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use firn_format::log::SEGMENT_HEADER_BYTES;
 use firn_pmem::{Pool, Region};
-use firn_storage::place::SpareFiles;
-use firn_storage::{Error, ErrorKind, Result, Storage, WriteFile};
+
+use crate::place::SpareFiles;
+use crate::{Error, ErrorKind, Result, Storage, WriteFile};
 
 /// Arenas and files of segments of the usual capacity.
 #[derive(Debug)]
-pub(crate) struct Spares {
+pub struct Spares {
     capacity: u64,
     arenas: Arc<Pool>,
     files_max: usize,
@@ -27,13 +28,13 @@ pub(crate) struct Spares {
 
 impl Spares {
     /// Holds at most `count` arenas and as many files of segments of `capacity` bytes.
-    pub(crate) fn new(capacity: u64, count: usize) -> Result<Self> {
+    pub fn new(capacity: u64, count: usize) -> Result<Self> {
         let arenas = Pool::new(arena_bytes(capacity)?, count);
         Ok(Self { capacity, arenas, files_max: count, files: SpareFiles::default() })
     }
 
     /// An arena for a segment of `capacity`, a spare one if there is one that fits.
-    pub(crate) fn arena(&self, capacity: u64) -> Result<Region> {
+    pub fn arena(&self, capacity: u64) -> Result<Region> {
         let region = match capacity == self.capacity {
             true => self.arenas.region(),
             false => Region::anonymous(arena_bytes(capacity)?),
@@ -49,7 +50,7 @@ impl Spares {
     ///
     /// # Errors
     /// What the place says. A spare that could not be given on is kept.
-    pub(crate) fn file(
+    pub fn file(
         &self,
         storage: &dyn Storage,
         name: &str,
@@ -67,37 +68,37 @@ impl Spares {
 
     /// Keeps the file `name`, which nothing refers to any more; `false` if there are enough, `most`
     /// or fewer.
-    pub(crate) fn keep(&self, name: &str, most: usize) -> bool {
+    pub fn keep(&self, name: &str, most: usize) -> bool {
         self.files.keep(name, self.capacity, self.files_max.min(most) as u64 * self.capacity)
     }
 
     /// Makes the arenas that came back ready for use.
-    pub(crate) fn clean_arenas(&self) {
+    pub fn clean_arenas(&self) {
         self.arenas.clean();
     }
 
     /// Gives arenas back to the system, so that those that stay hold at most `bytes_max`.
-    pub(crate) fn trim_arenas(&self, bytes_max: u64) {
+    pub fn trim_arenas(&self, bytes_max: u64) {
         self.arenas.trim(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     }
 
     /// The files, to be removed.
-    pub(crate) fn take_files(&self) -> Vec<String> {
+    pub fn take_files(&self) -> Vec<String> {
         self.files.take()
     }
 
     /// Bytes of spare arenas and of spare files.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.arena_bytes() + self.file_bytes()
     }
 
     /// Bytes of spare files.
-    pub(crate) fn file_bytes(&self) -> u64 {
+    pub fn file_bytes(&self) -> u64 {
         self.files.bytes()
     }
 
     /// Memory that spare arenas hold.
-    pub(crate) fn arena_bytes(&self) -> u64 {
+    pub fn arena_bytes(&self) -> u64 {
         self.arenas.spare_bytes() as u64
     }
 }
@@ -125,10 +126,9 @@ fn arena_bytes(capacity: u64) -> Result<usize> {
 mod tests {
     use std::sync::Arc;
 
-    use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
-    use firn_storage::{ErrorKind, Storage};
-
     use super::Spares;
+    use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
+    use crate::{ErrorKind, Storage};
 
     const CAPACITY: u64 = 4 << 20;
 

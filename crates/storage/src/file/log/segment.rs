@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_pmem::Region;
-use firn_storage::WriteFile;
-use firn_storage::file::obsolete::Graveyard;
-use firn_storage::place::PAGE_BYTES;
+
+use crate::WriteFile;
+use crate::file::obsolete::Graveyard;
+use crate::place::PAGE_BYTES;
 
 /// A segment of the log, and what it `C`arries for its engine: that in which its records are
 /// indexed. Shared by the log, by versions, and by whatever reads records in it.
@@ -22,7 +23,7 @@ use firn_storage::place::PAGE_BYTES;
 /// 4. Only a file that this process made, that no checkpoint links and that was not cut is given to
 ///    a new segment.
 #[derive(Debug)]
-pub(crate) struct Segment<C> {
+pub struct Segment<C> {
     header: SegmentHeader,
     name: String,
     region: Region,
@@ -38,7 +39,9 @@ pub(crate) struct Segment<C> {
 }
 
 impl<C> Segment<C> {
-    pub(crate) fn new(
+    /// The segment that `header` describes, over `region`; without a `file` where nothing is
+    /// written.
+    pub fn new(
         header: SegmentHeader,
         region: Region,
         file: Option<Arc<dyn WriteFile>>,
@@ -71,55 +74,58 @@ impl<C> Segment<C> {
     }
 
     /// Which database and generation it is of, and where it lies.
-    pub(crate) fn header(&self) -> &SegmentHeader {
+    pub fn header(&self) -> &SegmentHeader {
         &self.header
     }
 
     /// First position of the segment's span (its header's).
-    pub(crate) fn base(&self) -> Position {
+    pub fn base(&self) -> Position {
         self.header.base
     }
 
     /// First position after the segment's span; the next segment's base is not smaller.
-    pub(crate) fn span_end(&self) -> Position {
+    pub fn span_end(&self) -> Position {
         Position(self.header.base.0 + self.header.capacity)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// The name of its file.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn region(&self) -> &Region {
+    /// Its arena.
+    pub fn region(&self) -> &Region {
         &self.region
     }
 
-    pub(crate) fn file(&self) -> Option<&Arc<dyn WriteFile>> {
+    /// Its file, if anything is written to it.
+    pub fn file(&self) -> Option<&Arc<dyn WriteFile>> {
         self.file.as_ref()
     }
 
     /// What it carries for its engine.
-    pub(crate) fn carried(&self) -> &C {
+    pub fn carried(&self) -> &C {
         &self.carried
     }
 
     /// Position of an arena offset.
-    pub(crate) fn position(&self, region_offset: usize) -> Position {
+    pub fn position(&self, region_offset: usize) -> Position {
         Position(self.header.base.0 + (SEGMENT_HEADER_BYTES + region_offset) as u64)
     }
 
     /// Arena offset of a position; `None` if it lies before the first frame.
-    pub(crate) fn region_offset(&self, position: Position) -> Option<usize> {
+    pub fn region_offset(&self, position: Position) -> Option<usize> {
         let offset = position.0.checked_sub(self.header.base.0 + SEGMENT_HEADER_BYTES as u64)?;
         usize::try_from(offset).ok()
     }
 
     /// Memory the arena takes.
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    pub fn memory_bytes(&self) -> u64 {
         self.region.sealed_end().unwrap_or(self.region.capacity()) as u64
     }
 
     /// Bytes that its file takes on disk, room set aside for frames included.
-    pub(crate) fn file_bytes(&self) -> u64 {
+    pub fn file_bytes(&self) -> u64 {
         self.file_bytes.load(Ordering::Relaxed)
     }
 
@@ -128,7 +134,7 @@ impl<C> Segment<C> {
     /// given the room again.
     ///
     /// A file that cannot be cut keeps its room, is counted as before, and goes with its segment.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         let (Some(end), Some(file)) = (self.region.sealed_end(), &self.file) else { return };
         let used = (SEGMENT_HEADER_BYTES + end) as u64;
         let takes = used.next_multiple_of(PAGE_BYTES);
@@ -142,7 +148,7 @@ impl<C> Segment<C> {
     }
 
     /// Gives the pages behind a sealed end back to the system.
-    pub(crate) fn trim(&self) {
+    pub fn trim(&self) {
         self.region.trim();
         self.count_again();
     }
@@ -155,17 +161,17 @@ impl<C> Segment<C> {
     }
 
     /// Its file may become another segment's: it is of the usual capacity, and has no other name.
-    pub(crate) fn may_leave_file(&self) {
+    pub fn may_leave_file(&self) {
         self.leaves_file.store(true, Ordering::Release);
     }
 
     /// Its file is about to get a second name, so its bytes must stay.
-    pub(crate) fn keep_file(&self) {
+    pub fn keep_file(&self) {
         self.leaves_file.store(false, Ordering::Release);
     }
 
     /// Nothing refers to the segment any more: its file goes when the last holder does.
-    pub(crate) fn retire(&self) {
+    pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
 }

@@ -22,25 +22,26 @@
 //! Other programs may take all of that as well: it is bytes that are left, not a file.
 
 use firn_format::key::GRANULE_BYTES;
-use firn_storage::{Error, ErrorKind, Result, Storage};
+
+use crate::{Error, ErrorKind, Result, Storage};
 
 /// Bytes of the disk that only removals, and what makes room, may take: two of the smallest
 /// segments.
-pub(crate) const KEPT_BYTES: u64 = 2 * GRANULE_BYTES;
+pub const KEPT_BYTES: u64 = 2 * GRANULE_BYTES;
 
 /// Those of them that a flush leaves: for edits of the manifest.
-pub(crate) const FLUSH_KEPT_BYTES: u64 = 512 << 10;
+pub const FLUSH_KEPT_BYTES: u64 = 512 << 10;
 
 /// Those of them that a removal leaves beside the flush of it: for what other writers append
 /// meanwhile.
-pub(crate) const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
+pub const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
 
 /// Those of them that compactions and collections leave to removals.
-pub(crate) const JOB_KEPT_BYTES: u64 = 2 * REMOVAL_KEPT_BYTES;
+pub const JOB_KEPT_BYTES: u64 = 2 * REMOVAL_KEPT_BYTES;
 
 /// `Full` unless a file of `bytes` that is no removal's may be begun on `storage`. A place that
 /// does not tell what is free has room.
-pub(crate) fn check_room(storage: &dyn Storage, bytes: u64) -> Result<()> {
+pub fn check_room(storage: &dyn Storage, bytes: u64) -> Result<()> {
     // What cannot be asked tells when it is written to.
     match storage.free_bytes() {
         Ok(Some(free)) if free < bytes.saturating_add(KEPT_BYTES) => Err(Error::new(

@@ -1,0 +1,23 @@
+//! The log: segments whose arenas are what an engine reads, and whose files have the same bytes.
+//!
+//! ```text
+//!   reserve (fetch-add) ─► copy ─► index ─► publish ─► watermark ─► group write ─► sync
+//!        segment.rs       (the engine)     segment.rs  order.rs     group.rs      group.rs
+//! ```
+//!
+//! Stages in reading order: [`segment`] (one arena and its file), [`map`] (from a position to its
+//! segment), [`spare`] (what dead segments leave to the next). Then [`room`] (what of the disk is
+//! kept free), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the file and
+//! the device).
+
+mod segment;
+mod map;
+mod spare;
+pub mod room;
+mod order;
+mod group;
+
+pub use self::map::SegmentMap;
+pub use self::order::{Log, LogStart, NextSegment, Referred, capacity_for};
+pub use self::segment::Segment;
+pub use self::spare::Spares;
