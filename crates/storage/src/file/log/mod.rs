@@ -21,3 +21,6 @@ pub use self::map::SegmentMap;
 pub use self::order::{Log, LogStart, NextSegment, Referred, capacity_for};
 pub use self::segment::Segment;
 pub use self::spare::Spares;
+
+#[cfg(test)]
+mod tests;
