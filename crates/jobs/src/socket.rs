@@ -6,7 +6,7 @@
 //!                    ◄── done, failed ──────────────────┘
 //! ```
 //! The worker opens the directory itself: what travels is specs and results. A worker that is not
-//! there, goes away, or cannot work for the database counts as a refusal. A
+//! there, goes away, or cannot work for the database counts as a refusal. An
 //! [`ExecutorChain`](crate::ExecutorChain) around the executor then does its jobs here.
 
 mod client;

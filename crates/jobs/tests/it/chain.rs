@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_jobs::{Cause, ErrorKind, Executor, ExecutorChain, is_output_of};
+use firn_jobs::{Cause, ErrorKind, Executor, ExecutorChain, Local, is_output_of};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};
+use crate::world::semantics;
 
 #[test]
 fn what_goes_wrong_elsewhere_is_done_here() {
@@ -282,4 +283,63 @@ fn threads_that_submit_at_once_without_a_watcher_each_get_their_answer() {
     for _ in 0..4 * ROUNDS {
         assert!(done.recv_timeout(Duration::from_secs(20)).expect("a thread waits for ever"));
     }
+}
+
+/// A device, an executor elsewhere, and this process.
+fn three(scene: &Scene, device: &Arc<Elsewhere>) -> ExecutorChain {
+    let (storage, clock) = (Arc::clone(&scene.storage), Arc::clone(&scene.clock) as _);
+    let local = Local::threads(Arc::clone(&storage), Arc::new(semantics()), &scene.spawn, 1).unwrap();
+    let executors: [Arc<dyn Executor>; 3] =
+        [Arc::clone(device) as _, Arc::clone(&scene.elsewhere) as _, Arc::new(local)];
+    ExecutorChain::threads(executors, storage, clock, PATIENCE, 1, &scene.spawn).unwrap()
+}
+
+#[test]
+fn of_three_executors_the_next_does_what_one_does_not() {
+    // The device, the executor elsewhere; what the outputs are called, and why the last does it.
+    let ways = [
+        (Way::Serve, Way::Serve, "job-e-", None),
+        (Way::Away, Way::Serve, "job-e1-", None),
+        (Way::Lack, Way::Serve, "job-e1-", None),
+        (Way::Lie, Way::Serve, "job-e1-", None),
+        (Way::Panic, Way::Serve, "job-e1-", None),
+        (Way::Away, Way::Half, "job-0", Some(Cause::Wrong)),
+        (Way::Lie, Way::Refuse, "job-0", Some(Cause::Lacking)),
+        (Way::Accuse, Way::Serve, "job-0", Some(Cause::Damaged)),
+    ];
+    for (first, second, name, cause) in ways {
+        let scene = Scene::new(second);
+        let device = Elsewhere::new(&scene.storage, first);
+        let chain = three(&scene, &device);
+        let result = answer(&chain.submit(scene.spec("job")).unwrap()).unwrap();
+        scene.accept("job", &result);
+        let found = &tables(&result)[0].file;
+        assert!(found.starts_with(name), "{first:?}, {second:?}: {found}");
+        assert_eq!(causes(&chain.status()), Vec::from_iter(cause.map(|cause| (cause, 1))), "{first:?}");
+        drop(chain);
+        assert!(scene.spawn.join_all().is_empty());
+    }
+}
+
+#[test]
+fn a_chain_is_away_once_no_link_is_relied_on_and_is_as_wide_as_the_first_that_is() {
+    let scene = Scene::new(Way::Serve);
+    let device = Elsewhere::of_width(&scene.storage, Way::Away, 2);
+    let chain = three(&scene, &device);
+    assert_eq!(chain.width(), Some(2));
+    answer(&chain.submit(scene.spec("one")).unwrap()).unwrap();
+    assert_eq!((chain.status().is_away(), chain.width()), (false, Some(5)), "the device is doubted");
+    scene.go(Way::Away);
+    answer(&chain.submit(scene.spec("two")).unwrap()).unwrap();
+    assert_eq!((chain.status().is_away(), chain.width()), (true, Some(1)));
+    assert_eq!(causes(&chain.status()), [(Cause::Away, 1)]);
+    // Both have what comes next, one after another.
+    [&device, &scene.elsewhere].iter().for_each(|executor| executor.go(Way::Serve));
+    scene.clock.advance(Duration::from_secs(1));
+    for (job, asked) in [("a", 2), ("b", 2), ("c", 2)] {
+        let result = answer(&chain.submit(scene.spec(job)).unwrap()).unwrap();
+        assert!(tables(&result)[0].file.contains("-e"), "{job}");
+        assert_eq!(scene.asked(), asked, "the device is first, probed or relied on");
+    }
+    assert_eq!((chain.status().is_away(), chain.width()), (false, Some(2)));
 }
