@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use firn_storage::Storage;
-use firn_storage::file::obsolete::{Dead, Graveyard};
+use firn_storage::file::obsolete::{Obsolete, ObsoleteFiles};
 use firn_storage::place::Reusing;
 
 /// The storage of a database, and the ways in which files come to it and go.
@@ -15,7 +15,7 @@ pub(crate) struct Files {
     pub(crate) outputs: Arc<Reusing>,
     /// The same for compactions and other jobs, which leave room for what the buffer holds.
     pub(crate) job_outputs: Arc<Reusing>,
-    pub(crate) graveyard: Arc<Graveyard>,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
     /// When the last segment or table died whose file could be kept, in ms of the clock.
     pub(crate) spares_offered_ms: AtomicU64,
 }
@@ -26,21 +26,21 @@ impl Files {
         storage: Arc<dyn Storage>,
         outputs: Arc<Reusing>,
         job_outputs: Arc<Reusing>,
-        graveyard: Arc<Graveyard>,
+        obsolete: Arc<ObsoleteFiles>,
     ) -> Self {
-        Self { storage, outputs, job_outputs, graveyard, spares_offered_ms: AtomicU64::new(0) }
+        Self { storage, outputs, job_outputs, obsolete, spares_offered_ms: AtomicU64::new(0) }
     }
 
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal,
     /// at once; whether there were any.
     pub(crate) fn remove_spare_tables(&self) -> bool {
-        let Dead { mut buried, mut offered, offered_files, .. } = self.graveyard.take();
-        buried.append(&mut offered);
-        buried.extend(offered_files.into_iter().map(|file| file.name));
-        buried.extend(self.outputs.take_spares());
+        let Obsolete { mut removable, mut offered, offered_files, .. } = self.obsolete.take();
+        removable.append(&mut offered);
+        removable.extend(offered_files.into_iter().map(|file| file.name));
+        removable.extend(self.outputs.take_spares());
         // What cannot be removed now is found and removed by the next opening.
-        buried.iter().for_each(|name| drop(self.storage.remove(name)));
-        !buried.is_empty()
+        removable.iter().for_each(|name| drop(self.storage.remove(name)));
+        !removable.is_empty()
     }
 
     /// Whether other machines may have the storage open.

@@ -14,7 +14,7 @@ use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
@@ -84,7 +84,7 @@ struct Begun {
     state: State,
     version: Version,
     recovered: RecoveredLog,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
     cache: Arc<BlockCache>,
     balance: Balance,
     /// The first number that was never given to a value segment.
@@ -98,12 +98,12 @@ struct Begun {
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
-    let Begun { state, mut version, recovered, graveyard, cache, next_values, older, aborted, .. } = begun;
+    let Begun { state, mut version, recovered, obsolete, cache, next_values, older, aborted, .. } = begun;
     let storage = &options.storage;
     let generation = state.generation + 1;
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
-    let values = start_values(options, &outputs, (&state, &version), (generation, next_values), &graveyard);
-    let log = start_log(options, &state, generation, &recovered, &mut version, &graveyard)?;
+    let values = start_values(options, &outputs, (&state, &version), (generation, next_values), &obsolete);
+    let log = start_log(options, &state, generation, &recovered, &mut version, &obsolete)?;
     log.set_referred(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
@@ -120,7 +120,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     );
     let settings = Arc::new(options.settings.clone());
     let catalog = Arc::new(Catalog::new(version, manifest, state.tick_ms, next_run));
-    let files = Arc::new(Files::new(Arc::clone(storage), outputs, job_outputs, graveyard));
+    let files = Arc::new(Files::new(Arc::clone(storage), outputs, job_outputs, obsolete));
     let reads = Arc::new(Reads::new(cache, begun.balance, pool, share_pool));
     let schedule = Schedule::new(matches!(options.background, Background::Manual) || options.read_only);
     let shares = Shares {
@@ -189,7 +189,7 @@ fn start_values(
     outputs: &Arc<Reusing>,
     (state, version): (&State, &Version),
     (generation, next): (u64, SegmentNumber),
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
 ) -> Arc<Values> {
     let values = Values::start(ValuesStart {
         storage: Arc::clone(&options.storage),
@@ -199,7 +199,7 @@ fn start_values(
         segment_bytes_max: options.settings.value_segment_bytes,
         map: Arc::clone(&version.values),
         next,
-        graveyard: Arc::clone(graveyard),
+        obsolete: Arc::clone(obsolete),
     });
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
     if options.settings.separate_bytes < u32::MAX || version.live().any(says) {
@@ -287,7 +287,7 @@ fn start_log(
     generation: u64,
     recovered: &RecoveredLog,
     version: &mut Version,
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
 ) -> Result<Log> {
     let first = attach_log(version, recovered);
     let start = LogStart {
@@ -296,7 +296,7 @@ fn start_log(
         generation,
         segment_bytes: options.settings.segment_bytes,
         spares_max: spares_max(&options.settings),
-        graveyard: Arc::clone(graveyard),
+        obsolete: Arc::clone(obsolete),
         base: recovered.next_base,
         recovered_end: recovered.end,
         durable_through: recovered.durable_through,
@@ -329,7 +329,7 @@ fn tables_version(
     options: &TreeOptions,
     state: &State,
     cache: &Arc<BlockCache>,
-    (graveyard, gap_budget): (&Arc<Graveyard>, &Arc<GapBudget>),
+    (obsolete, gap_budget): (&Arc<ObsoleteFiles>, &Arc<GapBudget>),
 ) -> Result<Version> {
     let mut version = Version::default();
     let mut tables: BTreeMap<u32, Vec<&TableState>> = BTreeMap::new();
@@ -346,7 +346,7 @@ fn tables_version(
             let overwrites = known.unwrap_or(OVERWRITES_UNKNOWN);
             let hidden = table.hidden_bytes.unwrap_or((table.meta.bytes as f64 * overwrites) as u64);
             let supersedes = (overwrites, hidden);
-            let opened = Table::new(table.meta.clone(), reader, supersedes, Arc::clone(graveyard));
+            let opened = Table::new(table.meta.clone(), reader, supersedes, Arc::clone(obsolete));
             levels.add(table.level, table.run, Arc::new(opened));
         }
         let has_none = levels.tables().next().is_none();

@@ -31,7 +31,7 @@ use firn_format::log::{FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, s
 use firn_format::value::Reference;
 use firn_format::{Kind, Position};
 use firn_pmem::Region;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
 use crate::blob_gc::{FoundValues, LoggedReferences};
@@ -82,7 +82,7 @@ pub(crate) fn recover_log(
     storage: &Arc<dyn Storage>,
     state: &State,
     values: &FoundValues,
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
     spawn: Option<&Arc<dyn Spawn>>,
     writable: bool,
 ) -> Result<RecoveredLog> {
@@ -116,7 +116,7 @@ pub(crate) fn recover_log(
     }
     stale.extend(candidates.drain(chained..).map(|candidate| candidate.name));
     let Loaded { segments, references, crossing } =
-        load_all(storage, state, candidates, graveyard, spawn, writable)?;
+        load_all(storage, state, candidates, obsolete, spawn, writable)?;
     let lost_from = end;
     Ok(RecoveredLog { segments, end, lost_from, next_base, durable_through, stale, references, crossing })
 }
@@ -363,7 +363,7 @@ fn load_all(
     storage: &Arc<dyn Storage>,
     state: &State,
     candidates: Vec<Candidate>,
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
     spawn: Option<&Arc<dyn Spawn>>,
     writable: bool,
 ) -> Result<Loaded> {
@@ -373,7 +373,7 @@ fn load_all(
     let work = Arc::new(Work {
         storage: Arc::clone(storage),
         drained,
-        graveyard: Arc::clone(graveyard),
+        obsolete: Arc::clone(obsolete),
         writable,
         candidates,
         next: AtomicUsize::new(0),
@@ -418,7 +418,7 @@ const THREADS: usize = 4;
 struct Work {
     storage: Arc<dyn Storage>,
     drained: BTreeMap<u32, Position>,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
     writable: bool,
     candidates: Vec<Candidate>,
     next: AtomicUsize,
@@ -458,7 +458,7 @@ impl Work {
         let memtables = self.index(candidate)?;
         let file = self.writable.then(|| self.storage.open_write(&candidate.name)).transpose();
         let file = file.map_err(from_storage)?;
-        Ok(Segment::new(candidate.header, region, file, memtables, Arc::clone(&self.graveyard)))
+        Ok(Segment::new(candidate.header, region, file, memtables, Arc::clone(&self.obsolete)))
     }
 
     /// Memtables of the segment's records that are in no table.

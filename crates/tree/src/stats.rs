@@ -39,7 +39,7 @@ impl Database {
             compaction_count: read(&self.counters.compaction_count),
             merge_count: read(&self.counters.merge_count),
             buffer_bytes,
-            table_bytes: version.table_bytes() + self.files.graveyard.shared.dead_bytes(),
+            table_bytes: version.table_bytes() + self.files.obsolete.shared.dead_bytes(),
             table_count: tables().count() as u64,
             values: self.value_stats(),
         };
@@ -135,7 +135,7 @@ impl Database {
             stats.segment_count += segments;
             stats.segment_bytes += bytes;
         }
-        (stats.retired_count, stats.retired_bytes) = self.files.graveyard.retired_values();
+        (stats.retired_count, stats.retired_bytes) = self.files.obsolete.retired_values();
         let version = self.catalog.version.load();
         stats.stale_count = version.live().map(|keyspace| keyspace.stale_count).sum();
         (stats.hidden_bytes, stats.debt_bytes) = self.value_debt(&version);

@@ -4,7 +4,7 @@
 //! `Database::version` and the log's segments are held by `ArcSwap`, which loom cannot see into. So
 //! this is a model of the steps in `database.rs`, `write/`, `buffer/`, `edits/commit.rs` and
 //! `log/order.rs`, in their order. It runs over the real memtable, segments, regions, snapshots and
-//! graveyard. `model/swap.rs` says what stands for `ArcSwap`.
+//! obsolete files. `model/swap.rs` says what stands for `ArcSwap`.
 //!
 //! Each property has orders beside it that break it: loom must find those out, else its silence
 //! proves nothing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use firn_engine::Result;
 use firn_format::file_name::{FileName, parse};
 use firn_storage::ErrorKind;
-use firn_storage::file::obsolete::{DeadFile, DeadReader};
+use firn_storage::file::obsolete::{LastReader, RecyclableFile};
 
 use super::Task;
 use super::choose::Choosing;
@@ -15,7 +15,7 @@ use crate::database::Database;
 impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.
     pub(crate) fn bury(&self) -> Result<()> {
-        let dead = self.files.graveyard.take();
+        let dead = self.files.obsolete.take();
         if !(dead.offered.is_empty() && dead.offered_files.is_empty()) {
             self.files.spares_offered_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
         }
@@ -31,10 +31,10 @@ impl Database {
         let logs_max = if lies_beside { SPARE_LOGS_MAX } else { usize::MAX };
         let segments = dead.offered.into_iter();
         let segments = segments.filter(|name| !(keeps && self.commit.log.spares.keep(name, logs_max)));
-        let files = dead.offered_files.into_iter().filter_map(|DeadFile { name, bytes, reader }| {
+        let files = dead.offered_files.into_iter().filter_map(|RecyclableFile { name, bytes, reader }| {
             let (spares, most) = match &reader {
-                DeadReader::Table(_) => (self.files.outputs.tables(), tables_max),
-                DeadReader::Values(_) => (self.files.outputs.values(), values_max),
+                LastReader::Table(_) => (self.files.outputs.tables(), tables_max),
+                LastReader::Values(_) => (self.files.outputs.values(), values_max),
             };
             // A read that holds a reader should hold a version too. Under one that holds no
             // version, mapped bytes would change.
@@ -43,7 +43,7 @@ impl Database {
         });
         let offered = segments.chain(files);
         let mut freed = false;
-        let mut names = dead.buried.into_iter().chain(offered);
+        let mut names = dead.removable.into_iter().chain(offered);
         while let Some(name) = names.next() {
             // There may be many of them, and the next opening removes those that are not needed.
             if is_closed && matches!(parse(&name), Some(FileName::Group { .. })) {
@@ -55,10 +55,10 @@ impl Database {
                 // Where the place is away, each of the others would be waited for as well. This one
                 // comes last then, so that it keeps none of them.
                 Err(_) => {
-                    // Collected before the graveyard's lock is taken: letting go of an offered file
-                    // may ask the graveyard for something.
+                    // Collected before the lock of obsolete files is taken: letting go of a file
+                    // that was offered may ask them for something.
                     let others: Vec<String> = names.by_ref().collect();
-                    self.files.graveyard.put_off(others.into_iter().chain([name]));
+                    self.files.obsolete.put_off(others.into_iter().chain([name]));
                     self.maintenance.jobs.leave_something();
                 }
             }
@@ -109,8 +109,8 @@ impl Database {
     pub(crate) fn give_up_spares(&self) {
         self.commit.log.spares.trim_arenas(0);
         let files = [self.commit.log.spares.take_files(), self.files.outputs.take_spares()];
-        files.into_iter().flatten().for_each(|name| self.files.graveyard.bury(name));
-        self.files.graveyard.withdraw_offers();
+        files.into_iter().flatten().for_each(|name| self.files.obsolete.remove_later(name));
+        self.files.obsolete.withdraw_offers();
         self.maintenance.wake();
     }
 }

@@ -108,7 +108,7 @@ impl Choosing<'_> {
 
     /// What is to be done about files, whatever is in them.
     fn choose_for_files(&self) -> Option<Task> {
-        if !self.database.files.graveyard.is_empty() {
+        if !self.database.files.obsolete.is_empty() {
             return Some(Task::Bury);
         }
         if !self.busy.claims.has_written_back

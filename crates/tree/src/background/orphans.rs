@@ -23,7 +23,7 @@ use crate::version::state::State;
 /// # Errors
 /// `Closed`: another machine has taken the database over.
 pub(super) fn remove_orphans(database: &Database) -> Result<()> {
-    database.files.graveyard.recall();
+    database.files.obsolete.recall();
     database.maintenance.wake();
     let on = Removal { storage: &*database.files.storage, clock: &*database.clock };
     let removed = database.maintenance.orphan_gc.run(database, on, || database.maintenance.is_stopping())?;
@@ -38,7 +38,7 @@ impl KnownFiles for Database {
     }
 
     fn held(&self) -> Option<BTreeSet<String>> {
-        let mut held = self.files.graveyard.held()?;
+        let mut held = self.files.obsolete.held()?;
         held.extend(self.files.outputs.spare_names());
         Some(held)
     }

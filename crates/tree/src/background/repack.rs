@@ -43,7 +43,7 @@ impl Choosing<'_> {
         {
             return None;
         }
-        let sparse = self.database.files.graveyard.shared.sparse();
+        let sparse = self.database.files.obsolete.shared.sparse();
         if sparse.is_empty() {
             return None;
         }

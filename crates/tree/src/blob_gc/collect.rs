@@ -45,7 +45,7 @@ impl Database {
         let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
         // There only if no job wrote over it.
-        spec.spare.iter().for_each(|spare| self.files.graveyard.bury(spare.clone()));
+        spec.spare.iter().for_each(|spare| self.files.obsolete.remove_later(spare.clone()));
         if result.is_err() {
             self.bury_outputs(&[stem]);
         }

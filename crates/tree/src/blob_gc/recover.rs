@@ -11,7 +11,7 @@ use firn_format::manifest::{Change, ValueSegmentMeta};
 use firn_format::value::segment::VALUE_OFFSET_END;
 use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
 use firn_storage::Storage;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::file::value::{End, UnsealedValues, ValueSegment};
 
 use super::seal::share_sealed;
@@ -115,9 +115,9 @@ impl FoundValues {
         &self,
         storage: &dyn Storage,
         state: &State,
-        graveyard: &Arc<Graveyard>,
+        obsolete: &Arc<ObsoleteFiles>,
     ) -> Result<ValueMap> {
-        let mut map = sealed_map(storage, state, graveyard)?;
+        let mut map = sealed_map(storage, state, obsolete)?;
         for (number, unsealed) in &self.unsealed {
             map.insert(*number, Home::Unsealed(Arc::clone(unsealed)));
         }
@@ -263,7 +263,7 @@ fn ending(
 pub(crate) fn sealed_map(
     storage: &dyn Storage,
     state: &State,
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
 ) -> Result<ValueMap> {
     let mut map = ValueMap::default();
     let mut sealed: BTreeMap<SegmentNumber, Arc<Sealed>> = BTreeMap::new();
@@ -273,7 +273,7 @@ pub(crate) fn sealed_map(
         let segment = match opened {
             Ok(segment) => {
                 let (meta, dead) = ((*known.meta).clone(), &*known.dead);
-                Arc::new(Sealed::new(segment, meta, dead, Arc::clone(graveyard)))
+                Arc::new(Sealed::new(segment, meta, dead, Arc::clone(obsolete)))
             }
             Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
                 let place = Place { file: known.meta.file.clone(), offset: None };

@@ -116,7 +116,7 @@ impl Values {
             let is_shared =
                 |new: &NewlySealed| new.meta.number == active.number() && new.meta.file != active.open.name();
             if sealed.iter().any(is_shared) {
-                self.graveyard.bury(active.open.name().to_owned());
+                self.obsolete.remove_later(active.open.name().to_owned());
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use firn_format::manifest::ValueSegmentMeta;
 use firn_format::value::{Ordinals, Redirect, SegmentNumber};
-use firn_storage::file::obsolete::{DeadFile, DeadReader, Graveyard};
+use firn_storage::file::obsolete::{LastReader, ObsoleteFiles, RecyclableFile};
 use firn_storage::file::value::{UnsealedValues, ValueSegment};
 
 use super::active::Active;
@@ -49,7 +49,7 @@ pub(crate) struct Sealed {
     /// What wrote to the file: once that has no holder, the file may become another segment's.
     /// `None` = it never may.
     leaves_file: Mutex<Option<Weak<Active>>>,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
 }
 
 impl Sealed {
@@ -58,16 +58,16 @@ impl Sealed {
         segment: ValueSegment,
         meta: ValueSegmentMeta,
         dead: &Ordinals,
-        graveyard: Arc<Graveyard>,
+        obsolete: Arc<ObsoleteFiles>,
     ) -> Self {
-        graveyard.hold(&meta.file);
+        obsolete.hold(&meta.file);
         let sealed = Self {
             segment: Arc::new(segment),
             meta,
             dead_bytes: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             leaves_file: Mutex::default(),
-            graveyard,
+            obsolete,
         };
         sealed.died(dead);
         sealed
@@ -103,7 +103,7 @@ impl Sealed {
     /// No version from now on knows it.
     pub(crate) fn retire(&self) {
         if !self.retired.swap(true, Ordering::AcqRel) {
-            self.graveyard.retire_values(self.meta.bytes);
+            self.obsolete.retire_values(self.meta.bytes);
         }
     }
 }
@@ -112,9 +112,9 @@ impl Drop for Sealed {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {
             self.leave_file();
-            self.graveyard.let_values_go(self.meta.bytes);
+            self.obsolete.let_values_go(self.meta.bytes);
         }
-        self.graveyard.let_go(&self.meta.file);
+        self.obsolete.let_go(&self.meta.file);
     }
 }
 
@@ -126,9 +126,9 @@ impl Sealed {
         // A page that is written to in part must not have to be fetched first.
         if leaves_file && self.segment.reads_in_place() {
             let (bytes, segment) = (self.meta.bytes, Arc::clone(&self.segment));
-            self.graveyard.offer_file(DeadFile { name, bytes, reader: DeadReader::Values(segment) });
+            self.obsolete.offer_file(RecyclableFile { name, bytes, reader: LastReader::Values(segment) });
         } else {
-            self.graveyard.bury(name);
+            self.obsolete.remove_later(name);
         }
     }
 }

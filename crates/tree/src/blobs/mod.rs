@@ -31,7 +31,7 @@ use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_storage::Storage;
 use firn_storage::file::log::room::check_room;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::file::value::{OpenValues, ValueSegment};
 use firn_storage::place::Reusing;
 
@@ -57,7 +57,7 @@ pub(crate) struct Values {
     pub(crate) generation: u64,
     /// See [`segment_bytes`](Self::segment_bytes).
     segment_bytes_max: u64,
-    pub(crate) graveyard: Arc<Graveyard>,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
     active: ArcSwapOption<Active>,
     /// Whether any keyspace puts values beside the tree.
     are_wanted: AtomicBool,
@@ -110,7 +110,7 @@ pub(crate) struct ValuesStart {
     pub(crate) map: Arc<ValueMap>,
     /// Numbers from here on are new.
     pub(crate) next: SegmentNumber,
-    pub(crate) graveyard: Arc<Graveyard>,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
 }
 
 impl Values {
@@ -121,7 +121,7 @@ impl Values {
             database: start.database,
             generation: start.generation,
             segment_bytes_max: start.segment_bytes_max,
-            graveyard: start.graveyard,
+            obsolete: start.obsolete,
             active: ArcSwapOption::empty(),
             are_wanted: AtomicBool::new(false),
             rolling: Mutex::new(Rolling {
@@ -253,7 +253,7 @@ impl Values {
         meta: ValueSegmentMeta,
         dead: &Ordinals,
     ) -> Arc<Sealed> {
-        let sealed = Sealed::new(segment, meta, dead, Arc::clone(&self.graveyard));
+        let sealed = Sealed::new(segment, meta, dead, Arc::clone(&self.obsolete));
         sealed.may_leave_file_of(active);
         Arc::new(sealed)
     }

@@ -11,7 +11,7 @@ impl CommitPipeline {
         // Spares first: what becomes one in between is counted twice otherwise.
         let spares = self.log.spares.arena_bytes();
         spares
-            + self.files.graveyard.live_bytes()
+            + self.files.obsolete.live_bytes()
             + self.index_bytes()
             + self.reads.balance.gap_budget.bytes() as u64
     }

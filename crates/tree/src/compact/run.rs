@@ -237,7 +237,7 @@ impl Database {
         }
     }
 
-    /// Removes an output that no edit names. At once: a graveyard's burials count as space that was
+    /// Removes an output that no edit names. At once: removals that wait count as space that was
     /// freed, and the job that failed for want of space would be tried again for ever.
     pub(crate) fn remove_output(&self, name: &str) {
         // What cannot be removed now is found and removed by orphan GC, or by the next opening.

@@ -16,7 +16,7 @@ pub(crate) struct BeingWritten<'d> {
 
 impl<'d> BeingWritten<'d> {
     pub(crate) fn new(database: &'d Database, name: &str) -> Self {
-        database.files.graveyard.shared.hold_file(name);
+        database.files.obsolete.shared.hold_file(name);
         Self { database, name: name.to_owned(), is_unknown: false }
     }
 
@@ -31,7 +31,7 @@ impl<'d> BeingWritten<'d> {
 
     /// An edit names it: what of its `bytes` no live table has is dead from now on.
     pub(crate) fn named(self, bytes: u64) {
-        self.database.files.graveyard.shared.set_length(&self.name, bytes);
+        self.database.files.obsolete.shared.set_length(&self.name, bytes);
     }
 
     /// Whether an edit names it is not known: it stays, for this process and for orphan GC or an
@@ -44,7 +44,7 @@ impl<'d> BeingWritten<'d> {
 
 impl Drop for BeingWritten<'_> {
     fn drop(&mut self) {
-        let shared = &self.database.files.graveyard.shared;
+        let shared = &self.database.files.obsolete.shared;
         if shared.let_go(&self.name, !self.is_unknown, || {}) == LetGo::Obsolete {
             // At once, as other outputs that no edit names: a burial counts as space that was
             // freed.

@@ -211,7 +211,7 @@ impl Database {
             let reader = reader.inspect_err(|_| {
                 added.iter().for_each(|(_, _, table): &(_, _, Arc<Table>)| table.is_refused())
             })?;
-            let table = Table::new(meta.clone(), reader, supersedes, Arc::clone(&self.files.graveyard));
+            let table = Table::new(meta.clone(), reader, supersedes, Arc::clone(&self.files.obsolete));
             if leaves_file {
                 table.may_leave_file();
             }

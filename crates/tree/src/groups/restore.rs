@@ -11,7 +11,7 @@ use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::SEGMENT_HEADER_BYTES;
 use firn_storage::file::manifest::publish_until_answered;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
 
 use super::parsed;
@@ -145,13 +145,13 @@ pub(crate) fn recover_restored(
     storage: &Arc<dyn Storage>,
     state: &State,
     values: &FoundValues,
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
     spawn: Option<&Arc<dyn Spawn>>,
     restored: &Restored,
 ) -> Result<RecoveredLog> {
     // What was on the other machine's device, and in no group, is given up.
     let known = State { durable_through: restored.end, cut: restored.end, boot: 0, ..state.clone() };
-    let mut recovered = recover_log(storage, &known, values, graveyard, spawn, true)?;
+    let mut recovered = recover_log(storage, &known, values, obsolete, spawn, true)?;
     let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
     recovered.next_base = recovered.next_base.max(behind);
     Ok(recovered)

@@ -125,7 +125,7 @@ impl Database {
             self.maintenance.orphan_gc.expect(self.clock.now());
         }
         let names = self.groups.forget(unneeded);
-        names.into_iter().for_each(|name| self.files.graveyard.bury(name));
+        names.into_iter().for_each(|name| self.files.obsolete.remove_later(name));
     }
 
     /// As [`share_through`](Self::share_through) for an `end` that is on this machine's device;

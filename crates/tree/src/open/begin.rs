@@ -9,7 +9,7 @@ use firn_jobs::submit::{Aborted, OutputNames, Reach, Uploads};
 use firn_maintenance::is_abandoned;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::SharedPart;
 
 use super::{Begun, definition, spawn_of, tables_version};
@@ -35,7 +35,7 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     start_manifest(options, manifest)?;
     // Orphan GC asks it which files have holders.
     let is_swept = options.executor.is_some() || storage.shared_part().is_some();
-    let graveyard = Arc::new(Graveyard::new(is_swept && !options.read_only));
+    let obsolete = Arc::new(ObsoleteFiles::new(is_swept && !options.read_only));
     // It may become that large, and gets its capacity once what else is held is known.
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let state = manifest.state().clone();
@@ -46,37 +46,24 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     // Checks that could still refuse the opening come before the end of another machine's groups,
     // and before its files are given up.
     let balance = Balance::new(&options.settings, options.read_only);
-    let mut version = tables_version(options, &state, &cache, (&graveyard, &balance.gap_budget))?;
+    let mut version = tables_version(options, &state, &cache, (&obsolete, &balance.gap_budget))?;
     let restored = match state.groups.filter(|_| !is_here) {
         Some(named) => Some(restore(&**storage, manifest, named)?),
         None => None,
     };
     let mut found = FoundValues::survey(&**storage, &state)?;
     let recovered = match restored {
-        Some(restored) => {
-            recover_restored(storage, &state, &found, &graveyard, spawn_of(options), &restored)?
-        }
+        Some(restored) => recover_restored(storage, &state, &found, &obsolete, spawn_of(options), &restored)?,
         None if is_here => {
-            recover_log(storage, &state, &found, &graveyard, spawn_of(options), !options.read_only)?
+            recover_log(storage, &state, &found, &obsolete, spawn_of(options), !options.read_only)?
         }
         None => log_elsewhere(storage, &state)?,
     };
     let (map, Leftovers { older, aborted, may_follow }) =
-        change(options, manifest, &mut found, (&version, &recovered), &graveyard)?;
+        change(options, manifest, &mut found, (&version, &recovered), &obsolete)?;
     version.values = Arc::new(map);
     let next_values = found.next();
-    Ok(Begun {
-        state,
-        version,
-        recovered,
-        graveyard,
-        cache,
-        balance,
-        next_values,
-        older,
-        aborted,
-        may_follow,
-    })
+    Ok(Begun { state, version, recovered, obsolete, cache, balance, next_values, older, aborted, may_follow })
 }
 
 /// Begins the manifest of a new database, which has its default keyspace.
@@ -156,11 +143,11 @@ fn change(
     manifest: &mut Manifest,
     found: &mut FoundValues,
     (version, recovered): (&Version, &RecoveredLog),
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
 ) -> Result<(ValueMap, Leftovers)> {
     let (storage, state) = (&options.storage, manifest.state().clone());
     if options.read_only {
-        return Ok((found.map(&**storage, &state, graveyard)?, Leftovers::default()));
+        return Ok((found.map(&**storage, &state, obsolete)?, Leftovers::default()));
     }
     let tables = version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
     let generation = state.generation + 1;
@@ -168,8 +155,8 @@ fn change(
     values.extend(found.seal(&**storage, &recovered.references, (recovered.end, generation))?);
     keep_cuts(&**storage, recovered)?;
     begin_generation(options, manifest, generation, recovered, values)?;
-    let leftovers = remove_leftovers(storage, manifest, recovered, &found.stale, graveyard)?;
-    Ok((sealed_map(&**storage, manifest.state(), graveyard)?, leftovers))
+    let leftovers = remove_leftovers(storage, manifest, recovered, &found.stale, obsolete)?;
+    Ok((sealed_map(&**storage, manifest.state(), obsolete)?, leftovers))
 }
 
 /// Makes the segments durable that tell where earlier recoveries cut the log.
@@ -236,7 +223,7 @@ fn remove_leftovers(
     manifest: &mut Manifest,
     recovered: &RecoveredLog,
     stale_values: &[String],
-    graveyard: &Graveyard,
+    obsolete: &ObsoleteFiles,
 ) -> Result<Leftovers> {
     use firn_format::file_name::{FileName, parse};
     let files = storage.list().map_err(from_storage)?;
@@ -253,7 +240,7 @@ fn remove_leftovers(
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
     let shared = state.shared_files();
     for (name, bytes) in &files {
-        graveyard.shared.set_length(name, *bytes);
+        obsolete.shared.set_length(name, *bytes);
         let leftover = match parse(name) {
             Some(FileName::Table { .. }) => !state.tables.contains_key(name),
             Some(FileName::Tables { .. }) => !shared.contains(name.as_str()),

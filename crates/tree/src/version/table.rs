@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_format::file_name;
 use firn_format::manifest::TableMeta;
-use firn_storage::file::obsolete::{DeadFile, DeadReader, Graveyard};
+use firn_storage::file::obsolete::{LastReader, ObsoleteFiles, RecyclableFile};
 use firn_storage::file::table::TableReader;
 
 /// A live table: what the manifest says of it, and the open file.
@@ -22,7 +22,7 @@ pub(crate) struct Table {
     supersedes: (f64, u64),
     retired: AtomicBool,
     leaves_file: AtomicBool,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
 }
 
 impl Table {
@@ -30,15 +30,15 @@ impl Table {
         meta: TableMeta,
         reader: Arc<TableReader>,
         supersedes: (f64, u64),
-        graveyard: Arc<Graveyard>,
+        obsolete: Arc<ObsoleteFiles>,
     ) -> Self {
-        graveyard.count(reader.memory_bytes() as u64);
+        obsolete.count(reader.memory_bytes() as u64);
         match file_name::part(&meta.file) {
-            Some(part) => graveyard.shared.hold(&part),
-            None => graveyard.hold(&meta.file),
+            Some(part) => obsolete.shared.hold(&part),
+            None => obsolete.hold(&meta.file),
         }
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { meta, reader, supersedes, retired, leaves_file, graveyard }
+        Self { meta, reader, supersedes, retired, leaves_file, obsolete }
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
@@ -103,7 +103,7 @@ impl Table {
         if !self.retired.swap(true, Ordering::AcqRel)
             && let Some(part) = file_name::part(&self.meta.file)
         {
-            self.graveyard.shared.retire(&part);
+            self.obsolete.shared.retire(&part);
         }
     }
 
@@ -123,11 +123,11 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.graveyard.discount(self.reader.memory_bytes() as u64);
+        self.obsolete.discount(self.reader.memory_bytes() as u64);
         let is_retired = self.retired.load(Ordering::Acquire);
         if let Some(part) = file_name::part(&self.meta.file) {
-            let gone = || self.graveyard.bury(part.file.to_owned());
-            self.graveyard.shared.let_go(part.file, is_retired, gone);
+            let gone = || self.obsolete.remove_later(part.file.to_owned());
+            self.obsolete.shared.let_go(part.file, is_retired, gone);
             return;
         }
         if is_retired {
@@ -135,11 +135,15 @@ impl Drop for Table {
             match self.leaves_file.load(Ordering::Acquire) {
                 true => {
                     let (bytes, reader) = (self.meta.bytes, Arc::clone(&self.reader));
-                    self.graveyard.offer_file(DeadFile { name, bytes, reader: DeadReader::Table(reader) });
+                    self.obsolete.offer_file(RecyclableFile {
+                        name,
+                        bytes,
+                        reader: LastReader::Table(reader),
+                    });
                 }
-                false => self.graveyard.bury(name),
+                false => self.obsolete.remove_later(name),
             }
         }
-        self.graveyard.let_go(&self.meta.file);
+        self.obsolete.let_go(&self.meta.file);
     }
 }

@@ -12,7 +12,7 @@ use firn_engine::Snapshot;
 use firn_format::key::{Kind, Sequence, Trailer};
 use firn_format::log::{FRAME_HEADER_BYTES, Record, encode_single};
 use firn_format::{Position, file_name};
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use loom::sync::Mutex;
 
 use super::log::{FRAME_BYTES, Log, segment};
@@ -79,13 +79,13 @@ struct Table {
     /// The standard library's, as `Segment` has it: loom does not see what order the counts of an
     /// `Arc` give.
     retired: AtomicBool,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {
-            self.graveyard.bury(std::mem::take(&mut self.file));
+            self.obsolete.remove_later(std::mem::take(&mut self.file));
         }
     }
 }
@@ -98,7 +98,7 @@ pub(crate) struct Database {
     changing: Mutex<()>,
     manifest: Mutex<()>,
     snapshots: Arc<Snapshots>,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
     /// The directory and every record that was ever reserved, with the standard library's lock:
     /// loom sees no order in it.
     seen: std::sync::Mutex<Seen>,
@@ -114,8 +114,8 @@ struct Seen {
 impl Database {
     /// A database whose segments take `frames` frames each.
     pub(crate) fn new(frames: usize, mistake: Option<Mistake>) -> Self {
-        let (memtable, graveyard) = (Arc::new(Memtable::new(&[])), Arc::default());
-        let first = segment(Position(0), frames, &memtable, &graveyard);
+        let (memtable, obsolete) = (Arc::new(Memtable::new(&[])), Arc::default());
+        let first = segment(Position(0), frames, &memtable, &obsolete);
         let files = BTreeSet::from([first.name().to_owned()]);
         let log = Log::start(&first);
         let version = Version {
@@ -135,7 +135,7 @@ impl Database {
             changing: Mutex::new(()),
             manifest: Mutex::new(()),
             snapshots: Arc::default(),
-            graveyard,
+            obsolete,
             seen: std::sync::Mutex::new(Seen { files, ..Seen::default() }),
         }
     }
@@ -223,7 +223,7 @@ impl Database {
         }
         // `Log::prepare_next`.
         self.log.active.load().region().seal();
-        let segment = segment(*next, self.frames, &version.memtable, &self.graveyard);
+        let segment = segment(*next, self.frames, &version.memtable, &self.obsolete);
         self.see(|seen| seen.files.insert(segment.name().to_owned()));
         *next = segment.span_end();
         let mut segments = version.segments.segments().to_vec();
@@ -355,9 +355,9 @@ impl Database {
             seen.files.insert(file.clone());
             file
         });
-        let graveyard = Arc::clone(&self.graveyard);
+        let obsolete = Arc::clone(&self.obsolete);
         let entries = sieve(inputs, snapshots);
-        Arc::new(Table { file, entries, retired: AtomicBool::new(false), graveyard })
+        Arc::new(Table { file, entries, retired: AtomicBool::new(false), obsolete })
     }
 
     /// `Database::drop_dead_segments`.
@@ -384,8 +384,8 @@ impl Database {
 
     /// `Database::bury`.
     pub(crate) fn bury(&self) {
-        let dead = self.graveyard.take();
-        for name in dead.buried.into_iter().chain(dead.offered) {
+        let dead = self.obsolete.take();
+        for name in dead.removable.into_iter().chain(dead.offered) {
             self.see(|seen| seen.files.remove(&name));
         }
     }

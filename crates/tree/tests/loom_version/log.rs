@@ -7,7 +7,7 @@ use firn_format::key::GRANULE_BYTES;
 use firn_format::log::{SegmentHeader, single_frame_bytes};
 use firn_format::{FormatVersion, Position};
 use firn_pmem::Region;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Mutex, MutexGuard};
 
@@ -33,7 +33,7 @@ pub(crate) fn segment(
     base: Position,
     frames: usize,
     memtable: &Arc<Memtable>,
-    graveyard: &Arc<Graveyard>,
+    obsolete: &Arc<ObsoleteFiles>,
 ) -> Arc<Segment> {
     let header = SegmentHeader {
         version: FormatVersion::CURRENT,
@@ -46,7 +46,7 @@ pub(crate) fn segment(
     let region = Region::anonymous(frames * FRAME_BYTES).unwrap();
     let mut memtables = MemtableSet::default();
     memtables.insert(0, Arc::clone(memtable));
-    Arc::new(Segment::new(header, region, None, memtables, Arc::clone(graveyard)))
+    Arc::new(Segment::new(header, region, None, memtables, Arc::clone(obsolete)))
 }
 
 impl Log {

@@ -13,7 +13,7 @@ use super::group::{GroupWriter, SPINS_MAX};
 use super::room::check_room;
 use super::segment::Segment;
 use super::spare::Spares;
-use crate::file::obsolete::Graveyard;
+use crate::file::obsolete::ObsoleteFiles;
 use crate::{Cause, Error, ErrorKind, Result, Storage, WriteFile};
 
 /// The log of one open database.
@@ -27,7 +27,7 @@ pub struct Log<C, R> {
     segment_bytes: u64,
     /// What obsolete segments left.
     pub spares: Spares,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
     /// The segment that reservations are made in.
     active: ArcSwap<Segment<C>>,
     /// The oldest segment with unpublished frames.
@@ -100,7 +100,7 @@ pub struct LogStart<C> {
     /// Arenas and files of dead segments to keep for new ones.
     pub spares_max: usize,
     /// To which files go that nothing refers to.
-    pub graveyard: Arc<Graveyard>,
+    pub obsolete: Arc<ObsoleteFiles>,
     /// Base of the first segment: after every span the database ever used.
     pub base: Position,
     /// Where the recovered log ends.
@@ -137,7 +137,7 @@ impl<C, R: Referred> Log<C, R> {
         };
         file.iter().try_for_each(|file| begin_file(&**file, &header))?;
         let region = spares.arena(header.capacity)?;
-        let first = Arc::new(Segment::new(header, region, file, carried, Arc::clone(&start.graveyard)));
+        let first = Arc::new(Segment::new(header, region, file, carried, Arc::clone(&start.obsolete)));
         let mut unsynced = VecDeque::from(start.recovered);
         unsynced.push_back(Arc::clone(&first));
         if first.file().is_some() && header.capacity == start.segment_bytes && !is_for_removals {
@@ -150,7 +150,7 @@ impl<C, R: Referred> Log<C, R> {
             generation: start.generation,
             segment_bytes: start.segment_bytes,
             spares,
-            graveyard: start.graveyard,
+            obsolete: start.obsolete,
             active: ArcSwap::new(Arc::clone(&first)),
             publishing: ArcSwap::new(Arc::clone(&first)),
             watermark: AtomicU64::new(position),
@@ -329,7 +329,7 @@ impl<C, R: Referred> Log<C, R> {
             capacity,
         };
         begin_file(&*file, &header)?;
-        let segment = Segment::new(header, region, Some(file), carried, Arc::clone(&self.graveyard));
+        let segment = Segment::new(header, region, Some(file), carried, Arc::clone(&self.obsolete));
         if capacity == self.segment_bytes && reserved == capacity {
             segment.may_leave_file();
         }

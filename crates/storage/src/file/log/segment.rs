@@ -8,7 +8,7 @@ use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_pmem::Region;
 
 use crate::WriteFile;
-use crate::file::obsolete::Graveyard;
+use crate::file::obsolete::ObsoleteFiles;
 use crate::place::PAGE_BYTES;
 
 /// A segment of the log, and what it `C`arries for its engine: that in which its records are
@@ -33,9 +33,9 @@ pub struct Segment<C> {
     leaves_file: AtomicBool,
     /// Bytes that the file takes on disk, room set aside included.
     file_bytes: AtomicU64,
-    /// What the graveyard counts for the arena.
+    /// What obsolete files count for the arena.
     counted_bytes: AtomicU64,
-    graveyard: Arc<Graveyard>,
+    obsolete: Arc<ObsoleteFiles>,
 }
 
 impl<C> Segment<C> {
@@ -46,7 +46,7 @@ impl<C> Segment<C> {
         region: Region,
         file: Option<Arc<dyn WriteFile>>,
         carried: C,
-        graveyard: Arc<Graveyard>,
+        obsolete: Arc<ObsoleteFiles>,
     ) -> Self {
         let name = firn_format::file_name::log_segment(header.base);
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -56,7 +56,7 @@ impl<C> Segment<C> {
         };
         let file_bytes = AtomicU64::new(file_bytes);
         let counted_bytes = AtomicU64::new(region.capacity() as u64);
-        graveyard.count(region.capacity() as u64);
+        obsolete.count(region.capacity() as u64);
         let segment = Self {
             header,
             name,
@@ -67,7 +67,7 @@ impl<C> Segment<C> {
             leaves_file,
             file_bytes,
             counted_bytes,
-            graveyard,
+            obsolete,
         };
         segment.count_again();
         segment
@@ -157,7 +157,7 @@ impl<C> Segment<C> {
     fn count_again(&self) {
         let bytes = self.memory_bytes();
         let before = self.counted_bytes.fetch_min(bytes, Ordering::Relaxed);
-        self.graveyard.discount(before.saturating_sub(bytes));
+        self.obsolete.discount(before.saturating_sub(bytes));
     }
 
     /// Its file may become another segment's: it is of the usual capacity, and has no other name.
@@ -178,12 +178,12 @@ impl<C> Segment<C> {
 
 impl<C> Drop for Segment<C> {
     fn drop(&mut self) {
-        self.graveyard.discount(self.counted_bytes.load(Ordering::Relaxed));
+        self.obsolete.discount(self.counted_bytes.load(Ordering::Relaxed));
         if self.retired.load(Ordering::Acquire) {
             let name = std::mem::take(&mut self.name);
             match self.leaves_file.load(Ordering::Acquire) {
-                true => self.graveyard.offer(name),
-                false => self.graveyard.bury(name),
+                true => self.obsolete.offer(name),
+                false => self.obsolete.remove_later(name),
             }
         }
     }

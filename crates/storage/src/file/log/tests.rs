@@ -39,7 +39,7 @@ fn begun() -> (Faulty, Numbered) {
         generation: GENERATION,
         segment_bytes: GRANULE_BYTES,
         spares_max: 1,
-        graveyard: Arc::default(),
+        obsolete: Arc::default(),
         base: Position(0),
         recovered_end: Position(0),
         durable_through: Position(0),

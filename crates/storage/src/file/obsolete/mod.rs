@@ -10,12 +10,21 @@ pub use self::parts::{LetGo, SharedFiles};
 use crate::file::table::TableReader;
 use crate::file::value::ValueSegment;
 
-/// Names of files whose last holder is gone: background work is to remove them or to use them
-/// again. The memory of what has holders still, in versions or not. Value segments that are gone
-/// except for holders.
+/// Files whose last holder is gone, and the memory of what has holders still.
+///
+/// An engine owns one; tables, segments and background work share it by `Arc`. All of it is for any
+/// number of threads. Its locks are held for moments and none while another is taken, but the one
+/// of shared files, under which a file is handed to [`remove_later`](Self::remove_later).
+///
+/// 1. *A file is handed over once, by its last holder* (`Drop` of what holds it), and only if it
+///    was retired: a process that ends leaves files that live.
+/// 2. *A file that is used again has no reader*: one that was mapped is handed over with its
+///    reader, and kept only if that had no other holder ([`LastReader::lets_go`]).
+/// 3. *What could not be removed is not lost*: it is tried again with the next ones
+///    ([`put_off`](Self::put_off)).
 #[derive(Debug, Default)]
-pub struct Graveyard {
-    names: Mutex<Dead>,
+pub struct ObsoleteFiles {
+    names: Mutex<Obsolete>,
     /// Names of tables and sealed value segments that have holders; `None` where orphan GC does not
     /// ask for them.
     held: Option<Mutex<BTreeSet<String>>>,
@@ -32,40 +41,40 @@ struct Retired {
     bytes: AtomicU64,
 }
 
-/// What a [`Graveyard`] holds.
+/// What [`ObsoleteFiles`] hold.
 #[derive(Debug, Default)]
-pub struct Dead {
+pub struct Obsolete {
     /// To be removed.
-    pub buried: Vec<String>,
+    pub removable: Vec<String>,
     /// Log segments whose files new segments may have.
     pub offered: Vec<String>,
     /// Tables and value segments whose files new ones may have once no reader has them.
-    pub offered_files: Vec<DeadFile>,
-    /// To be removed, and they could not be: they come along with what is buried next.
+    pub offered_files: Vec<RecyclableFile>,
+    /// To be removed, and they could not be: they come along with what is removable next.
     put_off: Vec<String>,
 }
 
 /// A table or a value segment whose file a new one of its kind may have.
 #[derive(Debug)]
-pub struct DeadFile {
+pub struct RecyclableFile {
     /// As named in its directory.
     pub name: String,
     /// Its length.
     pub bytes: u64,
     /// What read it.
-    pub reader: DeadReader,
+    pub reader: LastReader,
 }
 
 /// The file is mapped as long as this has a holder.
 #[derive(Debug)]
-pub enum DeadReader {
+pub enum LastReader {
     /// Of a table.
     Table(Arc<TableReader>),
     /// Of a value segment.
     Values(Arc<ValueSegment>),
 }
 
-impl DeadReader {
+impl LastReader {
     /// Lets go of it; whether it had no other holder.
     pub fn lets_go(self) -> bool {
         match self {
@@ -75,7 +84,7 @@ impl DeadReader {
     }
 }
 
-impl Graveyard {
+impl ObsoleteFiles {
     /// An empty one, that is asked for the names of what has holders if `tells_held`.
     pub fn new(tells_held: bool) -> Self {
         Self { held: tells_held.then(Mutex::default), ..Self::default() }
@@ -102,18 +111,18 @@ impl Graveyard {
         let mut held = self.held.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
         held.extend(self.shared.names());
         let dead = self.lock();
-        held.extend(dead.buried.iter().chain(&dead.put_off).cloned());
+        held.extend(dead.removable.iter().chain(&dead.put_off).cloned());
         held.extend(dead.offered_files.iter().map(|file| file.name.clone()));
         Some(held)
     }
 
     /// The file `name` is to be removed.
-    pub fn bury(&self, name: String) {
-        self.lock().buried.push(name);
+    pub fn remove_later(&self, name: String) {
+        self.lock().removable.push(name);
     }
 
-    /// These could not be removed: they are tried again with what is buried next, or once that is
-    /// [asked](Self::recall) for.
+    /// These could not be removed: they are tried again with what is removable next, or once that
+    /// is [asked](Self::recall) for.
     pub fn put_off(&self, names: impl IntoIterator<Item = String>) {
         self.lock().put_off.extend(names);
     }
@@ -121,8 +130,8 @@ impl Graveyard {
     /// What could not be removed is tried again now.
     pub fn recall(&self) {
         let mut dead = self.lock();
-        let Dead { buried, put_off, .. } = &mut *dead;
-        buried.append(put_off);
+        let Obsolete { removable, put_off, .. } = &mut *dead;
+        removable.append(put_off);
     }
 
     /// The file `name` of a log segment is a new segment's, or is to be removed.
@@ -133,13 +142,13 @@ impl Graveyard {
     /// What was offered is to be removed instead.
     pub fn withdraw_offers(&self) {
         let mut dead = self.lock();
-        let Dead { buried, offered, offered_files, .. } = &mut *dead;
-        buried.append(offered);
-        buried.extend(offered_files.drain(..).map(|file| file.name));
+        let Obsolete { removable, offered, offered_files, .. } = &mut *dead;
+        removable.append(offered);
+        removable.extend(offered_files.drain(..).map(|file| file.name));
     }
 
     /// `file` is another file's of its kind once no reader has it, or is to be removed.
-    pub fn offer_file(&self, file: DeadFile) {
+    pub fn offer_file(&self, file: RecyclableFile) {
         self.lock().offered_files.push(file);
     }
 
@@ -179,17 +188,17 @@ impl Graveyard {
     /// Whether there is nothing to be done.
     pub fn is_empty(&self) -> bool {
         let dead = self.lock();
-        dead.buried.is_empty() && dead.offered.is_empty() && dead.offered_files.is_empty()
+        dead.removable.is_empty() && dead.offered.is_empty() && dead.offered_files.is_empty()
     }
 
     /// Everything that is to be removed or used again, from now on the caller's concern.
-    pub fn take(&self) -> Dead {
+    pub fn take(&self) -> Obsolete {
         let mut dead = std::mem::take(&mut *self.lock());
-        dead.buried.append(&mut dead.put_off);
+        dead.removable.append(&mut dead.put_off);
         dead
     }
 
-    fn lock(&self) -> MutexGuard<'_, Dead> {
+    fn lock(&self) -> MutexGuard<'_, Obsolete> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
 use firn_format::table::Compression;
 use firn_storage::Storage;
-use firn_storage::file::obsolete::Graveyard;
+use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::{Memory, Reusing};
 
 use super::*;
@@ -16,7 +16,7 @@ fn values(storage: &Memory) -> Values {
         segment_bytes_max: 1 << 20,
         map: Arc::default(),
         next: SegmentNumber(3),
-        graveyard: Arc::new(Graveyard::new(false)),
+        obsolete: Arc::new(ObsoleteFiles::new(false)),
     })
 }
 

@@ -76,7 +76,7 @@ pub(crate) enum Mistake {
     /// Outputs are swept while an attempt may still be committed with them:
     /// `AbandonedNames::contains` in `orphans`, `background/orphans.rs`.
     SweepInUse,
-    /// Files are swept that only readers hold: `Graveyard::held` in `orphans`.
+    /// Files are swept that only readers hold: `ObsoleteFiles::held` in `orphans`.
     SweepUnlisted,
 }
 

@@ -1,6 +1,6 @@
 //! Where values are: files, the segments in them, and the map that leads there.
 //!
-//! `blobs/map.rs`, `blobs/active.rs`, and the files that `Graveyard` knows to be held. The
+//! `blobs/map.rs`, `blobs/active.rs`, and the files that `ObsoleteFiles` knows to be held. The
 //! directory, and what production does under a lock of its own for an instant, have the standard
 //! library's lock. Schedules have no steps in it.
 
@@ -26,7 +26,7 @@ pub(crate) enum FileName {
     Output { stem: u32, attempt: u32 },
 }
 
-/// The directory, and `Graveyard` as far as it knows which files are held.
+/// The directory, and `ObsoleteFiles` as far as it knows which files are held.
 #[derive(Default)]
 pub(crate) struct Files {
     there: Mutex<BTreeMap<FileName, Records>>,
@@ -51,7 +51,7 @@ impl Files {
         lock(&self.there).keys().copied().collect()
     }
 
-    /// `Graveyard::held`.
+    /// `ObsoleteFiles::held`.
     pub(crate) fn held(&self) -> BTreeSet<FileName> {
         lock(&self.held).clone()
     }
