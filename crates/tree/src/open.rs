@@ -1,25 +1,18 @@
 //! Opening: lock, manifest, tables, log, and the first segment of this process.
 
-mod begin; // reading what is there, and the first changes on disk
-
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use firn_engine::{Durability, Error, ErrorKind, Result};
-use firn_format::Position;
 use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
-use firn_storage::file::cache::BlockCache;
 use firn_storage::file::manifest::load;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
-use self::begin::begin;
-pub(crate) use self::begin::log_conflict;
 use crate::background::{Maintenance, Rest, start as start_background};
 use crate::blobs::{Values, ValuesStart};
 use crate::commit::CommitPipeline;
@@ -28,19 +21,15 @@ use crate::counters::Counters;
 use crate::database::Database;
 use crate::error::{from_job, from_storage};
 use crate::files::Files;
-use crate::groups::{Groups, Older, not_shared};
+use crate::groups::{Groups, not_shared};
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::log::{MemtableSet, Segment};
-use crate::memory::Balance;
-use crate::memtable::{GapBudget, Gaps, Memtable};
 use crate::reads::Reads;
-use crate::recovery::RecoveredLog;
+use crate::recovery::{Begun, RecoveredLog, begin};
 use crate::settings::{Background, TreeOptions, TreeSettings};
 use crate::version::catalog::Catalog;
-use crate::version::open_tables::open_tables;
-use crate::version::set::from_text;
-use crate::version::state::{KeyspaceState, State, TableState};
-use crate::version::{Definition, Frozen, Keyspace, Levels, Manifest, Table, Version};
+use crate::version::state::State;
+use crate::version::{Frozen, Keyspace, Manifest, Version};
 
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
 pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
@@ -77,24 +66,6 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
 
 /// How often an opening begins again because another machine was faster.
 const RACES_MAX: usize = 10;
-
-/// What was found, with the first changes on disk made.
-struct Begun {
-    /// What the manifest said before those changes.
-    state: State,
-    version: Version,
-    recovered: RecoveredLog,
-    obsolete: Arc<ObsoleteFiles>,
-    cache: Arc<BlockCache>,
-    balance: Balance,
-    /// The first number that was never given to a value segment.
-    next_values: SegmentNumber,
-    /// Groups that the manifest named.
-    older: Option<Older>,
-    /// Uploads that an earlier process waited for.
-    aborted: Aborted,
-    may_follow: bool,
-}
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
@@ -172,14 +143,6 @@ fn counters(manifest: &Manifest, aborted: &Aborted) -> Counters {
         manifest_write_bytes: manifest.written_bytes(),
         upload_abort_count: AtomicU64::new(aborted.count),
         ..Counters::default()
-    }
-}
-
-/// What starts threads; `None` where the owner does all work.
-fn spawn_of(options: &TreeOptions) -> Option<&Arc<dyn Spawn>> {
-    match &options.background {
-        Background::Threads(spawn) => Some(spawn),
-        Background::Manual => None,
     }
 }
 
@@ -318,71 +281,8 @@ fn spares_max(settings: &TreeSettings) -> usize {
 /// Most segments kept, however large the buffer is.
 const SPARES_MAX: u64 = 8;
 
-/// Share of a table that is taken to supersede older ones where no estimate is known.
-const OVERWRITES_UNKNOWN: f64 = 0.5;
-
 /// Reads waiting for a pool thread before the next one waits to be queued.
 const READ_QUEUE_MAX: usize = 4096;
-
-/// Keyspaces with their tables open and nothing else.
-fn tables_version(
-    options: &TreeOptions,
-    state: &State,
-    cache: &Arc<BlockCache>,
-    (obsolete, gap_budget): (&Arc<ObsoleteFiles>, &Arc<GapBudget>),
-) -> Result<Version> {
-    let mut version = Version::default();
-    let mut tables: BTreeMap<u32, Vec<&TableState>> = BTreeMap::new();
-    state.tables.values().for_each(|table| tables.entry(table.keyspace).or_default().push(table));
-    let (buffer_bytes, keyspace_count) = (options.settings.buffer_bytes, state.keyspaces.len());
-    for (id, keyspace) in &state.keyspaces {
-        let definition = Arc::new(definition(options, *id, keyspace)?);
-        let mut levels = Levels::default();
-        let tables = tables.remove(id).unwrap_or_default();
-        let opened = open_tables(&options.storage, tables.iter().map(|table| &table.meta), cache);
-        for (table, reader) in tables.iter().zip(opened) {
-            let reader = reader?;
-            let known = table.superseded_thousandths.map(|share| f64::from(share) / 1000.0);
-            let overwrites = known.unwrap_or(OVERWRITES_UNKNOWN);
-            let hidden = table.hidden_bytes.unwrap_or((table.meta.bytes as f64 * overwrites) as u64);
-            let supersedes = (overwrites, hidden);
-            let opened = Table::new(table.meta.clone(), reader, supersedes, Arc::clone(obsolete));
-            levels.add(table.level, table.run, Arc::new(opened));
-        }
-        let has_none = levels.tables().next().is_none();
-        let gaps = Arc::new(Gaps::new(gap_budget));
-        let keyspace = Keyspace {
-            definition,
-            memtable: Arc::new(Memtable::with_part_of(buffer_bytes, keyspace_count, gaps)),
-            memtable_start: Position::default(),
-            frozen: Vec::new(),
-            runs: Vec::new(),
-            levels: if has_none { Levels::none() } else { Arc::new(levels) },
-            stale_count: state.values.stale_count(*id),
-            drained_through: keyspace.drained_through,
-            observed: Arc::default(),
-        };
-        let index = *id as usize;
-        if version.keyspaces.len() <= index {
-            version.keyspaces.resize(index + 1, None);
-        }
-        version.keyspaces[index] = Some(Arc::new(keyspace));
-    }
-    Ok(version)
-}
-
-/// What the keyspace `id` is, its names turned into code.
-///
-/// # Errors
-/// `Invalid` if a name has no code registered.
-fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceState) -> Result<Definition> {
-    Definition::new(
-        id,
-        &keyspace.name,
-        from_text(&keyspace.settings())?,
-        (options.settings.compression, &options.semantics),
-    )
-}
 
 /// Gives recovered memtables to their keyspaces as frozen ones; answers the memtables of the first
 /// new segment.

@@ -264,6 +264,16 @@ pub struct TreeOptions {
     pub take_over: bool,
 }
 
+impl TreeOptions {
+    /// What starts threads; `None` where the owner does all work.
+    pub(crate) fn spawn(&self) -> Option<&Arc<dyn Spawn>> {
+        match &self.background {
+            Background::Threads(spawn) => Some(spawn),
+            Background::Manual => None,
+        }
+    }
+}
+
 /// `Invalid`, naming the setting, its value and its range, unless it is `good`.
 fn check(good: bool, name: &str, value: impl std::fmt::Display, range: &str) -> Result<()> {
     if good {

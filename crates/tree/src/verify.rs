@@ -27,7 +27,7 @@ use firn_format::file_name::{FileName, parse};
 use firn_storage::{FileBytes, Storage};
 
 use crate::error::{from_format, from_storage};
-use crate::open::log_conflict;
+use crate::recovery::log_conflict;
 
 /// What is to be verified.
 #[derive(Clone, Debug)]

@@ -13,13 +13,11 @@
 mod collect;
 mod deaths;
 pub(crate) mod hidden;
-pub(crate) mod recover;
 mod seal;
 mod space;
 mod stale;
 mod threshold;
 
 pub(crate) use deaths::references_of;
-pub(crate) use recover::{FoundValues, LoggedReferences, sealed_map};
-pub(crate) use seal::SEALED_AT_ONCE_MAX;
+pub(crate) use seal::{SEALED_AT_ONCE_MAX, share_sealed};
 pub(crate) use stale::Outlived;

@@ -181,7 +181,7 @@ impl Database {
 ///
 /// # Errors
 /// What reading and writing say.
-pub(super) fn share_sealed(
+pub(crate) fn share_sealed(
     storage: &dyn Storage,
     generation: u64,
     meta: &mut ValueSegmentMeta,

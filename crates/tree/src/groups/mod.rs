@@ -16,7 +16,6 @@
 //! edit names the new ones.
 
 mod gather;
-mod restore;
 mod send;
 
 use std::cmp::Ordering::{Equal, Greater, Less};
@@ -33,7 +32,6 @@ use firn_format::manifest::Change;
 
 use crate::version::state::NamedGroups;
 
-pub(crate) use restore::{recover_restored, restore};
 pub(crate) use send::{By, not_shared};
 
 /// The groups of one open database.
@@ -294,11 +292,11 @@ impl Older {
 }
 
 /// A group in a list.
-struct Listed<'n> {
+pub(crate) struct Listed<'n> {
     name: &'n str,
-    generation: u64,
-    number: u64,
-    bytes: u64,
+    pub(crate) generation: u64,
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Listed<'_> {
@@ -308,7 +306,7 @@ impl Listed<'_> {
     }
 }
 
-fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>> {
+pub(crate) fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>> {
     files.iter().filter_map(|(name, bytes)| match file_name::parse(name) {
         Some(FileName::Group { generation, number }) => {
             Some(Listed { name, generation, number, bytes: *bytes })

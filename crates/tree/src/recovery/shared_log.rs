@@ -14,10 +14,10 @@ use firn_storage::file::manifest::publish_until_answered;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
 
-use super::parsed;
-use crate::blob_gc::FoundValues;
+use super::FoundValues;
+use super::log::{RecoveredLog, known_end, recover_log};
 use crate::error::{from_format, from_storage};
-use crate::recovery::{RecoveredLog, known_end, recover_log};
+use crate::groups::parsed;
 use crate::version::Manifest;
 use crate::version::state::{NamedGroups, State};
 

@@ -34,7 +34,7 @@ use firn_pmem::Region;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
-use crate::blob_gc::{FoundValues, LoggedReferences};
+use super::{FoundValues, LoggedReferences};
 use crate::error::{from_format, from_storage};
 use crate::log::{MemtableSet, Segment};
 use crate::memtable::{Gaps, Memtable};

@@ -3,26 +3,45 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
-use firn_format::manifest::Change;
+use firn_engine::Result;
+use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Reach, Uploads};
 use firn_maintenance::is_abandoned;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::obsolete::ObsoleteFiles;
-use firn_storage::place::SharedPart;
 
-use super::{Begun, definition, spawn_of, tables_version};
+use super::blobs::{FoundValues, sealed_map};
+use super::log::{RecoveredLog, log_elsewhere, recover_log};
+use super::manifest::{begin_generation, fence, is_log_here, keep_cuts, start_manifest};
+use super::shared_log::{recover_restored, restore};
+use super::tables::tables_version;
 use crate::background::NamedOutputs;
-use crate::blob_gc::{FoundValues, sealed_map};
 use crate::blobs::ValueMap;
 use crate::error::from_storage;
-use crate::groups::{Older, recover_restored, restore, stale};
+use crate::groups::{Older, stale};
 use crate::memory::Balance;
-use crate::recovery::{RecoveredLog, log_elsewhere, recover_log};
 use crate::settings::TreeOptions;
 use crate::version::state::State;
 use crate::version::{Manifest, Version};
+
+/// What was found, with the first changes on disk made.
+pub(crate) struct Begun {
+    /// What the manifest said before those changes.
+    pub(crate) state: State,
+    pub(crate) version: Version,
+    pub(crate) recovered: RecoveredLog,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
+    pub(crate) cache: Arc<BlockCache>,
+    pub(crate) balance: Balance,
+    /// The first number that was never given to a value segment.
+    pub(crate) next_values: SegmentNumber,
+    /// Groups that the manifest named.
+    pub(crate) older: Option<Older>,
+    /// Uploads that an earlier process waited for.
+    pub(crate) aborted: Aborted,
+    pub(crate) may_follow: bool,
+}
 
 /// Reads what `manifest` names, and takes the database: no process that opened it before writes to
 /// it afterwards.
@@ -30,7 +49,7 @@ use crate::version::{Manifest, Version};
 /// # Errors
 /// Whatever is wrong with it. Where another machine has written to it meanwhile, the manifest can
 /// tell.
-pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
+pub(crate) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
     let storage = &options.storage;
     start_manifest(options, manifest)?;
     // Orphan GC asks it which files have holders.
@@ -53,9 +72,9 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     };
     let mut found = FoundValues::survey(&**storage, &state)?;
     let recovered = match restored {
-        Some(restored) => recover_restored(storage, &state, &found, &obsolete, spawn_of(options), &restored)?,
+        Some(restored) => recover_restored(storage, &state, &found, &obsolete, options.spawn(), &restored)?,
         None if is_here => {
-            recover_log(storage, &state, &found, &obsolete, spawn_of(options), !options.read_only)?
+            recover_log(storage, &state, &found, &obsolete, options.spawn(), !options.read_only)?
         }
         None => log_elsewhere(storage, &state)?,
     };
@@ -64,75 +83,6 @@ pub(super) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     version.values = Arc::new(map);
     let next_values = found.next();
     Ok(Begun { state, version, recovered, obsolete, cache, balance, next_values, older, aborted, may_follow })
-}
-
-/// Begins the manifest of a new database, which has its default keyspace.
-fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> {
-    if manifest.is_new() {
-        let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
-        let settings = crate::version::set::to_text(&KeyspaceSettings::default());
-        manifest
-            .commit(&[
-                Change::Database { id },
-                Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings },
-            ])
-            .map_err(from_storage)?;
-    }
-    Ok(())
-}
-
-/// Whether the newest log of the database of `state` lies here.
-///
-/// # Errors
-/// `Conflict` if it does not, unless that is to be so.
-fn is_log_here(options: &TreeOptions, state: &State) -> Result<bool> {
-    let may_take_over = options.take_over && !options.read_only;
-    match log_conflict(&*options.storage, state) {
-        None => Ok(true),
-        Some(_) if state.log_home != 0 && options.storage.shared_part().is_some() && may_take_over => {
-            Ok(false)
-        }
-        Some(conflict) => Err(conflict),
-    }
-}
-
-/// That the newest log of the database of `state` does not lie in `storage`, if so, and where it
-/// does.
-pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error> {
-    let home = storage.shared_part().map_or(0, SharedPart::home);
-    // A new one has no log anywhere.
-    if state.log_home == home || state.generation == 0 {
-        return None;
-    }
-    let place = storage.describe();
-    let told = if state.log_home == 0 {
-        format!(
-            "{place} is a database that lies in one directory, with its log: open it without a shared place"
-        )
-    } else if home == 0 {
-        format!(
-            "{place} is the shared part of a database: open it as such, from the directory that has the log"
-        )
-    } else {
-        format!(
-            "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
-             gives up what was written there and is neither in a table nor acknowledged as `shared`, and ends the process that has it open",
-            state.log_home
-        )
-    };
-    Some(Error::new(ErrorKind::Conflict, told))
-}
-
-/// Takes the next edit's number, before tables are opened: a process that has the database open
-/// could else write more edits than can be read meanwhile.
-///
-/// Checks that ask nothing of the place come first: an opening that cannot take over ends no other
-/// process.
-fn fence(options: &TreeOptions, manifest: &mut Manifest, state: &State) -> Result<()> {
-    for (id, keyspace) in &state.keyspaces {
-        definition(options, *id, keyspace)?;
-    }
-    manifest.fence(options.storage.shared_part().map_or(0, SharedPart::home)).map_err(from_storage)
 }
 
 /// The first changes on disk, unless the database is only read: a new generation of the log, value
@@ -157,51 +107,6 @@ fn change(
     begin_generation(options, manifest, generation, recovered, values)?;
     let leftovers = remove_leftovers(storage, manifest, recovered, &found.stale, obsolete)?;
     Ok((sealed_map(&**storage, manifest.state(), obsolete)?, leftovers))
-}
-
-/// Makes the segments durable that tell where earlier recoveries cut the log.
-///
-/// A segment that a later opening began says where the one before it ends: what lies there beyond
-/// is void. The manifest has said so since; from the next edit on it knows only a cut behind both.
-/// If a loss of power took the later segment then, what is void would count again.
-fn keep_cuts(storage: &dyn Storage, recovered: &RecoveredLog) -> Result<()> {
-    let Some(first) = recovered.segments.first().map(|segment| segment.header().generation) else {
-        return Ok(());
-    };
-    let mut is_any = false;
-    for segment in recovered.segments.iter().filter(|segment| segment.header().generation > first) {
-        if let Some(file) = segment.file() {
-            file.sync().map_err(from_storage)?;
-            is_any = true;
-        }
-    }
-    if is_any { storage.sync_dir().map_err(from_storage) } else { Ok(()) }
-}
-
-/// Makes what lies beyond the cut void; before the first new frame.
-fn begin_generation(
-    options: &TreeOptions,
-    manifest: &mut Manifest,
-    generation: u64,
-    recovered: &RecoveredLog,
-    sealed: Vec<Change>,
-) -> Result<()> {
-    let mut changes = vec![
-        Change::LogCut { position: recovered.end, generation },
-        Change::Tick { ms: options.clock.unix_ms() },
-    ];
-    changes.extend(options.storage.boot_id().map(|id| Change::Boot { id }));
-    if let Some(shared) = options.storage.shared_part() {
-        changes.push(Change::LogHome { id: shared.home() });
-    }
-    changes.push(Change::DurableThrough { position: recovered.durable_through });
-    if recovered.lost_from < recovered.end {
-        // What was lost is not looked for again.
-        let keyspaces = manifest.state().keyspaces.keys();
-        changes.extend(keyspaces.map(|id| Change::DrainedThrough { keyspace: *id, position: recovered.end }));
-    }
-    changes.extend(sealed);
-    manifest.commit(&changes).map_err(from_storage)
 }
 
 /// What an opening has found that its database does not begin with.

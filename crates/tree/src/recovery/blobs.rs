@@ -14,7 +14,7 @@ use firn_storage::Storage;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::file::value::{End, UnsealedValues, ValueSegment};
 
-use super::seal::share_sealed;
+use crate::blob_gc::share_sealed;
 use crate::blobs::map::{Home, Sealed, ValueMap};
 use crate::error::from_storage;
 use crate::version::Table;
