@@ -11,10 +11,10 @@ use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::obsolete::ObsoleteFiles;
 
+use super::LogSource;
 use super::blobs::{FoundValues, sealed_map};
-use super::log::{RecoveredLog, log_elsewhere, recover_log};
+use super::log::RecoveredLog;
 use super::manifest::{begin_generation, fence, is_log_here, keep_cuts, start_manifest};
-use super::shared_log::{recover_restored, restore};
 use super::tables::tables_version;
 use crate::background::NamedOutputs;
 use crate::blobs::ValueMap;
@@ -66,18 +66,9 @@ pub(crate) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     // and before its files are given up.
     let balance = Balance::new(&options.settings, options.read_only);
     let mut version = tables_version(options, &state, &cache, (&obsolete, &balance.gap_budget))?;
-    let restored = match state.groups.filter(|_| !is_here) {
-        Some(named) => Some(restore(&**storage, manifest, named)?),
-        None => None,
-    };
+    let source = LogSource::of(&**storage, manifest, is_here)?;
     let mut found = FoundValues::survey(&**storage, &state)?;
-    let recovered = match restored {
-        Some(restored) => recover_restored(storage, &state, &found, &obsolete, options.spawn(), &restored)?,
-        None if is_here => {
-            recover_log(storage, &state, &found, &obsolete, options.spawn(), !options.read_only)?
-        }
-        None => log_elsewhere(storage, &state)?,
-    };
+    let recovered = source.recover(options, &state, &found, &obsolete)?;
     let (map, Leftovers { older, aborted, may_follow }) =
         change(options, manifest, &mut found, (&version, &recovered), &obsolete)?;
     version.values = Arc::new(map);
