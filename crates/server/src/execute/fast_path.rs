@@ -84,9 +84,15 @@ impl FastPath {
         true
     }
 
+    /// Whether something was taken in that is not answered.
+    #[inline]
+    pub(super) fn is_behind(&self) -> bool {
+        !self.set_batch.is_empty()
+    }
+
     /// Writes and answers what was taken in.
     pub(crate) async fn finish(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>) {
-        if !self.set_batch.is_empty() {
+        if self.is_behind() {
             self.set_batch.finish(thread, client, &mut self.timer).await;
         }
     }

@@ -79,10 +79,11 @@ pub(crate) async fn execute(request: Request<'_>, fast_path: &mut FastPath) {
         }
     };
     client.description.last_command.set(Some(command));
-    let permitted = permit(thread, client, command, request.arguments).await;
-    if let Err(failure) = permitted.and_then(|()| pub_sub::check(client, command)) {
-        fast_path.finish(thread, client).await;
-        return Box::pin(transactions::deny(&request, command, &failure)).await;
+    if let Err(failure) = permit(thread, client, command, request.arguments).await {
+        return Box::pin(deny(&request, command, failure, fast_path)).await;
+    }
+    if let Err(failure) = pub_sub::check(client, command) {
+        return Box::pin(deny(&request, command, failure, fast_path)).await;
     }
     if thread.shared.pause.is_on() && !Box::pin(outlast_pause(&request, command, fast_path)).await {
         return;
@@ -94,12 +95,20 @@ pub(crate) async fn execute(request: Request<'_>, fast_path: &mut FastPath) {
     if plain == Some(Plain::Set) && fast_path.plain_set(&request).await {
         return;
     }
-    fast_path.finish(thread, client).await;
+    if fast_path.is_behind() {
+        fast_path.finish(thread, client).await;
+    }
     if plain == Some(Plain::Get) && fast_path.plain_get(&request, command).await {
         return;
     }
     // The rest waits more, and is larger: it lies elsewhere while it does.
     Box::pin(run(&request, command, &mut fast_path.timer)).await;
+}
+
+/// Answers a request that its client may not make.
+async fn deny(request: &Request<'_>, command: &'static Command, failure: Failure, fast_path: &mut FastPath) {
+    fast_path.finish(request.thread, request.client).await;
+    transactions::deny(request, command, &failure).await;
 }
 
 /// Waits while a pause concerns the request; whether it may run then.
