@@ -7,7 +7,9 @@
 
 use std::ops::Bound;
 
+use firn_format::bytes::Reader;
 use firn_format::checksum;
+use firn_format::compression::decompress;
 use firn_format::datatype::key::{COLLECTION_BYTES, HASH_BYTES, SLOT_PREFIX_BYTES};
 use firn_format::datatype::slot::hash_tag;
 use firn_format::datatype::{
@@ -20,10 +22,9 @@ use firn_format::log::{
     FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, Record, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_span, scan_frames,
 };
-use firn_format::manifest::bytes::Reader;
 use firn_format::manifest::{EDIT_HEADER_BYTES, ManifestEdit};
 use firn_format::stage::{DATA_BYTES, PIECES_MAX, Piece as StagedPiece, SLOT_BYTES, SlotHead, pieces};
-use firn_format::table::block::{Checked, check, decompress, seal_raw};
+use firn_format::table::block::{Checked, check, seal_raw};
 use firn_format::table::data::{DataBlock, Walker};
 use firn_format::table::index::Index;
 use firn_format::table::{FOOTER_BYTES, Properties, ReferenceSet, TABLE_MAGIC};

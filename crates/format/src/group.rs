@@ -21,10 +21,10 @@
 //! pieces, written out, give the segments' files as far as they are needed. Since:
 //! FormatVersion::V1. Golden: golden/group-v1-*.{bin,txt}.
 
+use crate::bytes::Reader;
 use crate::checksum::xxh3_of_two;
 use crate::error::{Error, Result};
 use crate::log::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, SegmentHeader};
-use crate::manifest::bytes::Reader;
 use crate::value::ValueSegmentHeader;
 use crate::value::segment::{VALUE_HEADER_BYTES, VALUE_SEGMENT_MAGIC};
 use crate::version::FormatVersion;

@@ -11,9 +11,9 @@
 //! The manifest names the directory whose process wrote last: a log in another one is not the
 //! database's newest. Since: FormatVersion::V1. Golden: golden/home-v1-id.{bin,txt}.
 
+use crate::bytes::Reader;
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 use crate::version::FormatVersion;
 
 /// What the file begins with.

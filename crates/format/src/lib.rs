@@ -43,6 +43,8 @@ pub mod version;
 pub mod error;
 pub mod checksum;
 pub mod varint;
+pub mod bytes;
+pub mod compression;
 pub mod key;
 pub mod file_name;
 pub mod log;

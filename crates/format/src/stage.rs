@@ -34,10 +34,10 @@
 //! does a file with a wrong header; a loss of power leaves such. Since: FormatVersion::V1. Golden:
 //! golden/stage-v1-slots.{bin,txt}, of which the zeros at the end are left out.
 
+use crate::bytes::Reader;
 use crate::checksum::{xxh3, xxh3_of_two};
 use crate::error::{Error, Result};
 use crate::file_name;
-use crate::manifest::bytes::Reader;
 use crate::version::FormatVersion;
 
 /// What the file begins with.

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_engine::Semantics;
+use firn_format::compression::Compression;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
-use firn_format::table::{Compression, TableForm};
+use firn_format::table::TableForm;
 use firn_jobs::{CompactSpec, Control, Cursor, JobInput, OutputForm, RunCursor, run_compact};
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;

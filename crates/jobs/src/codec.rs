@@ -11,10 +11,11 @@
 //! ```
 //! For spec and result alike: what decodes encodes to the same bytes. Since: FormatVersion::V1.
 
+use firn_format::bytes::{Reader, put_bytes};
 use firn_format::checksum::xxh3;
-use firn_format::manifest::bytes::{Reader, put_bytes};
+use firn_format::compression::Compression;
 use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
-use firn_format::table::{Compression, ReferenceSet};
+use firn_format::table::ReferenceSet;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{Error, Result, Sequence, varint};

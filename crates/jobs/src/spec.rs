@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firn_format::Sequence;
+use firn_format::compression::Compression;
 use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
-use firn_format::table::{Compression, ReferenceSet};
+use firn_format::table::ReferenceSet;
 use firn_format::value::SegmentNumber;
 
 use crate::collect::{CollectResult, CollectSpec};

@@ -20,9 +20,9 @@
 //! range of the keys of one slot, cut by their hashes. The records of a slot's buckets are one
 //! range, like everything else of it.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::log::record::KEY_BYTES_MAX;
-use crate::manifest::bytes::Reader;
 
 use super::key::{DatabaseId, Generation, UserKey, database, decode_database};
 use super::slot::SLOT_COUNT;

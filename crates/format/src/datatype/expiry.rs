@@ -16,8 +16,8 @@
 //! about. It means the collection at the key only if that has this generation and still expires at
 //! this time.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 
 use super::key::{Generation, UserKey};
 

@@ -23,8 +23,8 @@
 //! A member of a sorted set is two records: of kind 4 to find its score, and of kind 5 to find it
 //! by score. They are written and deleted together.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 
 use super::key::{
     COLLECTION_BYTES, CollectionId, HASH_BYTES, ROOM_BYTES, decode_hashed, decode_named, hash_of,

@@ -23,10 +23,10 @@
 //! of another's. No database has the greatest number, so the first four bytes of each of these hold
 //! one below 255. Therefore a key exists after all that begin with it.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::key::key_hash;
 use crate::log::record::KEY_BYTES_MAX;
-use crate::manifest::bytes::Reader;
 
 use super::slot::{SLOT_COUNT, Slot};
 

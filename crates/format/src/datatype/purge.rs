@@ -13,8 +13,8 @@
 //! one. The count is how many elements the collection had: how much there is to do. The purge of a
 //! database orders before those of its collections, which it makes needless.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 
 use super::key::{CollectionId, DatabaseId, decode_database};
 use super::value::Tag;

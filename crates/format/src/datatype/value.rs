@@ -36,8 +36,8 @@
 //! fragment, or all of it, reads as zeros up to the string's length. Writing far behind the end of
 //! a string costs one fragment.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 
 use super::key::Generation;
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
 use crate::group::{GROUP_HEADER_BYTES, Group, Piece, PieceOf};
-use crate::manifest::bytes::Reader;
 
 /// Writes a group: its header field by field, a line for each piece.
 ///

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
 use crate::key::{Kind, Position};
 use crate::log::{
     EndReason, FRAME_HEADER_BYTES, Frame, FrameKind, LARGE_BATCH_BYTES, Record, SEGMENT_HEADER_BYTES,
     SEGMENT_MAGIC, SegmentHeader, scan_frames,
 };
-use crate::manifest::bytes::Reader;
 use crate::value::Reference;
 
 /// Writes a log segment: its header field by field, a line for each frame and each record.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
-use crate::manifest::bytes::Reader;
 use crate::manifest::{
     Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta,
     ValueSegmentMeta,

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
-use crate::manifest::bytes::Reader;
 use crate::stage::{DATA_START, SLOTS, SlotHead, decode_header, pieces, slot_range};
 
 /// Writes a stage: its header field by field, and for each slot that holds something a line, and

@@ -3,15 +3,14 @@
 use std::fmt;
 
 use crate::checksum::xxh3;
+use crate::compression::{self, Compression};
 use crate::dump::{Dumped, Lines, Shown};
 use crate::error::{Error, Result};
 use crate::key::{Entry, Kind};
 use crate::table::block::{self, BLOCK_TRAILER_BYTES, Checked};
 use crate::table::data::{DataBlock, Walker};
 use crate::table::index::Index;
-use crate::table::{
-    Compression, FOOTER_BYTES, Footer, Handle, Properties, ReferenceSet, ReferenceSummary, TABLE_MAGIC,
-};
+use crate::table::{FOOTER_BYTES, Footer, Handle, Properties, ReferenceSet, ReferenceSummary, TABLE_MAGIC};
 use crate::tombstone::FragmentList;
 use crate::value::Reference;
 
@@ -118,7 +117,7 @@ impl<'b> Table<'b, '_, '_> {
             Ok(Checked::Raw(payload)) => Some((payload.to_vec(), Compression::None)),
             Ok(Checked::Compressed { codec, stored, raw_bytes }) => {
                 let mut out = Vec::new();
-                let done = block::decompress(codec, stored, raw_bytes, &mut out);
+                let done = compression::decompress(codec, stored, raw_bytes, &mut out);
                 self.keep(at, done).map(|()| (out, codec))
             }
             Err(_) => None,

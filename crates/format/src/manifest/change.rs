@@ -49,10 +49,10 @@
 //! ```
 //! Since: FormatVersion::V1.
 
+use crate::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result};
 use crate::file_name;
 use crate::key::{POSITION_END, Position};
-use crate::manifest::bytes::{Reader, put_bytes};
 use crate::manifest::keyspace::KeyspaceText;
 use crate::manifest::table::TableMeta;
 use crate::manifest::values::{RedirectPlace, ValueSegmentMeta, segment_number};

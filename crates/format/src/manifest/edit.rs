@@ -13,9 +13,9 @@
 //! ```
 //! Since: FormatVersion::V1. Golden: golden/manifest-edit-v1-*.{bin,txt}.
 
+use crate::bytes::Reader;
 use crate::checksum;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 use crate::manifest::change::Change;
 use crate::version::FormatVersion;
 

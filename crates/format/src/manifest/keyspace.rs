@@ -8,8 +8,8 @@
 //! `compaction_filter`, `prefix_extractor`, `separate_bytes`. A reader refuses a setting it does
 //! not know. Since: FormatVersion::V1.
 
+use crate::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result};
-use crate::manifest::bytes::{Reader, put_bytes};
 use crate::varint;
 
 /// Settings of a keyspace as text, by name.

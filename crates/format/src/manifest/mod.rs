@@ -3,14 +3,13 @@
 //! A database's state is its newest *base* edit and every edit after it, in the order of their
 //! numbers. Each edit is one file that is created whole, never changed, and never created twice. In
 //! the order of reading: [`edit`] (the file), [`change`] (what it says) and what changes speak of
-//! ([`keyspace`], [`table`], [`values`]), [`bytes`] (how fields are stored).
+//! ([`keyspace`], [`table`], [`values`]). Fields are stored as [`crate::bytes`] says.
 
 pub mod edit;
 pub mod change;
 pub mod keyspace;
 pub mod table;
 pub mod values;
-pub mod bytes;
 
 pub use change::Change;
 pub use edit::{EDIT_HEADER_BYTES, EDIT_MAGIC, EditEncoder, ManifestEdit};

@@ -6,9 +6,9 @@
 //! ```
 //! Since: FormatVersion::V1.
 
+use crate::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result};
 use crate::key::Sequence;
-use crate::manifest::bytes::{Reader, put_bytes};
 use crate::manifest::change::{put_table, table};
 use crate::varint;
 

@@ -1,5 +1,5 @@
-use super::bytes::put_bytes;
 use super::*;
+use crate::bytes::put_bytes;
 use crate::error::Error;
 use crate::key::POSITION_END;
 use crate::{FormatVersion, checksum, varint};

@@ -6,9 +6,9 @@
 //! ```
 //! Since: FormatVersion::V1.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::key::Position;
-use crate::manifest::bytes::Reader;
 use crate::manifest::change::{file, position, put_file};
 use crate::value::SegmentNumber;
 use crate::varint;

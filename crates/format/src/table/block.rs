@@ -11,43 +11,14 @@
 //! stored raw. So a reader never allocates more than `RATIO_MAX` times what it was given. Since:
 //! FormatVersion::V1.
 
-use std::cell::RefCell;
-use std::{fmt, io};
+use std::fmt;
 
-use super::compressor::{Compressor, Shrunk};
 use crate::checksum::xxh3;
+use crate::compression::{Compression, Compressor, RATIO_MAX, Shrunk};
 use crate::error::{Error, Result};
 
 /// Bytes after the stored payload of an uncompressed block.
 pub const BLOCK_TRAILER_BYTES: usize = 9;
-/// Most bytes of payload for one stored byte.
-pub const RATIO_MAX: u64 = 1024;
-
-/// How blocks are compressed. Numbers are frozen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Compression {
-    /// Not at all.
-    #[default]
-    None = 0,
-    /// LZ4 block format.
-    Lz4 = 1,
-    /// Zstd, level 1.
-    Zstd = 2,
-}
-
-impl Compression {
-    /// Inverse of `as u8`.
-    pub fn from_u8(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Compression::None,
-            1 => Compression::Lz4,
-            2 => Compression::Zstd,
-            _ => return None,
-        })
-    }
-}
-
 /// Seals blocks; keeps the codec's memory from block to block.
 #[derive(Default)]
 pub struct Sealer {
@@ -103,7 +74,7 @@ fn close(out: &mut Vec<u8>, start: usize, codec: Compression) {
 pub enum Checked<'a> {
     /// The payload itself.
     Raw(&'a [u8]),
-    /// To be decompressed with [`decompress`].
+    /// To be decompressed with [`crate::compression::decompress`].
     Compressed {
         /// By what.
         codec: Compression,
@@ -171,61 +142,10 @@ fn compressed_parts(number: u8, stored: &[u8]) -> Result<Checked<'_>> {
     }
 }
 
-/// Decompresses `stored` to exactly `raw_bytes` bytes in `out` (cleared first).
-///
-/// # Errors
-/// The codec's own, or another length.
-pub fn decompress(codec: Compression, stored: &[u8], raw_bytes: usize, out: &mut Vec<u8>) -> Result<()> {
-    out.clear();
-    let bytes = match codec {
-        Compression::None => {
-            out.extend_from_slice(stored);
-            stored.len()
-        }
-        Compression::Lz4 => {
-            out.resize(raw_bytes, 0);
-            lz4_flex::block::decompress_into(stored, out).map_err(|error| failed(&error))?
-        }
-        Compression::Zstd => {
-            out.reserve_exact(raw_bytes);
-            zstd_decompress(stored, out).map_err(|error| failed(&error))?
-        }
-    };
-    if bytes != raw_bytes || out.len() != raw_bytes {
-        return Err(Error::new(0, format!("a payload of {raw_bytes} bytes"), format!("{bytes} bytes")));
-    }
-    Ok(())
-}
-
-/// `stored` into the capacity of `out`, with memory of Zstd that the thread keeps: setting it up
-/// anew costs more than decompressing a small block. A thread that ends, and has given it back,
-/// sets it up anew.
-fn zstd_decompress(stored: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
-    thread_local! {
-        /// About 100 KB, of threads that have decompressed anything; freed with the thread.
-        static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-    }
-    let kept = ZSTD.try_with(|kept| {
-        let mut kept = kept.borrow_mut();
-        let zstd = match &mut *kept {
-            Some(zstd) => zstd,
-            None => kept.insert(zstd::bulk::Decompressor::new()?),
-        };
-        zstd.decompress_to_buffer(stored, out)
-    });
-    match kept {
-        Ok(bytes) => bytes,
-        Err(_ending) => zstd::bulk::Decompressor::new()?.decompress_to_buffer(stored, out),
-    }
-}
-
-pub(super) fn failed(error: &dyn fmt::Display) -> Error {
-    Error::new(0, "a block the codec takes", error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::decompress;
 
     fn sealed(payload: &[u8], compression: Compression) -> Vec<u8> {
         let mut out = vec![0xee; 3];

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::PrefixBytes;
 use super::block::{self, Sealer};
 use super::content::{FileChecksum, entry_hash};
 use super::data::DataBlockBuilder;
@@ -9,7 +10,7 @@ use super::footer::{FOOTER_BYTES, Footer, Handle};
 use super::index::{IndexBuilder, shortest_separator};
 use super::properties::{Properties, ReferenceSummary};
 use super::references::ReferenceSet;
-use super::{Compression, PrefixBytes};
+use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::filter::{self, filter_hash};
 use crate::key::{Entry, Kind, Sequence};

@@ -11,9 +11,9 @@
 //!
 //! Since: FormatVersion::V1.
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::key::{Entry, Kind};
-use crate::manifest::bytes::Reader;
 use crate::value::Reference;
 use crate::varint;
 

@@ -17,9 +17,9 @@
 //! Every version keeps magic, version and checksum where they are, so a newer one is told from
 //! damage. Since: FormatVersion::V1.
 
+use crate::bytes::Reader;
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 use crate::version::FormatVersion;
 
 /// Length of the footer.

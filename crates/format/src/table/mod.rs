@@ -22,7 +22,6 @@
 
 pub mod encoder;
 pub mod block;
-pub mod compressor;
 pub mod data;
 pub mod index;
 pub mod properties;
@@ -34,8 +33,6 @@ pub mod content;
 #[cfg(test)]
 mod tests;
 
-pub use block::Compression;
-pub use compressor::{Compressor, Shrunk};
 pub use content::FileChecksum;
 pub use encoder::{Finished, TableEncoder, TableForm};
 pub use expiring::Expiring;

@@ -28,11 +28,12 @@
 //! ```
 //! Since: FormatVersion::V1.
 
+use crate::bytes::{Reader, put_bytes};
+use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::key::Sequence;
-use crate::manifest::bytes::{Reader, put_bytes};
+use crate::table::Expiring;
 use crate::table::footer::Handle;
-use crate::table::{Compression, Expiring};
 use crate::varint;
 
 /// The properties block's fields.

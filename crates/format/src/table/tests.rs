@@ -1,7 +1,8 @@
-use super::block::{Checked, check, decompress};
+use super::block::{Checked, check};
 use super::data::{DataBlock, Find, Walker};
 use super::index::Index;
 use super::*;
+use crate::compression::{Compression, decompress};
 use crate::key::{Entry, Kind, Sequence};
 use crate::tombstone::{FragmentList, Span};
 

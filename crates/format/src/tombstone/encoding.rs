@@ -14,9 +14,9 @@
 //! keys, so that a decoded list is never much larger than its bytes.
 
 use super::list::{FragmentList, SpanIndex};
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::key::Sequence;
-use crate::manifest::bytes::Reader;
 use crate::varint;
 
 impl FragmentList {

@@ -13,8 +13,8 @@
 
 use roaring::RoaringBitmap;
 
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 use crate::varint;
 
 /// A set of ordinals.

@@ -43,11 +43,11 @@
 use std::ops::Range;
 
 use super::reference::{Reference, SegmentNumber};
+use crate::bytes::Reader;
 use crate::checksum::{crc32c, xxh3};
+use crate::compression::Compression;
+use crate::compression::{RATIO_MAX, decompress};
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
-use crate::table::Compression;
-use crate::table::block::{RATIO_MAX, decompress};
 
 /// Bytes of a value that are stored and checked together.
 pub const CHUNK_BYTES: usize = 1 << 20;

@@ -21,9 +21,9 @@
 
 use super::ordinals::Ordinals;
 use super::reference::SegmentNumber;
+use crate::bytes::Reader;
 use crate::checksum::xxh3;
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 
 /// Bytes before the survivors.
 const HEADER_BYTES: usize = 24;

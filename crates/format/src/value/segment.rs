@@ -27,9 +27,9 @@
 //! has another number than its name holds nothing. Since: FormatVersion::V1. Golden:
 //! golden/value-segment-v1-*.{bin,txt}.
 
+use crate::bytes::Reader;
 use crate::checksum::{crc32c, xxh3};
 use crate::error::{Error, Result};
-use crate::manifest::bytes::Reader;
 use crate::version::FormatVersion;
 
 use super::reference::SegmentNumber;

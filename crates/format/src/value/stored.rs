@@ -3,8 +3,8 @@
 use super::record::{CHUNK_BYTES, Chunk, ValueHead, long_head_bytes, plain_chunks, plain_record_bytes};
 use super::reference::SegmentNumber;
 use crate::checksum::xxh3;
+use crate::compression::{Compression, Compressor, Shrunk};
 use crate::error::Result;
-use crate::table::{Compression, Compressor, Shrunk};
 
 /// A value as its record stores it: compressed where the record is shorter then.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use firn_format::compression::Compression;
 use firn_format::datatype::{CatalogKind, Encoding, FieldKind, Property, Tag};
 use firn_format::log::FrameKind;
 use firn_format::manifest::{Change, KeyspaceText, RedirectPlace, TableMeta, ValueSegmentMeta};
-use firn_format::table::{Compression, ReferenceSet};
+use firn_format::table::ReferenceSet;
 use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{FormatVersion, Kind, Position, Sequence};
 

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use firn_format::compression::Compression;
+use firn_format::compression::decompress;
 use firn_format::dump;
 use firn_format::key::Entry;
-use firn_format::table::block::{Checked, check, decompress};
+use firn_format::table::block::{Checked, check};
 use firn_format::table::data::{DataBlock, Walker};
 use firn_format::table::index::Index;
 use firn_format::table::{
-    Compression, FOOTER_BYTES, Footer, Handle, PrefixBytes, Properties, ReferenceSet, TableEncoder, TableForm,
+    FOOTER_BYTES, Footer, Handle, PrefixBytes, Properties, ReferenceSet, TableEncoder, TableForm,
 };
 use firn_format::tombstone::{FragmentList, Span};
 use firn_format::value::{Reference, ReferenceBytes, SegmentNumber};

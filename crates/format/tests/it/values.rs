@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use firn_format::checksum::xxh3;
+use firn_format::compression::Compression;
 use firn_format::dump;
-use firn_format::table::Compression;
 use firn_format::value::record::{Chunk, HEAD_BYTES_MIN, padding, plain_chunks};
 use firn_format::value::segment::{
     OrdinalTable, Origin, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES, encode_ordinal_table,

@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use firn_format::compression::Compressor;
 use firn_format::file_name;
 use firn_format::key::{Entry, Kind};
 use firn_format::manifest::ValueSegmentMeta;
-use firn_format::table::Compressor;
 use firn_format::value::segment::{Origin, VALUE_OFFSET_END};
 use firn_format::value::{Redirect, Reference, ReferenceBytes, SegmentNumber, Stored, ValueSegmentHeader};
 use firn_storage::Storage;

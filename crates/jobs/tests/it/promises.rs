@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use firn_engine::Semantics;
 use firn_format::checksum::xxh3;
+use firn_format::compression::Compression;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
-use firn_format::table::Compression;
 use firn_format::tombstone::FragmentList;
 use firn_jobs::{
     CompactResult, CompactRules, CompactSpec, Control, Cursor, ErrorKind, Executor, JobResult, JobSpec,

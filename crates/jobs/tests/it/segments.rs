@@ -9,8 +9,8 @@ use std::sync::Arc;
 use fastrand::Rng;
 use firn_engine::Semantics;
 use firn_format::Position;
+use firn_format::compression::{Compression, Compressor};
 use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
-use firn_format::table::{Compression, Compressor};
 use firn_format::value::record::padding;
 use firn_format::value::segment::Origin;
 use firn_format::value::{

@@ -3,10 +3,11 @@
 
 use firn_engine::Semantics;
 use firn_format::checksum::xxh3;
+use firn_format::compression::Compression;
 use firn_format::file_name;
 use firn_format::key::{Kind, Sequence};
 use firn_format::manifest::{TableMeta, ValueSegmentMeta};
-use firn_format::table::{Compression, ReferenceSet};
+use firn_format::table::ReferenceSet;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, Reference, SegmentNumber};
 use firn_jobs::{

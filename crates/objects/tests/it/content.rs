@@ -1,8 +1,9 @@
 //! Tables and value segments on any place.
 
+use firn_format::compression::Compression;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::{TableMeta, ValueSegmentMeta};
-use firn_format::table::{Compression, TableForm};
+use firn_format::table::TableForm;
 use firn_format::value::record::{ValueHead, padding, plain_chunks};
 use firn_format::value::segment::{Origin, ValueSegmentHeader};
 use firn_format::value::{Reference, SegmentNumber};

@@ -24,9 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
 use firn_engine::Result;
+use firn_format::compression::Compressor;
 use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
-use firn_format::table::Compressor;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_storage::Storage;

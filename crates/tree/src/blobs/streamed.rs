@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use firn_engine::{Error, ErrorKind, Result};
+use firn_format::compression::{Compression, Compressor};
 use firn_format::file_name;
-use firn_format::table::{Compression, Compressor};
 use firn_format::value::record::{CHUNK_BYTES, Chunk, long_head_bytes, padding, plain_record_bytes};
 use firn_format::value::segment::{ORDINAL_BYTES, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES};
 use firn_format::value::{Reference, SegmentNumber, ValueHead, stored_chunk};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Error, OrderedOp, Result};
-use firn_format::table::Compression;
+use firn_format::compression::Compression;
 use firn_format::value::record::padding;
 use firn_format::value::{Reference, ReferenceBytes, Stored};
 

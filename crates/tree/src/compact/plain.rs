@@ -6,7 +6,7 @@
 //! ordinary one.
 
 use firn_engine::{Error, Result};
-use firn_format::table::Compression as Codec;
+use firn_format::compression::Compression as Codec;
 use firn_jobs::{CompactSpec, JobSpec, caught, run, verify_all};
 
 use super::pick::Choice;

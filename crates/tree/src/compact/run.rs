@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use firn_engine::Result;
 use firn_format::Sequence;
-use firn_format::table::{Compression as Codec, ReferenceSet};
+use firn_format::compression::Compression as Codec;
+use firn_format::table::ReferenceSet;
 use firn_jobs::submit::{HeldNames, JobKind, Submitted};
 use firn_jobs::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of,

@@ -7,7 +7,7 @@ use firn_engine::{
     ValueSource, WriteOptions,
 };
 use firn_format::Kind;
-use firn_format::table::Compression;
+use firn_format::compression::Compression;
 
 use super::TreeSession;
 use crate::blobs::{Streamed, WholeValue};

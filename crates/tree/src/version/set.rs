@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use firn_engine::{Compression, Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_format::Position;
+use firn_format::compression::Compression as Codec;
 use firn_format::manifest::KeyspaceText;
-use firn_format::table::Compression as Codec;
 
 use super::Levels;
 use crate::blobs::ValueMap;

@@ -1,9 +1,9 @@
 //! The index in memory.
 
 use super::builder::EXPANSION_MAX;
+use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::key::key_prefix;
-use crate::manifest::bytes::Reader;
 use crate::table::block::{self, Checked};
 use crate::table::data::common_bytes;
 

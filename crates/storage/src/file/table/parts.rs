@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use firn_format::compression;
 use firn_format::table::block::{self, Checked};
 use firn_format::table::{FOOTER_BYTES, Footer, Handle};
 
@@ -83,7 +84,7 @@ impl<'f> Parts<'f> {
                 Checked::Raw(payload) => (payload.len(), block),
                 Checked::Compressed { codec, stored, raw_bytes } => {
                     let mut out = Vec::new();
-                    block::decompress(codec, stored, raw_bytes, &mut out).map_err(wrap)?;
+                    compression::decompress(codec, stored, raw_bytes, &mut out).map_err(wrap)?;
                     (out.len(), Cow::Owned(out))
                 }
             }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_format::compression;
 use firn_format::filter;
 use firn_format::manifest::TableMeta;
 use firn_format::table::block::{self, Checked};
@@ -381,7 +382,7 @@ impl TableReader {
                 room.extend_from_slice(payload);
             }
             Checked::Compressed { codec, stored, raw_bytes } => {
-                block::decompress(codec, stored, raw_bytes, &mut room)
+                compression::decompress(codec, stored, raw_bytes, &mut room)
                     .map_err(|error| self.corrupt(offset, &error))?;
             }
         }

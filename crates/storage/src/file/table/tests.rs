@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
+use firn_format::compression::Compression;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
-use firn_format::table::{Compression, Expiring, Properties, ReferenceSummary, TableForm};
+use firn_format::table::{Expiring, Properties, ReferenceSummary, TableForm};
 use firn_format::tombstone::{FragmentList, Span};
 use firn_format::value::{Reference, SegmentNumber};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use firn_format::compression::Compression;
 use firn_format::manifest::ValueSegmentMeta;
-use firn_format::table::Compression;
 use firn_format::value::record::{CHUNK_BYTES, ValueHead, padding, plain_chunks, plain_record_bytes};
 use firn_format::value::segment::{Origin, VALUE_HEADER_BYTES, ValueSegmentHeader};
 use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};

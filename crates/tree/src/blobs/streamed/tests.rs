@@ -1,4 +1,4 @@
-use firn_format::table::Compression;
+use firn_format::compression::Compression;
 use firn_storage::Storage;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::{Memory, Reusing};

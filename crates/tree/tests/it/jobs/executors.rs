@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::{Completion, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, Outcome, WriteOptions};
-use firn_format::table::Compression;
+use firn_format::compression::Compression;
 use firn_jobs::{
     CompactResult, Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, OutputForm, new_job,
 };

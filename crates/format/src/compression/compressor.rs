@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::block::{Compression, RATIO_MAX, failed};
+use super::{Compression, RATIO_MAX, failed};
 use crate::error::Result;
 
 /// Zstd's level: the fastest.
