@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use firn::{Db, Settings};
 
-use crate::database::{Access, check_directory, read_settings};
+use crate::access::Access;
+use crate::database::{check_directory, read_settings};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
 use crate::progress;

@@ -13,7 +13,7 @@ use firn_bench::{run_caas, run_db, run_keyspaces, run_queues, run_reopen, run_re
 use firn_engine::{Error, ErrorKind};
 use firn_storage::ThreadSpawn;
 
-use crate::database::Access;
+use crate::access::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{Reach, WEIGHT, parse_tenant, parse_weight, remote};
 use crate::shared_place::{SharedName, SharedPlace};

@@ -7,6 +7,7 @@ use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
 
+use crate::access::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
 use crate::shared_place::{SharedName, SharedPlace};
@@ -38,19 +39,6 @@ impl Place {
             settings: None,
         }
     }
-}
-
-/// What a command will do with the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Changes nothing on disk.
-    Read,
-    /// The same, of a directory that has only the log.
-    ReadLog,
-    /// Writes to a database that exists.
-    Write,
-    /// Writes, and creates what does not exist.
-    Create,
 }
 
 /// An open database.

@@ -1,6 +1,7 @@
 //! `firn delete`: one key.
 
-use crate::database::{Access, Database, Place};
+use crate::access::Access;
+use crate::database::{Database, Place};
 use crate::ending::{Ending, Result};
 use crate::escape::Notation;
 

@@ -9,8 +9,8 @@ use firn_storage::{Clock, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
 use crate::output::{Output, tell};
-use crate::service::read_token;
-use crate::tls::{ClientFiles, warn_of_plain_token};
+use crate::service::{read_token, warn_of_plain_token};
+use crate::tls::ClientFiles;
 
 /// Show the jobs and workers of a control plane, or end a job.
 #[derive(clap::Args)]

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use firn_engine::Position;
 use indicatif::{HumanBytes, ProgressBar};
 
-use crate::database::{Access, Database, Place};
+use crate::access::Access;
+use crate::database::{Database, Place};
 use crate::ending::{Ending, Failure, Result};
 use crate::escape::Notation;
 use crate::progress;

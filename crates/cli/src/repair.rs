@@ -6,7 +6,8 @@ use std::sync::Arc;
 use firn_storage::place::{Local, LocalOptions};
 use firn_tree::RepairOptions;
 
-use crate::database::{Access, check_directory};
+use crate::access::Access;
+use crate::database::check_directory;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 
-use crate::database::{Access, check_directory};
+use crate::access::Access;
+use crate::database::check_directory;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
 use crate::shared_place::SharedName;

@@ -2,7 +2,8 @@
 
 use firn_engine::{Direction, ReadAt, ScanRange};
 
-use crate::database::{Access, Database, Place};
+use crate::access::Access;
+use crate::database::{Database, Place};
 use crate::ending::{Ending, Result};
 use crate::escape::Notation;
 use crate::output::Output;

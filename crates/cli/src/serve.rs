@@ -13,7 +13,8 @@ use firn_storage::{SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::database::{Access, check_directory};
+use crate::access::Access;
+use crate::database::check_directory;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
 use crate::progress;

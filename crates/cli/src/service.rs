@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::backends::{open_with, registry};
 use crate::ending::{Ending, Failure, Result};
+use crate::output::tell;
 use crate::secrets;
 use crate::store_rates::StoreRates;
-use crate::tls::{ClientFiles, warn_of_plain_token};
+use crate::tls::ClientFiles;
 
 /// The first line of `file`; without one none.
 pub(crate) fn read_token(file: Option<&Path>) -> Result<SharedToken> {
@@ -103,6 +105,23 @@ pub(crate) fn remote(place: &str, reach: &Reach<'_>) -> Result<Remote> {
 /// Several names in one text, a comma between each two.
 pub(crate) fn urls(text: &str) -> Vec<String> {
     text.split(',').map(|url| url.trim().trim_end_matches('/').to_owned()).collect()
+}
+
+/// Tells people that a token goes over a network as it is.
+pub(crate) fn warn_of_plain_token(control_planes: &str) {
+    for url in urls(control_planes).iter().filter(|url| is_plain_and_far(url)) {
+        tell(format_args!(
+            "firn: the token goes to {url} unencrypted, and what reads it on the way may use it: start the control plane with --tls-cert, \
+             and say https://"
+        ));
+    }
+}
+
+/// Whether what is said to `url` leaves the machine, and others can read it.
+fn is_plain_and_far(url: &str) -> bool {
+    let Some(host) = url.strip_prefix("http://") else { return false };
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
+    host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 /// Places that a worker may touch.

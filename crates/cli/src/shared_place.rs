@@ -8,8 +8,8 @@ use firn_storage::place::{Cached, Divided, Local, LocalOptions};
 use firn_storage::{ErrorKind, Storage};
 use firn_tree::storage_error;
 
+use crate::access::Access;
 use crate::backends::{open_with, registry};
-use crate::database::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::tell;
 use crate::store_rates::StoreRates;

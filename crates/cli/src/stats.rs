@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use firn_engine::{KeyspaceStats, Stats};
 use serde_json::{Map, Value, json};
 
-use crate::database::{Access, Database, Place};
+use crate::access::Access;
+use crate::database::{Database, Place};
 use crate::ending::{Ending, Result};
 use crate::output::Output;
 use crate::shared_place::SharedName;

@@ -1,6 +1,5 @@
 //! Certificates of the service, from files.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,8 +7,6 @@ use firn_job_service::{Authorities, ClientTls, ClientTlsSource, Identity, Pem, S
 use firn_storage::{Error, ErrorKind};
 
 use crate::ending::{Ending, Failure, Result};
-use crate::output::tell;
-use crate::service::urls;
 
 /// What a client of control planes at https:// believes and shows.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -116,43 +113,4 @@ fn read(path: &Path) -> Result<Pem> {
 
 fn wrong(error: firn_storage::Error) -> Failure {
     Failure::new(Ending::Usage, error.to_string())
-}
-
-/// Tells people that a token goes over a network as it is.
-pub(crate) fn warn_of_plain_token(control_planes: &str) {
-    for url in urls(control_planes).iter().filter(|url| is_plain_and_far(url)) {
-        tell(format_args!(
-            "firn: the token goes to {url} unencrypted, and what reads it on the way may use it: start the control plane with --tls-cert, \
-             and say https://"
-        ));
-    }
-}
-
-/// Whether what is said to `url` leaves the machine, and others can read it.
-fn is_plain_and_far(url: &str) -> bool {
-    let Some(host) = url.strip_prefix("http://") else { return false };
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host).trim_matches(['[', ']']);
-    host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_stays_on_the_machine_or_is_encrypted_is_no_reason_to_warn() {
-        for near in
-            ["http://127.0.0.1:7380", "http://[::1]:7380", "http://localhost:1", "https://10.0.0.5:7380"]
-        {
-            assert!(!is_plain_and_far(near), "{near}");
-        }
-        for far in [
-            "http://10.0.0.5:7380",
-            "http://[fd00::1]:7380",
-            "http://planes.example",
-            "http://localhost.example:1",
-        ] {
-            assert!(is_plain_and_far(far), "{far}");
-        }
-    }
 }

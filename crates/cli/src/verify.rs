@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use firn_engine::Semantics;
 use firn_tree::{VerifyOptions, VerifyReport};
 
-use crate::database::{Access, check_directory};
+use crate::access::Access;
+use crate::database::check_directory;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::progress;

@@ -21,11 +21,11 @@ use signal_hook::iterator::Signals;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::{announce, tell};
 use crate::secrets;
-use crate::service::{Allowed, draw, read_token, urls};
+use crate::service::{Allowed, draw, read_token, urls, warn_of_plain_token};
 use crate::service_http::{self, Said};
 use crate::signals;
 use crate::store_rates::StoreRates;
-use crate::tls::{ClientFiles, warn_of_plain_token};
+use crate::tls::ClientFiles;
 
 /// Work for databases: compact their tables and collect their value segments in this process. Runs
 /// until it is ended.

@@ -74,3 +74,19 @@ fn no_two_starts_draw_the_same() {
     let drawn: std::collections::BTreeSet<u128> = (0..1000).map(|_| draw()).collect();
     assert_eq!(drawn.len(), 1000);
 }
+
+#[test]
+fn what_stays_on_the_machine_or_is_encrypted_is_no_reason_to_warn() {
+    for near in ["http://127.0.0.1:7380", "http://[::1]:7380", "http://localhost:1", "https://10.0.0.5:7380"]
+    {
+        assert!(!is_plain_and_far(near), "{near}");
+    }
+    for far in [
+        "http://10.0.0.5:7380",
+        "http://[fd00::1]:7380",
+        "http://planes.example",
+        "http://localhost.example:1",
+    ] {
+        assert!(is_plain_and_far(far), "{far}");
+    }
+}
