@@ -38,10 +38,11 @@ mod condition; // uploads that end only where the name is free
 mod full; // stores that have no room
 mod runtime; // the thread that talks with the store
 mod error; // what it can fail with
-mod place; // the directory
-mod write; // one object being written
 mod uploads; // objects that were begun in parts and not ended
+mod store; // requests for objects below one prefix
+mod write; // one object being written
 mod read; // one object being read
+mod place; // the directory
 mod opener; // places by their URLs
 
 pub use opener::register;

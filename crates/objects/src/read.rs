@@ -9,7 +9,7 @@ use firn_storage::place::{ASKED_MAX, RequestClass};
 use firn_storage::{Error, FileBytes, ReadFile, Result};
 use tokio::task::JoinHandle;
 
-use crate::place::{Fetched, Store, fetch};
+use crate::store::{Fetched, Store, fetch};
 
 /// Ranges that one file has ahead of its readers; the oldest is forgotten for the next one.
 const AHEAD_MAX: usize = ASKED_MAX;

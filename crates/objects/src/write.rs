@@ -10,7 +10,7 @@ use firn_storage::{Error, ErrorKind, Result, WriteFile};
 use object_store::MultipartUpload;
 use tokio::task::JoinHandle;
 
-use crate::place::{Seen, Store, cannot};
+use crate::store::{Seen, Store, cannot};
 
 /// Parts on their way at once.
 const PARTS_IN_FLIGHT_MAX: usize = 4;
