@@ -3,7 +3,7 @@
 use hyper::header::IF_NONE_MATCH;
 use hyper::{HeaderMap, Method, Uri};
 
-use crate::uploads::is_of_bucket;
+use crate::address::{decoded, is_of_bucket};
 
 /// A client with grants of its own, beside the clients of a key that may do everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,22 +157,6 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
         (Some((byte, rest)), Some((found, text))) => byte == found && fits(rest, text),
         (Some(_), None) => false,
     }
-}
-
-/// `text` with `%XX` as what it stands for.
-pub(crate) fn decoded(text: &str) -> String {
-    let mut parts = text.split('%');
-    let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                out.extend(part.bytes().skip(2));
-            }
-            None => out.extend([b"%", part.as_bytes()].concat()),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

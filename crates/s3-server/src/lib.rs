@@ -18,9 +18,11 @@
 
 #![forbid(unsafe_code)]
 
-mod faults; // what goes wrong, and what was asked
+mod address; // of requests
 mod grants; // which user may do what
 mod uploads; // uploads in parts
+mod faults; // what goes wrong, and what was asked
+mod upload_route; // lists of uploads, and their ends
 mod server; // listening
 mod minio; // a server that others have made
 

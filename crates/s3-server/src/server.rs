@@ -19,7 +19,8 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::faults::{Counts, Fate, Faults, Plan};
 use crate::grants::{Deed, Leave, User};
-use crate::uploads::{Step, Upload, UploadRoute, id_of};
+use crate::upload_route::UploadRoute;
+use crate::uploads::{Step, Upload, id_of};
 
 /// Where a server listens, and which keys it knows.
 #[derive(Clone, Debug)]
