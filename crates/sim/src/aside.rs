@@ -17,6 +17,8 @@ use firn_jobs::{Executor, JobHandle, JobSpec};
 use firn_storage::{Priority, Spawn};
 use firn_tree::Tree;
 
+use crate::panicked::panic_text;
+
 /// An executor around another one, and the thread on which a tree without threads does units of its
 /// work.
 ///
@@ -149,7 +151,7 @@ impl Aside {
             drop(tree);
             let mut state = self.lock();
             state.ended = Some(ended.unwrap_or_else(|panic| {
-                let what = crate::metamorphic::panic_text(&*panic);
+                let what = panic_text(&*panic);
                 Err(Error::bug(format!("a unit of background work panicked: {what}")))
             }));
             state.is_amid = false;

@@ -13,10 +13,10 @@ use firn_engine::{Batch, Durability, KeyspaceId, ReadAt, Result, ScanRange, Writ
 use firn_storage::place::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
 
-use crate::metamorphic::caught;
 use crate::model::shown;
 use crate::ops::{space_name, space_settings};
 use crate::runner::Stop;
+use crate::runner::caught;
 use crate::world::{Knobs, Opened, World};
 
 /// The keyspaces every batch touches, by script number.

@@ -16,10 +16,20 @@ use std::str::FromStr;
 
 use firn_storage::place::Crash;
 
-use crate::crash::Cut;
 use crate::ops::Script;
-use crate::world::World;
-use crate::{crash, metamorphic};
+
+/// Where and how a machine stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The operation before which it stops.
+    pub operation: u64,
+    /// How much of that operation is done, if it is a write.
+    pub torn_bytes: usize,
+    /// What is left.
+    pub crash: Crash,
+    /// Seed of what happens afterwards.
+    pub tail: u64,
+}
 
 /// One run: a script, what it runs under, and where it is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +44,18 @@ pub struct Case {
     pub script: Script,
 }
 
-impl Case {
-    /// Runs it again; what went wrong, if something did.
-    pub fn run(&self, world: &dyn World) -> Result<(), String> {
-        match self.cut {
-            None => metamorphic::attempt(world, &self.script, self.knobs).map(drop),
-            Some(cut) => crash::attempt(world, &self.script, self.knobs, cut).map(drop),
-        }
-    }
+/// A run that broke a promise, made small.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was wrong in the first place.
+    pub what: String,
+    /// The smallest run found that is still wrong.
+    pub case: Case,
+    /// The command that repeats the original run.
+    pub command: String,
+}
 
+impl Case {
     /// Writes it to `folder` with `what` went wrong; the file's path.
     pub fn save(&self, folder: &Path, what: &str) -> std::io::Result<PathBuf> {
         std::fs::create_dir_all(folder)?;

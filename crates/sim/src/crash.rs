@@ -12,26 +12,12 @@ use firn_format::file_name::{FileName, parse};
 use firn_storage::place::{Crash, Memory};
 
 use crate::collections::Collections;
-use crate::corpus::Case;
+use crate::corpus::{Case, Cut, Failure};
 use crate::generate::{Profile, script};
-use crate::metamorphic::{Failure, caught};
 use crate::ops::Script;
-use crate::runner::{Runner, Stop};
+use crate::runner::{Runner, Stop, caught};
 use crate::shrink::shrink;
 use crate::world::{Knobs, World};
-
-/// Where and how a machine stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// The operation before which it stops.
-    pub operation: u64,
-    /// How much of that operation is done, if it is a write.
-    pub torn_bytes: usize,
-    /// What is left.
-    pub crash: Crash,
-    /// Seed of what happens afterwards.
-    pub tail: u64,
-}
 
 /// What was done, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -226,6 +212,7 @@ fn failing_cut(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Opti
 mod tests {
     use super::*;
     use crate::reference::Fault;
+    use crate::replay::replay;
     use crate::world::ReferenceWorld;
 
     #[test]
@@ -250,7 +237,7 @@ mod tests {
             let failure = (0..50).find_map(|seed| check_seed(&world, seed, 100, &[]).err());
             let failure = failure.unwrap_or_else(|| panic!("{fault:?} went unnoticed in 50 seeds"));
             println!("{fault:?}: {}\n{}\n{}", failure.what, failure.command, failure.case);
-            assert!(failure.case.run(&world).is_err(), "{fault:?}: the short script fails too");
+            assert!(replay(&failure.case, &world).is_err(), "{fault:?}: the short script fails too");
             let reparsed: Case = failure.case.to_string().parse().unwrap();
             assert_eq!(reparsed, failure.case);
         }

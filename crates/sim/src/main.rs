@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use firn_sim::collections::Collections;
+use firn_sim::corpus::Failure;
 use firn_sim::fleet::{self, Plan};
 use firn_sim::generate::{self, Profile};
-use firn_sim::metamorphic::Failure;
 use firn_sim::world::World;
-use firn_sim::{batches, corpus, crash, kill, metamorphic, world};
+use firn_sim::{batches, corpus, crash, kill, metamorphic, replay, world};
 use firn_storage::place::Crash;
 
 /// Scripts, crashes and kills against an engine. Exit code 1 means that a promise was broken.
@@ -271,7 +271,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
 fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
     if let (Some(seed), Some(operation)) = (options.seed, options.cut) {
         let crash = options.power.map_or(Crash::Kill, |seed| Crash::PowerLoss { seed });
-        let cut = crash::Cut { operation, torn_bytes: options.torn, crash, tail: options.tail };
+        let cut = corpus::Cut { operation, torn_bytes: options.torn, crash, tail: options.tail };
         let checked = crash::check_cut(world, seed, cut);
         println!(
             "crash {}: seed {seed}, {cut:?}: {}",
@@ -383,7 +383,7 @@ fn replay(files: &[PathBuf]) -> Result<bool> {
         let case: corpus::Case = text.parse().map_err(anyhow::Error::msg)?;
         let world =
             world::world(&case.world).with_context(|| format!("no engine is called {}", case.world))?;
-        let ran = case.run(&*world);
+        let ran = replay::replay(&case, &*world);
         is_good &= ran.is_ok();
         println!("{}: {}", file.display(), ran.as_ref().map_or_else(String::as_str, |()| "kept"));
     }

@@ -3,32 +3,18 @@
 //! Every run is compared with the model step by step, so runs that end well had the same history.
 //! Settings vary sizes, compression, durability and background work; see [`Knobs::draw`].
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use firn_storage::place::Memory;
 
 use crate::collections::Collections;
-use crate::corpus::Case;
+use crate::corpus::{Case, Failure};
 use crate::generate::{Profile, script};
 use crate::ops::Script;
-use crate::runner::{Runner, Stop};
+use crate::runner::{Runner, caught};
 use crate::shrink::shrink;
 use crate::world::{Knobs, World};
 
 /// How many settings each script runs under: the plainest, then drawn ones.
 pub const VARIANTS: u64 = 4;
-
-/// A run that broke a promise, made small.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// What was wrong in the first place.
-    pub what: String,
-    /// The smallest run found that is still wrong.
-    pub case: Case,
-    /// The command that repeats the original run.
-    pub command: String,
-}
 
 /// What was done, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,22 +56,6 @@ pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<Collect
     })
 }
 
-/// Runs `body`; violations and panics as words. A machine that is gone unasked is a violation, too.
-pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T, Stop>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(Stop::Violation(what))) => Err(what),
-        Ok(Err(Stop::Gone)) => Err("the machine is gone, but nothing stopped it".to_owned()),
-        Err(panic) => Err(format!("panic: {}", panic_text(&*panic))),
-    }
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
-}
-
 fn failure(world: &dyn World, seed: u64, knobs: u64, what: String, script: &Script) -> Failure {
     let command = format!("cargo x sim metamorphic --world {} --seed {seed}", world.name());
     // Before it is made small: that takes long, and a run with threads may never fail again.
@@ -105,6 +75,7 @@ fn repeats(knobs: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::reference::Fault;
+    use crate::replay::replay;
     use crate::world::ReferenceWorld;
 
     #[test]
@@ -140,7 +111,7 @@ mod tests {
             let failure = failure.unwrap_or_else(|| panic!("{fault:?} went unnoticed in 200 seeds"));
             println!("{fault:?}: {}\n{}", failure.what, failure.case);
             assert!(failure.case.script.ops.len() <= 16, "{fault:?}: not short: {}", failure.case);
-            assert!(failure.case.run(&world).is_err(), "{fault:?}: the short script fails too");
+            assert!(replay(&failure.case, &world).is_err(), "{fault:?}: the short script fails too");
             let reparsed: Case = failure.case.to_string().parse().unwrap();
             assert_eq!(reparsed, failure.case);
         }

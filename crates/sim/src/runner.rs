@@ -9,6 +9,7 @@ mod recover;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::collections::Collections;
 use crate::elsewhere::Elsewhere;
 use crate::model::{Model, Moment};
 use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
+use crate::panicked::panic_text;
 use crate::world::{Knobs, Opened, World};
 
 /// Why a run ended before its script.
@@ -34,6 +36,16 @@ pub enum Stop {
     Gone,
     /// A promise was broken; in words.
     Violation(String),
+}
+
+/// Runs `body`; violations and panics as words. A machine that is gone unasked is a violation, too.
+pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T, Stop>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(Stop::Violation(what))) => Err(what),
+        Ok(Err(Stop::Gone)) => Err("the machine is gone, but nothing stopped it".to_owned()),
+        Err(panic) => Err(format!("panic: {}", panic_text(&*panic))),
+    }
 }
 
 /// An engine, the model beside it, and what is open on both.

@@ -3,8 +3,9 @@
 use std::process::Command;
 
 use firn_sim::collections::Collections;
+use firn_sim::corpus::Failure;
 use firn_sim::lying::{Lie, LyingWorld};
-use firn_sim::metamorphic::Failure;
+use firn_sim::replay::replay;
 use firn_sim::world::{TreeWorld, world};
 use firn_sim::{batches, corpus, crash, metamorphic};
 
@@ -17,7 +18,7 @@ fn complain(failure: &Failure) -> ! {
 fn what_failed_once_does_not_fail_again() {
     for (name, case) in corpus::Case::load(&corpus::folder()).unwrap() {
         let world = world(&case.world).unwrap();
-        assert_eq!(case.run(&*world), Ok(()), "corpus/{name}");
+        assert_eq!(replay(&case, &*world), Ok(()), "corpus/{name}");
     }
 }
 
