@@ -68,7 +68,7 @@ impl Delayed {
     }
 
     fn hold_locks(&mut self, locked: Outcome<KeyLocks>) -> Outcome<KeyLocks> {
-        let locks = locked.done().expect("nobody else locks");
+        let locks = locked.done().expect("nothing else locks");
         self.hold(Completion::Locked(locks)).expect("it is held")
     }
 }

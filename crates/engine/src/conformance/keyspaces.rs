@@ -56,7 +56,7 @@ fn equal_or_conflict(database: &mut Database) {
 }
 
 fn names_without_code(database: &mut Database) {
-    let name = Some("nobody-registered.1".to_owned());
+    let name = Some("unregistered.1".to_owned());
     let settings = [
         KeyspaceSettings { merge_operator: name.clone(), ..plain() },
         KeyspaceSettings { compaction_filter: name.clone(), ..plain() },
@@ -196,7 +196,7 @@ fn filtered(database: &mut Database) {
             match database.get(&key(number)).as_deref() {
                 Some(b"keep me") => assert_eq!(number % 2, 1),
                 Some(b"drop me") | None => assert_eq!(number % 2, 0, "the filter dropped what it must keep"),
-                other => panic!("a value nobody wrote: {other:?}"),
+                other => panic!("a value that was never written: {other:?}"),
             }
         }
     });

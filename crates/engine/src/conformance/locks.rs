@@ -21,13 +21,13 @@ pub(super) const CHECKS: &[Check] = &[
 const O: WriteOptions = WriteOptions { durability: None, expires_at_ms: 0 };
 
 fn at_once(session: &mut Blocking, keys: &[(KeyspaceId, &[u8])]) -> KeyLocks {
-    session.session().lock(keys).done().expect("nobody holds a lock on it")
+    session.session().lock(keys).done().expect("nothing holds a lock on it")
 }
 
 fn later(session: &mut Blocking, keys: &[(KeyspaceId, &[u8])]) -> Ticket {
     match session.session().lock(keys) {
         Outcome::Pending(ticket) => ticket,
-        Outcome::Done(_) => panic!("somebody else holds a lock on it"),
+        Outcome::Done(_) => panic!("another session holds a lock on it"),
     }
 }
 
@@ -185,7 +185,7 @@ fn everything(database: &mut Database) {
     let Outcome::Pending(all) = second.session().lock_all() else { panic!("a key is locked") };
     assert!(arrived(&mut second, all).is_none(), "a key is locked");
     drop(held);
-    let locks = arrived(&mut second, all).expect("nobody holds any");
+    let locks = arrived(&mut second, all).expect("no session holds any");
     let tickets: Vec<Ticket> = [database.keyspace, other]
         .into_iter()
         .flat_map(|keyspace| (0..8).map(move |index| (keyspace, key(index))))
@@ -195,7 +195,7 @@ fn everything(database: &mut Database) {
     for ticket in tickets {
         drop(first.wait_for(ticket).expect("wait_for"));
     }
-    drop(second.lock_all().expect("nobody holds any"));
+    drop(second.lock_all().expect("no session holds any"));
 }
 
 fn everything_at_times(database: &mut Database) {

@@ -91,7 +91,7 @@ fn keep_is_answered(database: &mut Database) {
     }
     while !pending.is_empty() {
         session.poll(&mut |ticket, completion| {
-            assert!(pending.remove(&ticket), "a completion that nobody waits for, or a second one");
+            assert!(pending.remove(&ticket), "a completion that is not waited for, or a second one");
             match completion {
                 Completion::Written(position) => positions.push(position),
                 other => panic!("an update completed as {other:?}"),

@@ -33,7 +33,7 @@ pub(super) async fn hand_over(
     // Clients whose keys or destinations were not locked: they lock for themselves, still before
     // the next command of this client.
     let left = hand_keys(thread, uncovered, None).await;
-    debug_assert!(left.is_empty(), "who locks for itself is covered");
+    debug_assert!(left.is_empty(), "what locks for itself is covered");
 }
 
 /// Hands each key to the clients in line for it. Answers the keys whose locks are not held, and

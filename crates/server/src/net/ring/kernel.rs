@@ -353,7 +353,7 @@ impl Kernel {
         self.in_flight -= 1;
         // Some operations belong to no seat.
         let seat = self.seats.get_mut(number as usize)?;
-        assert_eq!(seat.generation, generation, "an answer to who left seat {number}");
+        assert_eq!(seat.generation, generation, "an answer to the one that left seat {number}");
         seat.in_flight -= 1;
         let sending = match topic {
             Topic::SendNow | Topic::Send => seat.sending.take(),

@@ -150,7 +150,7 @@ fn what_objects_cannot_do_is_refused(place: &dyn Storage) {
     let nowhere = std::path::Path::new("nowhere");
     fails(place.link_into(&["a".to_owned()], nowhere), ErrorKind::Invalid, "linking an object");
     let lock = place.lock(true).expect("lock");
-    drop(place.lock(true).expect("a lock that excludes nobody"));
+    drop(place.lock(true).expect("a lock that excludes nothing"));
     drop(lock);
     place.sync_dir().expect("sync the directory");
     assert_eq!(place.free_bytes().expect("ask for free space"), None);
