@@ -30,6 +30,8 @@ enum Command {
     Test(gate::Options),
     /// Check the house rules that a compiler does not make.
     Tidy,
+    /// Check the message of a commit; for a hook of git.
+    Subject(tidy::subject::Options),
     /// Hours of seeded tests; writes a report to docs/soak/.
     Soak(soak::Options),
     /// Run the tests of what real use broke (docs/internals/faults.md), long forms included;
@@ -53,6 +55,7 @@ fn main() -> Result<ExitCode> {
     let is_good = match Arguments::parse().command {
         Command::Test(options) => gate::run(&options)?,
         Command::Tidy => tidy::run()?,
+        Command::Subject(options) => tidy::subject::run(&options)?,
         Command::Soak(options) => soak::run(&options)?,
         Command::Faults(options) => faults::run(&options)?,
         Command::Cures(options) => cures::run(&options)?,

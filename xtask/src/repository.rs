@@ -19,7 +19,19 @@ pub(crate) fn root() -> PathBuf {
 #[derive(Debug, Default)]
 pub(crate) struct Repository {
     files: BTreeMap<String, File>,
+    commits: Vec<Commit>,
 }
+
+/// What was committed.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    /// Its first digits.
+    pub(crate) hash: String,
+    pub(crate) message: String,
+}
+
+/// Commits whose messages are judged, at most.
+const COMMITS_MAX: &str = "50";
 
 #[derive(Debug)]
 struct File {
@@ -42,7 +54,7 @@ impl Repository {
         if !listing.status.success() {
             bail!("git ls-files failed: {}", String::from_utf8_lossy(&listing.stderr).trim());
         }
-        let mut repository = Self::default();
+        let mut repository = Self { commits: newest_commits(root)?, ..Self::default() };
         for path in String::from_utf8_lossy(&listing.stdout).split_terminator('\0') {
             let full = root.join(path);
             // A file deleted but not yet staged is listed and absent.
@@ -59,7 +71,23 @@ impl Repository {
     #[cfg(test)]
     pub(crate) fn planted(files: &[(&str, &str)]) -> Self {
         let file = |text: &str| File { bytes: text.len() as u64, text: Some(text.to_owned()) };
-        Self { files: files.iter().map(|(path, text)| ((*path).to_owned(), file(text))).collect() }
+        Self {
+            files: files.iter().map(|(path, text)| ((*path).to_owned(), file(text))).collect(),
+            commits: Vec::new(),
+        }
+    }
+
+    /// A repository of commits with these messages, called 0, 1 and so on; for tests of checks.
+    #[cfg(test)]
+    pub(crate) fn with_commits(messages: &[&str]) -> Self {
+        let commit =
+            |(at, message): (usize, &&str)| Commit { hash: at.to_string(), message: (*message).to_owned() };
+        Self { commits: messages.iter().enumerate().map(commit).collect(), ..Self::default() }
+    }
+
+    /// The newest commits since the last tag, merges left out.
+    pub(crate) fn commits(&self) -> impl Iterator<Item = &Commit> {
+        self.commits.iter()
     }
 
     /// Paths and lengths of all files.
@@ -99,4 +127,21 @@ impl Repository {
             is_member.then_some((folder, text))
         })
     }
+}
+
+/// What was committed since the last tag, if there is one; of the rest the newest.
+fn newest_commits(root: &Path) -> Result<Vec<Commit>> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).current_dir(root).output();
+        let output = output.context("cannot run git: install it")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        anyhow::Ok(output.status.success().then_some(text))
+    };
+    let tag = git(&["describe", "--tags", "--abbrev=0"])?;
+    let range = tag.map_or("HEAD".to_owned(), |tag| format!("{}..HEAD", tag.trim()));
+    let log = ["log", "-z", "--no-merges", "--max-count", COMMITS_MAX, "--format=%h%n%B", &range];
+    // A repository without a commit has no log.
+    let log = git(&log)?.unwrap_or_default();
+    let commits = log.split_terminator('\0').filter_map(|entry| entry.split_once('\n'));
+    Ok(commits.map(|(hash, message)| Commit { hash: hash.to_owned(), message: message.to_owned() }).collect())
 }

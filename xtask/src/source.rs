@@ -4,7 +4,12 @@
 //! Not a parser. It knows where comments, strings, functions and test modules begin and end;
 //! everything that needs more belongs to the compiler.
 
+mod items;
+
+use std::borrow::Cow;
 use std::ops::Range;
+
+pub(crate) use items::Type;
 
 /// One Rust file.
 #[derive(Debug)]
@@ -42,6 +47,17 @@ impl<'t> Source<'t> {
     /// The text as written.
     pub(crate) fn text(&self) -> &'t str {
         self.text
+    }
+
+    /// A part of the text with comments and the insides of literals replaced by blanks.
+    pub(crate) fn code(&self, range: Range<usize>) -> Cow<'_, str> {
+        let end = range.end.min(self.masked.len());
+        String::from_utf8_lossy(self.masked.get(range.start..end).unwrap_or_default())
+    }
+
+    /// Where comments and literals are, in order.
+    pub(crate) fn asides(&self) -> Vec<Range<usize>> {
+        asides(self.text.as_bytes())
     }
 
     /// The number of the line that holds byte `at`.
@@ -240,20 +256,28 @@ fn path_attribute(attribute: &str) -> Option<String> {
 /// Blanks comments and the insides of literals; keeps length and newlines.
 fn mask(text: &[u8]) -> Vec<u8> {
     let mut masked = text.to_vec();
+    for aside in asides(text) {
+        for byte in masked.iter_mut().take(aside.end).skip(aside.start).filter(|byte| **byte != b'\n') {
+            *byte = b' ';
+        }
+    }
+    masked
+}
+
+/// Comments and literals, in order.
+fn asides(text: &[u8]) -> Vec<Range<usize>> {
+    let mut asides = Vec::new();
     let mut at = 0;
     while at < text.len() {
-        let end = literal_end(text, at);
-        match end {
+        match literal_end(text, at) {
             None => at += 1,
             Some(end) => {
-                for byte in masked.iter_mut().take(end).skip(at).filter(|byte| **byte != b'\n') {
-                    *byte = b' ';
-                }
+                asides.push(at..end);
                 at = end;
             }
         }
     }
-    masked
+    asides
 }
 
 /// If a comment or literal starts at `at`, its end.

@@ -1,16 +1,15 @@
 //! How long a file and a function may be.
 
-use std::collections::BTreeSet;
-
 use super::Finding;
-use super::dead_files::places;
-use super::ratchet::{Measured, Ratchet};
+use super::ratchet::{Measured, Ratchet, largest_of_each_name};
+use super::test_code::TestCode;
 use crate::repository::Repository;
 use crate::source::Source;
 
 const FILES: Ratchet = Ratchet {
     list: "xtask/ratchet/files.txt",
     limit: 500,
+    unit: "lines",
     list_lines_max: 0,
     remedy: "split it by stage, one idea per file",
 };
@@ -18,6 +17,7 @@ const FILES: Ratchet = Ratchet {
 const FUNCTIONS: Ratchet = Ratchet {
     list: "xtask/ratchet/functions.txt",
     limit: 70,
+    unit: "lines",
     list_lines_max: 0,
     remedy: "keep the control flow here and move the leaves into functions of their own",
 };
@@ -31,39 +31,29 @@ const INLINE_TEST_LINES_MAX: usize = 80;
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (mut files, mut functions) = (Vec::new(), Vec::new());
-    let test_modules = test_modules(repository);
-    let is_test = |path: &str| is_test_file(path) || test_modules.contains(path);
-    for (path, source) in repository.sources().filter(|(path, _)| !is_test(path)) {
+    let tests = TestCode::of(repository);
+    for (path, source) in repository.sources().filter(|(path, _)| !tests.holds(path)) {
         let count = source.production_code_line_count();
-        files.push(Measured { name: path.to_owned(), path: path.to_owned(), line: 1, count });
+        files.push(Measured {
+            name: path.to_owned(),
+            path: path.to_owned(),
+            line: 1,
+            count,
+            detail: String::new(),
+        });
         functions.extend(source.production_functions().into_iter().map(|function| Measured {
             name: format!("{path}::{}", function.name),
             path: path.to_owned(),
             line: function.line,
             count: function.line_count,
+            detail: String::new(),
         }));
         findings.extend(long_library(path, source.production_line_count()));
         findings.extend(long_inline_tests(path, &source));
     }
     findings.extend(FILES.check(repository, files));
-    findings.extend(FUNCTIONS.check(repository, longest_of_each_name(functions)));
+    findings.extend(FUNCTIONS.check(repository, largest_of_each_name(functions)));
     findings
-}
-
-/// Whether all of the file is test or benchmark code.
-pub(super) fn is_test_file(path: &str) -> bool {
-    let is_test_folder = |part: &str| matches!(part, "tests" | "benches" | "fuzz");
-    path.ends_with("/tests.rs") || path.split('/').any(is_test_folder)
-}
-
-/// Files declared by `#[cfg(test)] mod name;`.
-fn test_modules(repository: &Repository) -> BTreeSet<String> {
-    let is_root = |path: &str| ["/lib.rs", "/main.rs"].iter().any(|name| path.ends_with(name));
-    let declared = |(path, source): (&str, Source<'_>)| {
-        let lines = source.module_lines().into_iter().filter(|line| line.is_test);
-        lines.flat_map(|line| places(path, is_root(path), &line)).collect::<Vec<String>>()
-    };
-    repository.sources().flat_map(declared).collect()
 }
 
 fn long_library(path: &str, count: usize) -> Option<Finding> {
@@ -87,13 +77,6 @@ fn long_inline_tests(path: &str, source: &Source<'_>) -> Option<Finding> {
         );
         Finding::new(path, source.line_of(first), message)
     })
-}
-
-/// Functions of one name in one file share one line of the list.
-fn longest_of_each_name(mut functions: Vec<Measured>) -> Vec<Measured> {
-    functions.sort_by(|a, b| a.name.cmp(&b.name).then(b.count.cmp(&a.count)));
-    functions.dedup_by(|later, first| later.name == first.name);
-    functions
 }
 
 #[cfg(test)]

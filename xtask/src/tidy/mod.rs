@@ -4,8 +4,11 @@
 //! the replacement. To add one: a file here, a planted violation in its test, a line in [`CHECKS`].
 
 mod edges;
+mod cycles;
+mod owners;
 mod lengths;
 mod ratchet;
+mod test_code;
 mod names;
 mod dead_files;
 mod named_paths;
@@ -21,6 +24,7 @@ mod large_files;
 mod machine_paths;
 mod links;
 mod results;
+pub(crate) mod subject;
 
 use std::fmt;
 
@@ -53,6 +57,8 @@ type Check = fn(&Repository) -> Vec<Finding>;
 /// Every check, by name.
 const CHECKS: &[(&str, Check)] = &[
     ("crate edges", edges::check),
+    ("cycles of modules", cycles::check),
+    ("owners", owners::check),
     ("lengths", lengths::check),
     ("names", names::check),
     ("dead files", dead_files::check),
@@ -69,6 +75,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("paths of one machine", machine_paths::check),
     ("links of documents", links::check),
     ("index of results", results::check),
+    ("subjects of commits", subject::check),
 ];
 
 /// Findings of every check on the checkout, by file.

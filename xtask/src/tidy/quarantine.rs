@@ -1,7 +1,7 @@
 //! `unsafe` stays in the crates and modules named for it.
 
 use super::Finding;
-use super::lengths::is_test_file;
+use super::test_code::is_test_file;
 use crate::repository::Repository;
 
 /// Where `unsafe` may stand: (crate folder, part of the path its file must contain).

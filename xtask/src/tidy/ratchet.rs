@@ -11,18 +11,22 @@ pub(super) struct Ratchet {
     pub(super) list: &'static str,
     /// The limit for everything that is not on the list.
     pub(super) limit: usize,
+    /// What is counted, as a plural.
+    pub(super) unit: &'static str,
     /// Most lines the list may have. Lower it when the list gets shorter.
     pub(super) list_lines_max: usize,
     /// What to do about something over the limit.
     pub(super) remedy: &'static str,
 }
 
-/// Something that is measured: a file or a function.
+/// Something that is measured: a file, a function, a type, a crate.
 pub(super) struct Measured {
     pub(super) name: String,
     pub(super) path: String,
     pub(super) line: usize,
     pub(super) count: usize,
+    /// What else mending it needs; empty, or begins with a separator.
+    pub(super) detail: String,
 }
 
 impl Ratchet {
@@ -33,24 +37,25 @@ impl Ratchet {
         for thing in measured {
             let allowed = excused.remove(&thing.name);
             let (limit, name, count) = (self.limit, &thing.name, thing.count);
+            let (unit, remedy) = (self.unit, format!("{}{}", self.remedy, thing.detail));
             match allowed {
                 None if count > limit => {
-                    let message = format!("{name} has {count} lines, the limit is {limit}: {}", self.remedy);
+                    let message = format!("{name} has {count} {unit}, the limit is {limit}: {remedy}");
                     findings.push(Finding::new(&thing.path, thing.line, message));
                 }
                 None => {}
                 Some((at, _)) if count <= limit => {
                     let message =
-                        format!("{name} has {count} lines, within the limit of {limit}: remove this line");
+                        format!("{name} has {count} {unit}, within the limit of {limit}: remove this line");
                     findings.push(Finding::new(self.list, at, message));
                 }
                 Some((_, allowed)) if count > allowed => {
-                    let message = format!("{name} grew from {allowed} to {count} lines: {}", self.remedy);
+                    let message = format!("{name} grew from {allowed} to {count} {unit}: {remedy}");
                     findings.push(Finding::new(&thing.path, thing.line, message));
                 }
                 Some((at, allowed)) if count < allowed => {
                     let message =
-                        format!("{name} shrank to {count} lines: write {count} instead of {allowed}");
+                        format!("{name} shrank to {count} {unit}: write {count} instead of {allowed}");
                     findings.push(Finding::new(self.list, at, message));
                 }
                 Some(_) => {}
@@ -94,15 +99,24 @@ impl Ratchet {
     }
 }
 
+/// Things of one name share one line of the list: the largest counts.
+pub(super) fn largest_of_each_name(mut things: Vec<Measured>) -> Vec<Measured> {
+    things.sort_by(|a, b| a.name.cmp(&b.name).then(b.count.cmp(&a.count)));
+    things.dedup_by(|later, first| later.name == first.name);
+    things
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RATCHET: Ratchet = Ratchet { list: "list.txt", limit: 10, list_lines_max: 1, remedy: "split it" };
+    const RATCHET: Ratchet =
+        Ratchet { list: "list.txt", limit: 10, unit: "lines", list_lines_max: 1, remedy: "split it" };
 
     fn found(list: &str, name: &str, count: usize) -> Vec<String> {
         let repository = Repository::planted(&[("list.txt", list)]);
-        let measured = Measured { name: name.to_owned(), path: name.to_owned(), line: 3, count };
+        let measured =
+            Measured { name: name.to_owned(), path: name.to_owned(), line: 3, count, detail: String::new() };
         RATCHET.check(&repository, vec![measured]).iter().map(ToString::to_string).collect()
     }
 
