@@ -1,18 +1,18 @@
-//! `cargo x test`: everything a change must pass, one step after another, with times and a sum.
+//! `cargo x test`: everything a change must pass, in steps, with times and a sum.
 
 mod setup;
 mod step;
+mod lanes;
 mod tally;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::repository::root;
 use crate::tidy;
+use lanes::Lanes;
 use step::Step;
-use tally::Tally;
 
 /// What `cargo x test` takes.
 #[derive(clap::Args, Debug)]
@@ -31,13 +31,21 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let root = root();
     let tools = setup::tools(options.full);
-    let steps = steps(&root, options.full);
+    let lanes = lanes(&root, options.full);
     println!("This will, in {}:", root.display());
     for tool in &tools {
         println!("  need     {} ({})", tool.command, tool.purpose);
     }
-    for step in &steps {
-        println!("  run      {}: {}", step.name, step.shown());
+    let missing = setup::missing(&tools);
+    for tool in &missing {
+        println!("  install  {}, which is missing: {}", tool.command, tool.install);
+    }
+    for (step, fetched) in lanes.steps().filter_map(|(step, _)| Some((step, step.fetched?))) {
+        println!("  fetch    {fetched}, for {}", step.name);
+    }
+    for (step, is_beside) in lanes.steps() {
+        let verb = if is_beside { "beside" } else { "run" };
+        println!("  {verb:<8} {}: {}", step.name, step.shown());
     }
     if !options.full {
         println!(
@@ -51,61 +59,50 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if options.plan {
         return Ok(true);
     }
-    let lacking = setup::provide(&tools);
-    Ok(run_steps(&root, &steps, &lacking))
+    let lacking = setup::provide(&missing);
+    Ok(lanes.run(&root, &lacking))
 }
 
-fn steps(root: &Path, full: bool) -> Vec<Step> {
-    let mut steps = vec![
-        Step::cargo("format", &["fmt", "--all", "--check"]),
-        Step::inside("tidy", tidy::run),
-        Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"]),
-        Step::cargo("tests", &["test", "--workspace", "--no-fail-fast"]),
-    ];
-    steps.push(step::grpc());
-    steps.extend(step::loom(root, full));
-    steps.push(step::shuttle(full));
-    steps.push(step::documentation());
-    steps.extend(step::simulations(root, full));
+fn lanes(root: &Path, full: bool) -> Lanes {
+    let tests = ["test", "--workspace", "--no-fail-fast"];
+    let mut lanes = Lanes {
+        first: vec![
+            Step::cargo("format", &["fmt", "--all", "--check"]),
+            Step::inside("tidy", tidy::run),
+            Step::cargo("build of tests", &[&tests[..], &["--no-run"]].concat()),
+        ],
+        main: vec![Step::cargo("tests", &tests), step::grpc(), step::shuttle(full)],
+        ..Lanes::default()
+    };
+    lanes.main.extend(step::simulations(root, full));
+    // Models first: they have a folder of their own, so that cargo can begin the tests meanwhile.
+    lanes.beside.extend(step::loom(root, full));
+    lanes.beside.push(Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"]));
+    lanes.beside.push(step::documentation());
+    lanes.beside = lanes.beside.into_iter().map(Step::patient).collect();
     if full {
-        steps.push(step::faults());
-        steps.push(step::fleets());
-        steps.extend(step::clouds());
-        steps.extend(step::server());
-        steps.extend(step::fuzzing(root));
-        steps.push(step::address_sanitizer());
-        steps.extend(step::supply_chain());
+        lanes.last.push(step::faults());
+        lanes.last.push(step::fleets());
+        lanes.last.extend(step::clouds());
+        lanes.last.extend(step::server());
+        lanes.last.extend(step::fuzzing(root));
+        lanes.last.push(step::address_sanitizer());
+        lanes.last.extend(step::supply_chain());
     }
-    steps
+    lanes
 }
 
-/// Runs every step even after a failure, so that one run shows all there is to mend.
-fn run_steps(root: &Path, steps: &[Step], lacking: &[&str]) -> bool {
-    let mut total = Tally::default();
-    let mut times: Vec<(String, Duration, String)> = Vec::new();
-    for step in steps {
-        if let Some(reason) = step.left_out(lacking) {
-            println!("\n== {}: left out, {reason}", step.name);
-            times.push((step.name.clone(), Duration::ZERO, format!("left out: {reason}")));
-            continue;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What computes alone waits for nothing, and would slow down what does.
+    #[test]
+    fn steps_beside_the_tests_give_way_to_them() {
+        let lanes = lanes(&root(), true);
+        for (step, is_beside) in lanes.steps() {
+            assert_eq!(step.shown().contains("nice -n 10 cargo "), is_beside, "{}", step.name);
         }
-        println!("\n== {}: {}", step.name, step.shown());
-        let start = now();
-        let tally = step.run(root);
-        times.push((step.name.clone(), start.elapsed(), tally.to_string()));
-        total += tally;
+        assert!(lanes.beside.len() >= 5, "models, lints and documentation");
     }
-    println!();
-    for (name, time, result) in &times {
-        println!("{name:<28} {:>7.1} s   {result}", time.as_secs_f64());
-    }
-    let sum: Duration = times.iter().map(|(_, time, _)| *time).sum();
-    println!("{:<28} {:>7.1} s", "total", sum.as_secs_f64());
-    println!("{total}");
-    total.failed == 0
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place where this program reads the clock")]
-fn now() -> Instant {
-    Instant::now()
 }

@@ -1,5 +1,6 @@
 //! What the tests need from the machine, and how it is had.
 
+use std::fmt;
 use std::process::{Command, ExitStatus, Stdio};
 
 /// A program the tests call.
@@ -8,10 +9,11 @@ pub(crate) struct Tool {
     pub(crate) purpose: &'static str,
     /// What it must do without complaint to be of use; empty = it need only be there.
     probe: &'static [&'static str],
-    install: Install,
+    pub(crate) install: Install,
 }
 
-enum Install {
+/// How a program is had where it is missing.
+pub(crate) enum Install {
     /// Packages of Debian and its kin, for root.
     Apt(&'static [&'static str]),
     /// A crate, with further arguments for `cargo install --locked`.
@@ -56,11 +58,16 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
     tools
 }
 
+/// Those of no use here: missing, or in part.
+pub(crate) fn missing(tools: &[Tool]) -> Vec<&Tool> {
+    tools.iter().filter(|tool| !is_of_use(tool)).collect()
+}
+
 /// Installs what is missing where that is possible; returns what is still missing, after saying so.
-pub(crate) fn provide<'t>(tools: &[Tool]) -> Vec<&'t str> {
+pub(crate) fn provide<'t>(missing: &[&Tool]) -> Vec<&'t str> {
     let mut lacking = Vec::new();
-    for tool in tools.iter().filter(|tool| !is_of_use(tool)) {
-        println!("installing {}", tool.command);
+    for tool in missing {
+        println!("installing {}: {}", tool.command, tool.install);
         let problem = install(&tool.install).err();
         if !is_of_use(tool) {
             let problem = problem.unwrap_or_else(|| "installed, yet not on the search path".to_owned());
@@ -89,6 +96,16 @@ fn install(how: &Install) -> Result<(), String> {
             call("cargo", &arguments)
         }
         Install::Pip(package) => call("pip", &["install", "--quiet", package]),
+    }
+}
+
+impl fmt::Display for Install {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Install::Apt(packages) => write!(f, "apt-get install {}", packages.join(" ")),
+            Install::Cargo(rest) => write!(f, "cargo install {}", rest.join(" ")),
+            Install::Pip(package) => write!(f, "pip install {package}"),
+        }
     }
 }
 
@@ -128,8 +145,17 @@ mod tests {
         let tool =
             |command, probe| Tool { command, purpose: "", probe, install: Install::Cargo(&["--list"]) };
         let there = [tool("cargo", &[][..]), tool("cargo", &["--list"])];
-        assert_eq!(provide(&there), [""; 0]);
+        assert_eq!(provide(&missing(&there)), [""; 0]);
         let lacking = [tool("firn-no-such-program", &[][..]), tool("cargo", &["firn-no-such-command"])];
-        assert_eq!(provide(&lacking), ["firn-no-such-program", "cargo"]);
+        assert_eq!(provide(&missing(&lacking)), ["firn-no-such-program", "cargo"]);
+    }
+
+    /// Before anything is installed, the command that does it is shown.
+    #[test]
+    fn what_would_be_installed_is_shown_as_it_would_be_typed() {
+        let shown = |install: Install| install.to_string();
+        assert_eq!(shown(Install::Apt(&["gcc", "libc6-dev"])), "apt-get install gcc libc6-dev");
+        assert_eq!(shown(Install::Cargo(&["cargo-deny", "--debug"])), "cargo install cargo-deny --debug");
+        assert_eq!(shown(Install::Pip("typos")), "pip install typos");
     }
 }

@@ -1,6 +1,6 @@
 //! One step of the gate.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,6 +10,10 @@ use super::tally::Tally;
 
 /// Flags that setting RUSTFLAGS would otherwise take away (they stand in .cargo/config.toml).
 const MACHINE_FLAGS: &str = "-Ctarget-cpu=x86-64-v3";
+/// What steps get from package registries.
+const PYTHON: &str = "Python packages by pip";
+const NODE: &str = "Node packages by npm";
+const MODULES: &str = "Go modules";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// A command, or a function of this program, with a name.
@@ -19,7 +23,18 @@ pub(crate) struct Step {
     needs: Vec<&'static str>,
     /// Tells why this machine cannot run it, where that takes more than a missing tool.
     obstacle: fn() -> Option<String>,
+    /// What the step itself gets from elsewhere.
+    pub(super) fetched: Option<&'static str>,
     action: Action,
+}
+
+/// What becomes of a step's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// It is shown as it comes.
+    Shown,
+    /// It is kept to be shown in one piece.
+    Kept,
 }
 
 enum Action {
@@ -32,14 +47,29 @@ impl Step {
         Self { needs: vec!["cc"], ..Self::call(name, "cargo", arguments) }
     }
 
-    fn call(name: impl Into<String>, program: impl Into<String>, arguments: &[&str]) -> Self {
+    pub(super) fn call(name: impl Into<String>, program: impl Into<String>, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let action = Action::Call { program: program.into(), arguments, environment: Vec::new() };
-        Self { name: name.into(), needs: Vec::new(), obstacle: || None, action }
+        Self { name: name.into(), needs: Vec::new(), obstacle: || None, fetched: None, action }
     }
 
     pub(crate) fn inside(name: impl Into<String>, function: fn() -> Result<bool>) -> Self {
-        Self { name: name.into(), needs: vec!["git"], obstacle: || None, action: Action::Inside(function) }
+        let action = Action::Inside(function);
+        Self { name: name.into(), needs: vec!["git"], obstacle: || None, fetched: None, action }
+    }
+
+    fn fetching(mut self, what: &'static str) -> Self {
+        self.fetched = Some(what);
+        self
+    }
+
+    /// The same at a low priority.
+    pub(super) fn patient(mut self) -> Self {
+        if let Action::Call { program, arguments, .. } = &mut self.action {
+            let program = std::mem::replace(program, "nice".to_owned());
+            arguments.splice(0..0, ["-n".to_owned(), "10".to_owned(), program]);
+        }
+        self
     }
 
     fn needing(mut self, tool: &'static str) -> Self {
@@ -84,10 +114,11 @@ impl Step {
         }
     }
 
-    /// Runs it and counts: the tests its output reports, or itself as one.
-    pub(crate) fn run(&self, root: &Path) -> Tally {
+    /// Runs it and counts: the tests its output reports, or itself as one. With the output that was
+    /// kept, which ends in a newline or is empty.
+    pub(super) fn run(&self, root: &Path, output: Output) -> (Tally, String) {
         let outcome = match &self.action {
-            Action::Inside(function) => function().map(Tally::one),
+            Action::Inside(function) => function().map(|is_good| (Tally::one(is_good), String::new())),
             Action::Call { program, arguments, environment } => {
                 let is_path = program.contains('/');
                 let mut command = Command::new(if is_path { root.join(program) } else { program.into() });
@@ -95,37 +126,49 @@ impl Step {
                     .args(arguments)
                     .current_dir(root)
                     .envs(environment.iter().map(|(name, value)| (name, value)));
-                call(&mut command)
+                call(command, output)
             }
         };
-        outcome.unwrap_or_else(|error| {
-            println!("{error:#}");
-            Tally::one(false)
-        })
+        outcome.unwrap_or_else(|error| (Tally::one(false), format!("{error:#}\n")))
     }
 }
 
-/// Runs a command, shows its output, and sums the test results in it.
+/// Runs a command, shows or keeps its output, and sums the test results in it.
 ///
 /// A command that fails without a failed test (it did not compile) counts as one failure.
-fn call(command: &mut Command) -> Result<Tally> {
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start it")?;
-    let output = child.stdout.take().context("its output is not piped")?;
-    let mut tests: Option<Tally> = None;
-    for line in BufReader::new(output).split(b'\n') {
+fn call(mut command: Command, output: Output) -> Result<(Tally, String)> {
+    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+    if output == Output::Kept {
+        command.stderr(writer.try_clone().context("cannot hand a pipe on")?);
+    }
+    let mut child = command.stdout(writer).spawn().context("cannot start it")?;
+    // Its ends of the pipe: the output ends when the child's are closed.
+    drop(command);
+    let (tests, kept) = read(reader, output)?;
+    let is_good = child.wait().context("cannot wait for it")?.success();
+    let tally = match tests {
+        None => Tally::one(is_good),
+        Some(tally) if !is_good && tally.failed == 0 => Tally { failed: 1, ..tally },
+        Some(tally) => tally,
+    };
+    Ok((tally, kept))
+}
+
+/// Reads to the end: the results of tests, if there are any, and what is kept.
+fn read(reader: impl Read, output: Output) -> Result<(Option<Tally>, String)> {
+    let (mut tests, mut kept) = (None::<Tally>, String::new());
+    for line in BufReader::new(reader).split(b'\n') {
         let line = line.context("cannot read its output")?;
         let line = String::from_utf8_lossy(&line);
-        println!("{line}");
+        match output {
+            Output::Shown => println!("{line}"),
+            Output::Kept => kept.extend([&*line, "\n"]),
+        }
         if let Some(tally) = Tally::from_line(&line) {
             *tests.get_or_insert_default() += tally;
         }
     }
-    let is_good = child.wait().context("cannot wait for it")?.success();
-    Ok(match tests {
-        None => Tally::one(is_good),
-        Some(tally) if !is_good && tally.failed == 0 => Tally { failed: 1, ..tally },
-        Some(tally) => tally,
-    })
+    Ok((tests, kept))
 }
 
 /// Model checks of every crate that has `tests/loom_*.rs`: every schedule with few preemptions.
@@ -212,6 +255,7 @@ pub(super) fn grpc() -> Step {
     let arguments = ["test", "--workspace", "--test", "it", "--", "--ignored", "--nocapture"];
     Step::cargo("grpcio", &[&arguments[..], &["--test-threads", "1", "suite_of_grpcio"]].concat())
         .needing("python3")
+        .fetching(PYTHON)
 }
 
 /// Places in stores that others have made: MinIO, killed and started again, with a database and its
@@ -223,10 +267,12 @@ pub(super) fn clouds() -> Vec<Step> {
         Step::cargo(name, &[&arguments[..], &["--test-threads", "1", test]].concat())
     };
     vec![
-        step("objects minio", "firn-objects", "suite_on_minio").needing("go"),
-        step("database on minio", "firn-cli", "a_database_on_minio").needing("go"),
-        step("objects azurite", "firn-objects", "suite_on_azurite").needing("npm"),
-        step("objects fake-gcs-server", "firn-objects", "suite_on_fake_gcs_server").needing("go"),
+        step("objects minio", "firn-objects", "suite_on_minio").needing("go").fetching(MODULES),
+        step("database on minio", "firn-cli", "a_database_on_minio").needing("go").fetching(MODULES),
+        step("objects azurite", "firn-objects", "suite_on_azurite").needing("npm").fetching(NODE),
+        step("objects fake-gcs-server", "firn-objects", "suite_on_fake_gcs_server")
+            .needing("go")
+            .fetching(MODULES),
     ]
 }
 
@@ -241,10 +287,10 @@ pub(super) fn server() -> Vec<Step> {
         Step::cargo(format!("server {name}"), &arguments)
     };
     vec![
-        step("redis-py", &["suite_of_redis_py"]).needing("python3"),
-        step("ioredis", &["suite_of_ioredis"]).needing("npm"),
-        step("go-redis", &["suite_of_go_redis"]).needing("go"),
-        step("jedis", &["suite_of_jedis"]).needing("mvn"),
+        step("redis-py", &["suite_of_redis_py"]).needing("python3").fetching(PYTHON),
+        step("ioredis", &["suite_of_ioredis"]).needing("npm").fetching(NODE),
+        step("go-redis", &["suite_of_go_redis"]).needing("go").fetching(MODULES),
+        step("jedis", &["suite_of_jedis"]).needing("mvn").fetching("Java packages by Maven"),
         step("benchmark", &["redis_benchmark_runs"]).needing("redis-benchmark"),
         step("page", &["page::"]).needing("chromium").needing("redis-benchmark"),
         step("kills", &["many_kills_lose_nothing", "many_rounds_are_linearizable"]),

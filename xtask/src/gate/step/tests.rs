@@ -3,17 +3,30 @@
 use super::*;
 use crate::{skew, soak};
 
+fn shell(script: &str, output: Output) -> (Tally, String) {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    call(command, output).expect("sh runs")
+}
+
+#[test]
+fn output_that_is_kept_has_complaints_in_their_place() {
+    let script = "echo one; echo two >&2; echo three";
+    assert_eq!(shell(script, Output::Kept).1, "one\ntwo\nthree\n");
+    let missing = Step::call("x", "firn-no-such-program", &[]).run(Path::new("."), Output::Kept);
+    assert!(missing.0.failed == 1 && missing.1.starts_with("cannot start it: "), "{missing:?}");
+}
+
 #[test]
 fn results_in_the_output_are_summed() {
     let script =
         "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo 'test result: ok. 3 passed; 0 failed;'";
-    let tally = call(Command::new("sh").args(["-c", script])).expect("sh runs");
-    assert_eq!(tally, Tally { passed: 5, failed: 0 });
+    assert_eq!(shell(script, Output::Shown), (Tally { passed: 5, failed: 0 }, String::new()));
 }
 
 #[test]
 fn a_command_that_fails_counts_even_without_a_failed_test() {
-    let fails = |script: &str| call(Command::new("sh").args(["-c", script])).expect("sh runs");
+    let fails = |script: &str| shell(script, Output::Kept).0;
     assert_eq!(fails("exit 1"), Tally { passed: 0, failed: 1 });
     assert_eq!(fails("echo 'test result: ok. 2 passed; 0 failed;'; exit 1"), Tally { passed: 2, failed: 1 });
     assert_eq!(fails("exit 0"), Tally { passed: 1, failed: 0 });
