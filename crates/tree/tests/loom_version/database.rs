@@ -165,7 +165,7 @@ impl Database {
             self.see(|seen| seen.records.push((key, std::cmp::Reverse(position.sequence()))));
             let record = Record { keyspace: 0, kind: Kind::Put, expires_at_ms: 0, key: &[key], value: &[] };
             let first_word = encode_single(reservation.bytes_mut(), &record, Position(0), start, 0);
-            let memtable = active.memtables().get(0).unwrap();
+            let memtable = active.carried().get(0).unwrap();
             memtable.insert(u32::from(key), &[key], Trailer::new(position.sequence(), Kind::Put));
             reservation.publish(first_word);
             self.log.advance();
