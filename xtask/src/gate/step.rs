@@ -179,6 +179,7 @@ pub(super) fn loom(root: &Path, full: bool) -> Vec<Step> {
             .with("RUSTFLAGS", &format!("--cfg loom {MACHINE_FLAGS}"))
             .with("CARGO_TARGET_DIR", "target/loom")
             .with("CARGO_PROFILE_RELEASE_LTO", "off")
+            .with("CARGO_PROFILE_RELEASE_DEBUG", "false")
             .with("LOOM_MAX_PREEMPTIONS", if full { "3" } else { "2" })
     };
     with_models(root).into_iter().map(step).collect()
