@@ -21,11 +21,11 @@ mod buffer {
 #[path = "../src/memtable/mod.rs"]
 mod memtable;
 
+use firn_arena::Region;
 use firn_format::Kind;
 use firn_format::key::{Position, Sequence, Trailer, key_hash};
 use firn_format::log::{Record, record_bytes};
 use firn_jobs::Cursor;
-use firn_pmem::Region;
 use memtable::Memtable;
 use records::Records;
 use std::sync::Arc;

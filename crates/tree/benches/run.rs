@@ -8,12 +8,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use firn_arena::Region;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Kind, Trailer, key_prefix};
 use firn_format::log::{RECORD_HEADER_BYTES, Record, record_bytes};
 use firn_format::{Position, Sequence};
 use firn_jobs::Cursor;
-use firn_pmem::Region;
 
 use buffer::entry::RunEntry;
 use buffer::index::PrefixIndex;

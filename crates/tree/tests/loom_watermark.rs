@@ -2,11 +2,11 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p firn-tree --test loom_watermark`.
 //!
 //! `Log` of `firn_storage` holds its segments by `ArcSwap`, which loom cannot see into. So this is
-//! a model of `Log::advance` and of the roll, line by line, over the real regions of `firn_pmem`.
+//! a model of `Log::advance` and of the roll, line by line, over the real regions of `firn_arena`.
 //! Pointers to segments are indexes here.
 #![cfg(loom)]
 
-use firn_pmem::Region;
+use firn_arena::Region;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;

@@ -337,7 +337,7 @@ pub(super) fn address_sanitizer() -> Step {
     let arguments = [
         "test",
         "-p",
-        "firn-pmem",
+        "firn-arena",
         "-p",
         "firn-storage",
         "-p",

@@ -8,8 +8,8 @@ use crate::repository::Repository;
 /// A new edge needs a line here and in ARCHITECTURE.md.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-format", &[]),
-    ("firn-pmem", &[]),
-    ("firn-storage", &["firn-format", "firn-pmem"]),
+    ("firn-arena", &[]),
+    ("firn-storage", &["firn-format", "firn-arena"]),
     ("firn-objects", &["firn-storage"]),
     ("firn-engine", &["firn-format"]),
     ("firn-protocol", &[]),
@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("firn-maintenance", &["firn-engine", "firn-format", "firn-storage", "firn-jobs"]),
     (
         "firn-tree",
-        &["firn-engine", "firn-format", "firn-storage", "firn-pmem", "firn-jobs", "firn-maintenance"],
+        &["firn-engine", "firn-format", "firn-storage", "firn-arena", "firn-jobs", "firn-maintenance"],
     ),
     ("firn", &["firn-engine", "firn-tree", "firn-jobs", "firn-storage"]),
     ("firn-server", &["firn", "firn-engine", "firn-format", "firn-lua", "firn-protocol"]),

@@ -10,7 +10,7 @@ use crate::repository::Repository;
 /// crate may.
 const QUARANTINE: &[(&str, &[&str])] = &[
     ("crates/lua", &["/steered"]),
-    ("crates/pmem", &["/src/"]),
+    ("crates/arena", &["/src/"]),
     ("crates/storage", &["/direct", "/mapped"]),
     ("crates/server", &["/net/ring/"]),
     ("crates/tree", &["/memtable", "/buffer/run"]),
@@ -87,6 +87,6 @@ mod tests {
             check(&Repository::planted(&files)).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("crates/tree/src/read/get.rs:2: "));
-        assert_eq!(check(&Repository::planted(&[("crates/pmem/Cargo.toml", OWN)])).len(), 1);
+        assert_eq!(check(&Repository::planted(&[("crates/arena/Cargo.toml", OWN)])).len(), 1);
     }
 }

@@ -54,12 +54,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_arena::Reservation;
 use firn_engine::{Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpKind, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
 use firn_format::{Kind, Position};
 use firn_maintenance::Wake;
-use firn_pmem::Reservation;
 use firn_storage::Clock;
 
 use super::admission::Admission;

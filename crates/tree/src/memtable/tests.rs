@@ -1,11 +1,11 @@
 #![cfg(not(loom))]
 
 use super::*;
+use firn_arena::{Region, Reservation};
 use firn_format::Kind;
 use firn_format::key::{Entry, Position, Sequence, key_hash};
 use firn_format::log::record_bytes;
 use firn_jobs::Cursor;
-use firn_pmem::{Region, Reservation};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -24,13 +24,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
+use firn_arena::Region;
 use firn_engine::{Error, ErrorKind, Place, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::key::{GRANULE_BYTES, Trailer, key_hash};
 use firn_format::log::{FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
 use firn_format::value::Reference;
 use firn_format::{Kind, Position};
-use firn_pmem::Region;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
 

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use firn_arena::Region;
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::{SegmentHeader, single_frame_bytes};
 use firn_format::{FormatVersion, Position};
-use firn_pmem::Region;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Mutex, MutexGuard};

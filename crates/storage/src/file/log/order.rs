@@ -222,7 +222,7 @@ impl<C, R: Referred> Log<C, R> {
     ///
     /// A writer that publishes calls this afterwards. Of writers that publish out of order, the
     /// last one to be missing moves the watermark over all of them (see
-    /// `firn_pmem::Region::advance`).
+    /// `firn_arena::Region::advance`).
     pub fn advance(&self) -> Result<Position> {
         loop {
             let segment = self.publishing.load();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_arena::Region;
 use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use firn_pmem::Region;
 
 use crate::WriteFile;
 use crate::file::obsolete::ObsoleteFiles;

@@ -11,8 +11,8 @@
 
 use std::sync::Arc;
 
+use firn_arena::{Pool, Region};
 use firn_format::log::SEGMENT_HEADER_BYTES;
-use firn_pmem::{Pool, Region};
 
 use crate::place::SpareFiles;
 use crate::{Error, ErrorKind, Result, Storage, WriteFile};

@@ -1,8 +1,8 @@
 //! Schedules of the region's protocol, all of them:
-//! `RUSTFLAGS="--cfg loom" cargo test -p firn-pmem --test loom_region`.
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-arena --test loom_region`.
 #![cfg(loom)]
 
-use firn_pmem::{Full, Region};
+use firn_arena::{Full, Region};
 use loom::sync::Arc;
 use loom::thread;
 
