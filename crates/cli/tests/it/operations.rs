@@ -193,18 +193,18 @@ fn a_page_in_a_browser_cannot_ask_for_a_backup() {
 }
 
 /// Processors that the server's workers may run on, each as the system writes them.
-fn processors_of_workers(serving: &Serving) -> Vec<String> {
+fn processors_of_server_threads(serving: &Serving) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", serving.process.id())).expect("its threads");
     let status = tasks.map(|task| {
         let path = task.expect("a thread").path().join("status");
         std::fs::read_to_string(path).expect("what the system knows of a thread")
     });
-    let workers = status.filter(|status| status.starts_with("Name:\tfirn-worker-"));
+    let threads = status.filter(|status| status.starts_with("Name:\tfirn-server-"));
     let allowed = |status: String| {
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
         line.expect("the processors of a thread").to_owned()
     };
-    workers.map(allowed).collect()
+    threads.map(allowed).collect()
 }
 
 /// How many processors this process, and so the server that it starts, may run on.
@@ -215,7 +215,7 @@ fn processor_count() -> u32 {
 }
 
 #[test]
-fn limits_and_places_of_workers_are_settings() {
+fn limits_and_places_of_server_threads_are_settings() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("firn.toml");
     std::fs::write(&file, "[serve]\nargument_bytes_max = \"4 KiB\"\npin_threads = true\n").unwrap();
@@ -228,10 +228,10 @@ fn limits_and_places_of_workers_are_settings() {
     let longest = format!("$4096\r\n{}\r\n", "x".repeat(4096));
     say(&serving.address, &format!("*2\r\n$4\r\nECHO\r\n{longest}"), &longest);
     say(&serving.address, "*2\r\n$4\r\nECHO\r\n$4097\r\n", "-ERR Protocol error: invalid bulk length\r\n");
-    let mut places = processors_of_workers(&serving);
+    let mut places = processors_of_server_threads(&serving);
     places.sort();
     places.dedup();
-    // The server has two workers.
+    // The server has two threads of its own.
     assert_eq!(places.len(), if processor_count() == 2 { 2 } else { 1 }, "{places:?}");
     drop(serving);
     let serving = start("free", &["--pin-threads", "no"]);
@@ -239,7 +239,7 @@ fn limits_and_places_of_workers_are_settings() {
     for _ in 0..2 {
         say(&serving.address, "PING\r\n", "+PONG\r\n");
     }
-    let free = processors_of_workers(&serving);
+    let free = processors_of_server_threads(&serving);
     assert_eq!(free.len(), 2);
     assert!(free.windows(2).all(|pair| pair[0] == pair[1]), "{free:?}");
 }
