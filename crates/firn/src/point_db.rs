@@ -1,5 +1,6 @@
 //! One database over any engine: what needs no order of keys.
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -73,25 +74,25 @@ impl PointDb {
 
     /// The value of `key`. See [`PointKeyspace::get`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.with_session(|session| session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_ref()))
+        self.pooled().get(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_ref())
     }
 
     /// Values of `keys` as of one point, in their order. See [`PointKeyspace::multi_get`].
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Values> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.with_session(|session| session.multi_get(ReadAt::Latest, KEYSPACE_DEFAULT, &keys))
+        self.pooled().multi_get(ReadAt::Latest, KEYSPACE_DEFAULT, &keys)
     }
 
     /// Sets `key` to `value`. See [`PointKeyspace::put`].
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
         let (key, value, options) = (key.as_ref(), value.as_ref(), WriteOptions::default());
-        self.with_session(|session| session.put(KEYSPACE_DEFAULT, key, value, options))
+        self.pooled().put(KEYSPACE_DEFAULT, key, value, options)
     }
 
     /// Removes `key`. See [`PointKeyspace::delete`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
         let options = WriteOptions::default();
-        self.with_session(|session| session.delete(KEYSPACE_DEFAULT, key.as_ref(), options))
+        self.pooled().delete(KEYSPACE_DEFAULT, key.as_ref(), options)
     }
 
     /// Replaces the value of `key` by what `f` makes of it, atomically. See
@@ -102,7 +103,7 @@ impl PointDb {
         f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
     ) -> Result<R> {
         let options = WriteOptions::default();
-        self.with_session(|session| session.update(KEYSPACE_DEFAULT, key.as_ref(), options, f))
+        self.pooled().update(KEYSPACE_DEFAULT, key.as_ref(), options, f)
     }
 
     /// Applies all of `batch` or none of it, whichever keyspaces it touches.
@@ -119,7 +120,7 @@ impl PointDb {
     /// # Errors
     /// As [`write`](Self::write).
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<Position> {
-        self.with_session(|session| session.write(batch, options))
+        self.pooled().write(batch, options)
     }
 
     /// The keyspace called `name`, created with default settings if there is none.
@@ -227,13 +228,41 @@ impl PointDb {
         self.shared.close()
     }
 
-    /// Calls with a session from the pool: as many exist as threads were ever in here at once.
-    pub(crate) fn with_session<T>(&self, call: impl FnOnce(&mut Blocking) -> Result<T>) -> Result<T> {
+    /// A session from the pool: as many exist as threads were ever in here at once.
+    pub(crate) fn pooled(&self) -> Pooled<'_> {
         let idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut session = idle.unwrap_or_else(|| self.session());
-        let answer = call(&mut session);
-        self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
-        answer
+        Pooled { session: Some(idle.unwrap_or_else(|| self.session())), pool: &self.shared.idle }
+    }
+}
+
+/// A session that goes back to the pool, unless the thread panics while it has it.
+pub(crate) struct Pooled<'p> {
+    /// `None` once it has gone back.
+    session: Option<Blocking>,
+    pool: &'p Mutex<Vec<Blocking>>,
+}
+impl Deref for Pooled<'_> {
+    type Target = Blocking;
+
+    fn deref(&self) -> &Blocking {
+        self.session.as_ref().expect("a session that has not gone back")
+    }
+}
+
+impl DerefMut for Pooled<'_> {
+    fn deref_mut(&mut self) -> &mut Blocking {
+        self.session.as_mut().expect("a session that has not gone back")
+    }
+}
+
+impl Drop for Pooled<'_> {
+    fn drop(&mut self) {
+        // What a panic left of a session is not for others.
+        if let Some(session) = self.session.take()
+            && !std::thread::panicking()
+        {
+            self.pool.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl PointKeyspace {
     /// `Corrupt` with file and offset; `Invalid` if the keyspace was dropped. The same for every
     /// read here.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.db.with_session(|session| session.get(self.read_at(), self.id, key.as_ref()))
+        self.db.pooled().get(self.read_at(), self.id, key.as_ref())
     }
 
     /// Values of `keys` as of one point, in their order.
@@ -79,7 +79,7 @@ impl PointKeyspace {
     /// As [`get`](Self::get).
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Values> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        self.db.with_session(|session| session.multi_get(self.read_at(), self.id, &keys))
+        self.db.pooled().multi_get(self.read_at(), self.id, &keys)
     }
 
     /// Sets `key` to `value`.
@@ -91,7 +91,7 @@ impl PointKeyspace {
     /// - `NotDurable` where that shows only after the write, or shared storage is away.
     /// - `Closed` after [`PointDb::close`], when opened for reading only, and after a failed sync.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
-        self.db.with_session(|session| session.put(self.id, key.as_ref(), value.as_ref(), self.options))
+        self.db.pooled().put(self.id, key.as_ref(), value.as_ref(), self.options)
     }
 
     /// Sets `key` to the `value_bytes` that `source` yields until its end. For large values: a few
@@ -135,9 +135,7 @@ impl PointKeyspace {
     /// `Retry` if the value expires meanwhile; `Invalid` if `out` refuses it, with its error as the
     /// cause. Otherwise as [`get`](Self::get). A part of the value may be written then.
     pub fn read_into(&self, key: impl AsRef<[u8]>, out: &mut dyn Write) -> Result<Option<u64>> {
-        let mut read = |snapshot: &Snapshot| {
-            self.db.with_session(|session| session.read_into(snapshot, self.id, key.as_ref(), out))
-        };
+        let mut read = |snapshot: &Snapshot| self.db.pooled().read_into(snapshot, self.id, key.as_ref(), out);
         match &self.at {
             None => read(&self.db.snapshot()?),
             Some(snapshot) => read(snapshot),
@@ -192,7 +190,7 @@ impl PointKeyspace {
     }
 
     fn rmw(&self, key: &[u8], rmw: Rmw<'_>) -> Result<RmwAnswer> {
-        self.db.with_session(|session| session.rmw(self.id, key, rmw, self.options))
+        self.db.pooled().rmw(self.id, key, rmw, self.options)
     }
 
     /// The point that reads see.
@@ -210,7 +208,7 @@ impl PointKeyspace {
     /// # Errors
     /// As [`put`](Self::put).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
-        self.db.with_session(|session| session.delete(self.id, key.as_ref(), self.options))
+        self.db.pooled().delete(self.id, key.as_ref(), self.options)
     }
 
     /// Adds `operand` to `key` for the keyspace's merge operator, without reading it.
@@ -218,7 +216,7 @@ impl PointKeyspace {
     /// # Errors
     /// `Invalid` if the keyspace has no merge operator; else as [`put`](Self::put).
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<Position> {
-        self.db.with_session(|session| session.merge(self.id, key.as_ref(), operand.as_ref(), self.options))
+        self.db.pooled().merge(self.id, key.as_ref(), operand.as_ref(), self.options)
     }
 
     /// Replaces the value of `key` by what `f` makes of it, atomically; answers what the last call
@@ -236,7 +234,7 @@ impl PointKeyspace {
         key: impl AsRef<[u8]>,
         f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
     ) -> Result<R> {
-        self.db.with_session(|session| session.update(self.id, key.as_ref(), self.options, f))
+        self.db.pooled().update(self.id, key.as_ref(), self.options, f)
     }
 }
 

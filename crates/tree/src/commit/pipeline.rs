@@ -157,9 +157,11 @@ impl CommitPipeline {
         durability: Durability,
     ) -> Result<Position> {
         self.validate(ops.clone())?;
-        let delay = self.admit(env, bytes as u64);
-        if !delay.is_zero() {
-            self.clock.sleep(delay);
+        if self.is_paced() {
+            let delay = self.admit(env, bytes as u64);
+            if !delay.is_zero() {
+                self.clock.sleep(delay);
+            }
         }
         let end = loop {
             let appended = match self.values.are_wanted() {
@@ -225,8 +227,13 @@ impl CommitPipeline {
     /// are not slowed.
     #[inline]
     pub(crate) fn admit(&self, env: &impl CommitEnv, bytes: u64) -> Duration {
-        let is_paced = self.admission.is_paced() || !self.values.pace.is_off();
-        if is_paced { self.admit_paced(env, bytes) } else { Duration::ZERO }
+        if self.is_paced() { self.admit_paced(env, bytes) } else { Duration::ZERO }
+    }
+
+    /// Whether writers have a pace.
+    #[inline]
+    fn is_paced(&self) -> bool {
+        self.admission.is_paced() || !self.values.pace.is_off()
     }
 
     #[cold]
