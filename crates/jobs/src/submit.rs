@@ -1,8 +1,8 @@
 //! How a database submits its jobs: which run now, what came of them, and what their outputs are
 //! called.
 //!
-//! [`history`] has what statistics report of them. [`output_names`] tells by a name whether
-//! anything waits for an output, and [`uploads`] aborts those that nothing waits for.
+//! `history` has what statistics report of them. `output_names` tells by a name whether
+//! anything waits for an output, and `uploads` aborts those that nothing waits for.
 
 mod output_names;
 mod uploads;

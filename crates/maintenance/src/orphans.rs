@@ -109,13 +109,13 @@ fn orphans_of(storage: &dyn Storage, known: &impl KnownFiles) -> Result<Option<(
 
 /// When there may be something to remove.
 ///
-/// 1. [`GRACE`] after an attempt came to nothing, or something could not be removed: the worker of
+/// 1. `GRACE` after an attempt came to nothing, or something could not be removed: the worker of
 ///    that attempt may write for a while still. Longer, the more searches in a row could not remove
 ///    it.
-/// 2. On shared storage, [`GRACE`] after the opening, and again after log objects of the process
+/// 2. On shared storage, `GRACE` after the opening, and again after log objects of the process
 ///    before are needed no more. What that process asked for last may be done later still. Where
 ///    searches do not come to their end, when the next one does.
-/// 3. Once in [`REST`] while jobs end, and once more after: an attempt of which no count tells, or
+/// 3. Once in `REST` while jobs end, and once more after: an attempt of which no count tells, or
 ///    that stood still for longer.
 /// 4. Never else, so that an engine at which nothing happens asks nothing of its storage.
 #[derive(Debug)]

@@ -294,6 +294,8 @@ impl Shared {
             Some(answered) => (answered.handle, answered.stem),
             None => attempt.map(|attempt| (attempt.handle, attempt.stem))?,
         };
+        // What a link answered in vain is not wanted either.
+        handle.cancel();
         self.given_up.fetch_add(1, Ordering::Relaxed);
         if !handle.is_finished() {
             ledger.given_up.push((handle, stem.clone()));

@@ -5,9 +5,9 @@
 //!        segment.rs       (the engine)     segment.rs  order.rs     group.rs      group.rs
 //! ```
 //!
-//! Stages in reading order: [`segment`] (one arena and its file), [`map`] (from a position to its
-//! segment), [`spare`] (what dead segments leave to the next). Then [`room`] (what of the disk is
-//! kept free), [`order`] (reservation, roll, watermark), [`group`] (from the arena to the file and
+//! Stages in reading order: `segment` (one arena and its file), `map` (from a position to its
+//! segment), `spare` (what dead segments leave to the next). Then [`room`] (what of the disk is
+//! kept free), `order` (reservation, roll, watermark), `group` (from the arena to the file and
 //! the device).
 
 mod segment;
