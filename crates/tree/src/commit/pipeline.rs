@@ -48,8 +48,8 @@
 //! later (`session/line.rs`).
 //!
 //! # What was tried
-//! A queue of writers with a leader, as LSM stores have, costs a handover for each write. Here only
-//! the system call is shared (`group commit`); measured in decision 0003.
+//! One write to the file for each frame took two thirds of the time of writers at 1 KiB. Frames
+//! wait in the storage's write combiner now, which survives the process (decision 0003).
 
 use std::sync::Arc;
 use std::time::Duration;
