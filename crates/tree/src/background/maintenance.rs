@@ -20,7 +20,7 @@ use crate::version::{Keyspace, Version};
 ///
 /// 1. Nothing is worked on twice: what tasks claim lies in `schedule`.
 /// 2. Work that fails for good is remembered in `failure`, which never changes once it is set, and
-///    none begins from then on: `background/choose.rs`.
+///    none begins from then on: `Work::choose` in `background.rs`.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     /// What is in progress, and what rests.
