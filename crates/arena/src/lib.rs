@@ -36,9 +36,10 @@
 
 mod sync;
 mod memory;
-mod region;
+mod spares;
 mod reservation;
 mod load;
+mod region;
 mod pool;
 
 pub use load::LoadError;

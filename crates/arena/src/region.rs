@@ -35,8 +35,8 @@
 
 use crate::load::LoadError;
 use crate::memory::Memory;
-use crate::pool::Pool;
 use crate::reservation::Reservation;
+use crate::spares::Spares;
 use crate::sync::{Apart, AtomicBool, AtomicUsize, Ordering, fence, spin_loop, yield_now};
 use std::fmt;
 use std::io;
@@ -54,7 +54,7 @@ const SPINS_MAX: u32 = 64;
 /// Memory of fixed capacity that writers fill frame by frame and readers read as it fills.
 ///
 /// It lives as long as its log segment is referred to. Dropping it unmaps the memory, or gives it
-/// back to the [`Pool`] it came from.
+/// back to the [`Pool`](crate::Pool) it came from.
 /// 1. Bytes before [`published`](Self::published) never change; no others can be read.
 /// 2. Once a reservation has failed, none succeeds.
 pub struct Region {
@@ -64,7 +64,7 @@ pub struct Region {
     sealed_end: AtomicUsize,
     abandoned: AtomicBool,
     /// Where the memory goes when the region is dropped.
-    home: Option<Arc<Pool>>,
+    home: Option<Arc<Spares>>,
 }
 
 /// A reservation that found no room: the region is sealed, by this call or an earlier one.
@@ -103,7 +103,7 @@ impl Region {
     }
 
     /// A region over zeroed `memory`, which goes to `home` afterwards.
-    pub(crate) fn over(memory: Memory, home: Option<Arc<Pool>>) -> Region {
+    pub(crate) fn over(memory: Memory, home: Option<Arc<Spares>>) -> Region {
         Region {
             memory,
             tail: Apart(AtomicUsize::new(0)),
@@ -196,7 +196,7 @@ impl Region {
             "a reservation of {bytes} bytes"
         );
         match self.extend(bytes) {
-            Extended::From(offset) => Ok(Reservation::new(self, offset, bytes)),
+            Extended::From(offset) => Ok(Reservation::new(&self.memory, &self.abandoned, offset, bytes)),
             Extended::Sealed { first, .. } => Err(Full { first }),
         }
     }
@@ -321,15 +321,6 @@ impl Region {
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.load(Ordering::Acquire)
     }
-
-    pub(crate) fn abandon(&self) {
-        self.abandoned.store(true, Ordering::Release);
-    }
-
-    #[inline]
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
 }
 
 impl Drop for Region {
@@ -337,7 +328,7 @@ impl Drop for Region {
         if let Some(home) = self.home.take() {
             // Nothing behind a sealed end was ever stored to.
             let used = self.sealed_end().unwrap_or(self.capacity());
-            home.take_back(std::mem::replace(&mut self.memory, Memory::none()), used);
+            home.keep(std::mem::replace(&mut self.memory, Memory::none()), used);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A range of a region that one writer fills.
 
-use crate::region::Region;
+use crate::memory::Memory;
+use crate::sync::{AtomicBool, Ordering};
+use std::fmt;
 
 /// The bytes of the frame before its body: length and checksum, in one word.
 const FIRST_WORD_BYTES: usize = 8;
@@ -9,21 +11,23 @@ const FIRST_WORD_BYTES: usize = 8;
 ///
 /// 1. It overlaps no other reservation, and no thread reads it before it is published.
 /// 2. Dropping it unpublished abandons the region: nothing after it can ever be published
-///    ([`Region::is_abandoned`]). Forgetting it (`mem::forget`) has the same effect but goes
-///    unnoticed.
-#[derive(Debug)]
+///    ([`is_abandoned`](crate::Region::is_abandoned)). Forgetting it (`mem::forget`) has the same
+///    effect but goes unnoticed.
 #[must_use = "dropped without `publish`, a reservation abandons its region"]
 pub struct Reservation<'r> {
-    region: &'r Region,
+    memory: &'r Memory,
+    abandoned: &'r AtomicBool,
     offset: usize,
     bytes: usize,
     published: bool,
 }
 
 impl<'r> Reservation<'r> {
-    /// For `Region::reserve`, which has made sure that no other reservation overlaps this range.
-    pub(crate) fn new(region: &'r Region, offset: usize, bytes: usize) -> Self {
-        Self { region, offset, bytes, published: false }
+    /// For `Region::reserve`, which has made sure that no other reservation overlaps this range of
+    /// `memory`. Sets `abandoned` if it is dropped unpublished.
+    #[inline]
+    pub(crate) fn new(memory: &'r Memory, abandoned: &'r AtomicBool, offset: usize, bytes: usize) -> Self {
+        Self { memory, abandoned, offset, bytes, published: false }
     }
 
     /// Where the range begins in the region; a multiple of 8.
@@ -48,12 +52,12 @@ impl<'r> Reservation<'r> {
         // slice the only one, and borrows the region for as long.
         #[expect(unsafe_code, reason = "the slice into the arena")]
         unsafe {
-            self.region.memory().slice_mut(offset, bytes)
+            self.memory.slice_mut(offset, bytes)
         }
     }
 
     /// Stores the first word and with it hands the frame over to readers. Follow it with
-    /// [`Region::advance`].
+    /// [`Region::advance`](crate::Region::advance).
     ///
     /// The low 32 bits of `first_word` are the frame's length; in memory the word is little-endian.
     ///
@@ -67,7 +71,7 @@ impl<'r> Reservation<'r> {
         // until this store, and invariant 4: `Region::read` lends them only once it was seen.
         #[expect(unsafe_code, reason = "the word in the arena")]
         unsafe {
-            self.region.memory().store_word(self.offset, first_word);
+            self.memory.store_word(self.offset, first_word);
         }
         self.published = true;
     }
@@ -76,7 +80,17 @@ impl<'r> Reservation<'r> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.published {
-            self.region.abandon();
+            self.abandoned.store(true, Ordering::Release);
         }
+    }
+}
+
+impl fmt::Debug for Reservation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation")
+            .field("offset", &self.offset)
+            .field("bytes", &self.bytes)
+            .field("published", &self.published)
+            .finish_non_exhaustive()
     }
 }

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result, Storage, WriteFile};
 #[derive(Debug)]
 pub struct Spares {
     capacity: u64,
-    arenas: Arc<Pool>,
+    arenas: Pool,
     files_max: usize,
     files: SpareFiles,
 }
