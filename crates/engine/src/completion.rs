@@ -1,11 +1,18 @@
 //! How pending operations come back to their session.
+//!
+//! Locks are here because the two make one another: a completion may grant locks, and locks that
+//! are dropped complete the call that waits for them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use crate::{Error, KeyLocks, Position, RmwAnswer, ScanBatch, Ticket, Values};
+use crate::{Error, Position, RmwAnswer, ScanBatch, Ticket, Values};
+
+mod locks;
+
+pub use locks::{KeyLocks, LockTable};
 
 /// The result of an operation that was pending.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::{
     Batch, Completion, Durability, KeyLocks, KeyspaceId, Notifier, OrderedBatch, Outcome, Position, ReadAt,
-    Result, Rmw, RmwAnswer, Scan, ScanRange, Ticket,
+    Result, Rmw, RmwAnswer, Scan, ScanRange, Ticket, UpdateFn, Values,
 };
 
 /// How one write is done.
@@ -15,103 +15,10 @@ pub struct WriteOptions {
     pub durability: Option<Durability>,
     /// Milliseconds since the Unix epoch from which the record counts as deleted; 0 = never.
     ///
-    /// Only values expire: it is the expiry of [`Session::put`] and of [`Change::Put`]. Operands,
-    /// deletes and range deletes have none; each operation of a batch has its own
+    /// Only values expire: it is the expiry of [`Session::put`] and of [`crate::Change::Put`].
+    /// Operands, deletes and range deletes have none; each operation of a batch has its own
     /// ([`crate::Op::expires_at_ms`]).
     pub expires_at_ms: u64,
-}
-
-/// What an update does to its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The key gets this value.
-    Put(Vec<u8>),
-    /// The key is removed.
-    Delete,
-    /// Nothing is written.
-    Keep,
-}
-
-/// The function of an atomic update: from the current value to a change. May be called more than
-/// once.
-pub type UpdateFn = Box<dyn FnMut(Option<&[u8]>) -> Change + Send>;
-
-/// Values found by `multi_get`, in the order of the keys, in one buffer that is reused.
-#[derive(Clone, Debug, Default)]
-pub struct Values {
-    bytes: Vec<u8>,
-    found: Vec<Option<Range<usize>>>,
-    /// Indexes of keys of which an expired value is stored, in order.
-    expired: Vec<usize>,
-    bytes_max: Option<usize>,
-}
-
-impl Values {
-    /// No values.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// No values, and full once they have `bytes_max` bytes: reads stop there, after one key at
-    /// least.
-    pub fn with_bytes_max(bytes_max: usize) -> Self {
-        Self { bytes_max: Some(bytes_max), ..Self::default() }
-    }
-
-    /// Whether there are as many bytes as were wanted at most. For engines.
-    pub fn is_full(&self) -> bool {
-        self.bytes_max.is_some_and(|bytes_max| self.bytes.len() >= bytes_max)
-    }
-
-    /// The value of the key at `index`; `None` if it has none or `index` is past the keys asked
-    /// for.
-    pub fn get(&self, index: usize) -> Option<&[u8]> {
-        self.found.get(index)?.clone().map(|range| &self.bytes[range])
-    }
-
-    /// Whether a value of the key at `index` is stored, a live or an expired one, as for
-    /// [`Session::is_stored`].
-    pub fn is_stored(&self, index: usize) -> bool {
-        self.get(index).is_some() || self.expired.binary_search(&index).is_ok()
-    }
-
-    /// How many keys were asked for; fewer if these are [full](Self::is_full), and then of the
-    /// first ones.
-    pub fn len(&self) -> usize {
-        self.found.len()
-    }
-
-    /// Whether no key was asked for.
-    pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
-    }
-
-    /// Values in the order of the keys.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
-        self.found.iter().map(|range| range.clone().map(|range| &self.bytes[range]))
-    }
-
-    /// Forgets the values and keeps the memory. For engines.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.found.clear();
-        self.expired.clear();
-    }
-
-    /// Adds the next key's value. For engines.
-    pub fn push(&mut self, value: Option<&[u8]>) {
-        let start = self.bytes.len();
-        self.found.push(value.map(|value| {
-            self.bytes.extend_from_slice(value);
-            start..self.bytes.len()
-        }));
-    }
-
-    /// Adds the next key, whose value has expired and is stored. For engines.
-    pub fn push_expired(&mut self) {
-        self.expired.push(self.found.len());
-        self.found.push(None);
-    }
 }
 
 /// One client's ordered stream of operations on an engine.
@@ -229,10 +136,10 @@ pub trait Session: Send {
     /// updates of the key wait, so it should be short. It MUST NOT write to the database or wait
     /// for another update of the key. If `f`, or the keyspace's merge operator, panics, the update
     /// writes nothing. The panic goes on through a call that is answered at once; a pending one
-    /// fails with [`crate::ErrorKind::Retry`]. [`Change::Keep`] writes nothing. It is answered like
-    /// a write, `Done` or pending and then [`Completion::Written`]. The position is the one read
-    /// at, at or after everything this session was acknowledged; it promises no durability of what
-    /// was read.
+    /// fails with [`crate::ErrorKind::Retry`]. [`crate::Change::Keep`] writes nothing. It is
+    /// answered like a write, `Done` or pending and then [`Completion::Written`]. The position is
+    /// the one read at, at or after everything this session was acknowledged; it promises no
+    /// durability of what was read.
     fn update(
         &mut self,
         keyspace: KeyspaceId,
@@ -338,25 +245,4 @@ pub trait OrderedSession: Session {
         end: &[u8],
         options: WriteOptions,
     ) -> Result<Outcome<Position>>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_tell_what_is_stored_and_forget_it() {
-        let mut values = Values::new();
-        values.push(None);
-        values.push_expired();
-        values.push(Some(b""));
-        values.push_expired();
-        let told = |values: &Values| (0..5).map(|index| values.is_stored(index)).collect::<Vec<_>>();
-        assert_eq!(told(&values), [false, true, true, true, false]);
-        assert_eq!(values.iter().collect::<Vec<_>>(), [None, None, Some(&b""[..]), None]);
-        values.clear();
-        values.push(None);
-        values.push(None);
-        assert_eq!(told(&values), [false; 5]);
-    }
 }

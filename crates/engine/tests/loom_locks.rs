@@ -11,7 +11,7 @@
 
 #[path = "../src/sync.rs"]
 mod sync;
-#[path = "../src/locks.rs"]
+#[path = "../src/completion/locks.rs"]
 mod locks;
 
 use std::sync::Arc;

@@ -14,8 +14,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::{Completion, CompletionSender};
 use crate::sync::{AtomicU8, Mutex, MutexGuard, Ordering};
-use crate::{Completion, CompletionSender, Outcome, Ticket};
+use crate::{Outcome, Ticket};
 
 const FREE: u8 = 0;
 const HELD: u8 = 1;
