@@ -168,7 +168,7 @@ impl Work for Database {
             Task::Collect { victims } => self.collect(victims),
             Task::Bury => self.bury(),
             Task::RemoveOrphans => orphans::remove_orphans(self),
-            Task::Regroup => self.regroup(),
+            Task::Regroup => self.groups.regroup(self).map_err(from_storage),
             Task::ShortenLog => rest::shorten_log(self),
             Task::Balance => {
                 self.commit.balance_memory();

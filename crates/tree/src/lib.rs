@@ -43,6 +43,7 @@ mod reads;
 mod commit;
 mod database; // the owners of all above; what follows works on it
 mod edits;
+mod shared_log;
 mod read;
 mod write;
 mod flush;

@@ -126,7 +126,7 @@ impl Choosing<'_> {
         }
         if !self.busy.claims.is_regrouping
             && may_write(TaskKind::Groups)
-            && self.database.are_groups_too_many()
+            && self.database.groups.are_too_many(self.database)
         {
             return Some(Task::Regroup);
         }

@@ -16,6 +16,7 @@ pub(crate) mod map;
 pub(crate) mod write;
 mod streamed;
 mod read;
+mod gather;
 pub(crate) mod pick;
 pub(crate) mod pace;
 
@@ -40,6 +41,7 @@ use crate::error::from_storage;
 use streamed::Unfinished;
 
 pub(crate) use active::{Active, Places};
+pub(crate) use gather::ValueCollector;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
 pub(crate) use pace::{Brought, SpacePace};
 pub(crate) use streamed::{Streamed, WholeValue};

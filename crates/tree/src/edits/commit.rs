@@ -12,6 +12,7 @@ use crate::edits::retire_below;
 use crate::error::from_storage;
 use crate::groups::By;
 use crate::version::open_tables::open_tables;
+use crate::version::state::State;
 use crate::version::{Keyspace, Table};
 use firn_maintenance::{Answer, answer_to};
 
@@ -164,9 +165,9 @@ impl Database {
             changes.push(Change::Tick { ms: self.now_ms() });
         }
         let unneeded = edit.drained.as_ref().and_then(|_| self.groups.unneeded(manifest.state().log_start()));
-        changes.extend(unneeded.as_ref().map(|unneeded| unneeded.change.clone()));
+        changes.extend(unneeded.as_ref().map(|unneeded| State::naming(unneeded.named)));
         manifest.commit(&changes).map_err(from_storage)?;
-        self.bury_groups(unneeded);
+        unneeded.into_iter().for_each(|unneeded| self.groups.remove_unneeded(self, unneeded));
         let map = self.values.install(&mut values, &deaths);
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
             self.commit.log.forget_below(*end);
@@ -239,7 +240,7 @@ impl Database {
         } else {
             self.commit.log.sync_through(end).map_err(from_storage)?;
             if self.groups.are_begun() {
-                self.send_through(end, By::Drain)?;
+                self.groups.send_through(self, end, By::Drain).map_err(from_storage)?;
             }
         }
         Ok(drained)

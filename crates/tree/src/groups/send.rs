@@ -1,17 +1,14 @@
 //! Groups to the place that all machines reach, one call for all threads that wait.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::file_name;
+use firn_storage::{Error, ErrorKind, Result};
 
-use super::{Pending, Sending, Unneeded};
-use crate::counters::count;
-use crate::database::Database;
-use crate::edits::drained_with;
-use crate::error::from_storage;
+use super::env::SendEnv;
+use super::gather::gather;
+use super::{Groups, Pending, Sending};
 
 /// Fewer groups are never too many.
 const GROUPS_MIN: usize = 1000;
@@ -29,249 +26,137 @@ pub(crate) enum By {
     Drain,
 }
 
-impl Database {
-    /// Refuses writes that are to outlive the machine where nothing does.
-    pub(crate) fn check_shared(&self) -> Result<()> {
-        match self.files.storage.shared_part() {
-            Some(_) => Ok(()),
-            None => Err(not_shared(&self.files.storage.describe())),
-        }
-    }
-
-    /// Returns when another machine that takes the database over finds everything below `end`. It
-    /// is on this machine's device then, too.
+impl Groups {
+    /// Returns when everything below `end`, which is on this machine's device, is in groups.
+    /// Whether an edit names them is the caller's concern. A drain gives up between two groups once
+    /// the database closes; what is sent stays so.
     ///
     /// Concurrent callers share one group: the first one makes it of everything that is published,
-    /// and the others find theirs in it. Blocks for a sync and for creating an object. The first
-    /// time in a process it blocks also for an edit, and for as many objects as the log has.
+    /// and the others find theirs in it. Blocks for creating an object.
     ///
     /// # Errors
-    /// `Retry` where the place refuses, or does not say, for long: what is published goes there
+    /// `Refused` where the place refuses, or does not say, for long: what is published goes there
     /// with the next call. `Closed` if another machine has taken the database over; any other
     /// failure poisons the log.
-    pub(crate) fn share_through(&self, end: Position) -> Result<()> {
-        let is_named = || self.groups.is_named.load(Ordering::Acquire);
-        if is_named() && self.groups.through() >= end {
+    pub(crate) fn send_through<E: SendEnv>(&self, env: &E, end: Position, by: By) -> Result<()> {
+        if self.through() >= end {
             return Ok(());
         }
-        self.check_shared()?;
-        self.share_by(end, By::Writer)
-    }
-
-    fn share_by(&self, end: Position, by: By) -> Result<()> {
-        // So that what is recovered on this machine never is less than what another one would find.
-        self.commit.log.sync_through(end).map_err(from_storage)?;
-        if !self.groups.is_named.load(Ordering::Acquire) {
-            self.name_groups(end, by)?;
-        }
-        self.send_through(end, by)
-    }
-
-    /// Sends the log below `end`, which is not before what was recovered ends, and says in an edit
-    /// where it is.
-    fn name_groups(&self, end: Position, by: By) -> Result<()> {
-        let groups = &self.groups;
-        let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
-        if groups.is_named.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        {
-            let _no_commit = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-            // What is drained from now on is in a group before.
-            groups.is_begun.store(true, Ordering::Release);
-        }
-        self.send_through(end, by)?;
-        if groups.through() < groups.recovered_end {
-            return Err(Error::bug(format!("groups that end at {end} cannot be named: more was recovered")));
-        }
-        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(naming) = groups.naming_change() else { return Ok(()) };
-        manifest.commit(std::slice::from_ref(&naming.change)).map_err(from_storage)?;
-        self.bury_groups(Some(naming));
-        drop(manifest);
-        self.maintenance.wake();
-        Ok(())
-    }
-
-    /// Sends what a drain of `keyspace` through `end` leaves in the log alone. Otherwise another
-    /// machine would find the half of a batch that is in tables, and not the other one. Nothing
-    /// where groups have not begun and no batch can be divided.
-    pub(crate) fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
-        let version = self.catalog.version.load();
-        let takes_all = drained_with(&version, keyspace, end).len() == version.live().count();
-        let may_divide = self.groups.may_divide(version.log_needed_from());
-        drop(version);
-        // Groups that lack something of what was recovered cannot be named, and no machine would
-        // find them.
-        let is_named = self.groups.is_named.load(Ordering::Acquire);
-        let end = if is_named || !may_divide { end } else { end.max(self.groups.recovered_end) };
-        match self.groups.are_begun() {
-            _ if takes_all => Ok(()),
-            true => {
-                self.commit.log.sync_through(end).map_err(from_storage)?;
-                self.send_through(end, By::Drain)
-            }
-            false if may_divide && self.files.storage.shared_part().is_some() => {
-                self.share_by(end, By::Drain)
-            }
-            false => Ok(()),
-        }
-    }
-
-    /// Has groups removed that an edit says are needed no more.
-    pub(crate) fn bury_groups(&self, unneeded: Option<Unneeded>) {
-        let Some(unneeded) = unneeded else { return };
-        if unneeded.is_of_another() {
-            self.maintenance.orphan_gc.expect(self.clock.now());
-        }
-        let names = self.groups.forget(unneeded);
-        names.into_iter().for_each(|name| self.files.obsolete.remove_later(name));
-    }
-
-    /// As [`share_through`](Self::share_through) for an `end` that is on this machine's device;
-    /// whether an edit names the groups is the caller's concern. A drain gives up between two
-    /// groups once the database closes; what is sent stays so.
-    pub(crate) fn send_through(&self, end: Position, by: By) -> Result<()> {
-        let groups = &self.groups;
-        if groups.through() >= end {
-            return Ok(());
-        }
-        let seen = groups.tries.load(Ordering::Acquire);
-        let mut sending = groups.lock_sending();
+        let seen = self.tries.load(Ordering::Acquire);
+        let mut sending = self.lock_sending();
         if let Some((number, error)) = &sending.failed {
             // A caller that waited for a try that failed need not wait for another one.
-            if *number > seen || self.closed.load(Ordering::Acquire) {
+            if *number > seen || env.is_closed() {
                 return Err(error.clone());
             }
         }
-        while groups.through() < end {
-            if by == By::Drain && self.maintenance.is_stopping() {
-                return Err(Error::new(ErrorKind::Retry, "the database closes: the drain is not committed"));
+        while self.through() < end {
+            if by == By::Drain && env.is_stopping() {
+                let told = "the database closes: the drain is not committed";
+                return Err(Error::new(ErrorKind::Refused, "", told));
             }
             if sending.pending.is_empty() {
-                let through = self.commit.log.watermark();
-                let Some(gathered) = self.gather(groups.through(), through)? else {
-                    groups.through.fetch_max(through.0, Ordering::AcqRel);
+                let through = env.log().watermark();
+                let Some(gathered) = gather(env, self.through(), through)? else {
+                    self.through.fetch_max(through.0, Ordering::AcqRel);
                     break;
                 };
                 sending.pending.extend(gathered.into_pending());
             }
-            self.send_pending(&mut sending)?;
+            self.send_pending(env, &mut sending)?;
         }
         Ok(())
     }
 
     /// Creates the groups that are pending, one after another. Where one fails, it and those after
     /// it stay pending.
-    fn send_pending(&self, sending: &mut Sending) -> Result<()> {
-        let groups = &self.groups;
+    fn send_pending<E: SendEnv>(&self, env: &E, sending: &mut Sending) -> Result<()> {
         while let Some(Pending { kind, pieces, through, span_end }) = sending.pending.front() {
             let (number, through, span_end) = (sending.next, *through, *span_end);
-            let bytes = groups.id(number).encode(*kind, pieces);
-            let tried = groups.tries.fetch_add(1, Ordering::AcqRel) + 1;
-            let created = self
-                .commit
-                .log
-                .check()
-                .map_err(from_storage)
-                .and_then(|()| self.create_group(number, &bytes));
+            let bytes = self.id(number).encode(*kind, pieces);
+            let tried = self.tries.fetch_add(1, Ordering::AcqRel) + 1;
+            let created = env.log().check().and_then(|()| self.create(env, number, &bytes));
             sending.failed = created.as_ref().err().map(|error| (tried, error.clone()));
             created?;
             sending.pending.pop_front();
             sending.next += 1;
-            groups.lock_sent().own.push_back((number, span_end));
-            groups.through.fetch_max(through.0, Ordering::AcqRel);
-            count(&groups.count, 1);
-            count(&groups.bytes, bytes.len() as u64);
+            self.lock_sent().own.push_back((number, span_end));
+            self.through.fetch_max(through.0, Ordering::AcqRel);
+            self.count.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Whether there are so many groups that reading them one by one would take longer than reading
     /// what they hold.
-    pub(crate) fn are_groups_too_many(&self) -> bool {
-        let groups = &self.groups;
-        let count = groups.lock_sent().own.len();
-        if count < GROUPS_MIN || !groups.is_named.load(Ordering::Acquire) {
+    pub(crate) fn are_too_many<E: SendEnv>(&self, env: &E) -> bool {
+        let count = self.lock_sent().own.len();
+        if count < GROUPS_MIN || !self.are_named() {
             return false;
         }
-        let version = self.catalog.version.load();
-        let bytes: u64 = version.segments.segments().iter().map(|it| it.region().published() as u64).sum();
+        let segments = env.segments();
+        let bytes: u64 = segments.segments().iter().map(|it| it.region().published() as u64).sum();
         count as u64 > bytes / BYTES_PER_GROUP_MIN
     }
 
-    /// Sends the log again, in groups as large as can be, and has an edit name them instead of
-    /// those before. Writers wait meanwhile.
-    pub(crate) fn regroup(&self) -> Result<()> {
-        let groups = &self.groups;
-        let _naming = groups.naming.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sending = groups.lock_sending();
+    /// Sends the log again, in groups as large as can be; the number of the first of them. Writers
+    /// wait meanwhile.
+    pub(super) fn send_again<E: SendEnv>(&self, env: &E) -> Result<u64> {
+        let mut sending = self.lock_sending();
         // What a place did not take before comes first.
-        self.send_pending(&mut sending)?;
-        let (first, through) = (sending.next, groups.through());
+        self.send_pending(env, &mut sending)?;
+        let (first, through) = (sending.next, self.through());
         let mut from = Position(0);
-        while let Some(gathered) = self.gather(from, through)? {
+        while let Some(gathered) = gather(env, from, through)? {
             from = gathered.through;
             sending.pending.extend(gathered.into_pending());
             // Where it fails its number is taken until the place says so, and what it holds is
             // right.
-            self.send_pending(&mut sending)?;
+            self.send_pending(env, &mut sending)?;
         }
-        drop(sending);
-        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let unneeded = groups.before(first);
-        manifest.commit(std::slice::from_ref(&unneeded.change)).map_err(from_storage)?;
-        self.bury_groups(Some(unneeded));
-        Ok(())
+        Ok(first)
     }
 
     /// Creates the group `number`, unless it is there.
-    fn create_group(&self, number: u64, bytes: &[u8]) -> Result<()> {
-        use firn_storage::ErrorKind as Kind;
-        let name = file_name::group(self.groups.generation, number);
-        let Err(error) = self.files.storage.publish(&name, bytes) else { return Ok(()) };
+    fn create<E: SendEnv>(&self, env: &E, number: u64, bytes: &[u8]) -> Result<()> {
+        let name = file_name::group(self.generation, number);
+        let Err(error) = env.storage().publish(&name, bytes) else { return Ok(()) };
         match error.kind {
-            Kind::Refused | Kind::Full | Kind::Undecided => {
+            ErrorKind::Refused | ErrorKind::Full | ErrorKind::Undecided => {
                 let told = "shared storage does not take the log now";
-                Err(Error::new(ErrorKind::Retry, told).because(from_storage(error)))
+                Err(Error::new(ErrorKind::Refused, "", told).because(error))
             }
-            Kind::Exists => match self.is_group(&name, bytes) {
+            ErrorKind::Exists => match is_there(env, &name, bytes) {
                 // An answer was lost.
                 Ok(true) => Ok(()),
                 Ok(false) => {
                     let message = format!(
                         "the database was opened on another machine, or was about to be ({name} is not this one's): nothing is written here any more"
                     );
-                    Err(self.refused_for_good(&Error::new(ErrorKind::Closed, message)))
+                    Err(refused_for_good(env, &Error::new(ErrorKind::Closed, "", message)))
                 }
-                Err(error) if error.kind == Kind::Refused => Err(from_storage(error)),
-                Err(error) => Err(self.refused_for_good(&from_storage(error))),
+                Err(error) if error.kind == ErrorKind::Refused => Err(error),
+                Err(error) => Err(refused_for_good(env, &error)),
             },
-            _ => Err(self.refused_for_good(&from_storage(error))),
+            _ => Err(refused_for_good(env, &error)),
         }
-    }
-
-    /// Whether the group `name` is there with these bytes, durably.
-    fn is_group(&self, name: &str, bytes: &[u8]) -> firn_storage::Result<bool> {
-        let file = self.files.storage.open_read(name)?;
-        let mut found = vec![0; file.len() as usize];
-        file.read_at(0, &mut found)?;
-        if found != bytes {
-            return Ok(false);
-        }
-        self.files.storage.sync_dir()?;
-        Ok(true)
-    }
-
-    fn refused_for_good(&self, cause: &Error) -> Error {
-        self.fail(cause);
-        from_storage(self.commit.log.poisoned())
     }
 }
 
-/// The error of a call that asks for `Shared` durability at `place`.
-pub(crate) fn not_shared(place: &str) -> Error {
-    Error::invalid(format!(
-        "durability `shared` needs a place that other machines reach, and {place} is not divided: name a shared place, or ask for `disk`"
-    ))
+/// Whether the group `name` is there with these bytes, durably.
+fn is_there<E: SendEnv>(env: &E, name: &str, bytes: &[u8]) -> Result<bool> {
+    let file = env.storage().open_read(name)?;
+    let mut found = vec![0; file.len() as usize];
+    file.read_at(0, &mut found)?;
+    if found != bytes {
+        return Ok(false);
+    }
+    env.storage().sync_dir()?;
+    Ok(true)
+}
+
+fn refused_for_good<E: SendEnv>(env: &E, cause: &Error) -> Error {
+    env.fail(cause);
+    env.log().poisoned()
 }

@@ -37,6 +37,7 @@ mod shared_log; // the log of a machine that may be gone
 use std::sync::Arc;
 
 use firn_engine::Result;
+use firn_format::group::PieceOf;
 use firn_storage::Storage;
 use firn_storage::file::obsolete::ObsoleteFiles;
 
@@ -46,7 +47,8 @@ pub(crate) use self::log::{Gap, RecoveredLog, gap};
 pub(crate) use self::manifest::log_conflict;
 
 use self::log::{log_elsewhere, recover_log};
-use self::shared_log::{Restored, recover_restored, restore};
+use self::shared_log::{Restored, is_needed, recover_restored, restore};
+use crate::error::from_storage;
 use crate::settings::TreeOptions;
 use crate::version::Manifest;
 use crate::version::state::State;
@@ -65,11 +67,13 @@ impl LogSource {
     /// # Errors
     /// As [`restore`].
     fn of(storage: &dyn Storage, manifest: &mut Manifest, is_here: bool) -> Result<Self> {
-        match manifest.state().groups {
-            _ if is_here => Ok(Self::Local),
-            Some(named) => Ok(Self::Restored(restore(storage, manifest, named)?)),
-            None => Ok(Self::Elsewhere),
-        }
+        let Some(named) = manifest.state().groups.filter(|_| !is_here) else {
+            return Ok(if is_here { Self::Local } else { Self::Elsewhere });
+        };
+        let state = manifest.state().clone();
+        let is_needed = |segment: &PieceOf| is_needed(&state, segment);
+        let restored = restore(storage, manifest, (state.database, named), is_needed);
+        Ok(Self::Restored(restored.map_err(from_storage)?))
     }
 
     /// The log of a database of `state`, to whose records the values in `found` belong.

@@ -4,22 +4,19 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use firn_engine::{Error, ErrorKind, Place, Result};
 use firn_format::Position;
 use firn_format::file_name::{self, FileName};
 use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::SEGMENT_HEADER_BYTES;
-use firn_storage::file::manifest::publish_until_answered;
+use firn_storage::file::manifest::{Content, Manifest, publish_until_answered};
 use firn_storage::file::obsolete::ObsoleteFiles;
-use firn_storage::{ReadFile, Spawn, Storage, WriteFile};
+use firn_storage::{Error, ErrorKind, ReadFile, Result, Spawn, Storage, WriteFile};
 
 use super::FoundValues;
 use super::log::{RecoveredLog, known_end, recover_log};
-use crate::error::{from_format, from_storage};
-use crate::groups::parsed;
-use crate::version::Manifest;
-use crate::version::state::{NamedGroups, State};
+use crate::groups::{NamedGroups, parsed};
+use crate::version::state::State;
 
 /// What was restored.
 #[derive(Debug)]
@@ -53,35 +50,35 @@ struct RestoredFile {
     bytes: u64,
 }
 
-/// Makes the files of the log, and of value segments that no edit names, as the groups of `named`
-/// have them. From then on no group of that generation can be added. Blocks for a request each, and
-/// for syncs.
+/// Makes the files of the log, and of value segments, as the groups of `named` have them, as far as
+/// `is_needed` says. From then on no group of that generation can be added. Blocks for a request
+/// each, and for syncs.
 ///
 /// What lies in the local part is of an earlier time, and is removed.
 ///
 /// # Errors
-/// `Corrupt` with file and offset for a group that is not what was written. `Closed` if an edit was
-/// written since the manifest was read, which the manifest tells, too. What reading and writing
-/// say.
-pub(crate) fn restore(
+/// `Corrupt` with file and offset for a group of `database` that is not what was written. `Closed`
+/// if an edit was written since the manifest was read, which the manifest tells, too. What reading
+/// and writing say.
+pub(crate) fn restore<C: Content>(
     storage: &dyn Storage,
-    manifest: &mut Manifest,
-    named: NamedGroups,
+    manifest: &mut Manifest<C>,
+    (database, named): (u128, NamedGroups),
+    is_needed: impl Fn(&PieceOf) -> bool,
 ) -> Result<Restored> {
     let NamedGroups { generation, first, cut } = named;
     // By an old list it could be this machine's log that is needed.
     if !manifest.is_current() {
         return Err(not_current(manifest));
     }
-    let files = storage.list().map_err(from_storage)?;
+    let files = storage.list()?;
     remove_earlier(storage, &files)?;
     let mut ahead = Ahead::of(storage, named, &files);
     let last = ahead.last();
-    let state = manifest.state().clone();
     let (mut files, mut end) = (Files::new(), Position(0));
     let mut number = first;
     loop {
-        let id = GroupId { database: state.database, generation, number };
+        let id = GroupId { database, generation, number };
         let name = file_name::group(generation, number);
         let Some(bytes) = ahead.read(number)? else {
             if last.is_some_and(|last| last > number) {
@@ -90,20 +87,21 @@ pub(crate) fn restore(
             match publish_until_answered(storage, manifest.clock(), &name, &id.encode(GroupKind::End, &[])) {
                 Ok(()) => break,
                 // The process before has created a group, or another one that takes over the end.
-                Err(error) if error.kind == firn_storage::ErrorKind::Exists => continue,
-                Err(error) => return Err(from_storage(error)),
+                Err(error) if error.kind == ErrorKind::Exists => continue,
+                Err(error) => return Err(error),
             }
         };
-        let group = Group::decode(&bytes).map_err(|error| from_format(&name, 0, &error))?;
+        let group = Group::decode(&bytes).map_err(|error| Error::decoding(&name, 0, &error))?;
         if group.id != id {
-            let place = Place { file: name, offset: Some(16) };
-            return Err(Error::corrupt(place, format!("expected {id:?}, found {:?}", group.id)));
+            return Err(Error::corrupt(name, 16, format!("expected {id:?}, found {:?}", group.id)));
         }
         if group.kind == GroupKind::End {
             break;
         }
         for piece in &group.pieces {
-            write_piece(storage, &state, piece, &mut files)?;
+            if is_needed(&piece.segment) {
+                write_piece(storage, piece, &mut files)?;
+            }
             if let (GroupKind::Whole, PieceOf::Log(header)) = (group.kind, piece.segment) {
                 end = end.max(Position(header.base.0 + piece.offset + piece.bytes.len() as u64));
             }
@@ -113,8 +111,8 @@ pub(crate) fn restore(
     // An opening after those groups may have found less.
     let end = end.min(cut);
     cut_log(storage, &mut files, end)?;
-    files.values().try_for_each(|restored| restored.file.sync()).map_err(from_storage)?;
-    storage.sync_dir().map_err(from_storage)?;
+    files.values().try_for_each(|restored| restored.file.sync())?;
+    storage.sync_dir()?;
     Ok(Restored { end })
 }
 
@@ -127,34 +125,14 @@ fn cut_log(storage: &dyn Storage, files: &mut Files, end: Position) -> Result<()
         if base >= end {
             removed.push(name.clone());
         } else if base.0 + bytes > end.0 {
-            file.set_len((end.0 - base.0).max(SEGMENT_HEADER_BYTES as u64)).map_err(from_storage)?;
+            file.set_len((end.0 - base.0).max(SEGMENT_HEADER_BYTES as u64))?;
         }
     }
     for name in removed {
         files.remove(&name);
-        storage.remove(&name).map_err(from_storage)?;
+        storage.remove(&name)?;
     }
     Ok(())
-}
-
-/// The log as it was restored; this machine's goes on behind all that the manifest knows of.
-///
-/// # Errors
-/// As [`recover_log`]: all of it was acknowledged.
-pub(crate) fn recover_restored(
-    storage: &Arc<dyn Storage>,
-    state: &State,
-    values: &FoundValues,
-    obsolete: &Arc<ObsoleteFiles>,
-    spawn: Option<&Arc<dyn Spawn>>,
-    restored: &Restored,
-) -> Result<RecoveredLog> {
-    // What was on the other machine's device, and in no group, is given up.
-    let known = State { durable_through: restored.end, cut: restored.end, boot: 0, ..state.clone() };
-    let mut recovered = recover_log(storage, &known, values, obsolete, spawn, true)?;
-    let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
-    recovered.next_base = recovered.next_base.max(behind);
-    Ok(recovered)
 }
 
 /// Removes those of `files` that are segments, which lie on this machine: the log is another one's
@@ -162,7 +140,7 @@ pub(crate) fn recover_restored(
 fn remove_earlier(storage: &dyn Storage, files: &[(String, u64)]) -> Result<()> {
     for (name, _) in files {
         if let Some(FileName::LogSegment(_) | FileName::ValueSegment(_)) = file_name::parse(name) {
-            storage.remove(name).map_err(from_storage)?;
+            storage.remove(name)?;
         }
     }
     Ok(())
@@ -201,8 +179,8 @@ impl<'s> Ahead<'s> {
         });
         match read {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(from_storage(error)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -222,39 +200,63 @@ impl<'s> Ahead<'s> {
 
 /// The group `name` is not there, and a later one is: it was removed, since an edit says that it is
 /// needed no more, or lost.
-fn missing(manifest: &mut Manifest, name: String) -> Error {
+fn missing<C: Content>(manifest: &mut Manifest<C>, name: String) -> Error {
     if manifest.is_current() {
-        let place = Place { file: name, offset: None };
-        return Error::corrupt(
-            place,
-            "the group is missing: the manifest names the first, and a later one is there",
-        );
+        let told = "the group is missing: the manifest names the first, and a later one is there";
+        return Error::new(ErrorKind::Corrupt, name, told);
     }
     not_current(manifest)
 }
 
-fn not_current(manifest: &Manifest) -> Error {
+fn not_current<C: Content>(manifest: &Manifest<C>) -> Error {
     let told = "whether the database was written to while it was taken over cannot be told: try again";
-    manifest.failure().map_or_else(|| Error::new(ErrorKind::Retry, told), from_storage)
+    manifest.failure().unwrap_or_else(|| Error::new(ErrorKind::Refused, "", told))
 }
 
-/// Writes `piece` to the file it is of, if that is needed.
-fn write_piece(storage: &dyn Storage, state: &State, piece: &Piece<'_>, files: &mut Files) -> Result<()> {
+/// Writes `piece` to the file it is of.
+fn write_piece(storage: &dyn Storage, piece: &Piece<'_>, files: &mut Files) -> Result<()> {
     let name = match piece.segment {
-        PieceOf::Log(header) if header.base.0 + header.capacity <= state.log_start().0 => return Ok(()),
         PieceOf::Log(header) => file_name::log_segment(header.base),
-        PieceOf::Values(header) if state.values.knows(header.number) => return Ok(()),
         PieceOf::Values(header) => file_name::value_segment(header.number),
     };
     let restored = match files.entry(name) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
-            let file = storage.create(entry.key()).map_err(from_storage)?;
+            let file = storage.create(entry.key())?;
             let header = piece.segment.encode();
-            file.write_at(0, &header).map_err(from_storage)?;
+            file.write_at(0, &header)?;
             entry.insert(RestoredFile { file, bytes: header.len() as u64 })
         }
     };
     restored.bytes = restored.bytes.max(piece.offset + piece.bytes.len() as u64);
-    restored.file.write_at(piece.offset, piece.bytes).map_err(from_storage)
+    restored.file.write_at(piece.offset, piece.bytes)
+}
+
+/// Whether an opening from `state` needs `segment`: it does not if its records are in tables, or if
+/// an edit names it.
+pub(super) fn is_needed(state: &State, segment: &PieceOf) -> bool {
+    match segment {
+        PieceOf::Log(header) => header.base.0 + header.capacity > state.log_start().0,
+        PieceOf::Values(header) => !state.values.knows(header.number),
+    }
+}
+
+/// The log as it was restored; this machine's goes on behind all that the manifest knows of.
+///
+/// # Errors
+/// As [`recover_log`]: all of it was acknowledged.
+pub(crate) fn recover_restored(
+    storage: &Arc<dyn Storage>,
+    state: &State,
+    values: &FoundValues,
+    obsolete: &Arc<ObsoleteFiles>,
+    spawn: Option<&Arc<dyn Spawn>>,
+    restored: &Restored,
+) -> firn_engine::Result<RecoveredLog> {
+    // What was on the other machine's device, and in no group, is given up.
+    let known = State { durable_through: restored.end, cut: restored.end, boot: 0, ..state.clone() };
+    let mut recovered = recover_log(storage, &known, values, obsolete, spawn, true)?;
+    let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
+    recovered.next_base = recovered.next_base.max(behind);
+    Ok(recovered)
 }

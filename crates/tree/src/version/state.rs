@@ -7,6 +7,7 @@ use firn_format::manifest::{Change, KeyspaceText, TableMeta};
 use firn_format::{Position, file_name};
 
 use super::values_state::ValuesState;
+use crate::groups::NamedGroups;
 
 /// What the manifest says: the sum of its edits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,17 +31,6 @@ pub(crate) struct State {
     pub(crate) groups: Option<NamedGroups>,
     /// Value segments and redirects.
     pub(crate) values: ValuesState,
-}
-
-/// Groups that an edit names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NamedGroups {
-    /// Of the log.
-    pub(crate) generation: u64,
-    /// Number of the first that is needed.
-    pub(crate) first: u64,
-    /// What lies from here on in the log does not count: an opening since did not find it.
-    pub(crate) cut: Position,
 }
 
 /// Cheap to clone, and small: there may be tens of thousands.
@@ -208,8 +198,8 @@ impl State {
             put(Change::LogHome { id: self.log_home });
         }
         put(Change::DurableThrough { position: self.durable_through });
-        if let Some(NamedGroups { generation, first, cut }) = self.groups {
-            put(Change::Groups { generation, first, cut });
+        if let Some(named) = self.groups {
+            put(Self::naming(named));
         }
         for (id, keyspace) in &self.keyspaces {
             let (name, settings) = (keyspace.name.to_string(), keyspace.settings());
@@ -232,6 +222,12 @@ impl State {
             }
         }
         self.values.restate(put);
+    }
+
+    /// The change which says that groups are `named`.
+    pub(crate) fn naming(named: NamedGroups) -> Change {
+        let NamedGroups { generation, first, cut } = named;
+        Change::Groups { generation, first, cut }
     }
 
     /// Files of which tables are parts.

@@ -1,0 +1,78 @@
+//! What groups ask of the engine whose log they have.
+
+use std::sync::{Arc, MutexGuard};
+
+use firn_format::group::Piece;
+use firn_format::log::Frame;
+use firn_storage::file::log::{Log, Referred, SegmentMap};
+use firn_storage::file::manifest::{Content, Manifest};
+use firn_storage::{Error, Result, Storage};
+
+use super::NamedGroups;
+
+/// What sending asks of an engine.
+pub(crate) trait SendEnv {
+    /// What segments of its log carry.
+    type Carried;
+
+    /// What records of its log refer to.
+    type Referred: Referred;
+
+    /// Collects that for groups.
+    type Collector: Collector;
+
+    /// The log that is sent.
+    fn log(&self) -> &Log<Self::Carried, Self::Referred>;
+
+    /// Where groups are created.
+    fn storage(&self) -> &dyn Storage;
+
+    /// The live segments of the log, those of every position that is published among them. What is
+    /// in none any more is needed by no replay.
+    fn segments(&self) -> Arc<SegmentMap<Self::Carried>>;
+
+    /// A collector of what frames refer to that are published.
+    fn collector(&self) -> Self::Collector;
+
+    /// Whether the database is closed: a call that waited for a try that failed makes none.
+    fn is_closed(&self) -> bool;
+
+    /// Whether drains are to give up, since nothing waits for them any more.
+    fn is_stopping(&self) -> bool;
+
+    /// Refuses writes from now on, for `cause`, by the log and whatever else takes them.
+    fn fail(&self, cause: &Error);
+}
+
+/// What naming groups in an edit asks of an engine.
+pub(crate) trait NameEnv: SendEnv {
+    /// What its manifest carries.
+    type Content: Content;
+
+    /// Keeps edits from being committed as long as the answer lives.
+    fn manifest(&self) -> MutexGuard<'_, Manifest<Self::Content>>;
+
+    /// The change which says that what is needed of the log is in the groups that are `named`.
+    fn change(named: NamedGroups) -> <Self::Content as Content>::Change;
+
+    /// Has the files `names` removed, which nothing needs. If more of them `may_follow`, a process
+    /// that was killed may have asked for one that no list has shown yet. May be called under the
+    /// lock of the manifest.
+    fn remove(&self, names: Vec<String>, may_follow: bool);
+}
+
+/// Collects what frames refer to in other files, as pieces of the group that has the frames.
+pub(crate) trait Collector {
+    /// Adds what records of `frame` refer to, as far as other machines would not find it. Reads
+    /// files.
+    ///
+    /// # Errors
+    /// What reading says; what is wrong with the frame.
+    fn collect(&mut self, frame: &Frame<'_>) -> Result<()>;
+
+    /// Bytes that were collected so far.
+    fn bytes(&self) -> usize;
+
+    /// All that was collected.
+    fn pieces(&self) -> impl Iterator<Item = Piece<'_>>;
+}

@@ -1,0 +1,77 @@
+//! Groups that a list shows.
+
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::collections::BTreeSet;
+
+use firn_format::Position;
+use firn_format::file_name::{self, FileName};
+use firn_format::group::GROUP_HEADER_BYTES;
+
+use super::NamedGroups;
+
+/// Groups that the manifest named when this process began.
+#[derive(Debug)]
+pub(crate) struct Older {
+    pub(super) generation: u64,
+    /// Groups that can go, which the end of their generation cannot.
+    pub(super) names: Vec<String>,
+    /// Behind them.
+    pub(super) next: u64,
+    /// Once everything below is in tables, none is needed.
+    pub(super) needed_to: Position,
+}
+
+impl Older {
+    /// Those among `files`, names and lengths, that the manifest names, as `named` says; needed as
+    /// long as the log below `needed_to` is.
+    pub(crate) fn among(files: &[(String, u64)], named: NamedGroups, needed_to: Position) -> Option<Self> {
+        let NamedGroups { generation, first, .. } = named;
+        let mut numbers: Vec<u64> = parsed(files)
+            .filter(|group| group.generation == generation && group.number >= first && !group.is_end())
+            .map(|group| group.number)
+            .collect();
+        numbers.sort_unstable();
+        let next = numbers.last()? + 1;
+        let names = numbers.into_iter().map(|number| file_name::group(generation, number)).collect();
+        Some(Self { generation, names, next, needed_to })
+    }
+}
+
+/// A group in a list.
+pub(crate) struct Listed<'n> {
+    name: &'n str,
+    pub(crate) generation: u64,
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Listed<'_> {
+    /// Whether it says that no group of its generation follows: it has no pieces.
+    fn is_end(&self) -> bool {
+        self.bytes == GROUP_HEADER_BYTES as u64
+    }
+}
+
+pub(crate) fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>> {
+    files.iter().filter_map(|(name, bytes)| match file_name::parse(name) {
+        Some(FileName::Group { generation, number }) => {
+            Some(Listed { name, generation, number, bytes: *bytes })
+        }
+        _ => None,
+    })
+}
+
+/// Groups among `files`, names and lengths, that no machine will read, where the manifest names
+/// those of `named`. `generation` is this process's.
+///
+/// The end of an earlier generation stays: it keeps a process that slept from going on.
+pub(crate) fn stale(files: &[(String, u64)], named: Option<NamedGroups>, generation: u64) -> BTreeSet<&str> {
+    let (of, first) = named.map_or((0, 0), |named| (named.generation, named.first));
+    let is_stale = |group: &Listed<'_>| match group.generation.cmp(&of) {
+        Less => !group.is_end(),
+        Equal => group.number < first && !group.is_end(),
+        // Its process never named them, and never will: this one has written an edit since.
+        Greater => group.generation < generation,
+    };
+    parsed(files).filter(is_stale).map(|group| group.name).collect()
+}
