@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_engine::{Error, ErrorKind, Result, Semantics};
 use firn_storage::Clock;
+use firn_storage::file::log::objects::Groups;
 
 use crate::background::Maintenance;
 use crate::blobs::Values;
@@ -12,7 +13,6 @@ use crate::commit::CommitPipeline;
 use crate::counters::Counters;
 use crate::error::from_storage;
 use crate::files::Files;
-use crate::groups::Groups;
 use crate::reads::Reads;
 use crate::settings::TreeSettings;
 use crate::version::catalog::Catalog;

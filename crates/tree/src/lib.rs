@@ -4,8 +4,8 @@
 //!  put ─► log/ (frames in an arena) ─► memtable/ (index over the arena)
 //!            │ group write, sync           │ freeze: the index becomes a run; no record moves
 //!            ▼                             ▼
-//!          files ─► groups/ (where other buffer/ (runs, merged by reference)
-//!                   machines find them)    │ drain: the oldest runs are written out
+//!          files ─► shared_log (where    buffer/ (runs, merged by reference)
+//!             other machines find them)    │ drain: the oldest runs are written out
 //!                                          ▼
 //!                                       version/ (tables in levels) ◄─ compact/ (jobs)
 //!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
@@ -34,7 +34,6 @@ mod settings;
 mod due; // when writers that keep to a pace may go on
 mod memtable;
 mod log;
-mod groups;
 mod blobs;
 mod version;
 mod memory;

@@ -8,12 +8,12 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
 use firn_storage::Storage;
+use firn_storage::file::log::objects::{By, NameEnv, NamedGroups, SendEnv};
 
 use crate::blobs::{ValueCollector, Values};
 use crate::database::Database;
 use crate::edits::drained_with;
 use crate::error::from_storage;
-use crate::groups::{By, NameEnv, NamedGroups, SendEnv};
 use crate::log::{Log, MemtableSet, SegmentMap};
 use crate::version::Manifest;
 use crate::version::state::State;

@@ -9,11 +9,11 @@ use std::sync::PoisonError;
 use firn_engine::Result;
 use firn_jobs::submit::AbandonedNames;
 use firn_maintenance::{KnownFiles, Removal, is_abandoned};
+use firn_storage::file::log::objects::stale;
 
 use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::groups::stale;
 use crate::version::state::State;
 
 /// Looks for outputs that nothing waits for, for groups of earlier openings, and for uploads of

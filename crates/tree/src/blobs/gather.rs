@@ -7,10 +7,10 @@ use firn_format::group::{Piece, PieceOf};
 use firn_format::log::{Frame, FrameKind};
 use firn_format::value::segment::VALUE_HEADER_BYTES;
 use firn_format::value::{Reference, SegmentNumber};
+use firn_storage::file::log::objects::Collector;
 use firn_storage::{Error, Result};
 
 use super::{Active, Home, ValueMap, Values};
-use crate::groups::Collector;
 
 /// Value records, those that follow one another together.
 pub(crate) struct ValueCollector {

@@ -6,11 +6,11 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
+use firn_storage::file::log::objects::By;
 
 use crate::database::Database;
 use crate::edits::retire_below;
 use crate::error::from_storage;
-use crate::groups::By;
 use crate::version::open_tables::open_tables;
 use crate::version::state::State;
 use crate::version::{Keyspace, Table};

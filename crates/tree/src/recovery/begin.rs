@@ -9,6 +9,7 @@ use firn_jobs::submit::{Aborted, OutputNames, Reach, Uploads};
 use firn_maintenance::is_abandoned;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
+use firn_storage::file::log::objects::{Older, stale};
 use firn_storage::file::obsolete::ObsoleteFiles;
 
 use super::LogSource;
@@ -19,7 +20,6 @@ use super::tables::tables_version;
 use crate::background::NamedOutputs;
 use crate::blobs::ValueMap;
 use crate::error::from_storage;
-use crate::groups::{Older, stale};
 use crate::memory::Balance;
 use crate::settings::TreeOptions;
 use crate::version::state::State;

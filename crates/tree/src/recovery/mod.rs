@@ -6,7 +6,7 @@
 //! | the newest log lies | the manifest names log objects | opened | [`LogSource`] | by |
 //! |---|---|---|---|---|
 //! | here, or there is none yet | either | in any way | `Local`: the chain of frames to its end | [`log::recover_log`] |
-//! | on another machine | yes | to take over | `Restored`: log objects are made files here, no other can follow them, and those files are recovered as a local log | [`shared_log::restore`], then [`shared_log::recover_restored`] |
+//! | on another machine | yes | to take over | `Restored`: log objects are made files here, no other can follow them, and those files are recovered as a local log | [`restore`], then [`shared_log::recover_restored`] |
 //! | on another machine | no | to take over | `Elsewhere`: what is in no table is given up | [`log::log_elsewhere`] |
 //! | on another machine | either | for reading, or not to take over | refused | [`manifest::is_log_here`] |
 //! | in the one directory of a database that is opened as shared, or the reverse | either | in any way | refused | [`manifest::is_log_here`] |
@@ -39,6 +39,7 @@ use std::sync::Arc;
 use firn_engine::Result;
 use firn_format::group::PieceOf;
 use firn_storage::Storage;
+use firn_storage::file::log::objects::{Restored, restore};
 use firn_storage::file::obsolete::ObsoleteFiles;
 
 pub(crate) use self::begin::{Begun, begin};
@@ -47,7 +48,7 @@ pub(crate) use self::log::{Gap, RecoveredLog, gap};
 pub(crate) use self::manifest::log_conflict;
 
 use self::log::{log_elsewhere, recover_log};
-use self::shared_log::{Restored, is_needed, recover_restored, restore};
+use self::shared_log::{is_needed, recover_restored};
 use crate::error::from_storage;
 use crate::settings::TreeOptions;
 use crate::version::Manifest;

@@ -1,236 +1,18 @@
-//! The log of a machine that may be gone, out of its groups.
+//! The log of a machine that may be gone, as its groups have it.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use firn_engine::Result;
 use firn_format::Position;
-use firn_format::file_name::{self, FileName};
-use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
+use firn_format::group::PieceOf;
 use firn_format::key::GRANULE_BYTES;
-use firn_format::log::SEGMENT_HEADER_BYTES;
-use firn_storage::file::manifest::{Content, Manifest, publish_until_answered};
+use firn_storage::file::log::objects::Restored;
 use firn_storage::file::obsolete::ObsoleteFiles;
-use firn_storage::{Error, ErrorKind, ReadFile, Result, Spawn, Storage, WriteFile};
+use firn_storage::{Spawn, Storage};
 
 use super::FoundValues;
 use super::log::{RecoveredLog, known_end, recover_log};
-use crate::groups::{NamedGroups, parsed};
 use crate::version::state::State;
-
-/// What was restored.
-#[derive(Debug)]
-pub(crate) struct Restored {
-    /// Where the log ends in the groups, or where an opening cut it since.
-    pub(crate) end: Position,
-}
-
-/// Groups that are asked for before they are read, at most.
-const GROUPS_AHEAD_MAX: usize = 16;
-
-/// Bytes of such groups at which no more are asked for.
-const BYTES_AHEAD: u64 = 32 << 20;
-
-/// Groups that were listed, in the order of their numbers, asked for before they are read.
-struct Ahead<'s> {
-    storage: &'s dyn Storage,
-    generation: u64,
-    /// Numbers and lengths of groups that are not asked for yet.
-    listed: VecDeque<(u64, u64)>,
-    asked: VecDeque<(u64, Arc<dyn ReadFile>)>,
-    asked_bytes: u64,
-}
-
-/// Files of segments that are being restored, by name.
-type Files = BTreeMap<String, RestoredFile>;
-
-struct RestoredFile {
-    file: Arc<dyn WriteFile>,
-    /// As far as it was written.
-    bytes: u64,
-}
-
-/// Makes the files of the log, and of value segments, as the groups of `named` have them, as far as
-/// `is_needed` says. From then on no group of that generation can be added. Blocks for a request
-/// each, and for syncs.
-///
-/// What lies in the local part is of an earlier time, and is removed.
-///
-/// # Errors
-/// `Corrupt` with file and offset for a group of `database` that is not what was written. `Closed`
-/// if an edit was written since the manifest was read, which the manifest tells, too. What reading
-/// and writing say.
-pub(crate) fn restore<C: Content>(
-    storage: &dyn Storage,
-    manifest: &mut Manifest<C>,
-    (database, named): (u128, NamedGroups),
-    is_needed: impl Fn(&PieceOf) -> bool,
-) -> Result<Restored> {
-    let NamedGroups { generation, first, cut } = named;
-    // By an old list it could be this machine's log that is needed.
-    if !manifest.is_current() {
-        return Err(not_current(manifest));
-    }
-    let files = storage.list()?;
-    remove_earlier(storage, &files)?;
-    let mut ahead = Ahead::of(storage, named, &files);
-    let last = ahead.last();
-    let (mut files, mut end) = (Files::new(), Position(0));
-    let mut number = first;
-    loop {
-        let id = GroupId { database, generation, number };
-        let name = file_name::group(generation, number);
-        let Some(bytes) = ahead.read(number)? else {
-            if last.is_some_and(|last| last > number) {
-                return Err(missing(manifest, name));
-            }
-            match publish_until_answered(storage, manifest.clock(), &name, &id.encode(GroupKind::End, &[])) {
-                Ok(()) => break,
-                // The process before has created a group, or another one that takes over the end.
-                Err(error) if error.kind == ErrorKind::Exists => continue,
-                Err(error) => return Err(error),
-            }
-        };
-        let group = Group::decode(&bytes).map_err(|error| Error::decoding(&name, 0, &error))?;
-        if group.id != id {
-            return Err(Error::corrupt(name, 16, format!("expected {id:?}, found {:?}", group.id)));
-        }
-        if group.kind == GroupKind::End {
-            break;
-        }
-        for piece in &group.pieces {
-            if is_needed(&piece.segment) {
-                write_piece(storage, piece, &mut files)?;
-            }
-            if let (GroupKind::Whole, PieceOf::Log(header)) = (group.kind, piece.segment) {
-                end = end.max(Position(header.base.0 + piece.offset + piece.bytes.len() as u64));
-            }
-        }
-        number += 1;
-    }
-    // An opening after those groups may have found less.
-    let end = end.min(cut);
-    cut_log(storage, &mut files, end)?;
-    files.values().try_for_each(|restored| restored.file.sync())?;
-    storage.sync_dir()?;
-    Ok(Restored { end })
-}
-
-/// Takes what lies behind `end` out of the log's files: it is in parts of something that never
-/// became whole, or was not found by an opening.
-fn cut_log(storage: &dyn Storage, files: &mut Files, end: Position) -> Result<()> {
-    let mut removed = Vec::new();
-    for (name, RestoredFile { file, bytes }) in &*files {
-        let Some(FileName::LogSegment(base)) = file_name::parse(name) else { continue };
-        if base >= end {
-            removed.push(name.clone());
-        } else if base.0 + bytes > end.0 {
-            file.set_len((end.0 - base.0).max(SEGMENT_HEADER_BYTES as u64))?;
-        }
-    }
-    for name in removed {
-        files.remove(&name);
-        storage.remove(&name)?;
-    }
-    Ok(())
-}
-
-/// Removes those of `files` that are segments, which lie on this machine: the log is another one's
-/// by now.
-fn remove_earlier(storage: &dyn Storage, files: &[(String, u64)]) -> Result<()> {
-    for (name, _) in files {
-        if let Some(FileName::LogSegment(_) | FileName::ValueSegment(_)) = file_name::parse(name) {
-            storage.remove(name)?;
-        }
-    }
-    Ok(())
-}
-
-impl<'s> Ahead<'s> {
-    /// Those of `named` that are among `files`, names and lengths.
-    fn of(storage: &'s dyn Storage, named: NamedGroups, files: &[(String, u64)]) -> Self {
-        let NamedGroups { generation, first, .. } = named;
-        let needed = parsed(files).filter(|group| group.generation == generation && group.number >= first);
-        let mut listed: Vec<_> = needed.map(|group| (group.number, group.bytes)).collect();
-        listed.sort_unstable();
-        Self { storage, generation, listed: listed.into(), asked: VecDeque::new(), asked_bytes: 0 }
-    }
-
-    /// The greatest number that was listed.
-    fn last(&self) -> Option<u64> {
-        self.listed.back().map(|(number, _)| *number)
-    }
-
-    /// The bytes of the group `number`; `None` if there is none. Numbers are asked for one after
-    /// another.
-    fn read(&mut self, number: u64) -> Result<Option<Vec<u8>>> {
-        self.ask();
-        let file = match self.asked.pop_front_if(|(of, _)| *of == number) {
-            Some((_, file)) => {
-                self.asked_bytes -= file.len();
-                Ok(file)
-            }
-            // Begun since, or not to be opened when it was asked for.
-            None => self.storage.open_read(&file_name::group(self.generation, number)),
-        };
-        let read = file.and_then(|file| {
-            let mut bytes = vec![0; file.len() as usize];
-            file.read_at(0, &mut bytes).map(|()| bytes)
-        });
-        match read {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Asks for as many as may be on their way.
-    fn ask(&mut self) {
-        while self.asked.len() < GROUPS_AHEAD_MAX && self.asked_bytes < BYTES_AHEAD {
-            let Some((number, bytes)) = self.listed.pop_front() else { return };
-            // What is wrong with it is told when it is read.
-            let name = file_name::group(self.generation, number);
-            let Ok(file) = self.storage.open_read_known(&name, bytes) else { continue };
-            file.will_need(0, bytes);
-            self.asked_bytes += bytes;
-            self.asked.push_back((number, file));
-        }
-    }
-}
-
-/// The group `name` is not there, and a later one is: it was removed, since an edit says that it is
-/// needed no more, or lost.
-fn missing<C: Content>(manifest: &mut Manifest<C>, name: String) -> Error {
-    if manifest.is_current() {
-        let told = "the group is missing: the manifest names the first, and a later one is there";
-        return Error::new(ErrorKind::Corrupt, name, told);
-    }
-    not_current(manifest)
-}
-
-fn not_current<C: Content>(manifest: &Manifest<C>) -> Error {
-    let told = "whether the database was written to while it was taken over cannot be told: try again";
-    manifest.failure().unwrap_or_else(|| Error::new(ErrorKind::Refused, "", told))
-}
-
-/// Writes `piece` to the file it is of.
-fn write_piece(storage: &dyn Storage, piece: &Piece<'_>, files: &mut Files) -> Result<()> {
-    let name = match piece.segment {
-        PieceOf::Log(header) => file_name::log_segment(header.base),
-        PieceOf::Values(header) => file_name::value_segment(header.number),
-    };
-    let restored = match files.entry(name) {
-        Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => {
-            let file = storage.create(entry.key())?;
-            let header = piece.segment.encode();
-            file.write_at(0, &header)?;
-            entry.insert(RestoredFile { file, bytes: header.len() as u64 })
-        }
-    };
-    restored.bytes = restored.bytes.max(piece.offset + piece.bytes.len() as u64);
-    restored.file.write_at(piece.offset, piece.bytes)
-}
 
 /// Whether an opening from `state` needs `segment`: it does not if its records are in tables, or if
 /// an edit names it.
@@ -252,7 +34,7 @@ pub(crate) fn recover_restored(
     obsolete: &Arc<ObsoleteFiles>,
     spawn: Option<&Arc<dyn Spawn>>,
     restored: &Restored,
-) -> firn_engine::Result<RecoveredLog> {
+) -> Result<RecoveredLog> {
     // What was on the other machine's device, and in no group, is given up.
     let known = State { durable_through: restored.end, cut: restored.end, boot: 0, ..state.clone() };
     let mut recovered = recover_log(storage, &known, values, obsolete, spawn, true)?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use firn_format::manifest::{Change, KeyspaceText, TableMeta};
 use firn_format::{Position, file_name};
+use firn_storage::file::log::objects::NamedGroups;
 
 use super::values_state::ValuesState;
-use crate::groups::NamedGroups;
 
 /// What the manifest says: the sum of its edits.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,7 +8,7 @@
 //! Stages in reading order: `segment` (one arena and its file), `map` (from a position to its
 //! segment), `spare` (what dead segments leave to the next). Then [`room`] (what of the disk is
 //! kept free), `order` (reservation, roll, watermark), `group` (from the arena to the file and
-//! the device).
+//! the device). [`objects`] sends the same log to where other machines find it.
 
 mod segment;
 mod map;
@@ -16,6 +16,7 @@ mod spare;
 pub mod room;
 mod order;
 mod group;
+pub mod objects;
 
 pub use self::map::SegmentMap;
 pub use self::order::{Log, LogStart, NextSegment, Referred, capacity_for};

@@ -1,10 +1,10 @@
 //! From the arenas to the pieces of a group.
 
+use crate::file::log::Segment;
+use crate::{Error, Result};
 use firn_format::Position;
 use firn_format::group::{GroupKind, Piece, PieceOf};
 use firn_format::log::scan_frames;
-use firn_storage::file::log::Segment;
-use firn_storage::{Error, Result};
 
 use super::Pending;
 use super::env::{Collector, SendEnv};

@@ -20,18 +20,21 @@ mod gather;
 mod send;
 mod name; // edits that say which are needed
 mod listed; // those that a list shows
+mod restore; // files of the log, made of them
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::Error;
 use firn_format::Position;
 use firn_format::group::{GroupId, GroupKind};
-use firn_storage::Error;
 
-pub(crate) use env::{Collector, NameEnv, SendEnv};
-pub(crate) use listed::{Older, parsed, stale};
-pub(crate) use send::By;
+pub use env::{Collector, NameEnv, SendEnv};
+pub use listed::{Older, stale};
+pub use name::Unneeded;
+pub use restore::{Restored, restore};
+pub use send::By;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +43,7 @@ mod tests;
 ///
 /// Lock order: `naming`, then the manifest, then `sending`, then `sent`.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub struct Groups {
     database: u128,
     /// Of this process's log.
     generation: u64,
@@ -63,8 +66,10 @@ pub(crate) struct Groups {
     crossing: AtomicU64,
     /// Groups that may be needed still; locked for moments.
     sent: Mutex<Sent>,
-    pub(crate) count: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    /// Groups that were created.
+    pub count: AtomicU64,
+    /// Bytes of them.
+    pub bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -101,13 +106,13 @@ struct Sent {
 
 /// Groups that an edit names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NamedGroups {
+pub struct NamedGroups {
     /// Of the log.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// Number of the first that is needed.
-    pub(crate) first: u64,
+    pub first: u64,
     /// What lies from here on in the log does not count: an opening since did not find it.
-    pub(crate) cut: Position,
+    pub cut: Position,
 }
 
 impl Groups {
@@ -116,7 +121,7 @@ impl Groups {
     ///
     /// This process's log begins at `recovered_end`; `crossing` is where the last batch before
     /// begins that has records of several keyspaces in no table, or 0.
-    pub(crate) fn new(
+    pub fn new(
         (database, generation): (u128, u64),
         is_begun: bool,
         older: Option<Older>,
@@ -140,13 +145,13 @@ impl Groups {
     }
 
     /// Whether edits wait for groups.
-    pub(crate) fn are_begun(&self) -> bool {
+    pub fn are_begun(&self) -> bool {
         self.is_begun.load(Ordering::Acquire)
     }
 
     /// A batch that begins at `start` has records of several keyspaces. To be told before it is
     /// published.
-    pub(crate) fn crosses(&self, start: Position) {
+    pub fn crosses(&self, start: Position) {
         // No ordering: a drain of the batch has seen that it was published.
         self.crossing.fetch_max(start.0, Ordering::Relaxed);
     }
@@ -164,7 +169,7 @@ impl Groups {
     }
 
     /// Whether another machine that takes the database over finds everything below `end`.
-    pub(crate) fn have(&self, end: Position) -> bool {
+    pub fn have(&self, end: Position) -> bool {
         self.are_named() && self.through() >= end
     }
 

@@ -3,18 +3,19 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use crate::{Error, Result};
 use firn_format::Position;
 use firn_format::file_name;
 use firn_format::key::POSITION_END;
-use firn_storage::{Error, Result};
 
 use super::env::NameEnv;
 use super::send::By;
 use super::{Groups, NamedGroups};
 
 /// What an edit is to say, so that files can go.
-pub(crate) struct Unneeded {
-    pub(crate) named: NamedGroups,
+pub struct Unneeded {
+    /// Which groups are needed from then on.
+    pub named: NamedGroups,
     names: Vec<String>,
     of: Of,
 }
@@ -47,7 +48,7 @@ impl Groups {
     ///
     /// # Errors
     /// As [`send_through`](Self::send_through); what the manifest says.
-    pub(crate) fn share_through<E: NameEnv>(&self, env: &E, end: Position, by: By) -> Result<()> {
+    pub fn share_through<E: NameEnv>(&self, env: &E, end: Position, by: By) -> Result<()> {
         // So that what is recovered on this machine never is less than what another one would find.
         env.log().sync_through(end)?;
         if !self.are_named() {
@@ -86,12 +87,7 @@ impl Groups {
     ///
     /// # Errors
     /// As [`share_through`](Self::share_through).
-    pub(crate) fn send_before_drain<E: NameEnv>(
-        &self,
-        env: &E,
-        end: Position,
-        needed_from: Position,
-    ) -> Result<()> {
+    pub fn send_before_drain<E: NameEnv>(&self, env: &E, end: Position, needed_from: Position) -> Result<()> {
         let may_divide = self.may_divide(needed_from);
         // Groups that lack something of what was recovered cannot be named, and no machine would
         // find them.
@@ -113,7 +109,7 @@ impl Groups {
     ///
     /// # Errors
     /// As [`share_through`](Self::share_through).
-    pub(crate) fn regroup<E: NameEnv>(&self, env: &E) -> Result<()> {
+    pub fn regroup<E: NameEnv>(&self, env: &E) -> Result<()> {
         let _naming = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
         let first = self.send_again(env)?;
         let mut manifest = env.manifest();
@@ -126,7 +122,7 @@ impl Groups {
     /// What an edit is to say where replay begins at `log_start`; `None` if that is nothing: which
     /// groups are needed no more, or that these are there. Once it is said:
     /// [`remove_unneeded`](Self::remove_unneeded).
-    pub(crate) fn unneeded(&self, log_start: Position) -> Option<Unneeded> {
+    pub fn unneeded(&self, log_start: Position) -> Option<Unneeded> {
         if !self.are_named() {
             return self.naming_change().or_else(|| self.unneeded_older(log_start));
         }
@@ -171,7 +167,7 @@ impl Groups {
     }
 
     /// Has groups removed that an edit says are needed no more.
-    pub(crate) fn remove_unneeded<E: NameEnv>(&self, env: &E, unneeded: Unneeded) {
+    pub fn remove_unneeded<E: NameEnv>(&self, env: &E, unneeded: Unneeded) {
         let may_follow = unneeded.is_of_another();
         env.remove(self.forget(unneeded), may_follow);
     }
@@ -195,7 +191,7 @@ impl Groups {
     /// Of the groups of the opening before it names those that follow on the last one that was
     /// seen. Once all of that log is in tables, what comes late is not needed either: it was on
     /// this machine's device before it was sent.
-    pub(crate) fn needed_of(&self, named: NamedGroups) -> NamedGroups {
+    pub fn needed_of(&self, named: NamedGroups) -> NamedGroups {
         match self.lock_sent().is_older_over && named.generation < self.generation {
             true => NamedGroups { first: u64::MAX, ..named },
             false => named,

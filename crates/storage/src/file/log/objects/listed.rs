@@ -11,7 +11,7 @@ use super::NamedGroups;
 
 /// Groups that the manifest named when this process began.
 #[derive(Debug)]
-pub(crate) struct Older {
+pub struct Older {
     pub(super) generation: u64,
     /// Groups that can go, which the end of their generation cannot.
     pub(super) names: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Older {
 impl Older {
     /// Those among `files`, names and lengths, that the manifest names, as `named` says; needed as
     /// long as the log below `needed_to` is.
-    pub(crate) fn among(files: &[(String, u64)], named: NamedGroups, needed_to: Position) -> Option<Self> {
+    pub fn among(files: &[(String, u64)], named: NamedGroups, needed_to: Position) -> Option<Self> {
         let NamedGroups { generation, first, .. } = named;
         let mut numbers: Vec<u64> = parsed(files)
             .filter(|group| group.generation == generation && group.number >= first && !group.is_end())
@@ -38,11 +38,11 @@ impl Older {
 }
 
 /// A group in a list.
-pub(crate) struct Listed<'n> {
+pub(super) struct Listed<'n> {
     name: &'n str,
-    pub(crate) generation: u64,
-    pub(crate) number: u64,
-    pub(crate) bytes: u64,
+    pub(super) generation: u64,
+    pub(super) number: u64,
+    pub(super) bytes: u64,
 }
 
 impl Listed<'_> {
@@ -52,7 +52,7 @@ impl Listed<'_> {
     }
 }
 
-pub(crate) fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>> {
+pub(super) fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>> {
     files.iter().filter_map(|(name, bytes)| match file_name::parse(name) {
         Some(FileName::Group { generation, number }) => {
             Some(Listed { name, generation, number, bytes: *bytes })
@@ -65,7 +65,7 @@ pub(crate) fn parsed(files: &[(String, u64)]) -> impl Iterator<Item = Listed<'_>
 /// those of `named`. `generation` is this process's.
 ///
 /// The end of an earlier generation stays: it keeps a process that slept from going on.
-pub(crate) fn stale(files: &[(String, u64)], named: Option<NamedGroups>, generation: u64) -> BTreeSet<&str> {
+pub fn stale(files: &[(String, u64)], named: Option<NamedGroups>, generation: u64) -> BTreeSet<&str> {
     let (of, first) = named.map_or((0, 0), |named| (named.generation, named.first));
     let is_stale = |group: &Listed<'_>| match group.generation.cmp(&of) {
         Less => !group.is_end(),

@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use crate::file::log::{Log, Referred, SegmentMap};
+use crate::file::manifest::{Content, Manifest};
+use crate::{Error, Result, Storage};
 use firn_format::group::Piece;
 use firn_format::log::Frame;
-use firn_storage::file::log::{Log, Referred, SegmentMap};
-use firn_storage::file::manifest::{Content, Manifest};
-use firn_storage::{Error, Result, Storage};
 
 use super::NamedGroups;
 
 /// What sending asks of an engine.
-pub(crate) trait SendEnv {
+pub trait SendEnv {
     /// What segments of its log carry.
     type Carried;
 
@@ -45,7 +45,7 @@ pub(crate) trait SendEnv {
 }
 
 /// What naming groups in an edit asks of an engine.
-pub(crate) trait NameEnv: SendEnv {
+pub trait NameEnv: SendEnv {
     /// What its manifest carries.
     type Content: Content;
 
@@ -62,7 +62,7 @@ pub(crate) trait NameEnv: SendEnv {
 }
 
 /// Collects what frames refer to in other files, as pieces of the group that has the frames.
-pub(crate) trait Collector {
+pub trait Collector {
     /// Adds what records of `frame` refer to, as far as other machines would not find it. Reads
     /// files.
     ///

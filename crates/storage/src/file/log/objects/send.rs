@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_format::file_name;
-use firn_storage::{Error, ErrorKind, Result};
 
 use super::env::SendEnv;
 use super::gather::gather;
@@ -19,7 +19,7 @@ const BYTES_PER_GROUP_MIN: u64 = 64 << 10;
 
 /// What has groups sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub enum By {
     /// A write that is to be acknowledged.
     Writer,
     /// A drain that is to be committed, and will be after the next opening if it is not now.
@@ -38,7 +38,7 @@ impl Groups {
     /// `Refused` where the place refuses, or does not say, for long: what is published goes there
     /// with the next call. `Closed` if another machine has taken the database over; any other
     /// failure poisons the log.
-    pub(crate) fn send_through<E: SendEnv>(&self, env: &E, end: Position, by: By) -> Result<()> {
+    pub fn send_through<E: SendEnv>(&self, env: &E, end: Position, by: By) -> Result<()> {
         if self.through() >= end {
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl Groups {
 
     /// Whether there are so many groups that reading them one by one would take longer than reading
     /// what they hold.
-    pub(crate) fn are_too_many<E: SendEnv>(&self, env: &E) -> bool {
+    pub fn are_too_many<E: SendEnv>(&self, env: &E) -> bool {
         let count = self.lock_sent().own.len();
         if count < GROUPS_MIN || !self.are_named() {
             return false;
