@@ -12,11 +12,12 @@ use super::{Log, LogStart, Referred};
 use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
 use crate::{ErrorKind, Result, Storage, WriteFile};
 
-const GENERATION: u64 = 3;
+pub(super) const DATABASE: u128 = 7;
+pub(super) const GENERATION: u64 = 3;
 
 /// One file that records refer to.
 #[derive(Debug)]
-struct Blobs(Arc<dyn WriteFile>);
+pub(super) struct Blobs(Arc<dyn WriteFile>);
 
 impl Referred for Blobs {
     fn hand_over(&self) -> Result<()> {
@@ -28,14 +29,20 @@ impl Referred for Blobs {
     }
 }
 
-type Numbered = Log<u32, Blobs>;
+pub(super) type Numbered = Log<u32, Blobs>;
 
 /// A log with one segment, which carries 1, and its backend.
 fn begun() -> (Faulty, Numbered) {
     let faulty = Faulty::new(Arc::new(Memory::new()));
+    let log = begun_on(&faulty);
+    (faulty, log)
+}
+
+/// A log with one segment, which carries 1.
+pub(super) fn begun_on(faulty: &Faulty) -> Numbered {
     let start = LogStart {
         storage: Arc::new(faulty.clone()),
-        database: 7,
+        database: DATABASE,
         generation: GENERATION,
         segment_bytes: GRANULE_BYTES,
         spares_max: 1,
@@ -48,15 +55,20 @@ fn begun() -> (Faulty, Numbered) {
     };
     let log = Log::start(start, 1).unwrap();
     log.set_referred(&Arc::new(Blobs(faulty.create("blobs").unwrap())));
-    (faulty, log)
+    log
 }
 
 /// Publishes one frame in the active segment; everything below the answer is published.
-fn append(log: &Numbered) -> Position {
+pub(super) fn append(log: &Numbered) -> Position {
+    append_value(log, b"")
+}
+
+/// The same for a frame with `value`.
+pub(super) fn append_value(log: &Numbered, value: &[u8]) -> Position {
     let segment = log.active();
-    let mut reservation = segment.region().reserve(single_frame_bytes(1, 0, false)).unwrap();
+    let mut reservation = segment.region().reserve(single_frame_bytes(1, value.len(), false)).unwrap();
     let start = segment.position(reservation.offset());
-    let record = Record { keyspace: 0, kind: Kind::Put, expires_at_ms: 0, key: b"k", value: b"" };
+    let record = Record { keyspace: 0, kind: Kind::Put, expires_at_ms: 0, key: b"k", value };
     let word =
         encode_single(reservation.bytes_mut(), &record, log.durable_through(), start, log.generation());
     reservation.publish(word);
@@ -65,9 +77,14 @@ fn append(log: &Numbered) -> Position {
 
 /// Makes a segment active that carries `number`.
 fn roll(log: &Numbered, number: u32) {
+    roll_to(log, number, GRANULE_BYTES);
+}
+
+/// Makes a segment of `capacity` active that carries `number`.
+pub(super) fn roll_to(log: &Numbered, number: u32, capacity: u64) {
     let base = log.active().base();
     let mut next = log.lock_roll(base).unwrap().unwrap();
-    let segment = log.prepare_next(&mut next, (GRANULE_BYTES, GRANULE_BYTES), number).unwrap();
+    let segment = log.prepare_next(&mut next, (capacity, capacity), number).unwrap();
     log.activate(&mut next, &segment, false);
 }
 
@@ -79,7 +96,7 @@ fn written(storage: &Faulty, base: Position) -> usize {
     scan_frames(&bytes, base, SEGMENT_HEADER_BYTES, GENERATION).count()
 }
 
-fn fail_once(faulty: &Faulty, on: Operation, file: &str, kind: ErrorKind) {
+pub(super) fn fail_once(faulty: &Faulty, on: Operation, file: &str, kind: ErrorKind) {
     let (when, effect) = (When::Once { after: 0 }, Effect::Fail(kind));
     faulty.inject(Fault { on, file: file.to_owned(), when, effect });
 }

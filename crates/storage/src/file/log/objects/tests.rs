@@ -1,5 +1,9 @@
 //! When groups are named, and when they go.
 
+mod engine; // whose log they have
+mod sending;
+mod restoring;
+
 use std::sync::atomic::Ordering;
 
 use firn_format::Position;
