@@ -31,7 +31,7 @@ impl Groups {
     /// Whether an edit names them is the caller's concern. A drain gives up between two groups once
     /// the database closes; what is sent stays so.
     ///
-    /// Concurrent callers share one group: the first one makes it of everything that is published,
+    /// Concurrent callers share one group: the first one makes it of everything that is synced,
     /// and the others find theirs in it. Blocks for creating an object.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Groups {
                 return Err(Error::new(ErrorKind::Refused, "", told));
             }
             if sending.pending.is_empty() {
-                let through = env.log().watermark();
+                let through = env.log().durable_through();
                 let Some(gathered) = gather(env, self.through(), through)? else {
                     self.through.fetch_max(through.0, Ordering::AcqRel);
                     break;

@@ -162,3 +162,15 @@ fn what_a_drain_leaves_is_sent_where_a_batch_may_be_divided() {
     engine.groups.send_before_drain(&engine, end, Position(0)).unwrap();
     assert_eq!((engine.acknowledged(), engine.log.durable_through()), ((2, end), end));
 }
+
+/// Otherwise a write that finds itself in a group is acknowledged before this machine has it.
+#[test]
+fn nothing_is_sent_that_is_not_on_the_device() {
+    let engine = Engine::new();
+    let synced = engine.append();
+    let published = append(&engine.log);
+    engine.groups.send_through(&engine, synced, By::Writer).unwrap();
+    assert_eq!((engine.acknowledged(), engine.log.durable_through()), ((1, synced), synced));
+    engine.share(published).unwrap();
+    assert_eq!((engine.acknowledged(), engine.log.durable_through()), ((2, published), published));
+}
