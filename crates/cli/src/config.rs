@@ -11,10 +11,14 @@ use crate::serve::{Effective, Options};
 
 /// Print every setting with its meaning, default and range, as TOML; or check a settings file.
 ///
+/// What every engine is told stands first; what one engine alone is told is a table of its own. In
+/// each, settings for experts come last: their defaults hold until a measurement says otherwise.
+///
 /// Without a file the defaults are printed. With one, the settings it amounts to: what it names,
 /// and for the rest the defaults that follow. A file that is wrong is refused with the setting, its
 /// value and what to write.
 #[derive(clap::Args)]
+#[command(after_help = Settings::to_names())]
 pub(crate) struct Arguments {
     /// The settings file to check.
     #[arg(long)]

@@ -49,6 +49,7 @@ mod stats;
 #[path = "engine.rs"]
 mod contract;
 mod error;
+pub mod settings;
 pub mod blocking;
 pub mod future;
 pub mod conformance;

@@ -170,6 +170,10 @@ impl Builder {
     /// not registered, or a name of a backend that the registry does not open.
     pub fn open(self) -> Result<Db> {
         self.settings.validate()?;
+        let mut settings = self.settings;
+        if settings.page_cache_bytes == 0 {
+            settings.page_cache_bytes = machine::page_cache_bytes(settings.memory_bytes);
+        }
         let storage = match self.storage {
             Some(storage) => storage,
             None => {
@@ -177,7 +181,7 @@ impl Builder {
                 let create = (self.create || self.shared.is_some()) && !self.read_only;
                 let local =
                     Local::open(&self.path, LocalOptions { create }).map_err(firn_tree::storage_error)?;
-                match self.settings.open_files_max {
+                match settings.open_files_max {
                     0 => Arc::new(local),
                     max => Arc::new(local.with_open_files_max(max)),
                 }
@@ -198,10 +202,10 @@ impl Builder {
             }
             None => storage,
         };
-        let spawn = Arc::new(ThreadSpawn::with_background_nice(self.settings.background_nice));
+        let spawn = Arc::new(ThreadSpawn::with_background_nice(settings.background_nice));
         let tree = Tree::open(TreeOptions {
             storage,
-            settings: self.settings.to_tree(machine::page_cache_bytes(self.settings.memory_bytes)),
+            settings,
             semantics: self.semantics,
             clock: self.clock,
             background: Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),

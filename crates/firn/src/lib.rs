@@ -18,7 +18,6 @@
 
 #![forbid(unsafe_code)]
 
-mod settings;
 mod identity; // random identities, unique in practice
 mod machine;
 mod builder;
@@ -45,12 +44,11 @@ pub use firn_jobs as jobs;
 /// Components that [`Builder`] takes: places for files ([`storage::place`]), openers of places by
 /// name ([`storage::place::Registry`]), clocks.
 pub use firn_storage as storage;
-pub use firn_tree::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};
+pub use firn_tree::{Finding, Settings, Severity, TreeSettings, VerifyProgress, VerifyReport, VerifyTotals};
 pub use keyspace::Keyspace;
 pub use point_db::PointDb;
 pub use point_keyspace::PointKeyspace;
 pub use scan::Scan;
-pub use settings::Settings;
 pub use verify::verify;
 
 /// The example in README.md is compiled and run.

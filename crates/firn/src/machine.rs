@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Bytes of files that the system can keep in memory for this process beside `memory_bytes` of its
-/// own; `u64::MAX` where the system reports no limit.
+/// own, as the setting `page_cache_bytes` takes them: 0 where the system reports no limit.
 ///
 /// Seven eighths of the least of the machine's memory and the limits of the process's control
 /// groups, less `memory_bytes`. Asked once, when a database is opened: a limit lowered later is not
@@ -12,10 +12,13 @@ use std::path::{Path, PathBuf};
 pub(crate) fn page_cache_bytes(memory_bytes: u64) -> u64 {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     match memory_limit(&read) {
-        Some(limit) => (limit - limit / 8).saturating_sub(memory_bytes),
-        None => u64::MAX,
+        Some(limit) => (limit - limit / 8).saturating_sub(memory_bytes).clamp(1, PAGE_CACHE_BYTES_MAX),
+        None => 0,
     }
 }
+
+/// As much as may be set.
+const PAGE_CACHE_BYTES_MAX: u64 = 1 << 50;
 
 /// The least limit that `read`, which gives a file's text, tells of.
 fn memory_limit(read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn an_eighth_is_left_to_others() {
         let here = page_cache_bytes(0);
-        assert!(here > 0 && page_cache_bytes(u64::MAX) == 0);
+        assert!(here > 0 && page_cache_bytes(u64::MAX) == 1);
         assert!(page_cache_bytes(1 << 20) <= here);
     }
 }

@@ -8,7 +8,7 @@ use firn_engine::conformance::semantics;
 use firn_engine::{Compression, Durability, Engine, Error, ErrorKind, Ordered, Result};
 use firn_jobs::{Executor, Local};
 use firn_storage::{Clock, Storage, ThreadSpawn};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Background, Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::aside::{Aside, Ending};
 use crate::elsewhere::Elsewhere;
@@ -85,7 +85,7 @@ impl Knobs {
             separate_bytes: 64,
             value_segment_bytes: 4 << 10,
             space_amplification_max: 1.2,
-            page_cache_bytes: u64::MAX,
+            page_cache_bytes: 0,
             block_bytes: 4096,
             merge_fan_in: 2,
             level0_runs_max: 4,
@@ -118,7 +118,7 @@ impl Knobs {
             has_threads: rng.u8(..4) == 0,
             steps_max: pick(&mut rng, &[0, 1, 4, 30]),
             // Drawn last, so that older seeds mean what they meant.
-            page_cache_bytes: pick(&mut rng, &[0, 128 << 10, u64::MAX]),
+            page_cache_bytes: pick(&mut rng, &[1, 128 << 10, 0]),
             separate_bytes: pick(&mut rng, &[32, 200, 5000, u32::MAX]),
             value_segment_bytes: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 20]),
             space_amplification_max: pick(&mut rng, &[1.05, 1.5, 3.0]),
@@ -348,30 +348,32 @@ impl Executors {
     }
 }
 
-fn tree_settings(knobs: &Knobs) -> TreeSettings {
+fn tree_settings(knobs: &Knobs) -> Settings {
     let buffer_bytes_max = (knobs.buffer_bytes * 4).max(4 * knobs.segment_bytes);
-    TreeSettings {
+    Settings {
         memory_bytes: 64 << 20,
-        memtable_bytes: knobs.memtable_bytes,
-        segment_bytes: knobs.segment_bytes,
-        buffer_bytes: knobs.buffer_bytes,
-        buffer_bytes_max,
-        log_bytes_max: knobs.log_bytes_max,
-        merge_fan_in: knobs.merge_fan_in,
         durability: knobs.durability,
         page_cache_bytes: knobs.page_cache_bytes,
-        block_bytes: knobs.block_bytes,
-        table_bytes: knobs.table_bytes,
-        separate_bytes: knobs.separate_bytes,
-        value_segment_bytes: knobs.value_segment_bytes,
         space_amplification_max: knobs.space_amplification_max,
-        filter_bits_per_key: knobs.filter_bits_per_key,
-        level0_runs_max: knobs.level0_runs_max,
         compression: knobs.compression,
         manifest_edits_max: knobs.manifest_edits_max,
         reexecuted_share: knobs.reexecuted_share,
-        ..TreeSettings::default()
+        ..Settings::default()
     }
+    .with_engine(|tree| {
+        tree.memtable_bytes = knobs.memtable_bytes;
+        tree.log_segment_bytes = knobs.segment_bytes;
+        tree.buffer_bytes = knobs.buffer_bytes;
+        tree.buffer_bytes_max = buffer_bytes_max;
+        tree.log_bytes_max = knobs.log_bytes_max;
+        tree.merge_fan_in = knobs.merge_fan_in;
+        tree.block_bytes = knobs.block_bytes;
+        tree.table_bytes = knobs.table_bytes;
+        tree.separate_bytes = knobs.separate_bytes;
+        tree.value_segment_bytes = knobs.value_segment_bytes;
+        tree.filter_bits_per_key = knobs.filter_bits_per_key;
+        tree.level0_runs_max = knobs.level0_runs_max;
+    })
 }
 
 /// The world called `name`: `tree`, `reference`, or `broken` (a canary that loses the newest writes

@@ -132,7 +132,7 @@ impl Work for Database {
             if let Ok(state) = version.keyspace(keyspace)
                 && !choice.moves
             {
-                state.observed.seeks.pay(choice.input_bytes(), self.settings.read_compaction_price);
+                state.observed.seeks.pay(choice.input_bytes(), self.settings.engine.read_compaction_price);
             }
         };
         match task {

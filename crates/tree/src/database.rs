@@ -14,7 +14,7 @@ use crate::counters::Counters;
 use crate::error::from_storage;
 use crate::files::Files;
 use crate::reads::Reads;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::version::catalog::Catalog;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
@@ -25,7 +25,7 @@ use crate::version::catalog::Catalog;
 pub(crate) struct Database {
     /// Files, and where they are written to.
     pub(crate) files: Arc<Files>,
-    pub(crate) settings: Arc<TreeSettings>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
     /// The path of every write.

@@ -61,6 +61,6 @@ mod repair;
 pub use firn_maintenance::from_storage as storage_error;
 pub use records::Records;
 pub use repair::{RepairOptions, RepairStep, repair};
-pub use settings::{Background, TreeOptions, TreeSettings};
+pub use settings::{Background, Settings, TreeOptions, TreeSettings};
 pub use tree::Tree;
 pub use verify::{Finding, Severity, VerifyOptions, VerifyProgress, VerifyReport, VerifyTotals, verify};

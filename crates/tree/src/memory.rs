@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::memtable::GapBudget;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 
 /// Segments that the cache leaves room for beside those there are. They are the next one's arena,
 /// and what indexes, runs being built and tables being opened take until the next look.
@@ -49,12 +49,16 @@ pub(crate) struct Balance {
 
 impl Balance {
     /// Of a database with such settings; one that is read only takes no arena.
-    pub(crate) fn new(settings: &TreeSettings, is_read_only: bool) -> Self {
+    pub(crate) fn new(settings: &Settings, is_read_only: bool) -> Self {
         let gap_bytes_max = usize::try_from(settings.memory_bytes / GAPS_SHARE).unwrap_or(usize::MAX);
         Self {
             arriving: Mutex::new(0),
             due: AtomicBool::new(false),
-            reserve_bytes: if is_read_only { 0 } else { RESERVE_SEGMENTS * settings.segment_bytes },
+            reserve_bytes: if is_read_only {
+                0
+            } else {
+                RESERVE_SEGMENTS * settings.engine.log_segment_bytes
+            },
             gap_budget: Arc::new(GapBudget::new(gap_bytes_max)),
         }
     }

@@ -26,7 +26,7 @@ use crate::log::{Log, LogStart, SegmentMap};
 use crate::log::{MemtableSet, Segment};
 use crate::reads::Reads;
 use crate::recovery::{Begun, RecoveredLog, begin};
-use crate::settings::{Background, TreeOptions, TreeSettings};
+use crate::settings::{Background, Settings, TreeOptions};
 use crate::shared_log::not_shared;
 use crate::version::catalog::Catalog;
 use crate::version::state::State;
@@ -34,7 +34,7 @@ use crate::version::{Frozen, Keyspace, Manifest, Version};
 
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
 pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
-    options.settings.validate()?;
+    options.settings.validate_for_tests()?;
     if options.settings.durability == Durability::Shared && options.storage.shared_part().is_none() {
         return Err(not_shared(&options.storage.describe()));
     }
@@ -160,13 +160,13 @@ fn start_values(
         outputs: Arc::clone(outputs),
         database: state.database,
         generation,
-        segment_bytes_max: options.settings.value_segment_bytes,
+        segment_bytes_max: options.settings.engine.value_segment_bytes,
         map: Arc::clone(&version.values),
         next,
         obsolete: Arc::clone(obsolete),
     });
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
-    if options.settings.separate_bytes < u32::MAX || version.live().any(says) {
+    if options.settings.engine.separate_bytes > 0 || version.live().any(says) {
         values.want();
     }
     Arc::new(values)
@@ -258,7 +258,7 @@ fn start_log(
         storage: Arc::clone(&options.storage),
         database: state.database,
         generation,
-        segment_bytes: options.settings.segment_bytes,
+        segment_bytes: options.settings.engine.log_segment_bytes,
         spares_max: spares_max(&options.settings),
         obsolete: Arc::clone(obsolete),
         base: recovered.next_base,
@@ -275,8 +275,8 @@ fn start_log(
 }
 
 /// Dead segments to keep for new ones: what a drain frees at once.
-fn spares_max(settings: &TreeSettings) -> usize {
-    (settings.buffer_bytes / settings.segment_bytes).clamp(1, SPARES_MAX) as usize
+fn spares_max(settings: &Settings) -> usize {
+    (settings.engine.buffer_bytes / settings.engine.log_segment_bytes).clamp(1, SPARES_MAX) as usize
 }
 
 /// Most segments kept, however large the buffer is.

@@ -2,225 +2,152 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Compression, Durability, Error, Result, Semantics};
+use firn_engine::Semantics;
+use firn_engine::settings::MIB;
 use firn_format::key::GRANULE_BYTES;
 use firn_jobs::Executor;
 use firn_storage::{Clock, Spawn, Storage};
 
-/// Sizes and limits; plain data, validated once by [`TreeSettings::validate`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct TreeSettings {
-    /// Everything the engine may hold in memory: arenas, indexes, filters, cache. Bytes. The cache
-    /// has what the others leave, moment by moment.
-    pub memory_bytes: u64,
-    /// Bytes of files that the system can be expected to keep in memory beside `memory_bytes`.
-    /// While all tables fit, they are read where they lie; once they do not, what reads find is
-    /// kept in the cache.
-    pub page_cache_bytes: u64,
-    /// Record bytes at which a keyspace's memtable is frozen at the next segment boundary.
-    pub memtable_bytes: u64,
-    /// Bytes of one log segment; a multiple of 4 MiB. A frame is at most a quarter of it.
-    pub segment_bytes: u64,
-    /// Buffer bytes (segments held and run indexes) above which the oldest runs drain.
-    pub buffer_bytes: u64,
-    /// Buffer bytes at which writers stop; between the two they are slowed smoothly.
-    pub buffer_bytes_max: u64,
-    /// Log bytes above which the keyspace that holds the oldest segment is frozen and drained.
-    pub log_bytes_max: u64,
-    /// How many adjacent runs of one buffer level are merged into one of the next.
-    pub merge_fan_in: usize,
-    /// What an acknowledgement promises where the write does not say.
-    pub durability: Durability,
-    /// Target size of a table's data blocks.
-    pub block_bytes: u32,
-    /// Target size of a table.
-    pub table_bytes: u64,
-    /// Bytes from which on values lie beside the tree, in keyspaces that do not say; `u32::MAX` =
+use crate::buffer::MERGE_INPUTS_MAX;
+
+firn_engine::engine_settings! {
+    /// What an ordered engine alone is told: sizes and limits of log, buffer, tables and values.
+    pub struct TreeSettings in "tree";
+
+    /// Bytes from which on values lie beside the tree, in keyspaces that do not say. Such values
+    /// are written once, compactions do not copy them, and unreferenced ones are collected. 0 =
     /// none do.
-    pub separate_bytes: u32,
+    separate_bytes: u32, Everyone,
+        "0", |_| 0,
+        "0, or at least 32",
+        |s| s.engine.separate_bytes == 0 || s.engine.separate_bytes >= 32,
+        "raise it, or set it to 0";
+
+    /// Bytes of log above which the keyspace that holds the oldest segment is frozen and drained,
+    /// whatever its size. Bounds the disk space of the log and the time of a replay.
+    log_bytes_max: u64, Everyone,
+        "memory_bytes", |memory_bytes| memory_bytes,
+        "at least two log segments",
+        |s| s.engine.log_bytes_max >= 2 * s.engine.log_segment_bytes,
+        "raise it, or lower log_segment_bytes";
+
+    /// Sorted runs in level 0 over one key that reads may have to ask. Compaction keeps them to
+    /// half as many on average; fewer mean faster reads and more writing.
+    level0_runs_max: usize, Everyone,
+        "12", |_| 12,
+        "2 to 256",
+        |s| (2..=256).contains(&s.engine.level0_runs_max),
+        "choose a number in that range";
+
+    /// Record bytes at which a keyspace's memtable is frozen into a run. Larger memtables mean
+    /// fewer, longer runs and a longer replay after a crash.
+    memtable_bytes: u64, Expert,
+        "a sixteenth of memory_bytes, 1 MiB to 32 MiB", |memory_bytes| (memory_bytes / 16).clamp(MIB, 32 * MIB),
+        "64 KiB to half of memory_bytes",
+        |s| (64 << 10..=s.memory_bytes / 2).contains(&s.engine.memtable_bytes),
+        "lower it, or raise memory_bytes",
+        tests "at least 4 KiB", |s| s.engine.memtable_bytes >= 4096;
+
+    /// Bytes of one log segment. A batch beyond a quarter of it gets a segment of its own.
+    // Where values lie beside the tree segments of the log end early, and their files are as long
+    // as was set aside.
+    log_segment_bytes: u64, Expert,
+        "a thirty-second of memory_bytes, 4 MiB to 32 MiB", |memory_bytes| (memory_bytes / 32 / (4 * MIB) * (4 * MIB)).clamp(4 * MIB, 32 * MIB),
+        "a multiple of 4 MiB, at most 4 GiB",
+        |s| (GRANULE_BYTES..=4096 * MIB).contains(&s.engine.log_segment_bytes)
+            && s.engine.log_segment_bytes.is_multiple_of(GRANULE_BYTES),
+        "round it to whole 4 MiB";
+
+    /// Bytes of log segments and run indexes above which the oldest runs are drained into tables.
+    buffer_bytes: u64, Expert,
+        "a quarter of memory_bytes", |memory_bytes| memory_bytes / 4,
+        "at least 1 MiB and at most buffer_bytes_max",
+        |s| (MIB..=s.engine.buffer_bytes_max).contains(&s.engine.buffer_bytes),
+        "lower it, or raise buffer_bytes_max",
+        tests "at most buffer_bytes_max", |s| s.engine.buffer_bytes <= s.engine.buffer_bytes_max;
+
+    /// Buffer bytes at which writers stop; from buffer_bytes on they are slowed in proportion.
+    buffer_bytes_max: u64, Expert,
+        "half of memory_bytes", |memory_bytes| memory_bytes / 2,
+        "at least two log segments and at most memory_bytes",
+        |s| (2 * s.engine.log_segment_bytes..=s.memory_bytes).contains(&s.engine.buffer_bytes_max),
+        "raise it, or lower log_segment_bytes",
+        tests "at least two log segments", |s| s.engine.buffer_bytes_max >= 2 * s.engine.log_segment_bytes;
+
+    /// Adjacent runs of one buffer level that are merged into one of the next. More means less
+    /// merging and more runs to ask for each read.
+    merge_fan_in: usize, Expert,
+        "4", |_| 4,
+        "2 to 16",
+        |s| (2..=MERGE_INPUTS_MAX).contains(&s.engine.merge_fan_in),
+        "choose a number in that range";
+
+    /// Bytes of a table's data block before compression. Larger blocks compress better and cost
+    /// more for a read that misses memory.
+    block_bytes: u32, Expert,
+        "4 KiB", |_| 4096,
+        "256 to 1 MiB",
+        |s| (256..=1 << 20).contains(&s.engine.block_bytes),
+        "choose a size in that range";
+
+    /// Bytes at which a drain or compaction begins the next table.
+    table_bytes: u64, Expert,
+        "64 MiB", |_| 64 * MIB,
+        "64 KiB to 16 GiB",
+        |s| (64 << 10..=16384 * MIB).contains(&s.engine.table_bytes),
+        "choose a size in that range";
+
     /// Bytes at which a value segment takes no more values.
-    pub value_segment_bytes: u64,
-    /// Bytes of all files for each byte of keys and values that lives, as far as values beside the
-    /// tree are concerned. At about that, segments are collected, and writers slowed where they
-    /// overwrite faster. Files have a little more then, up to 0.1.
-    pub space_amplification_max: f64,
-    /// Bits of filter for each key, in runs and tables.
-    pub filter_bits_per_key: u32,
-    /// Sorted runs in level 0 over one key that reads may have to ask; compaction keeps half as
-    /// many on average.
-    pub level0_runs_max: usize,
-    /// Bytes that tables may hide for each byte that lives, above which they are compacted away; at
-    /// rest half of it. The buffer may hide half of it, too. An owner with one setting for space
-    /// sets this to half of the space it allows beside what lives. The other half is for garbage
-    /// not found yet, files kept for new ones, and outputs beside their inputs.
-    pub garbage_share_max: f64,
-    /// Bytes of compaction that reads must have lost to sorted runs of level 0 before one byte is
-    /// rewritten for their sake. At 1 that is when the runs have cost reads as much time as
-    /// rewriting takes.
-    pub read_compaction_price: f64,
-    /// Compression in keyspaces that do not say: of the last level's tables, and of values beside
-    /// the tree.
-    pub compression: Compression,
-    /// Threads for background work, and the most collections of value segments at once. Beside an
-    /// executor that the owner gives there are as many again, which wait for it.
-    pub background_threads: usize,
-    /// Bytes of inputs of bulk jobs that are begun here in a second while an executor that the
-    /// owner gave is away.
-    pub local_bytes_per_second: u64,
-    /// Share of the jobs done by such an executor that are done here too before their results are
-    /// accepted.
-    pub reexecuted_share: f64,
-    /// Threads of the lowest priority that do what waits for such an executor while processors
-    /// idle; 0 = it waits.
-    pub idle_threads: usize,
-    /// Threads for reads that missed memory, for sessions that do not block.
-    pub read_threads: usize,
-    /// Longest key.
-    pub key_bytes_max: usize,
-    /// Longest value.
-    pub value_bytes_max: u64,
-    /// Manifest edits after which the whole state is restated.
-    pub manifest_edits_max: u64,
+    // What is collected together: small data would be collected in few large pieces.
+    value_segment_bytes: u64, Expert,
+        "64 MiB", |memory_bytes| (memory_bytes / 8).clamp(4 * MIB, 64 * MIB),
+        "4 KiB to 512 MiB",
+        |s| (4096..=512 * MIB).contains(&s.engine.value_segment_bytes),
+        "choose a size in that range";
+
+    /// Bits of filter for each key, in runs and tables. With 10, about one in a hundred reads of a
+    /// missing key reads a block that it need not see; 0 turns filters off.
+    filter_bits_per_key: u32, Expert,
+        "10", |_| 10,
+        "0 to 64",
+        |s| s.engine.filter_bits_per_key <= 64,
+        "choose a number in that range";
+
+    /// Price of compactions that reads ask for. Sorted runs of level 0 must have cost reads this
+    /// many times what rewriting them takes before that is done for reads alone. More means less
+    /// writing beside scans, and slower scans.
+    read_compaction_price: f64, Expert,
+        "4.0", |_| 4.0,
+        "0.01 to 1000000000.0",
+        |s| (0.01..=1e9).contains(&s.engine.read_compaction_price),
+        "choose a number in that range; 1 is as cheap as it is in time alone";
 }
 
-impl Default for TreeSettings {
-    fn default() -> Self {
-        let memory_bytes = 512 << 20;
-        Self {
-            memory_bytes,
-            page_cache_bytes: u64::MAX,
-            memtable_bytes: 32 << 20,
-            segment_bytes: 16 << 20,
-            buffer_bytes: memory_bytes / 4,
-            buffer_bytes_max: memory_bytes / 2,
-            log_bytes_max: memory_bytes,
-            merge_fan_in: 4,
-            durability: Durability::Process,
-            block_bytes: 4096,
-            table_bytes: 64 << 20,
-            separate_bytes: u32::MAX,
-            value_segment_bytes: 64 << 20,
-            space_amplification_max: 1.5,
-            filter_bits_per_key: 10,
-            level0_runs_max: 12,
-            garbage_share_max: 0.25,
-            read_compaction_price: 4.0,
-            compression: Compression::None,
-            background_threads: 2,
-            local_bytes_per_second: 16 << 20,
-            reexecuted_share: 0.01,
-            idle_threads: 2,
-            read_threads: 4,
-            key_bytes_max: u16::MAX as usize,
-            value_bytes_max: 1 << 30,
-            manifest_edits_max: 64,
-        }
-    }
-}
+/// Everything an ordered engine is told, as data.
+pub type Settings = firn_engine::settings::Settings<TreeSettings>;
 
 impl TreeSettings {
-    /// `Invalid`, naming the setting, its value and its range, if one is out of range.
-    pub fn validate(&self) -> Result<()> {
-        let granule = GRANULE_BYTES;
-        check(
-            self.segment_bytes >= granule
-                && self.segment_bytes.is_multiple_of(granule)
-                && self.segment_bytes <= 1 << 32,
-            "segment_bytes",
-            self.segment_bytes,
-            "a multiple of 4 MiB, at most 4 GiB",
-        )?;
-        check(self.memtable_bytes >= 4096, "memtable_bytes", self.memtable_bytes, "at least 4096")?;
-        check(self.memory_bytes >= 16 << 20, "memory_bytes", self.memory_bytes, "at least 16 MiB")?;
-        check(
-            self.buffer_bytes_max >= 2 * self.segment_bytes,
-            "buffer_bytes_max",
-            self.buffer_bytes_max,
-            "at least two segments (segment_bytes)",
-        )?;
-        check(
-            self.buffer_bytes <= self.buffer_bytes_max,
-            "buffer_bytes",
-            self.buffer_bytes,
-            "at most buffer_bytes_max",
-        )?;
-        check(
-            self.log_bytes_max >= 2 * self.segment_bytes,
-            "log_bytes_max",
-            self.log_bytes_max,
-            "at least two segments (segment_bytes)",
-        )?;
-        self.validate_counts()
-    }
-
-    /// The part of [`validate`](Self::validate) that is not about memory and the log.
-    fn validate_counts(&self) -> Result<()> {
-        check(
-            (2..=crate::buffer::MERGE_INPUTS_MAX).contains(&self.merge_fan_in),
-            "merge_fan_in",
-            self.merge_fan_in as u64,
-            "2 to 16",
-        )?;
-        check(
-            (256..=1 << 20).contains(&self.block_bytes),
-            "block_bytes",
-            self.block_bytes,
-            "256 to 1048576",
-        )?;
-        check(self.table_bytes >= 64 << 10, "table_bytes", self.table_bytes, "at least 64 KiB")?;
-        check(
-            (4 << 10..=512 << 20).contains(&self.value_segment_bytes),
-            "value_segment_bytes",
-            self.value_segment_bytes,
-            "4 KiB to 512 MiB",
-        )?;
-        if !(1.05..=100.0).contains(&self.space_amplification_max) {
-            return Err(Error::invalid(format!(
-                "setting space_amplification_max = {} must be 1.05 to 100",
-                self.space_amplification_max
-            )));
-        }
-        if !(0.01..=1e9).contains(&self.read_compaction_price) {
-            return Err(Error::invalid(format!(
-                "setting read_compaction_price = {} must be 0.01 to 1e9",
-                self.read_compaction_price
-            )));
-        }
-        check(self.filter_bits_per_key <= 64, "filter_bits_per_key", self.filter_bits_per_key, "at most 64")?;
-        check(self.level0_runs_max >= 2, "level0_runs_max", self.level0_runs_max as u64, "at least 2")?;
-        check(
-            self.background_threads >= 1,
-            "background_threads",
-            self.background_threads as u64,
-            "at least 1",
-        )?;
-        check(
-            self.local_bytes_per_second >= 1,
-            "local_bytes_per_second",
-            self.local_bytes_per_second,
-            "at least 1",
-        )?;
-        check(
-            (0.0..=1.0).contains(&self.reexecuted_share),
-            "reexecuted_share",
-            self.reexecuted_share,
-            "0 to 1",
-        )?;
-        check(self.idle_threads <= 256, "idle_threads", self.idle_threads as u64, "at most 256")?;
-        check(self.read_threads >= 1, "read_threads", self.read_threads as u64, "at least 1")?;
-        check(
-            (1..=usize::from(u16::MAX)).contains(&self.key_bytes_max),
-            "key_bytes_max",
-            self.key_bytes_max as u64,
-            "1 to 65535",
-        )?;
-        check(self.value_bytes_max <= 1 << 30, "value_bytes_max", self.value_bytes_max, "at most 1 GiB")?;
-        check(self.manifest_edits_max >= 1, "manifest_edits_max", self.manifest_edits_max, "at least 1")
-    }
-
     /// Largest frame an ordinary segment takes; a larger batch gets a segment of its own.
     pub(crate) fn frame_bytes_max(&self) -> usize {
-        (self.segment_bytes / 4) as usize
+        (self.log_segment_bytes / 4) as usize
+    }
+}
+
+/// Bytes that tables may hide for each byte that lives, above which they are compacted away; at
+/// rest half of it. The buffer may hide half of it, too.
+///
+/// Half of the space that is allowed beside what lives. The other half is for garbage not found
+/// yet, files kept for new ones, and outputs beside their inputs.
+pub(crate) fn garbage_share_max(settings: &Settings) -> f64 {
+    (settings.space_amplification_max - 1.0) / 2.0
+}
+
+/// Bytes of files that the system can be expected to keep in memory beside the engine's own; no
+/// limit if it is not told.
+pub(crate) fn page_cache_bytes(settings: &Settings) -> u64 {
+    match settings.page_cache_bytes {
+        0 => u64::MAX,
+        bytes => bytes,
     }
 }
 
@@ -239,7 +166,7 @@ pub struct TreeOptions {
     /// Where the files live.
     pub storage: Arc<dyn Storage>,
     /// Sizes and limits.
-    pub settings: TreeSettings,
+    pub settings: Settings,
     /// Operators, filters and extractors by name.
     pub semantics: Semantics,
     /// Time.
@@ -274,10 +201,5 @@ impl TreeOptions {
     }
 }
 
-/// `Invalid`, naming the setting, its value and its range, unless it is `good`.
-fn check(good: bool, name: &str, value: impl std::fmt::Display, range: &str) -> Result<()> {
-    if good {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("setting {name} = {value} must be {range}")))
-}
+#[cfg(test)]
+mod tests;

@@ -64,7 +64,7 @@ impl Database {
             memory_bytes_max: self.settings.memory_bytes,
             log_bytes: version.segments.segments().iter().map(|segment| segment.file_bytes()).sum(),
             spare_bytes: self.files.outputs.spare_bytes() + self.commit.log.spares.file_bytes(),
-            debt_bytes: buffer_bytes.saturating_sub(self.settings.buffer_bytes),
+            debt_bytes: buffer_bytes.saturating_sub(self.settings.engine.buffer_bytes),
             snapshot_count: self.catalog.snapshots.count(),
             damaged_file_count: damaged.count,
             damage: damaged.why.map(|why| format!("{why}; {AROUND_DAMAGE}")),

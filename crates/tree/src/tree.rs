@@ -134,7 +134,7 @@ impl Engine for Tree {
         shared.catalog.change_version(|version| {
             let keyspace_count = version.live().count() + 1;
             let gaps = Arc::new(Gaps::new(&shared.reads.balance.gap_budget));
-            let bytes = shared.settings.buffer_bytes;
+            let bytes = shared.settings.engine.buffer_bytes;
             let keyspace = Keyspace {
                 definition: Arc::clone(&definition),
                 memtable: Arc::new(Memtable::with_part_of(bytes, keyspace_count, gaps)),

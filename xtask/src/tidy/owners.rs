@@ -36,7 +36,6 @@ const PLAIN: &[(&str, &str)] = &[
     ("crates/format::Properties", "a block of a table, field by field"),
     ("crates/protocol::Command", "a row of the table of commands"),
     ("crates/tree::Counters", "what statistics are counted by"),
-    ("crates/tree::TreeSettings", "settings, each by its name"),
 ];
 
 /// A type with the files that have its `impl` blocks.

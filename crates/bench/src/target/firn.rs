@@ -72,7 +72,7 @@ impl TargetFactory for FirnFactory {
         let mut settings =
             options.memory_bytes.map_or_else(firn::Settings::default, firn::Settings::for_memory);
         if let Some(separate_bytes) = options.separate_bytes.or(self.separate_bytes) {
-            settings.separate_bytes = separate_bytes;
+            settings.engine.separate_bytes = separate_bytes;
         }
         if let Some(space_amplification_max) =
             options.space_amplification_max.or(self.space_amplification_max)
@@ -80,7 +80,7 @@ impl TargetFactory for FirnFactory {
             settings.space_amplification_max = space_amplification_max;
         }
         if let Some(price) = options.read_compaction_price {
-            settings.read_compaction_price = price;
+            settings.engine.read_compaction_price = price;
         }
         if let Some(compression) = options.compression {
             settings.compression = compression;

@@ -12,7 +12,7 @@ use crate::ending::{Ending, Failure, Result};
 use crate::output::tell;
 
 /// Under these some hundred MiB make some dozens of compactions, all values in the tables.
-const SETTINGS: &str = "memtable_bytes = 4194304\ntable_bytes = 4194304\nlog_segment_bytes = 8388608\n\
+const SETTINGS: &str = "[tree]\nmemtable_bytes = 4194304\ntable_bytes = 4194304\nlog_segment_bytes = 8388608\n\
     buffer_bytes = 16777216\nbuffer_bytes_max = 67108864\nseparate_bytes = 0\n";
 
 /// A control plane, workers and a database; ended in whatever way this process ends.

@@ -13,7 +13,7 @@ use crate::ending::{Ending, Failure, Result};
 /// What names of the environment begin with.
 const PREFIX: &str = "FIRN_SERVE_";
 
-/// The table of a file that is the server's; the rest is the engine's.
+/// The table of a file that is the server's; the rest is the database's.
 const TABLE: &str = "serve";
 
 /// The engine's `background_nice` where it is not set: workers are as many as processors, and
@@ -76,9 +76,15 @@ impl Effective {
         let said = |name: &str| own(name).filter(|source| *source != "default");
         let mut text = String::new();
         let engine = self.settings.to_toml();
+        let mut table = Some(&self.engine);
         for line in engine.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                text.push_str(&format!("\n{line}\n"));
+                table = self.engine.get(name).and_then(toml::Value::as_table);
+                continue;
+            }
             let name = line.split(' ').next().unwrap_or_default();
-            let in_file = self.engine.contains_key(name).then_some("file");
+            let in_file = table.is_some_and(|table| table.contains_key(name)).then_some("file");
             text.push_str(&format!("{line:<40} # {}\n", said(name).or(in_file).unwrap_or("default")));
         }
         text.push_str(&format!("\n[{TABLE}]\n"));
@@ -189,7 +195,7 @@ mod tests {
 
     #[test]
     fn flags_go_over_the_environment_over_the_file() {
-        let file = "memory_bytes = \"1 GiB\"\nblock_bytes = \"8 KiB\"\n\
+        let file = "memory_bytes = \"1 GiB\"\n[tree]\nblock_bytes = \"8 KiB\"\n\
                     [serve]\nport = 1\nbind = \"127.0.0.2\"\nthreads = 3\nprotected_mode = false\n\
                     tenant = \"team\"\nweight = 2\nstore_rates = \"reads=5k, write-bytes=1M\"\n";
         let environment = [("FIRN_SERVE_PORT", "2"), ("FIRN_SERVE_MEMORY_BYTES", "64M"), ("OTHER", "x")];
@@ -197,7 +203,8 @@ mod tests {
         let options = &effective.options;
         assert_eq!((options.bind, options.port), (Some([127, 0, 0, 7].into()), Some(2)));
         assert_eq!((options.threads, options.protected_mode), (Some(3), Some(false)));
-        assert_eq!((effective.settings.memory_bytes, effective.settings.block_bytes), (64 << 20, 8 << 10));
+        let settings = &effective.settings;
+        assert_eq!((settings.memory_bytes, settings.engine.block_bytes), (64 << 20, 8 << 10));
         assert_eq!(effective.settings.background_nice, 10);
         assert_eq!(with(&[], "background_nice = 0").unwrap().settings.background_nice, 0);
         let text = effective.to_toml();

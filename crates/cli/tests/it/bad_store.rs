@@ -59,7 +59,7 @@ impl Busy {
     /// With what is shared as `scene` has it.
     pub(crate) fn on(mut scene: Scene, durability: &str) -> Self {
         let settings = scene.path("settings.toml");
-        let text = format!("{}durability = \"{durability}\"\n", rounds::SETTINGS);
+        let text = format!("durability = \"{durability}\"\n{}", rounds::SETTINGS);
         std::fs::write(settings, text).expect("written");
         let helpers = [scene.plane(), scene.worker("one")];
         let serving = scene.serve();

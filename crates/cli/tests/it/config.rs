@@ -24,7 +24,26 @@ fn a_wrong_file_is_refused_with_the_setting_and_the_remedy() {
     };
     refused("memory_bytes = 0", 1, &["firn.toml", "memory_bytes", "16 MiB to 16 TiB"]);
     refused("memory_byte = 0", 1, &["did you mean `memory_bytes`?"]);
+    refused("separate_bytes = 0", 1, &["`separate_bytes` is in the wrong table", "below [tree]"]);
     refused("memory_bytes", 1, &["not valid TOML at line 1"]);
     fs::remove_file(&file).expect("removed");
     firn(&["config", "--file", text(&file)]).complained(1, &["cannot read", "firn.toml"]);
+}
+
+#[test]
+fn settings_for_experts_are_printed_apart() {
+    let help = firn(&["config", "--help"]).ended(0);
+    let (everyone, experts) = help.split_once("For experts: ").expect("two lists");
+    let settings = everyone.rsplit_once("Settings: ").expect("a list").1;
+    assert!(settings.contains("memory_bytes") && settings.contains("tree.separate_bytes"), "{help}");
+    assert!(experts.contains("read_threads") && experts.contains("tree.block_bytes"), "{help}");
+    let printed = firn(&["config"]).ended(0);
+    let tables: Vec<&str> = printed.split("\n[tree]\n").collect();
+    let [every, tree] = tables.as_slice() else { panic!("one table: {printed}") };
+    for (table, everyone, expert) in
+        [(every, "\nmemory_bytes = ", "\nread_threads = "), (tree, "\nseparate_bytes = ", "\nblock_bytes = ")]
+    {
+        let (above, below) = table.split_once("\n# For experts: ").expect("a title above those for experts");
+        assert!(above.contains(everyone) && below.contains(expert), "{table}");
+    }
 }

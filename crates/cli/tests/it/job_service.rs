@@ -390,7 +390,7 @@ fn a_worker_that_is_asked_to_end_amid_jobs_ends_them_first_and_takes_no_more() {
     // Each job takes seconds.
     scene.of_workers.extend(["--store-rates", "reads=2"].map(str::to_owned));
     // What waits for a worker waits on, though processors of the database idle.
-    std::fs::write(scene.path("settings.toml"), format!("{SETTINGS}idle_threads = 0\n")).expect("written");
+    std::fs::write(scene.path("settings.toml"), format!("idle_threads = 0\n{SETTINGS}")).expect("written");
     let plane = scene.plane();
     let mut worker = scene.worker("one");
     let serving = scene.serve();

@@ -15,7 +15,7 @@ struct Db {
 impl Db {
     fn new() -> Self {
         let home = tempfile::tempdir().expect("a directory");
-        fs::write(home.path().join("firn.toml"), "separate_bytes = \"64 KiB\"\n").expect("written");
+        fs::write(home.path().join("firn.toml"), "[tree]\nseparate_bytes = \"64 KiB\"\n").expect("written");
         Self { home }
     }
 

@@ -25,9 +25,9 @@ use crate::service_soak::content::Content;
 
 /// Under these a few MiB make many jobs, of codecs and of values beside the tree too. What workers
 /// do is done again here and compared.
-const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
-    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
-    space_amplification_max = 1.3\ncompression = \"zstd\"\nreexecuted_share = 1.0\n";
+const SETTINGS: &str = "space_amplification_max = 1.3\ncompression = \"zstd\"\nreexecuted_share = 1.0\n[tree]\n\
+    memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
+    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n";
 
 /// How many jobs are to be done in each mix, and how long that may take.
 const JOBS: u64 = 20;
@@ -52,6 +52,8 @@ struct Builds {
     old: String,
     /// Of the old one and of this one.
     formats: [u32; 2],
+    /// Whether the old one reads settings of the tree from a table of their own, as this one does.
+    has_old_tables: bool,
 }
 
 impl Builds {
@@ -61,7 +63,17 @@ impl Builds {
         );
         let formats = [&old, env!("CARGO_BIN_EXE_firn")].map(format_version);
         println!("format version {} at {old}, {} here", formats[0], formats[1]);
-        Self { old, formats }
+        let printed = Command::new(&old).arg("config").output().expect("it ran just now").stdout;
+        let has_old_tables = String::from_utf8_lossy(&printed).contains("\n[tree]\n");
+        Self { old, formats, has_old_tables }
+    }
+
+    /// [`SETTINGS`] as `build` reads them.
+    fn settings(&self, build: Build) -> String {
+        match build == Build::Old && !self.has_old_tables {
+            true => SETTINGS.replace("[tree]\n", ""),
+            false => SETTINGS.to_owned(),
+        }
     }
 
     fn format(&self, build: Build) -> u32 {
@@ -126,7 +138,6 @@ impl<'b> Database<'b> {
     }
 
     fn of(builds: &'b Builds, scene: Scene, is_served: bool) -> Self {
-        std::fs::write(scene.path("settings.toml"), SETTINGS).expect("written");
         let mut clients = Clients::new(1);
         clients.pause = PAUSE;
         let random = fastrand::Rng::with_seed(1);
@@ -146,6 +157,7 @@ impl<'b> Database<'b> {
     /// Opened by `build`; what it complains of, if it does not open it.
     fn open(&mut self, build: Build) -> Result<Serving, String> {
         self.give(&["serve", "verify"], build);
+        std::fs::write(self.scene.path("settings.toml"), self.builds.settings(build)).expect("written");
         let complaint = self.scene.path("complaint");
         let mut command = match self.is_served {
             true => self.scene.serve_command(),

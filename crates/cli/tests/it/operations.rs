@@ -24,8 +24,11 @@ fn say(address: &str, request: &str, reply: &str) {
 fn settings_come_from_a_file_and_the_environment_and_events_are_logged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("firn.toml");
-    std::fs::write(&file, "block_bytes = \"8 KiB\"\n[serve]\nclients_max = 1\nlog_format = \"text\"\n")
-        .unwrap();
+    std::fs::write(
+        &file,
+        "[tree]\nblock_bytes = \"8 KiB\"\n[serve]\nclients_max = 1\nlog_format = \"text\"\n",
+    )
+    .unwrap();
     let environment = |command: &mut Command| {
         command.env("FIRN_SERVE_HTTP_PORT", "0").env("FIRN_SERVE_LOG_FORMAT", "json");
     };

@@ -37,7 +37,7 @@ impl Drop for Load {
 fn it_shows_what_the_server_does() {
     let dir = tempfile::tempdir().unwrap();
     let settings = dir.path().join("settings.toml");
-    std::fs::write(&settings, "separate_bytes = 1000\n").unwrap();
+    std::fs::write(&settings, "[tree]\nseparate_bytes = 1000\n").unwrap();
     let arguments = ["--http-port", "0", "--config", settings.to_str().unwrap()];
     let serving = Serving::start_with(&arguments, &dir.path().join("database"));
     let address = serving.http.clone().expect("it answers by HTTP");

@@ -13,9 +13,10 @@ use crate::job_service::{Process, Scene};
 use crate::rounds;
 
 /// Files of a part and a half: parts have 8 MiB.
-pub(crate) const SETTINGS: &str = "memtable_bytes = 16777216\ntable_bytes = 12582912\nlog_segment_bytes = 8388608\n\
+pub(crate) const SETTINGS: &str = "space_amplification_max = 1.3\nidle_threads = 0\n[tree]\n\
+    memtable_bytes = 16777216\ntable_bytes = 12582912\nlog_segment_bytes = 8388608\n\
     buffer_bytes = 25165824\nbuffer_bytes_max = 67108864\nseparate_bytes = 32768\nvalue_segment_bytes = 12582912\n\
-    space_amplification_max = 1.3\nlevel0_runs_max = 4\nidle_threads = 0\n";
+    level0_runs_max = 4\n";
 
 /// One request in twenty fails, half of them once they were done, and of each four uploads that end
 /// one has no answer.

@@ -162,7 +162,7 @@ fn compare_list(listed: &str, control: &Samples, tenant: &str) -> f64 {
 fn metrics_are_what_a_run_really_did() {
     let mut scene = scene();
     // A job that the database takes back to do it itself would count nowhere else as done.
-    std::fs::write(scene.path("settings.toml"), format!("{}idle_threads = 0\n", rounds::SETTINGS))
+    std::fs::write(scene.path("settings.toml"), format!("idle_threads = 0\n{}", rounds::SETTINGS))
         .expect("written");
     let plane = scene.plane();
     let workers = [scene.worker("one"), scene.worker("two")];

@@ -18,7 +18,7 @@ const CLIENTS: u32 = 4;
 
 fn start(scene: &Scene, machine: usize) -> Serving {
     let settings = scene.path("settings.toml");
-    std::fs::write(&settings, format!("{SETTINGS}durability = \"shared\"\n")).expect("written");
+    std::fs::write(&settings, format!("durability = \"shared\"\n{SETTINGS}")).expect("written");
     let mut command = scene.command();
     command.args(["serve", "--shared", PLACE, "--take-over", "--config", text(&settings)]);
     Serving::start_as(&mut command, &scene.path(&format!("machine-{machine}"))).expect("it serves")

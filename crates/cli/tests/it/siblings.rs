@@ -159,7 +159,7 @@ fn databases_beside_one_another_whose_jobs_the_same_workers_do_keep_what_is_thei
     let mut scene = Scene::new(true);
     // What a database takes back to do it itself no worker has done; and of the others every second
     // one is compared.
-    let settings = format!("{SETTINGS}idle_threads = 0\nreexecuted_share = 0.5\n");
+    let settings = format!("idle_threads = 0\nreexecuted_share = 0.5\n{SETTINGS}");
     std::fs::write(scene.path("settings.toml"), settings).expect("written");
     scene.place = format!("s3://{BUCKET}/{ABOVE}");
     let plane = scene.plane();

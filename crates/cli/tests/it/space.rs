@@ -117,7 +117,7 @@ fn space_of_large_values_comes_back_without_a_write() {
     const VALUE_BYTES: usize = 4096;
     let dir = tempfile::tempdir().expect("a folder");
     let settings = dir.path().join("settings.toml");
-    std::fs::write(&settings, "separate_bytes = 1000\n").expect("written");
+    std::fs::write(&settings, "[tree]\nseparate_bytes = 1000\n").expect("written");
     let files = dir.path().join("database");
     let serving = Serving::start_with(&["--config", settings.to_str().expect("UTF-8")], &files);
     let mut connection = Connection::open(&serving.address).expect("a connection");

@@ -124,15 +124,17 @@ impl Watched {
 
 fn open(dir: &Path, executor: Arc<Watched>) -> Db {
     let settings = Settings {
-        separate_bytes: 100,
-        value_segment_bytes: 4 << 20,
         space_amplification_max: 1.1,
-        memtable_bytes: 1 << 20,
-        table_bytes: 256 << 10,
         // Nothing is done here that the worker could do.
         idle_threads: 0,
         ..Settings::for_memory(64 << 20)
-    };
+    }
+    .with_engine(|tree| {
+        tree.separate_bytes = 100;
+        tree.value_segment_bytes = 4 << 20;
+        tree.memtable_bytes = 1 << 20;
+        tree.table_bytes = 256 << 10;
+    });
     Db::builder(dir).settings(settings).executor(executor).open().expect("it opens")
 }
 

@@ -1,12 +1,14 @@
 //! Settings: from text, in force, and refused.
 
+use std::fs;
+
 use firn::{Db, Durability, ErrorKind, Settings};
 
 #[test]
 fn settings_come_from_their_own_text() {
     let dir = tempfile::tempdir().expect("a directory");
-    let chosen =
-        Settings { durability: Durability::Disk, table_bytes: 1 << 20, ..Settings::for_memory(64 << 20) };
+    let chosen = Settings { durability: Durability::Disk, ..Settings::for_memory(64 << 20) }
+        .with_engine(|tree| tree.table_bytes = 1 << 20);
     let read = Settings::from_toml(&chosen.to_toml()).expect("its own text");
     assert_eq!(read, chosen);
     let db = Db::builder(dir.path()).settings(read).open().expect("opened");
@@ -47,7 +49,7 @@ fn limits_are_in_force() {
 fn a_setting_out_of_range_is_named_before_anything_is_created() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("new");
-    let settings = Settings { merge_fan_in: 1, ..Settings::default() };
+    let settings = Settings::default().with_engine(|tree| tree.merge_fan_in = 1);
     let error = Db::builder(&path).settings(settings).open().expect_err("out of range");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("merge_fan_in = 1"), "{error}");
@@ -64,4 +66,33 @@ fn a_database_opens_with_other_settings() {
             db.put(format!("{round} {number}"), "value").expect("put");
         }
     }
+}
+
+/// README.md repeats three defaults for people; they must be these.
+#[test]
+fn limits_in_the_readme_are_the_defaults() {
+    let readme = include_str!("../../../../README.md");
+    let defaults = Settings::default();
+    assert!(readme.contains("| key | 65 535 bytes |") && defaults.key_bytes_max == 65_535);
+    assert!(readme.contains("| value | 1 GiB |") && defaults.value_bytes_max == 1 << 30);
+    assert!(readme.contains("by default 512 MiB") && defaults.memory_bytes == 512 << 20);
+}
+
+/// What a setting is, its default and its range are written once.
+#[test]
+fn the_page_of_settings_is_the_list() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/settings.md");
+    let page = fs::read_to_string(path).expect("docs/operate/settings.md");
+    let (head, _) = page.split_once("## Settings\n").expect("the list begins under this title");
+    let expected = format!("{head}{}", Settings::to_page());
+    if is_updating() {
+        fs::write(path, &expected).expect("written");
+    } else {
+        assert_eq!(page, expected, "docs/operate/settings.md differs; UPDATE_EXPECT=1 renews it");
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one switch of this test")]
+fn is_updating() -> bool {
+    std::env::var("UPDATE_EXPECT").is_ok_and(|value| value == "1")
 }

@@ -83,13 +83,12 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     let here = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
     let others = firn_jobs::Local::inline(Arc::new(here), Arc::new(Semantics::new()));
     let one = Arc::new(One { remote, others, is_wanted, is_open, job });
-    let settings = Settings {
-        separate_bytes,
-        value_segment_bytes: 32 << 20,
-        space_amplification_max: 1.2,
-        memtable_bytes: 8 << 20,
-        ..Settings::for_memory(64 << 20)
-    };
+    let settings =
+        Settings { space_amplification_max: 1.2, ..Settings::for_memory(64 << 20) }.with_engine(|tree| {
+            tree.separate_bytes = separate_bytes;
+            tree.value_segment_bytes = 32 << 20;
+            tree.memtable_bytes = 8 << 20;
+        });
     let db = scene.builder(&[at]).settings(settings).executor(Arc::<One>::clone(&one)).open().unwrap();
     let (mut model, random) = (vec![None; 100], &mut fastrand::Rng::with_seed(7));
     let mut rounds = 0;

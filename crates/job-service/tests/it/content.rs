@@ -63,7 +63,7 @@ fn fill(db: &Db, seed: u64, mut trouble: impl FnMut(usize)) {
 const ROUNDS: usize = 3;
 
 fn in_tree() -> Settings {
-    Settings { separate_bytes: 0, ..settings() }
+    settings().with_engine(|tree| tree.separate_bytes = 0)
 }
 
 /// Entries of the database in `directory`, and the sum of their hashes.

@@ -38,14 +38,11 @@ impl Executor for Noting {
 
 /// Nothing is compacted unasked, and what waits is left to workers.
 fn quiet() -> Settings {
-    Settings {
-        separate_bytes: 0,
-        level0_runs_max: 256,
-        space_amplification_max: 3.0,
-        idle_threads: 0,
-        reexecuted_share: 0.0,
-        ..settings()
-    }
+    Settings { space_amplification_max: 3.0, idle_threads: 0, reexecuted_share: 0.0, ..settings() }
+        .with_engine(|tree| {
+            tree.separate_bytes = 0;
+            tree.level0_runs_max = 256;
+        })
 }
 
 /// A closed database with many tables in its last level, and some in level 0 that lie over all of

@@ -158,14 +158,12 @@ impl Scene {
 
 /// Under these a few MiB make many jobs.
 pub(crate) fn settings() -> Settings {
-    Settings {
-        separate_bytes: 500,
-        value_segment_bytes: 1 << 20,
-        space_amplification_max: 1.2,
-        memtable_bytes: 1 << 20,
-        table_bytes: 256 << 10,
-        ..Settings::for_memory(64 << 20)
-    }
+    Settings { space_amplification_max: 1.2, ..Settings::for_memory(64 << 20) }.with_engine(|tree| {
+        tree.separate_bytes = 500;
+        tree.value_segment_bytes = 1 << 20;
+        tree.memtable_bytes = 1 << 20;
+        tree.table_bytes = 256 << 10;
+    })
 }
 
 /// A port of a host of this test's own: a control plane that leaves it finds it free again, and no

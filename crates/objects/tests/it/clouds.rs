@@ -126,13 +126,12 @@ fn holds_a_database(store: &Store) {
     let directory = |name: &str| folder.path().join(name);
     let builder = |name: &str| {
         // Several tables, and values that are written in parts.
-        let settings = Settings {
-            memtable_bytes: 8 << 20,
-            table_bytes: 100 << 10,
-            separate_bytes: 1000,
-            value_segment_bytes: 16 << 20,
-            ..Settings::for_memory(64 << 20)
-        };
+        let settings = Settings::for_memory(64 << 20).with_engine(|tree| {
+            tree.memtable_bytes = 8 << 20;
+            tree.table_bytes = 100 << 10;
+            tree.separate_bytes = 1000;
+            tree.value_segment_bytes = 16 << 20;
+        });
         Db::builder(directory(name)).settings(settings).shared(Arc::new(store.place("some/db")))
     };
     let mut model = BTreeMap::new();

@@ -77,12 +77,11 @@ fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
 fn open_again(delay: Duration) -> (Duration, usize) {
     let world = World::new();
     let directory = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        table_bytes: 64 << 10,
-        separate_bytes: 1000,
-        value_segment_bytes: 256 << 10,
-        ..Settings::for_memory(64 << 20)
-    };
+    let settings = Settings::for_memory(64 << 20).with_engine(|tree| {
+        tree.table_bytes = 64 << 10;
+        tree.separate_bytes = 1000;
+        tree.value_segment_bytes = 256 << 10;
+    });
     let place = Arc::new(world.place("db"));
     let builder = || {
         Db::builder(directory.path().join("db")).settings(settings.clone()).shared(Arc::clone(&place) as _)

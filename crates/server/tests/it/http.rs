@@ -183,7 +183,7 @@ fn it_says_why_it_is_not_ready() {
 
 #[test]
 fn background_jobs_are_told_with_where_they_ran() {
-    let settings = firn::Settings { level0_runs_max: 4, ..firn::Settings::for_memory(64 << 20) };
+    let settings = firn::Settings::for_memory(64 << 20).with_engine(|tree| tree.level0_runs_max = 4);
     let db = firn::Db::builder("served").storage(Arc::new(Memory::new())).settings(settings);
     let db = Arc::new(db.open().unwrap());
     let serve = ServeSettings { port: 0, http: Some(ANYWHERE), ..ServeSettings::default() };

@@ -14,12 +14,12 @@ const KEYS: usize = 200;
 const VALUE_BYTES: usize = 3000;
 
 fn settings() -> firn::Settings {
-    firn::Settings {
-        separate_bytes: 1000,
-        value_segment_bytes: 128 << 10,
-        space_amplification_max: 1.2,
-        ..firn::Settings::for_memory(64 << 20)
-    }
+    firn::Settings { space_amplification_max: 1.2, ..firn::Settings::for_memory(64 << 20) }.with_engine(
+        |tree| {
+            tree.separate_bytes = 1000;
+            tree.value_segment_bytes = 128 << 10;
+        },
+    )
 }
 
 /// Every metric of values and collections, without labels but those that tell its samples apart.

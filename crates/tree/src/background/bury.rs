@@ -11,6 +11,7 @@ use firn_storage::file::obsolete::{LastReader, RecyclableFile};
 use super::Task;
 use super::choose::Choosing;
 use crate::database::Database;
+use crate::settings::{garbage_share_max, page_cache_bytes};
 
 impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.
@@ -84,12 +85,12 @@ impl Database {
         let most = match lies_beside {
             true => live / 8,
             false => {
-                let most = self.settings.level0_runs_max as u64 * self.settings.buffer_bytes;
-                let allowed = (live as f64 * self.settings.garbage_share_max) as u64;
-                most.min(allowed.max(SPARE_TABLES_MIN * self.settings.table_bytes))
+                let most = self.settings.engine.level0_runs_max as u64 * self.settings.engine.buffer_bytes;
+                let allowed = (live as f64 * garbage_share_max(&self.settings)) as u64;
+                most.min(allowed.max(SPARE_TABLES_MIN * self.settings.engine.table_bytes))
             }
         };
-        match self.settings.page_cache_bytes.checked_sub(live) {
+        match page_cache_bytes(&self.settings).checked_sub(live) {
             Some(beside) => most.min(beside),
             None => most,
         }

@@ -93,7 +93,7 @@ impl Choosing<'_> {
         self.version.live().filter(|keyspace| may_merge(keyspace.id())).find_map(|keyspace| {
             let id = keyspace.id();
             let is_busy = |run: &Run| self.busy.claims.runs.contains(&(id, run.span().start));
-            let runs = pick_merge(&keyspace.runs, self.database.settings.merge_fan_in, is_busy)?;
+            let runs = pick_merge(&keyspace.runs, self.database.settings.engine.merge_fan_in, is_busy)?;
             Some(Task::Merge { keyspace: id, runs })
         })
     }

@@ -41,7 +41,7 @@ impl Choosing<'_> {
         let score = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
         // While the buffer fills, a thread is left to the drain that will be due, unless compaction
         // is far behind.
-        let is_filling = self.database.commit.buffer_bytes() > self.database.settings.buffer_bytes / 2;
+        let is_filling = self.database.commit.buffer_bytes() > self.database.settings.engine.buffer_bytes / 2;
         let is_spare = self.busy.claims.compacting + 1 < self.database.settings.background_threads.max(2);
         let is_spare = is_spare || self.is_worker_free();
         let may_begin = is_spare || !is_filling || score >= FAR_BEHIND;

@@ -8,6 +8,7 @@ use super::choose::Choosing;
 use crate::blob_gc::hidden::{FREEZE_HIDDEN_BYTES_MIN, REST_HIDDEN_BYTES_MIN};
 use crate::commit::roll::Freeze;
 use crate::database::Database;
+use crate::settings::garbage_share_max;
 
 impl Choosing<'_> {
     /// A keyspace whose buffer hides so much that it is to be drained, or whose memtable may, which
@@ -19,7 +20,7 @@ impl Choosing<'_> {
             if self.database.is_at_rest() { REST_HIDDEN_BYTES_MIN } else { FREEZE_HIDDEN_BYTES_MIN };
         self.version.live().find_map(|keyspace| {
             let hidden = self.database.hidden(keyspace, mean);
-            let limit = hidden.buffer_bytes_max(held, self.database.settings.garbage_share_max);
+            let limit = hidden.buffer_bytes_max(held, garbage_share_max(&self.database.settings));
             let id = keyspace.id();
             let end = keyspace.runs.first().map_or(Position::default(), |run| run.span().end);
             if hidden.run_bytes > limit && drained_through(id) < end {
@@ -32,7 +33,7 @@ impl Choosing<'_> {
             // Beside a drain that takes long, each segment begun for that would be one more than
             // there is room for.
             let may_freeze = keyspace.frozen.is_empty()
-                && self.database.commit.has_memory_for(self.database.settings.segment_bytes);
+                && self.database.commit.has_memory_for(self.database.settings.engine.log_segment_bytes);
             (may_hide > limit && is_much && may_freeze)
                 .then_some(Task::Expose { keyspace: id, through: Position::default() })
         })

@@ -12,6 +12,7 @@ use firn_format::Position;
 use super::Task;
 use super::choose::Choosing;
 use crate::flush::met::Met;
+use crate::settings::garbage_share_max;
 use crate::version::Keyspace;
 use crate::version::observed::Probed;
 
@@ -60,11 +61,11 @@ impl Choosing<'_> {
         }
         let is_at_rest = self.database.is_at_rest();
         let is_short_of_disk = self.database.commit.is_short_of_disk();
-        let allowed = held as f64 * self.database.settings.garbage_share_max;
+        let allowed = held as f64 * garbage_share_max(&self.database.settings);
         let limit = match (is_short_of_disk, is_at_rest) {
             (true, _) => (allowed * PART_WHILE_SHORT) as u64,
             (false, true) => (allowed * PART_AT_REST) as u64 + FREE_BYTES_AT_REST,
-            (false, false) => (allowed * PART) as u64 + self.database.settings.segment_bytes,
+            (false, false) => (allowed * PART) as u64 + self.database.settings.engine.log_segment_bytes,
         };
         // A compaction would write what the buffer hides once more, and might find no room for it.
         let limit =
@@ -84,8 +85,8 @@ impl Choosing<'_> {
         }
         let costs = keyspace.memtable.record_bytes() as u64;
         // Where the disk is full nothing else may make room in memory.
-        let has_memory =
-            self.database.commit.has_memory_for(self.database.settings.segment_bytes) || is_short_of_disk;
+        let has_memory = self.database.commit.has_memory_for(self.database.settings.engine.log_segment_bytes)
+            || is_short_of_disk;
         let may_freeze = keyspace.frozen.is_empty() && has_memory;
         (may_freeze && is_worth(worst.memtable_bytes, costs))
             .then_some(Task::Expose { keyspace: keyspace.id(), through: Position::default() })

@@ -72,8 +72,11 @@ impl<'d> Reclaim<'d> {
         state.observed.looks.begin(state, self.database.clock.now());
         // Snapshots after the version: one that is taken later sees every range tombstone of this
         // version's tables.
-        let found =
-            look(state, &self.database.catalog.snapshots.sequences(), self.database.settings.table_bytes);
+        let found = look(
+            state,
+            &self.database.catalog.snapshots.sequences(),
+            self.database.settings.engine.table_bytes,
+        );
         let mut done = self.remove_tables(&found.tables);
         if found.is_drain_due {
             done = done.and_then(|all| Ok(self.drain_soon(state)? && all));
@@ -145,7 +148,7 @@ impl<'d> Reclaim<'d> {
         let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
         let through = if with_deletes(&state.memtable) {
             // Where the disk is full nothing else may make room.
-            if !self.database.commit.has_memory_for(self.database.settings.segment_bytes)
+            if !self.database.commit.has_memory_for(self.database.settings.engine.log_segment_bytes)
                 && !self.database.commit.is_short_of_disk()
             {
                 return Ok(false);

@@ -84,7 +84,8 @@ impl Choosing<'_> {
         let forgettable =
             forgettable(self.database, self.version, self.database.commit.log.unpublished_from());
         let is_due = forgettable.is_some_and(|(_, length, bytes)| {
-            length >= 2 * self.database.settings.segment_bytes || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
+            length >= 2 * self.database.settings.engine.log_segment_bytes
+                || is_at_rest && bytes >= FORGOTTEN_BYTES_MIN
         });
         let is_wanted = || is_at_rest || self.database.commit.is_short_of_disk();
         (is_due || is_wanted() && is_to_be_short(self.database, self.version)).then_some(Task::ShortenLog)

@@ -10,6 +10,7 @@
 //! the cheaper half of keeping space in its bounds.
 
 use crate::database::Database;
+use crate::settings::garbage_share_max;
 use crate::version::set::separate_bytes;
 use crate::version::{Keyspace, Version};
 
@@ -145,7 +146,7 @@ impl Database {
     }
 
     pub(crate) fn freeze_bytes_min(&self) -> usize {
-        FREEZE_BYTES_MIN.min(self.settings.memtable_bytes as usize / 16)
+        FREEZE_BYTES_MIN.min(self.settings.engine.memtable_bytes as usize / 16)
     }
 
     pub(crate) fn hidden(&self, keyspace: &Keyspace, mean_bytes: f64) -> Hidden {
@@ -161,7 +162,7 @@ impl Database {
 
     /// At which share of superseded bytes level 0 of `keyspace` is compacted.
     pub(crate) fn garbage_share_max(&self, keyspace: &Keyspace) -> f64 {
-        let most = self.settings.garbage_share_max;
+        let most = garbage_share_max(&self.settings);
         self.mean_value().map_or(most, |(mean, _)| self.hidden(keyspace, mean).garbage_share_max(most))
     }
 }

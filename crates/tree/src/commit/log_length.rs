@@ -21,7 +21,7 @@ const SHORT_SHARE: u64 = 16;
 impl CommitPipeline {
     /// What a segment counts for.
     pub(crate) fn length_of(&self, segment: &Segment) -> u64 {
-        segment.file_bytes().max(self.settings.segment_bytes / SHORT_SHARE)
+        segment.file_bytes().max(self.settings.engine.log_segment_bytes / SHORT_SHARE)
     }
 
     /// What the log of `version` counts for.
@@ -31,7 +31,7 @@ impl CommitPipeline {
 
     /// The length from which on the log is made shorter.
     fn log_length_soft(&self) -> u64 {
-        self.settings.log_bytes_max / 4 * 3
+        self.settings.engine.log_bytes_max / 4 * 3
     }
 
     /// Whether the log is to be made shorter: whatever holds the oldest of it drains.
@@ -57,7 +57,7 @@ impl CommitPipeline {
 
     /// Bytes by which the log of `version` may grow until no segment begins.
     pub(crate) fn log_room(&self, version: &Version) -> u64 {
-        let most = self.settings.log_bytes_max + self.settings.segment_bytes;
+        let most = self.settings.engine.log_bytes_max + self.settings.engine.log_segment_bytes;
         most.saturating_sub(self.log_length(version))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::CommitPipeline;
 use crate::memory::{CACHE_SHARE_MIN, UNCOUNTED_SHARE};
+use crate::settings::page_cache_bytes;
 
 impl CommitPipeline {
     /// Bytes held beside the cache: arenas and what tables keep in memory, in any version,
@@ -22,7 +23,7 @@ impl CommitPipeline {
         let version = self.catalog.version.load();
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
         let may_be_evicted =
-            version.table_bytes() + version.values.sealed_bytes() > self.settings.page_cache_bytes;
+            version.table_bytes() + version.values.sealed_bytes() > page_cache_bytes(&self.settings);
         tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
         version.values.set_may_be_evicted(may_be_evicted);
         self.reads.balance.set_due(false);
@@ -39,7 +40,7 @@ impl CommitPipeline {
         *arriving = bytes;
         // Half of what the reserve holds for indexes: mostly there is more, and the roll has
         // nothing to do.
-        let capacity = self.capacity_beside(bytes + self.settings.segment_bytes / 2);
+        let capacity = self.capacity_beside(bytes + self.settings.engine.log_segment_bytes / 2);
         if capacity < self.reads.cache.capacity_bytes() {
             self.reads.cache.set_capacity_bytes(capacity);
         }

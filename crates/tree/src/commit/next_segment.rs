@@ -20,7 +20,7 @@ pub(crate) struct LargeSegment<'l> {
 impl CommitPipeline {
     /// Whether a frame would be refused for want of room, before anything of it is written.
     pub(super) fn is_stopped(&self) -> bool {
-        let bytes = self.settings.segment_bytes;
+        let bytes = self.settings.engine.log_segment_bytes;
         // A writer was stopped for want of an ordinary segment, and there is none yet.
         self.admission.wanted() == bytes
             && (!self.has_memory_for(bytes) || self.is_disk_wanted())
@@ -43,7 +43,9 @@ impl CommitPipeline {
             }
             // Frames that remove nothing wait until the buffer is written out, and leave the room
             // for that.
-            Ok(Rolled::Stopped) if self.has_memory_for(self.settings.segment_bytes) && removes() => {
+            Ok(Rolled::Stopped)
+                if self.has_memory_for(self.settings.engine.log_segment_bytes) && removes() =>
+            {
                 self.roll(base, Freeze::Removal(bytes))
             }
             rolled => rolled,
@@ -89,7 +91,7 @@ impl CommitPipeline {
     /// Such a frame may be longer than the buffer's limit. Two of them at once would exceed it
     /// twice, and so on.
     fn must_write_out(&self, base: Position) -> Result<bool> {
-        if self.buffer_bytes() <= self.settings.buffer_bytes_max {
+        if self.buffer_bytes() <= self.settings.engine.buffer_bytes_max {
             return Ok(false);
         }
         if self.is_anything_to_drain() {

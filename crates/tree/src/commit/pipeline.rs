@@ -74,7 +74,7 @@ use crate::error::from_storage;
 use crate::files::Files;
 use crate::log::{Log, Segment};
 use crate::reads::Reads;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::version::catalog::Catalog;
 
 /// What every write passes through. Shared by all threads; nothing here is locked while a frame is
@@ -90,7 +90,7 @@ pub(crate) struct CommitPipeline {
     /// Locks that updates of one key take in turn. Not those of sessions: a session may update what
     /// it has locked.
     pub(crate) update_locks: Arc<LockTable>,
-    pub(super) settings: Arc<TreeSettings>,
+    pub(super) settings: Arc<Settings>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) files: Arc<Files>,
     pub(super) catalog: Arc<Catalog>,
@@ -102,7 +102,7 @@ pub(crate) struct CommitPipeline {
 
 /// What a pipeline shares with the database around it.
 pub(crate) struct Shares {
-    pub(crate) settings: Arc<TreeSettings>,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) files: Arc<Files>,
     pub(crate) catalog: Arc<Catalog>,
@@ -282,7 +282,7 @@ impl CommitPipeline {
         frame: Frame<'_, '_, impl Iterator<Item = Item<'o>> + Clone>,
     ) -> Result<Appended> {
         let bytes = frame_bytes(frame.items.clone().map(|item| item.bytes()).sum());
-        if bytes > self.settings.frame_bytes_max() {
+        if bytes > self.settings.engine.frame_bytes_max() {
             return self.append_large(env, bytes, frame);
         }
         loop {

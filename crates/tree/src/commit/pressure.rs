@@ -29,8 +29,8 @@ impl CommitPipeline {
     pub(crate) fn is_under_pressure(&self) -> bool {
         let held = self.buffer_bytes();
         let wanted = self.admission.wanted();
-        held > self.settings.buffer_bytes
-            || (wanted > 0 && held + wanted > self.settings.buffer_bytes_max)
+        held > self.settings.engine.buffer_bytes
+            || (wanted > 0 && held + wanted > self.settings.engine.buffer_bytes_max)
             || self.is_disk_wanted()
             || self.is_log_long(&self.catalog.version.load())
     }
@@ -42,7 +42,8 @@ impl CommitPipeline {
         if version.segments.segments().len() <= 1 {
             return true;
         }
-        self.buffer_bytes() + bytes <= self.settings.buffer_bytes_max && bytes <= self.log_room(&version)
+        self.buffer_bytes() + bytes <= self.settings.engine.buffer_bytes_max
+            && bytes <= self.log_room(&version)
     }
 
     /// Sets the pace of writers from the buffer's size and the log's length now.
@@ -50,17 +51,20 @@ impl CommitPipeline {
         let held = self.buffer_bytes();
         let settings = &self.settings;
         // Between limits that are one segment apart there is no room to share out.
-        let span = settings.buffer_bytes_max.saturating_sub(settings.buffer_bytes);
-        let is_full = held > settings.buffer_bytes && span > settings.segment_bytes;
+        let span = settings.engine.buffer_bytes_max.saturating_sub(settings.engine.buffer_bytes);
+        let is_full = held > settings.engine.buffer_bytes && span > settings.engine.log_segment_bytes;
         let version = self.catalog.version.load();
-        let is_long = self.is_log_long(&version) && settings.log_bytes_max > 4 * settings.segment_bytes;
+        let is_long = self.is_log_long(&version)
+            && settings.engine.log_bytes_max > 4 * settings.engine.log_segment_bytes;
         let active = self.log.active();
         let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
-        let mut room = (settings.buffer_bytes_max + unused).saturating_sub(held + settings.segment_bytes);
+        let mut room = (settings.engine.buffer_bytes_max + unused)
+            .saturating_sub(held + settings.engine.log_segment_bytes);
         if is_long {
-            room = room.min((self.log_room(&version) + unused).saturating_sub(settings.segment_bytes));
+            room = room
+                .min((self.log_room(&version) + unused).saturating_sub(settings.engine.log_segment_bytes));
         }
         let pressed = is_full || is_long;
-        self.admission.set_pace(pressed, room, drain_bytes(settings.buffer_bytes), self.clock.now());
+        self.admission.set_pace(pressed, room, drain_bytes(settings.engine.buffer_bytes), self.clock.now());
     }
 }

@@ -55,7 +55,9 @@ impl CommitPipeline {
             true => (capacity, true),
             false => (capacity.min(least), capacity > least && self.has_disk_for(least)),
         };
-        let Some(freeze) = self.may_begin(self.settings.segment_bytes, (capacity, has_disk), freeze) else {
+        let Some(freeze) =
+            self.may_begin(self.settings.engine.log_segment_bytes, (capacity, has_disk), freeze)
+        else {
             return Ok(Rolled::Stopped);
         };
         if is_for_writes {
@@ -87,7 +89,8 @@ impl CommitPipeline {
         if freeze != Freeze::Full || has_disk && self.has_memory_for(bytes) {
             self.admission.want(0);
             self.room.want(0);
-            let is_over = freeze == Freeze::Full && self.buffer_bytes() + bytes > self.settings.buffer_bytes;
+            let is_over =
+                freeze == Freeze::Full && self.buffer_bytes() + bytes > self.settings.engine.buffer_bytes;
             return Some(if is_over && !self.is_anything_to_drain() { Freeze::All } else { freeze });
         }
         let drains = self.is_anything_to_drain();
@@ -178,7 +181,7 @@ impl CommitPipeline {
                 Arc::make_mut(slot).memtable_start = start;
             } else {
                 let old = slot.memtable_start < held_from;
-                let full = slot.memtable.record_bytes() as u64 >= self.settings.memtable_bytes / 2;
+                let full = slot.memtable.record_bytes() as u64 >= self.settings.engine.memtable_bytes / 2;
                 let asked =
                     matches!(freeze, Freeze::All | Freeze::AtRest) || freeze == Freeze::Keyspace(slot.id());
                 if asked || old || full {
@@ -197,7 +200,9 @@ impl CommitPipeline {
         fence(Ordering::SeqCst);
         // What the buffer grows by from here on is taken from spare arenas: both stay within its
         // bound together.
-        self.log.spares.trim_arenas(self.settings.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
+        self.log
+            .spares
+            .trim_arenas(self.settings.engine.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)
     }
 

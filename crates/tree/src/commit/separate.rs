@@ -6,7 +6,7 @@ use firn_format::Kind;
 use super::Item;
 use crate::blobs::Values;
 use crate::blobs::write::{References, Separated};
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::version::catalog::Catalog;
 use crate::version::set::separate_bytes;
 
@@ -29,7 +29,7 @@ impl Values {
     pub(crate) fn separate<'o>(
         &self,
         catalog: &Catalog,
-        settings: &TreeSettings,
+        settings: &Settings,
         ops: impl Iterator<Item = OrderedOp<'o>>,
     ) -> Result<Option<Separated>> {
         if !self.are_wanted() {

@@ -59,7 +59,7 @@ impl Database {
     }
 
     fn compact_whole(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
-        let table_bytes = self.settings.table_bytes;
+        let table_bytes = self.settings.engine.table_bytes;
         let pieces = || -> Result<Vec<Choice>> {
             let version = self.catalog.version.load_full();
             let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());

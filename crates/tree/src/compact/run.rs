@@ -21,6 +21,7 @@ use crate::counters::count;
 use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
+use crate::settings::garbage_share_max;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
 use firn_maintenance::{Answer, answer_to};
@@ -67,14 +68,15 @@ impl Database {
     /// What limits the choice of tables to compact.
     pub(crate) fn pick_rules(&self) -> PickRules {
         PickRules {
-            depth_max: self.settings.level0_runs_max.max(2),
-            depth_mean_max: self.settings.level0_runs_max.max(2) as f64 / 2.0,
-            share_max: self.settings.garbage_share_max,
+            depth_max: self.settings.engine.level0_runs_max.max(2),
+            depth_mean_max: self.settings.engine.level0_runs_max.max(2) as f64 / 2.0,
+            share_max: garbage_share_max(&self.settings),
             stay_max: STAY_MAX,
-            table_bytes: self.settings.table_bytes,
-            level_bytes_min: (16 * self.settings.buffer_bytes).max(4 * self.settings.table_bytes),
+            table_bytes: self.settings.engine.table_bytes,
+            level_bytes_min: (16 * self.settings.engine.buffer_bytes)
+                .max(4 * self.settings.engine.table_bytes),
             level_ratio: 10,
-            read_price: self.settings.read_compaction_price,
+            read_price: self.settings.engine.read_compaction_price,
             relief_only: false,
             room_bytes: u64::MAX,
             now_ms: self.now_ms(),
@@ -144,7 +146,7 @@ impl Database {
         drop(version);
         // Parts are cut where tables begin; those of level 0 may all begin at the same place.
         let below = spec.inputs.iter().filter(|input| input.level > 0).count() as u64;
-        let parts = (spec.input_bytes() / self.settings.table_bytes.max(1))
+        let parts = (spec.input_bytes() / self.settings.engine.table_bytes.max(1))
             .min(below)
             .clamp(1, self.parts_max() as u64);
         let jobs = self.begin_jobs(partition(&spec, parts as usize));
@@ -274,7 +276,7 @@ impl Database {
         splits.extend(cuts.iter().filter(|cut| span.contains(cut)).cloned());
         splits.sort_unstable();
         splits.dedup();
-        let table_bytes = choice.table_bytes(self.settings.table_bytes, &splits);
+        let table_bytes = choice.table_bytes(self.settings.engine.table_bytes, &splits);
         let mut output = self.output_form(state, choice.output_level, splits);
         output.table_bytes_target = table_bytes;
         CompactSpec {
@@ -307,11 +309,11 @@ impl Database {
         let is_last = level as usize >= LEVEL_MAX;
         let compression = if is_last { state.codec() } else { Codec::None };
         OutputForm {
-            block_bytes: self.settings.block_bytes,
+            block_bytes: self.settings.engine.block_bytes,
             compression,
-            filter_bits_per_key: self.settings.filter_bits_per_key,
+            filter_bits_per_key: self.settings.engine.filter_bits_per_key,
             prefix_extractor: settings.prefix_extractor.clone(),
-            table_bytes_target: self.settings.table_bytes,
+            table_bytes_target: self.settings.engine.table_bytes,
             splits,
         }
     }

@@ -277,7 +277,8 @@ impl Database {
         let tombstones = FragmentList::merge(&tombstones);
         let older = state.levels.tables().map(|(_, table)| span_of(table)).collect();
         let bytes: u64 = runs.iter().map(|run| run.live_bytes()).sum();
-        let parts = (bytes / self.settings.table_bytes).clamp(1, self.settings.background_threads as u64);
+        let parts =
+            (bytes / self.settings.engine.table_bytes).clamp(1, self.settings.background_threads as u64);
         let ranges = key_ranges(&runs, segments, parts as usize);
         let mut form = self.output_form(state, 0, self.splits(&state.levels));
         form.table_bytes_target = drain_table_bytes(&state.levels, bytes, &self.pick_rules());

@@ -121,7 +121,7 @@ impl Database {
 
     pub(crate) fn filtering(&self, keyspace: &Keyspace) -> Filtering {
         Filtering {
-            bits_per_key: self.settings.filter_bits_per_key,
+            bits_per_key: self.settings.engine.filter_bits_per_key,
             extractor: keyspace.definition.prefix_extractor.clone(),
         }
     }

@@ -7,7 +7,7 @@ use firn_format::Position;
 
 use crate::buffer::Run;
 use crate::memory::drain_bytes;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::version::Keyspace;
 
 /// Runs to merge: the `fan_in` oldest of a stretch of runs of one level, adjacent in age; newest
@@ -37,14 +37,14 @@ pub(crate) fn pick_drain<'v>(
     busy: &BTreeSet<(u32, Position)>,
     pressure: bool,
     through: impl Fn(u32) -> Position,
-    settings: &TreeSettings,
+    settings: &Settings,
 ) -> Option<(u32, Vec<Position>)> {
     let can_drain = |keyspace: &Keyspace| is_wanted(keyspace, busy, pressure, through(keyspace.id()));
     let oldest = keyspaces
         .filter(|keyspace| can_drain(keyspace))
         .min_by_key(|keyspace| keyspace.runs.last().map(|run| run.span().start))?;
     let through = through(oldest.id());
-    let enough = drain_bytes(settings.buffer_bytes);
+    let enough = drain_bytes(settings.engine.buffer_bytes);
     let mut bytes = 0;
     let mut chosen = Vec::new();
     for run in oldest.runs.iter().rev() {
@@ -90,7 +90,7 @@ pub(crate) fn pick_small<'v>(
     busy: &BTreeSet<(u32, Position)>,
     pressure: bool,
     through: impl Fn(u32) -> Position,
-    settings: &TreeSettings,
+    settings: &Settings,
 ) -> Vec<(u32, Vec<Position>)> {
     let wanted = keyspaces.filter(|keyspace| is_wanted(keyspace, busy, pressure, through(keyspace.id())));
     let oldest = |keyspace: &Keyspace| keyspace.runs.last().map(|run| run.span());
@@ -99,7 +99,7 @@ pub(crate) fn pick_small<'v>(
     let Some(end) = wanted.first().and_then(|first| oldest(first)).map(|span| span.end) else {
         return Vec::new();
     };
-    let enough = drain_bytes(settings.buffer_bytes);
+    let enough = drain_bytes(settings.engine.buffer_bytes);
     let mut taken = 0;
     let mut drains = Vec::new();
     for (place, keyspace) in wanted.into_iter().enumerate() {
@@ -119,7 +119,7 @@ pub(crate) fn pick_small<'v>(
             bytes += run.live_bytes() + run.memory_bytes();
             starts.push(run.span().start);
         }
-        match bytes <= SMALL_BYTES_MAX.min(settings.table_bytes) {
+        match bytes <= SMALL_BYTES_MAX.min(settings.engine.table_bytes) {
             true => {
                 starts.reverse();
                 taken += bytes;

@@ -28,7 +28,7 @@ pub(super) fn tables_version(
     let mut version = Version::default();
     let mut tables: BTreeMap<u32, Vec<&TableState>> = BTreeMap::new();
     state.tables.values().for_each(|table| tables.entry(table.keyspace).or_default().push(table));
-    let (buffer_bytes, keyspace_count) = (options.settings.buffer_bytes, state.keyspaces.len());
+    let (buffer_bytes, keyspace_count) = (options.settings.engine.buffer_bytes, state.keyspaces.len());
     for (id, keyspace) in &state.keyspaces {
         let definition = Arc::new(definition(options, *id, keyspace)?);
         let mut levels = Levels::default();

@@ -15,13 +15,13 @@ use firn_storage::{Clock, ManualClock, Storage, SystemClock};
 use super::Tree;
 use crate::commit::roll::Freeze;
 use crate::database::Database;
-use crate::settings::{Background, TreeOptions, TreeSettings};
+use crate::settings::{Background, Settings, TreeOptions};
 
 /// A call that need not wait for a roll is done by then.
 const SOON: Duration = Duration::from_millis(200);
 
 /// A new database at `storage` whose owner does all work.
-pub(crate) fn manual(storage: Memory, settings: TreeSettings, clock: Arc<ManualClock>) -> TreeOptions {
+pub(crate) fn manual(storage: Memory, settings: Settings, clock: Arc<ManualClock>) -> TreeOptions {
     TreeOptions {
         storage: Arc::new(storage) as Arc<dyn Storage>,
         settings,
@@ -37,7 +37,7 @@ pub(crate) fn manual(storage: Memory, settings: TreeSettings, clock: Arc<ManualC
 }
 
 fn open(storage: &Memory) -> Arc<Tree> {
-    let settings = TreeSettings { segment_bytes: 4 << 20, ..TreeSettings::default() };
+    let settings = Settings::default().with_engine(|tree| tree.log_segment_bytes = 4 << 20);
     let clock = Arc::new(ManualClock::new(1_000_000));
     Tree::open(manual(storage.clone(), settings, clock)).expect("opens")
 }

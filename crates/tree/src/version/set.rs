@@ -14,7 +14,7 @@ use crate::blobs::ValueMap;
 use crate::buffer::Run;
 use crate::log::SegmentMap;
 use crate::memtable::Memtable;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::version::observed::Observed;
 
 /// Everything the database consists of at one moment. Readers hold it for one operation, scans for
@@ -217,10 +217,15 @@ pub(crate) fn check_separate_bytes(bytes: Option<u32>) -> Result<()> {
     }
 }
 
-/// Bytes of value from which on puts of `keyspace` are separated, in a database with `settings`.
+/// Bytes of value from which on puts of `keyspace` are separated, in a database with `settings`;
+/// `u32::MAX` if none are.
 #[inline]
-pub(crate) fn separate_bytes(keyspace: &Keyspace, settings: &TreeSettings) -> u32 {
-    keyspace.definition.settings.separate_bytes.unwrap_or(settings.separate_bytes)
+pub(crate) fn separate_bytes(keyspace: &Keyspace, settings: &Settings) -> u32 {
+    let of_database = match settings.engine.separate_bytes {
+        0 => u32::MAX,
+        bytes => bytes,
+    };
+    keyspace.definition.settings.separate_bytes.unwrap_or(of_database)
 }
 
 /// Settings as the manifest keeps them.

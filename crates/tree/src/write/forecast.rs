@@ -46,7 +46,7 @@ impl Database {
             depth: deepest(&keyspace.levels, &self.pick_rules()) as u32,
             run_bytes: bytes
                 .checked_div(level0.len() as u64)
-                .unwrap_or(drain_bytes(self.settings.buffer_bytes)),
+                .unwrap_or(drain_bytes(self.settings.engine.buffer_bytes)),
             records: (keyspace.memtable.len() + frozen + runs) as u64,
         }
     }
@@ -56,6 +56,6 @@ impl Database {
         let active = self.commit.log.active();
         let unused = active.memory_bytes().saturating_sub(active.region().published() as u64);
         let held: u64 = version.segments.segments().iter().map(|segment| segment.memory_bytes()).sum();
-        (self.settings.buffer_bytes_max + unused).saturating_sub(held + self.commit.index_bytes())
+        (self.settings.engine.buffer_bytes_max + unused).saturating_sub(held + self.commit.index_bytes())
     }
 }

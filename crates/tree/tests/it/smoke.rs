@@ -7,22 +7,20 @@ use firn_engine::{
 };
 use firn_storage::place::Memory;
 use firn_storage::{ManualClock, Storage};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
-pub(crate) fn small() -> TreeSettings {
-    TreeSettings {
-        memory_bytes: 64 << 20,
-        segment_bytes: 4 << 20,
-        memtable_bytes: 4 << 20,
-        buffer_bytes: 16 << 20,
-        buffer_bytes_max: 32 << 20,
-        log_bytes_max: 64 << 20,
-        table_bytes: 1 << 20,
-        ..TreeSettings::default()
-    }
+pub(crate) fn small() -> Settings {
+    Settings { memory_bytes: 64 << 20, ..Settings::default() }.with_engine(|tree| {
+        tree.log_segment_bytes = 4 << 20;
+        tree.memtable_bytes = 4 << 20;
+        tree.buffer_bytes = 16 << 20;
+        tree.buffer_bytes_max = 32 << 20;
+        tree.log_bytes_max = 64 << 20;
+        tree.table_bytes = 1 << 20;
+    })
 }
 
-pub(crate) fn options(storage: &Memory, settings: TreeSettings) -> TreeOptions {
+pub(crate) fn options(storage: &Memory, settings: Settings) -> TreeOptions {
     TreeOptions {
         storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
         settings,
@@ -93,7 +91,7 @@ fn what_is_put_is_got_scanned_reopened_and_drained() {
         assert_eq!(count(&mut *session, ScanRange::all()), n);
         tree.flush().unwrap();
         tree.wait_idle().unwrap();
-        assert!(tree.stats().log_bytes <= small().segment_bytes, "{:?}", tree.stats());
+        assert!(tree.stats().log_bytes <= small().engine.log_segment_bytes, "{:?}", tree.stats());
         for i in 0..n {
             assert_eq!(get(&mut *session, &format!("key{i:08}")), Some(value(i)), "{i}");
         }

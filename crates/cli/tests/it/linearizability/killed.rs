@@ -17,7 +17,7 @@ use crate::wire::Connection;
 
 /// The least memory that there can be. No table is expected to stay in the system's, and what is
 /// written is soon drained.
-const SETTINGS: &str = "memory_bytes = \"16 MiB\"\npage_cache_bytes = 1\nbuffer_bytes = \"1 MiB\"\n";
+const SETTINGS: &str = "memory_bytes = \"16 MiB\"\npage_cache_bytes = 1\n[tree]\nbuffer_bytes = \"1 MiB\"\n";
 /// How often files leave the system's memory.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(5);
 /// What is written beside the objects pushes them into tables. Its keys are new each time: no read

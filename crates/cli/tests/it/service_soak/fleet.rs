@@ -42,9 +42,9 @@ const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 
 /// Under these a few MiB make many jobs, of which every other one is done twice, unless writers are
 /// about to stop.
-pub(super) const SETTINGS: &str = "memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
-    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n\
-    space_amplification_max = 1.3\ndurability = \"shared\"\nreexecuted_share = 0.5\n";
+pub(super) const SETTINGS: &str = "space_amplification_max = 1.3\ndurability = \"shared\"\nreexecuted_share = 0.5\n\
+    [tree]\nmemtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
+    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n";
 
 fn worker_name(at: usize) -> String {
     format!("worker-{at}")

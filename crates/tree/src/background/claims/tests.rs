@@ -11,18 +11,17 @@ use super::super::InProgress;
 use super::{Claims, Task};
 use crate::database::Database;
 use crate::session::TreeSession;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::tree::tests::manual;
 
 /// A database with a segment of values to be sealed, and another one that the device is to begin
 /// with.
 fn values_to_bring() -> Arc<Database> {
-    let settings = TreeSettings {
-        segment_bytes: 4 << 20,
-        separate_bytes: 1000,
-        value_segment_bytes: 8 << 20,
-        ..TreeSettings::default()
-    };
+    let settings = Settings::default().with_engine(|tree| {
+        tree.log_segment_bytes = 4 << 20;
+        tree.separate_bytes = 1000;
+        tree.value_segment_bytes = 8 << 20;
+    });
     let options = manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)));
     let (database, _lock) = crate::open::open(&options).expect("opens");
     let mut session = TreeSession::new(Arc::clone(&database));

@@ -14,18 +14,17 @@ use crate::background::drain_through;
 use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::session::TreeSession;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::tree::tests::{beside_a_roll, manual};
 
 /// A database with several tables, all under one range tombstone of a table, and its clock.
 fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(1_000_000));
-    let settings = TreeSettings {
-        segment_bytes: 4 << 20,
-        table_bytes: 64 << 10,
-        block_bytes: 1024,
-        ..TreeSettings::default()
-    };
+    let settings = Settings::default().with_engine(|tree| {
+        tree.log_segment_bytes = 4 << 20;
+        tree.table_bytes = 64 << 10;
+        tree.block_bytes = 1024;
+    });
     let options = manual(Memory::new(), settings, Arc::clone(&clock));
     let (database, _lock) = crate::open::open(&options).expect("opens");
     let mut session = TreeSession::new(Arc::clone(&database));

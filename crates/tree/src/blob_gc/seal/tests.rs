@@ -7,7 +7,7 @@ use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Outcome, WriteOptions};
 use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, ManualClock};
 
-use crate::settings::{TreeOptions, TreeSettings};
+use crate::settings::{Settings, TreeOptions};
 use crate::tree::Tree;
 use crate::tree::tests::manual;
 
@@ -54,8 +54,10 @@ fn values_of_a_keyspace_that_is_new_meanwhile_live() {
     let place = Faulty::with_clock(Arc::new(Memory::new()), Arc::clone(&creates) as Arc<dyn Clock>);
     let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Always { after: 0 });
     place.inject(Fault { on: Operation::Sync, file: "*.values".to_owned(), when, effect });
-    let settings =
-        TreeSettings { segment_bytes: 4 << 20, value_segment_bytes: 64 << 10, ..TreeSettings::default() };
+    let settings = Settings::default().with_engine(|tree| {
+        tree.log_segment_bytes = 4 << 20;
+        tree.value_segment_bytes = 64 << 10;
+    });
     let options = manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)));
     let tree = Tree::open(TreeOptions { storage: Arc::new(place), ..options }).expect("opens");
     let old = create(&tree, "old");

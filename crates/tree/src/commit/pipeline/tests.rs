@@ -15,19 +15,18 @@ use firn_storage::place::Memory;
 
 use crate::commit::frame::Unchanged;
 use crate::commit::{Appended, CommitEnv, Frame, Item};
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::tree::Tree;
 use crate::tree::tests::manual;
 
 /// A database whose buffer takes 16 MiB, without threads.
 fn small() -> Arc<Tree> {
-    let settings = TreeSettings {
-        segment_bytes: 4 << 20,
-        memtable_bytes: 4 << 20,
-        buffer_bytes: 8 << 20,
-        buffer_bytes_max: 16 << 20,
-        ..TreeSettings::default()
-    };
+    let settings = Settings::default().with_engine(|tree| {
+        tree.log_segment_bytes = 4 << 20;
+        tree.memtable_bytes = 4 << 20;
+        tree.buffer_bytes = 8 << 20;
+        tree.buffer_bytes_max = 16 << 20;
+    });
     Tree::open(manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)))).expect("opens")
 }
 

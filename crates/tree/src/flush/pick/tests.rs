@@ -11,7 +11,7 @@ use firn_format::tombstone::FragmentList;
 use super::{pick_drain, pick_merge};
 use crate::buffer::run::{Dropped, Parts, PrefixSet, Run};
 use crate::memtable::Memtable;
-use crate::settings::TreeSettings;
+use crate::settings::Settings;
 use crate::version::{Definition, Keyspace, Levels};
 
 /// A run of `level` over `start..start + 10`, whose records take `bytes`.
@@ -99,7 +99,7 @@ fn drained(
     pressure: bool,
     through: u64,
 ) -> Option<(u32, Vec<u64>)> {
-    let settings = TreeSettings { buffer_bytes: 10_000, ..TreeSettings::default() };
+    let settings = Settings::default().with_engine(|tree| tree.buffer_bytes = 10_000);
     let busy: BTreeSet<_> = busy.iter().map(|(id, start)| (*id, Position(*start))).collect();
     let picked = pick_drain(keyspaces.iter(), &busy, pressure, |_| Position(through), &settings);
     picked.map(|(id, starts)| (id, starts.into_iter().map(|start| start.0).collect()))
@@ -173,7 +173,7 @@ fn a_keyspace_whose_oldest_run_is_busy_keeps_no_other_from_draining() {
 
 #[test]
 fn a_buffer_that_may_hold_nothing_drains_run_by_run() {
-    let settings = TreeSettings { buffer_bytes: 0, ..TreeSettings::default() };
+    let settings = Settings::default().with_engine(|tree| tree.buffer_bytes = 0);
     let one = [keyspace(1, runs(&[0, 0]))];
     let picked = pick_drain(one.iter(), &BTreeSet::new(), true, |_| Position(0), &settings);
     assert_eq!(picked, Some((1, vec![Position(0)])));

@@ -5,7 +5,6 @@ use std::time::Duration;
 use firn_engine::Engine;
 use firn_storage::place::Crash;
 use firn_storage::{Clock, SystemClock};
-use firn_tree::TreeSettings;
 
 use crate::compaction::range_pieces::{Slow, fill, holds, settings};
 use crate::support::in_time::until;
@@ -24,12 +23,12 @@ fn due(filling: bool) -> World {
     }
     if filling {
         let mut session = session(&tree);
-        for at in (0..=settings().buffer_bytes / 2).step_by(4096) {
+        for at in (0..=settings().engine.buffer_bytes / 2).step_by(4096) {
             put(&mut session, &[&[0xff; 4][..], &at.to_be_bytes()].concat(), &[0; 4096]);
         }
     }
     let found = world.crash(Crash::Kill);
-    World { settings: TreeSettings { level0_runs_max: 2, ..settings() }, ..found }
+    World { settings: settings().with_engine(|tree| tree.level0_runs_max = 2), ..found }
 }
 
 /// Looks, with a compaction that is done between two of them.

@@ -9,7 +9,7 @@ use firn_format::manifest::{Change, ManifestEdit, TableMeta};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec, KeyRange, Local};
 use firn_storage::Storage;
 use firn_storage::place::Memory;
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 use crate::support::inspect::{edits, tables, tables_of};
 use crate::support::sample::read_files;
@@ -84,7 +84,7 @@ fn span(spec: &CompactSpec) -> KeyRange {
 
 #[test]
 fn a_compaction_is_told_of_the_tables_below_its_own_keys_alone() {
-    let world = World::new(TreeSettings { table_bytes: 64 << 10, ..tiny() });
+    let world = World::new(tiny().with_engine(|tree| tree.table_bytes = 64 << 10));
     let (tree, recorder) = open(&world);
     let mut writer = session(&tree);
     fill(&tree);
@@ -120,13 +120,11 @@ pub(crate) fn move_down(storage: &Memory, keyspace: KeyspaceId, level: u32) {
 #[test]
 fn a_compaction_is_told_of_every_table_below_its_own_keys() {
     // One thread has no job divided, and no edit says everything anew.
-    let settings = TreeSettings {
-        table_bytes: 64 << 10,
-        level0_runs_max: 6,
-        background_threads: 1,
-        manifest_edits_max: 1000,
-        ..tiny()
-    };
+    let settings =
+        Settings { background_threads: 1, manifest_edits_max: 1000, ..tiny() }.with_engine(|tree| {
+            tree.table_bytes = 64 << 10;
+            tree.level0_runs_max = 6;
+        });
     let (mut most_above, mut most_below) = (0, 0);
     for is_deep in [false, true] {
         let world = World::new(settings.clone());

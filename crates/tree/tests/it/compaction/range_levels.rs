@@ -11,7 +11,7 @@ use firn_engine::{
 };
 use firn_format::manifest::TableMeta;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
-use firn_tree::{Background, Tree, TreeSettings};
+use firn_tree::{Background, Settings, Tree};
 
 use crate::compaction::older_ranges::{move_down, open};
 use crate::support::inspect::tables;
@@ -29,7 +29,9 @@ const DELETED: u32 = 5;
 /// of them, in tables that each overlap ten of those.
 fn chained() -> World {
     // No edit says everything anew.
-    let world = World::new(TreeSettings { table_bytes: TABLE_BYTES, manifest_edits_max: 10_000, ..tiny() });
+    let world = World::new(
+        Settings { manifest_edits_max: 10_000, ..tiny() }.with_engine(|tree| tree.table_bytes = TABLE_BYTES),
+    );
     let tree = world.open().unwrap();
     let mut writer = session(&tree);
     for key in 0..KEYS {
@@ -178,13 +180,11 @@ const HARD_KEYS: u32 = 24_000;
 /// All that a table may hold, in all levels, with a snapshot amid.
 #[test]
 fn whatever_lies_in_the_levels_reads_the_same_after_they_were_cut() {
-    let settings = TreeSettings {
-        table_bytes: TABLE_BYTES,
-        manifest_edits_max: 10_000,
-        level0_runs_max: 100,
-        garbage_share_max: 100.0,
-        ..tiny()
-    };
+    let settings = Settings { manifest_edits_max: 10_000, space_amplification_max: 100.0, ..tiny() }
+        .with_engine(|tree| {
+            tree.table_bytes = TABLE_BYTES;
+            tree.level0_runs_max = 100;
+        });
     let world = World::new(settings);
     let (tree, _) = open(&world);
     let separated = KeyspaceSettings { separate_bytes: Some(1500), ..appending() };

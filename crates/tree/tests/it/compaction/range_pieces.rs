@@ -10,14 +10,17 @@ use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered};
 use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, SystemClock};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 use crate::support::in_time::{in_time, until};
 use crate::support::world::{World, get, put, session, settle, threads, tiny};
 
 /// Many tables of the last level, and little enough above.
-pub(crate) fn settings() -> TreeSettings {
-    TreeSettings { table_bytes: 64 << 10, level0_runs_max: 100, garbage_share_max: 100.0, ..tiny() }
+pub(crate) fn settings() -> Settings {
+    Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| {
+        tree.table_bytes = 64 << 10;
+        tree.level0_runs_max = 100;
+    })
 }
 
 const KEYS: u32 = 4000;

@@ -7,7 +7,7 @@ use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
 use firn_storage::place::Crash;
 use firn_storage::{Clock, Storage, SystemClock};
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{World, delete_range, get, put, rows, session, settle, tiny};
 
@@ -104,7 +104,7 @@ fn a_snapshot_keeps_what_it_sees_and_no_longer_than_it_lives() {
 
 #[test]
 fn small_range_deletions_make_no_small_tables() {
-    let world = World::new(TreeSettings { manifest_edits_max: 1000, ..tiny() });
+    let world = World::new(Settings { manifest_edits_max: 1000, ..tiny() });
     let tree = world.open().unwrap();
     let mut session = session(&tree);
     load(&tree, &mut session, 0..20_000);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_engine::{Compression, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered};
 use firn_engine::{ReadAt, WriteOptions};
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{World, get_in, session, settle, tiny};
 
@@ -14,7 +14,7 @@ const KEYS: u32 = 400;
 const VALUE_BYTES: usize = 2000;
 
 fn packing(compression: Compression) -> World {
-    World::new(TreeSettings { compression, ..tiny() })
+    World::new(Settings { compression, ..tiny() })
 }
 
 fn says(compression: Compression) -> KeyspaceSettings {
@@ -71,7 +71,8 @@ fn t8_keyspaces_that_do_not_say_are_compressed_as_the_database() {
 #[test]
 fn t8_values_beside_the_tree_are_compressed_as_the_database() {
     let sizes = [Compression::None, Compression::Zstd].map(|compression| {
-        let world = World::new(TreeSettings { separate_bytes: 1000, compression, ..tiny() });
+        let world =
+            World::new(Settings { compression, ..tiny() }.with_engine(|tree| tree.separate_bytes = 1000));
         let tree = world.open().unwrap();
         let silent = tree.create_keyspace("silent", KeyspaceSettings::default()).unwrap();
         fill(&tree, silent);

@@ -264,8 +264,8 @@ fn t10_a_full_disk_is_flushed_to_shared_storage() {
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let shared = Memory::new();
     let place = Divided::open(Arc::new(faulty.clone()), Arc::new(shared.clone()), 7).unwrap();
-    world.settings.buffer_bytes = FREE;
-    world.settings.buffer_bytes_max = 2 * FREE;
+    world.settings.engine.buffer_bytes = FREE;
+    world.settings.engine.buffer_bytes_max = 2 * FREE;
     let tree = world.open_on(Arc::new(place), Background::Manual);
     let write = |number: u32| {
         let value: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100_000).collect();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use firn_engine::{Batch, Engine, KeyspaceId, ReadAt, WriteOptions};
 use firn_storage::place::{Local, LocalOptions};
 use firn_storage::{Clock, Storage, SystemClock};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use super::joining::{Joining, joined};
 use crate::support::world::{World, session, threads};
@@ -27,16 +27,14 @@ const ROUNDS: u8 = 4;
 /// What jobs and the allocator take beside what is counted.
 const BESIDE_BYTES: u64 = 24 * MIB;
 
-fn settings() -> TreeSettings {
-    TreeSettings {
-        memory_bytes: MEMORY_BYTES,
-        segment_bytes: 4 * MIB,
-        memtable_bytes: 4 * MIB,
-        buffer_bytes: 4 * MIB,
-        buffer_bytes_max: 8 * MIB,
-        log_bytes_max: 16 * MIB,
-        ..TreeSettings::default()
-    }
+fn settings() -> Settings {
+    Settings { memory_bytes: MEMORY_BYTES, ..Settings::default() }.with_engine(|tree| {
+        tree.log_segment_bytes = 4 * MIB;
+        tree.memtable_bytes = 4 * MIB;
+        tree.buffer_bytes = 4 * MIB;
+        tree.buffer_bytes_max = 8 * MIB;
+        tree.log_bytes_max = 16 * MIB;
+    })
 }
 
 /// Anonymous memory of this process.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceSettings, WriteOptions};
 use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions};
-use firn_tree::{Background, Tree, TreeSettings};
+use firn_tree::{Background, Settings, Tree};
 
 use crate::support::world::{World, get, put, session, settle, tiny};
 
@@ -43,7 +43,7 @@ pub(super) fn rest(world: &World, tree: &Tree, seconds: u64) {
 #[test]
 fn t3_dropped_keyspaces_leave_no_log() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::new(TreeSettings::default());
+    let world = World::new(Settings::default());
     let tree = open_at(&world, dir.path());
     let mut writer = session(&tree);
     let mut most = 0;
@@ -67,7 +67,7 @@ fn t3_dropped_keyspaces_leave_no_log() {
 fn t3_what_dropped_keyspaces_wrote_last_leaves_no_log() {
     for mib_count in [14, 40] {
         let dir = tempfile::tempdir().unwrap();
-        let world = World::new(TreeSettings::default());
+        let world = World::new(Settings::default());
         let tree = open_at(&world, dir.path());
         let mut writer = session(&tree);
         let id = tree.create_keyspace("temporary", KeyspaceSettings::default()).unwrap();
@@ -90,7 +90,7 @@ fn t3_what_dropped_keyspaces_wrote_last_leaves_no_log() {
 #[test]
 fn t3_keyspaces_of_one_record_share_what_the_log_may_have() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::new(TreeSettings::default());
+    let world = World::new(Settings::default());
     let tree = open_at(&world, dir.path());
     let mut writer = session(&tree);
     let ids: Vec<_> = (0..40)
@@ -117,7 +117,7 @@ fn t3_keyspaces_of_one_record_share_what_the_log_may_have() {
 #[test]
 fn t3_kills_and_copies_leave_no_room_set_aside() {
     let root = tempfile::tempdir().unwrap();
-    let world = World::new(TreeSettings::default());
+    let world = World::new(Settings::default());
     let path = |number: u32| root.path().join(number.to_string());
     for number in 0..12_u32 {
         let tree = open_at(&world, &path(number));
@@ -150,7 +150,7 @@ fn t3_kills_and_copies_leave_no_room_set_aside() {
 #[test]
 fn t3_one_key_takes_little() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::new(TreeSettings::default());
+    let world = World::new(Settings::default());
     let tree = open_at(&world, dir.path());
     for name in ["one", "two", "three", "four", "five"] {
         tree.create_keyspace(name, KeyspaceSettings::default()).unwrap();
@@ -164,14 +164,12 @@ fn t3_one_key_takes_little() {
 /// Writes 48 MiB in frames of `bytes` to a log that may have 16 MiB, in segments of 4; its greatest
 /// length.
 fn longest_log(bytes: usize) -> u64 {
-    let settings = TreeSettings {
-        memory_bytes: 2 << 30,
-        memtable_bytes: 512 << 20,
-        buffer_bytes: 512 << 20,
-        buffer_bytes_max: 1 << 30,
-        log_bytes_max: 16 << 20,
-        ..tiny()
-    };
+    let settings = Settings { memory_bytes: 2 << 30, ..tiny() }.with_engine(|tree| {
+        tree.memtable_bytes = 512 << 20;
+        tree.buffer_bytes = 512 << 20;
+        tree.buffer_bytes_max = 1 << 30;
+        tree.log_bytes_max = 16 << 20;
+    });
     let world = World::new(settings);
     let tree = world.open().unwrap();
     let small = tree.create_keyspace("small", KeyspaceSettings::default()).unwrap();
@@ -199,7 +197,7 @@ fn t4_the_log_has_its_limit_and_a_segment() {
 #[test]
 fn t4_at_rest_the_log_is_one_segment() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::new(TreeSettings::default());
+    let world = World::new(Settings::default());
     let tree = open_at(&world, dir.path());
     let mut writer = session(&tree);
     for round in 0..40_u8 {

@@ -6,7 +6,7 @@
 //! of it read again after reopening.
 
 use firn_engine::{Compression, Engine, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
-use firn_tree::TreeSettings;
+use firn_tree::Settings;
 
 use crate::support::world::{World, get_in, rows, session, tiny};
 
@@ -18,7 +18,7 @@ fn key(number: u32, bytes: usize, families: u32) -> Vec<u8> {
 }
 
 /// Writes `count` keys, rewrites them, and reads them before and after reopening.
-fn write_and_read(count: u32, bytes: usize, families: u32, compression: Compression, settings: TreeSettings) {
+fn write_and_read(count: u32, bytes: usize, families: u32, compression: Compression, settings: Settings) {
     let what = format!("{count} keys of {bytes} bytes, {families} families, {compression:?}");
     let world = World::new(settings);
     let mut tree = world.open().unwrap();
@@ -51,8 +51,11 @@ fn write_and_read(count: u32, bytes: usize, families: u32, compression: Compress
     }
 }
 
-fn settings() -> TreeSettings {
-    TreeSettings { buffer_bytes: 8 << 20, table_bytes: 8 << 20, ..tiny() }
+fn settings() -> Settings {
+    tiny().with_engine(|tree| {
+        tree.buffer_bytes = 8 << 20;
+        tree.table_bytes = 8 << 20;
+    })
 }
 
 #[test]
@@ -65,15 +68,15 @@ fn t1_long_keys_compact() {
 
 #[test]
 fn t1_keys_of_3004_bytes_are_rewritten_at_the_default_settings() {
-    write_and_read(2_000, 3_004, 1, Compression::Zstd, TreeSettings::default());
-    write_and_read(50, 65_535, 2, Compression::Zstd, TreeSettings::default());
+    write_and_read(2_000, 3_004, 1, Compression::Zstd, Settings::default());
+    write_and_read(50, 65_535, 2, Compression::Zstd, Settings::default());
 }
 
 #[test]
 #[ignore = "long form: cargo x faults"]
 fn t1_long_keys_compact_long() {
     for compression in [Compression::Zstd, Compression::Lz4] {
-        let settings = TreeSettings { memory_bytes: 64 << 20, ..TreeSettings::default() };
+        let settings = Settings { memory_bytes: 64 << 20, ..Settings::default() };
         write_and_read(1_200_000, 1_000, 1, compression, settings);
     }
 }

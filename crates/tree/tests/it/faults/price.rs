@@ -3,7 +3,7 @@
 
 use firn_engine::Engine;
 use firn_engine::blocking::OrderedBlocking;
-use firn_tree::TreeSettings;
+use firn_tree::Settings;
 
 use super::super::read::scans::{deep_tree_at, scan};
 use super::super::support::world::{get, settle};
@@ -43,5 +43,5 @@ fn p11_point_reads_buy_at_their_price() {
 
 #[test]
 fn p11_the_default_is_what_the_curve_says() {
-    assert_eq!(TreeSettings::default().read_compaction_price, 4.0);
+    assert_eq!(Settings::default().engine.read_compaction_price, 4.0);
 }

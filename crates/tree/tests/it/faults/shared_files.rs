@@ -15,7 +15,7 @@ use firn_engine::{
 };
 use firn_format::file_name::part;
 use firn_storage::Storage;
-use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Tree, TreeOptions, VerifyOptions, verify};
 
 use super::joining::{Joining, joined};
 use crate::support::world::{World, appending, get_in, prefixed, rows, seed, session, settle, threads, tiny};
@@ -378,7 +378,7 @@ fn t5_a_keyspace_that_cannot_be_flushed_holds_up_no_other() {
 /// threads.
 fn random(seed: u64, steps: u32) {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut many = Many::new(World::new(TreeSettings { level0_runs_max: 2, ..tiny() }));
+    let mut many = Many::new(World::new(tiny().with_engine(|tree| tree.level0_runs_max = 2)));
     let open = |world: &World| Tree::open(TreeOptions { background: threads(), ..world.options() }).unwrap();
     many.tree.close().unwrap();
     many.tree = open(&many.world);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, WriteOptions};
 use firn_storage::Clock;
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use super::log::{disk_bytes, open_at, rest};
 use crate::support::world::{World, get_in, session, settle};
@@ -23,16 +23,14 @@ const MIB: u64 = 1 << 20;
 const FREE: u64 = 12 * MIB;
 
 /// The default settings with a quarter of the default memory, so that little data is enough.
-fn settings() -> TreeSettings {
-    TreeSettings {
-        memory_bytes: 128 << 20,
-        memtable_bytes: 8 << 20,
-        segment_bytes: 4 << 20,
-        buffer_bytes: 32 << 20,
-        buffer_bytes_max: 64 << 20,
-        log_bytes_max: 128 << 20,
-        ..TreeSettings::default()
-    }
+fn settings() -> Settings {
+    Settings { memory_bytes: 128 << 20, ..Settings::default() }.with_engine(|tree| {
+        tree.memtable_bytes = 8 << 20;
+        tree.log_segment_bytes = 4 << 20;
+        tree.buffer_bytes = 32 << 20;
+        tree.buffer_bytes_max = 64 << 20;
+        tree.log_bytes_max = 128 << 20;
+    })
 }
 
 /// How a value goes.
@@ -114,7 +112,7 @@ fn p1_deleted_values_are_given_back_whatever_their_size() {
 }
 
 /// Values that expire, beside some that stay, in a database that is `reopened` or not.
-fn assert_expired_are_given_back(count: u32, bytes: usize, is_reopened: bool, settings: TreeSettings) {
+fn assert_expired_are_given_back(count: u32, bytes: usize, is_reopened: bool, settings: Settings) {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(settings);
     let mut tree = open_at(&world, dir.path());
@@ -152,7 +150,7 @@ fn p1_expired_values_are_given_back_whatever_their_size() {
 #[test]
 fn p3_expired_values_beside_the_tree_are_given_back() {
     for is_reopened in [false, true] {
-        let settings = TreeSettings { separate_bytes: 1 << 10, ..settings() };
+        let settings = settings().with_engine(|tree| tree.separate_bytes = 1 << 10);
         assert_expired_are_given_back(9_000, 4 << 10, is_reopened, settings);
     }
 }
@@ -230,7 +228,7 @@ fn p1_deleted_values_are_given_back_while_others_write() {
 fn p3_values_beside_the_tree_are_given_back() {
     for remove in [delete as Remove, empty] {
         let dir = tempfile::tempdir().unwrap();
-        let settings = TreeSettings { separate_bytes: 1 << 10, ..settings() };
+        let settings = settings().with_engine(|tree| tree.separate_bytes = 1 << 10);
         let world = World::new(settings);
         let tree = open_at(&world, dir.path());
         fill(&tree, KEYSPACE_DEFAULT, 4_000, 4 << 10);
@@ -244,7 +242,7 @@ fn p3_values_beside_the_tree_are_given_back() {
 fn p3_what_a_snapshot_kept_is_given_back() {
     for (bytes, separate_bytes) in [(4 << 10, 1 << 10), (4 << 10, u32::MAX)] {
         let dir = tempfile::tempdir().unwrap();
-        let world = World::new(TreeSettings { separate_bytes, ..settings() });
+        let world = World::new(settings().with_engine(|tree| tree.separate_bytes = separate_bytes));
         let tree = open_at(&world, dir.path());
         fill(&tree, KEYSPACE_DEFAULT, 9_000, bytes);
         let snapshot = tree.snapshot().unwrap();
@@ -264,7 +262,7 @@ fn p3_what_a_snapshot_kept_is_given_back() {
 #[test]
 fn p3_of_values_beside_the_tree_that_never_left_the_buffer_nothing_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::new(TreeSettings { separate_bytes: 1 << 10, ..settings() });
+    let world = World::new(settings().with_engine(|tree| tree.separate_bytes = 1 << 10));
     let tree = open_at(&world, dir.path());
     fill(&tree, KEYSPACE_DEFAULT, 4_000, 4 << 10);
     assert_given_back((&world, dir.path(), &tree), KEYSPACE_DEFAULT, (4_000, 4 << 10, NONE), delete);
@@ -273,7 +271,7 @@ fn p3_of_values_beside_the_tree_that_never_left_the_buffer_nothing_stays() {
 #[test]
 fn p3_of_values_beside_the_tree_a_part_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::new(TreeSettings { separate_bytes: 1 << 10, ..settings() });
+    let world = World::new(settings().with_engine(|tree| tree.separate_bytes = 1 << 10));
     let tree = open_at(&world, dir.path());
     fill(&tree, KEYSPACE_DEFAULT, 9_000, 4 << 10);
     rest(&world, &tree, 5);

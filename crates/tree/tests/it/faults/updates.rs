@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 use firn_engine::{
     Change, Completion, Engine, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, WriteOptions,
 };
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::Tree;
 
 use crate::support::in_time::in_time;
 use crate::support::world::{World, get, put, session, tiny};
@@ -65,7 +65,7 @@ fn contend(tree: &Tree, (threads, rounds, bytes): (usize, u64, usize)) -> (u64, 
 /// Each update is computed once, for no other comes between, and no thread is left behind.
 #[test]
 fn t9_updates_of_one_key_take_turns() {
-    let apart = TreeSettings { separate_bytes: 256, ..tiny() };
+    let apart = tiny().with_engine(|tree| tree.separate_bytes = 256);
     for settings in [tiny(), apart] {
         let tree = World::new(settings).open_threads();
         let (threads, rounds) = (16, 300);

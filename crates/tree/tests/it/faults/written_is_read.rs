@@ -18,7 +18,7 @@ use firn_engine::{
     WriteOptions,
 };
 use firn_storage::place::Crash;
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::inspect::report;
 use crate::support::world::{World, delete_range, rows, seed, session, settle, tiny};
@@ -181,7 +181,10 @@ impl Round {
 /// One shape through all that a store does. The last shape printed is the one that failed.
 fn round(shape: Shape, rng: fastrand::Rng) {
     println!("{shape:?}");
-    let settings = TreeSettings { block_bytes: shape.block_bytes, value_segment_bytes: 1 << 20, ..tiny() };
+    let settings = tiny().with_engine(|tree| {
+        tree.block_bytes = shape.block_bytes;
+        tree.value_segment_bytes = 1 << 20;
+    });
     let mut world = World::new(settings);
     let settings = KeyspaceSettings {
         compression: Some(shape.compression),
@@ -235,7 +238,7 @@ fn extremes(first: u64, bytes: usize) {
 /// Keyspaces with drawn names and settings, found again as they were made.
 fn keyspaces(seed: u64, count: usize) {
     let rng = &mut fastrand::Rng::with_seed(seed);
-    let world = World::new(TreeSettings { manifest_edits_max: [1, 7, 64][rng.usize(..3)], ..tiny() });
+    let world = World::new(Settings { manifest_edits_max: [1, 7, 64][rng.usize(..3)], ..tiny() });
     let mut made = BTreeMap::new();
     let tree = world.open().unwrap();
     let before = tree.keyspaces();

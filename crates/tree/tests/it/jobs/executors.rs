@@ -14,7 +14,7 @@ use firn_jobs::{
 };
 use firn_storage::place::Operation;
 use firn_storage::{Clock, Storage, SystemClock};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 use crate::support::in_time::{in_time, until};
 use crate::support::world::{Hook, World, get, get_in, put, seed, session, settle, threads, tiny};
@@ -175,7 +175,10 @@ fn a_wrong_result_is_never_committed_its_outputs_are_removed_and_the_work_is_don
     let forms = FORMS.map(|(what, form)| (what, Act::Form(form)));
     for (what, act) in lies.into_iter().chain(forms) {
         // Nothing is compacted unless it is asked for.
-        let world = World::new(TreeSettings { level0_runs_max: 100, garbage_share_max: 100.0, ..tiny() });
+        let world = World::new(
+            Settings { space_amplification_max: 100.0, ..tiny() }
+                .with_engine(|tree| tree.level0_runs_max = 100),
+        );
         let executor = Wayward::new(&world, &[act]);
         let tree = open(&world, &executor, Background::Manual);
         fill(&tree, 2);
@@ -251,7 +254,7 @@ fn what_an_executor_keeps_for_too_long_is_compacted_here() {
 /// have.
 #[test]
 fn parts_that_are_wrong_together_are_never_committed() {
-    let world = World::new(TreeSettings { table_bytes: 64 << 10, ..tiny() });
+    let world = World::new(tiny().with_engine(|tree| tree.table_bytes = 64 << 10));
     let executor = Wayward::new(&world, &[]);
     let tree = open(&world, &executor, Background::Manual);
     fill_once(&tree, 0);
@@ -320,7 +323,8 @@ impl Clock for Slow {
 
 #[test]
 fn an_executor_that_hangs_holds_up_no_drain() {
-    let settings = TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() };
+    let settings = Settings { space_amplification_max: 1.2, ..tiny() }
+        .with_engine(|tree| tree.value_segment_bytes = 64 << 10);
     let threads_waiting = 2 * settings.background_threads + 1;
     let world = World::new(settings);
     let executor = Wayward::new(&world, &[Act::Hold; 1000]);
@@ -398,14 +402,12 @@ fn segments_die_beside_a_held_compaction() {
 /// where the writer stands still.
 #[test]
 fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
-    let settings = TreeSettings {
-        background_threads: 1,
-        buffer_bytes: 8 << 20,
-        memory_bytes: 128 << 20,
-        buffer_bytes_max: 16 << 20,
-        log_bytes_max: 128 << 20,
-        ..tiny()
-    };
+    let settings =
+        Settings { background_threads: 1, memory_bytes: 128 << 20, ..tiny() }.with_engine(|tree| {
+            tree.buffer_bytes = 8 << 20;
+            tree.buffer_bytes_max = 16 << 20;
+            tree.log_bytes_max = 128 << 20;
+        });
     let world = World::new(settings);
     let executor = Wayward::new(&world, &[Act::Hold]);
     let (clock, hook, gate) = (Arc::new(SystemClock::new()), Arc::<Hook>::default(), Arc::default());
@@ -497,7 +499,7 @@ fn fill_once(tree: &Tree, round: u8) {
 /// A compaction in several key ranges of which one is refused: that one is done here.
 #[test]
 fn one_refusal_of_several_parts_is_made_good_here() {
-    let world = World::new(TreeSettings { table_bytes: 64 << 10, ..tiny() });
+    let world = World::new(tiny().with_engine(|tree| tree.table_bytes = 64 << 10));
     let executor = Wayward::new(&world, &[]);
     let tree = open(&world, &executor, Background::Manual);
     (0..2).for_each(|round| fill_once(&tree, round));

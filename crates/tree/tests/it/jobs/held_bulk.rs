@@ -8,7 +8,7 @@ use std::time::Duration;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered};
 use firn_jobs::{Error, ErrorKind, Executor, JobHandle, JobSpec};
 use firn_storage::Clock;
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::asked_clock::AskedClock;
 use crate::support::in_time::{in_time, until};
@@ -47,12 +47,8 @@ struct Scene {
 
 impl Scene {
     fn new(local_bytes_per_second: u64) -> Self {
-        let settings = TreeSettings {
-            table_bytes: 64 << 10,
-            background_threads: JOBS as usize,
-            local_bytes_per_second,
-            ..tiny()
-        };
+        let settings = Settings { background_threads: JOBS as usize, local_bytes_per_second, ..tiny() }
+            .with_engine(|tree| tree.table_bytes = 64 << 10);
         let world = World::new(settings);
         let tree = world.open().unwrap();
         let mut writer = session(&tree);

@@ -11,7 +11,7 @@ use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRang
 use firn_jobs::{Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, Storage, SystemClock};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Background, Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::support::in_time::until;
 use crate::support::world::{Hook, World, delete_range, describe, put, session, settle, threads, tiny};
@@ -62,13 +62,11 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(is_divided: bool) -> Self {
-        let world = World::new(TreeSettings {
-            level0_runs_max: 100,
-            garbage_share_max: 100.0,
-            value_segment_bytes: 32 << 10,
-            space_amplification_max: 1.05,
-            ..tiny()
-        });
+        // Nothing is compacted or collected unless it is asked for.
+        let world = World::new(Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| {
+            tree.level0_runs_max = 100;
+            tree.value_segment_bytes = 32 << 10;
+        }));
         let (shared, hook) = (Memory::new(), Arc::<Hook>::default());
         let faulty = Faulty::with_clock(Arc::new(shared.clone()), Arc::clone(&hook) as _);
         let storage: Arc<dyn Storage> = match is_divided {
@@ -349,7 +347,9 @@ fn what_a_job_in_progress_has_written_stays() {
 /// Has a sweep come to its end before each edit that names files which are there by then.
 #[test]
 fn what_waits_for_its_edit_stays() {
-    let site = Site::new(true);
+    let mut site = Site::new(true);
+    // Values are collected.
+    site.world.settings.space_amplification_max = 1.05;
     let tree = site.open(threads());
     let sweeps = Arc::new(AtomicU64::new(0));
     let (shared, executor, clock) =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firn_engine::Engine;
 use firn_jobs::{Executor, JobHandle, JobSpec, Local};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::world::{World, put, session, settle, tiny};
 
@@ -50,8 +50,10 @@ fn write(world: &World, tree: &Tree, round: u8) {
 #[test]
 fn a_database_says_how_soon_its_writers_stop_and_that_they_rest() {
     // No run is compacted before there are six of them, and the buffer's room is not much.
-    let settings =
-        TreeSettings { level0_runs_max: 12, garbage_share_max: 100.0, buffer_bytes_max: 12 << 20, ..tiny() };
+    let settings = Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| {
+        tree.level0_runs_max = 12;
+        tree.buffer_bytes_max = 12 << 20;
+    });
     let world = World::new(settings);
     let inner = Local::inline(world.options().storage, Arc::new(world.options().semantics));
     let told = Arc::new(Told { inner, urges: Mutex::default() });

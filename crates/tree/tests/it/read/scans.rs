@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, ReadAt, ScanRange};
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{World, get, put, rows, session, settle, tiny};
 
@@ -34,12 +34,10 @@ fn deepen(tree: &Tree, session: &mut OrderedBlocking, rounds: u32) {
 /// A tree with several sorted runs in level 0 that no budget minds, in which reads buy compactions
 /// at `price`.
 pub(crate) fn deep_tree_at(price: f64) -> (Arc<Tree>, OrderedBlocking) {
-    let settings = TreeSettings {
-        level0_runs_max: 12,
-        garbage_share_max: 100.0,
-        read_compaction_price: price,
-        ..tiny()
-    };
+    let settings = Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| {
+        tree.level0_runs_max = 12;
+        tree.read_compaction_price = price;
+    });
     let tree = World::new(settings).open().unwrap();
     let mut session = session(&tree);
     deepen(&tree, &mut session, 4);

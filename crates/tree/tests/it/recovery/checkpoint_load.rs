@@ -221,7 +221,7 @@ fn closing_in_the_middle_of_everything_ends_and_loses_nothing_acknowledged() {
 #[test]
 fn an_update_that_waits_for_room_does_not_keep_the_database_from_closing() {
     let mut settings = tiny();
-    (settings.buffer_bytes, settings.buffer_bytes_max) = (8 << 20, 12 << 20);
+    (settings.engine.buffer_bytes, settings.engine.buffer_bytes_max) = (8 << 20, 12 << 20);
     let world = World::new(settings);
     let storage = slow(&world, "*.table", Operation::Write, Duration::from_millis(30));
     let tree = world.open_timed(Arc::new(storage));

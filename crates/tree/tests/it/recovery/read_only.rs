@@ -105,8 +105,8 @@ fn every_kind_of_write_is_refused_and_says_why() {
 fn a_reader_leaves_all_background_work_undone() {
     let (files, contents) = sample(SMALL);
     let eager = |mut options: TreeOptions| {
-        options.settings.level0_runs_max = 2;
-        options.settings.garbage_share_max = 0.0;
+        options.settings.engine.level0_runs_max = 2;
+        options.settings.space_amplification_max = 1.05;
         options
     };
     let path = OnDisk::with("read_only-idle", &files);

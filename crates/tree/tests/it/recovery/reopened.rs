@@ -1,7 +1,7 @@
 //! Knowledge of compactions that a reopening keeps.
 
 use firn_engine::{Engine, KEYSPACE_DEFAULT, WriteOptions};
-use firn_tree::TreeSettings;
+use firn_tree::Settings;
 
 use crate::support::world::{World, get, session, settle, tiny};
 
@@ -11,7 +11,9 @@ use crate::support::world::{World, get, session, settle, tiny};
 fn a_reopened_database_rewrites_nothing_that_supersedes_nothing() {
     // Edits are restated on the way.
     for manifest_edits_max in [1000, 3] {
-        let world = World::new(TreeSettings { level0_runs_max: 100, manifest_edits_max, ..tiny() });
+        let world = World::new(
+            Settings { manifest_edits_max, ..tiny() }.with_engine(|tree| tree.level0_runs_max = 100),
+        );
         let tree = world.open().unwrap();
         for run in 0..5_u32 {
             let mut session = session(&tree);

@@ -53,7 +53,7 @@ fn files_of_dead_segments_become_new_ones() {
     assert!(reused > 5 && made > 0, "{reused} reused, {made} made");
     tree.flush().unwrap();
     settle(&tree);
-    assert!(tree.stats().spare_bytes >= tiny().segment_bytes, "{:?}", tree.stats());
+    assert!(tree.stats().spare_bytes >= tiny().engine.log_segment_bytes, "{:?}", tree.stats());
     // At rest the log is made short, whose segments others may have for as long again.
     for _ in 0..2 {
         world.clock.advance(Duration::from_secs(10));
@@ -224,7 +224,10 @@ fn files_of_dead_tables_become_new_ones_and_the_rest_goes_when_nothing_is_writte
     let kept = tables(&world.storage).iter().map(|(_, bytes)| bytes).sum::<u64>()
         - tree.stats().tree.expect("a tree").table_bytes;
     let settings = tiny();
-    assert!(kept <= settings.level0_runs_max as u64 * settings.buffer_bytes, "{kept} bytes are kept");
+    assert!(
+        kept <= settings.engine.level0_runs_max as u64 * settings.engine.buffer_bytes,
+        "{kept} bytes are kept"
+    );
     world.clock.advance(Duration::from_secs(9));
     settle(&tree);
     assert!(tables(&world.storage).len() as u64 > tree.stats().tree.expect("a tree").table_count);

@@ -147,7 +147,7 @@ fn a_part_of_what_was_recovered_is_drained_and_divides_nothing() {
         let (shared, what) = (Memory::new(), format!("before operation {at}"));
         let mut first = machine(&shared);
         // Of several runs the oldest ones are enough for a drain.
-        first.world.settings.buffer_bytes = 1 << 20;
+        first.world.settings.engine.buffer_bytes = 1 << 20;
         let tree = first.open();
         let others = others(&tree);
         let mut writer = session(&tree);
@@ -234,7 +234,7 @@ fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
     const BATCHES: u32 = 64;
     let shared = Memory::new();
     let mut first = machine(&shared);
-    first.world.settings.buffer_bytes_max = 64 << 20;
+    first.world.settings.engine.buffer_bytes_max = 64 << 20;
     first.world.settings.background_threads = 4;
     let tree = first.open();
     let others = others(&tree);

@@ -7,7 +7,7 @@ use firn_engine::{Batch, Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, Keyspa
 use firn_format::file_name;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{ErrorKind as Kind, Storage};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::machine::{HERE, Machine, Model, SHARED, all, groups, lost, on, settings};
 use crate::support::world::{Hook, describe, get_in, session, settle};
@@ -186,7 +186,7 @@ fn where_nothing_is_shared_nothing_is_acknowledged_as_shared() {
     assert!(refused.to_string().contains("name a shared place, or ask for `disk`"), "{refused}");
     assert_eq!(get_in(&mut session(&tree), KEYSPACE_DEFAULT, b"key"), None, "it was not written");
     drop(tree);
-    let settings = TreeSettings { durability: Durability::Shared, ..settings() };
+    let settings = Settings { durability: Durability::Shared, ..settings() };
     let refused = Tree::open(TreeOptions { settings, ..world.options() }).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
 }

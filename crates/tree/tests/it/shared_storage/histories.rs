@@ -10,13 +10,13 @@ use firn_engine::{
 };
 use firn_storage::place::{Crash, Divided, Memory, Operation};
 use firn_storage::{Clock, Storage, SystemClock};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::machine::{HERE, Machine, SHARED, all, groups, lost, on, settings};
 use crate::support::watched::Watched;
 use crate::support::world::{DISK, Hook, describe, get_in, session, settle, threads};
 
-fn machines(settings: TreeSettings, shared: &Memory) -> (Machine, Machine) {
+fn machines(settings: Settings, shared: &Memory) -> (Machine, Machine) {
     (Machine::new(settings.clone(), shared, 7), Machine::new(settings, shared, 8))
 }
 
@@ -72,7 +72,7 @@ fn came_back_twice(separate: bool) {
 #[test]
 fn a_segment_without_frames_that_ends_late_is_a_link_too() {
     let shared = Memory::new();
-    let (first, second) = machines(TreeSettings { buffer_bytes: 1 << 20, ..settings() }, &shared);
+    let (first, second) = machines(settings().with_engine(|tree| tree.buffer_bytes = 1 << 20), &shared);
     let hook = Arc::<Hook>::default();
     let place = hook.before(&shared, Operation::Publish, "manifest-*");
     let storage = Divided::open(Arc::new(first.local.clone()), Arc::new(place), 7).unwrap();
@@ -111,7 +111,7 @@ fn a_segment_without_frames_that_ends_late_is_a_link_too() {
 #[test]
 fn an_old_list_does_not_cost_a_machine_its_own_log() {
     let shared = Memory::new();
-    let (first, second) = machines(TreeSettings { manifest_edits_max: 60, ..settings() }, &shared);
+    let (first, second) = machines(Settings { manifest_edits_max: 60, ..settings() }, &shared);
     let tree = second.open();
     session(&tree).put(KEYSPACE_DEFAULT, b"second", b"shared", SHARED).unwrap();
     tree.close().unwrap();
@@ -138,7 +138,7 @@ fn an_old_list_does_not_cost_a_machine_its_own_log() {
 #[test]
 fn a_batch_is_not_in_half_after_a_restart_either() {
     let shared = Memory::new();
-    let settings = TreeSettings { durability: Durability::Shared, ..settings() };
+    let settings = Settings { durability: Durability::Shared, ..settings() };
     let (first, second) = machines(settings, &shared);
     let tree = first.open();
     let large = tree.create_keyspace("large", KeyspaceSettings::default()).unwrap();
@@ -189,8 +189,7 @@ fn of_earlier_starts_nothing_stays_but_ends() {
 #[test]
 fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
     let shared = Memory::new();
-    let settings =
-        TreeSettings { read_threads: 4, memory_bytes: 16 << 20, page_cache_bytes: 0, ..settings() };
+    let settings = Settings { read_threads: 4, memory_bytes: 16 << 20, page_cache_bytes: 1, ..settings() };
     let (first, _) = machines(settings, &shared);
     let hook = Arc::<Hook>::default();
     let place = hook.before(&shared, Operation::Publish, "*.group");

@@ -6,7 +6,7 @@ use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, WriteOptions};
 use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::machine::{Machine, Model, SHARED, all, groups, lost, on, settings};
 use crate::support::world::{describe, session};
@@ -18,13 +18,11 @@ const LARGE: usize = 40 << 20;
 
 /// A machine whose memory has room for such writes.
 pub(crate) fn machine(shared: &Memory, home: u128) -> Machine {
-    let settings = TreeSettings {
-        memory_bytes: 256 << 20,
-        buffer_bytes: 64 << 20,
-        buffer_bytes_max: 128 << 20,
-        log_bytes_max: 256 << 20,
-        ..settings()
-    };
+    let settings = Settings { memory_bytes: 256 << 20, ..settings() }.with_engine(|tree| {
+        tree.buffer_bytes = 64 << 20;
+        tree.buffer_bytes_max = 128 << 20;
+        tree.log_bytes_max = 256 << 20;
+    });
     Machine::new(settings, shared, home)
 }
 

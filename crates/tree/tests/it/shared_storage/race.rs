@@ -8,7 +8,7 @@ use firn_engine::{
 };
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Divided, Memory};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::machine::Model;
 use crate::support::watched::Watched;
@@ -19,7 +19,8 @@ const HERE: WriteOptions = WriteOptions { durability: Some(Durability::Process),
 
 /// Opens the database of which `shared` is one part, and takes it over where it is another's.
 fn open(local: &Memory, shared: Arc<dyn Storage>, home: u128) -> firn_engine::Result<Arc<Tree>> {
-    let settings = TreeSettings { value_segment_bytes: 32 << 10, manifest_edits_max: 4, ..tiny() };
+    let settings =
+        Settings { manifest_edits_max: 4, ..tiny() }.with_engine(|tree| tree.value_segment_bytes = 32 << 10);
     let storage = Arc::new(Divided::open(Arc::new(local.clone()), shared, home).unwrap());
     Tree::open(TreeOptions { storage, take_over: true, ..World::new(settings).options() })
 }

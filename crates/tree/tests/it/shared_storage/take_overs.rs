@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings};
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{ErrorKind as Kind, Storage};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::machine::{HERE, Machine, Model, SHARED, all, settings};
 use crate::support::watched::Watched;
@@ -15,7 +15,7 @@ use crate::support::world::{describe, session};
 
 /// A database on `shared`, open on machine 7: rows in tables, in groups, and in the log alone. What
 /// another machine is to find of it.
-fn begin(settings: TreeSettings, shared: &Memory) -> (Machine, Arc<Tree>, Model) {
+fn begin(settings: Settings, shared: &Memory) -> (Machine, Arc<Tree>, Model) {
     let machine = Machine::new(settings, shared, 7);
     let tree = machine.open();
     tree.set_separate_bytes(KEYSPACE_DEFAULT, Some(1000)).unwrap();
@@ -36,8 +36,8 @@ fn begin(settings: TreeSettings, shared: &Memory) -> (Machine, Arc<Tree>, Model)
 }
 
 /// Every edit of a test stays.
-fn restated_rarely() -> TreeSettings {
-    TreeSettings { manifest_edits_max: 60, ..settings() }
+fn restated_rarely() -> Settings {
+    Settings { manifest_edits_max: 60, ..settings() }
 }
 
 /// Opens the database of which `shared` is a part on the machine `home`, a new one, and takes it
@@ -67,7 +67,7 @@ fn assert_ended(tree: &Tree, what: &str) {
 fn a_machine_that_writes_an_edit_between_any_two_steps_of_another_one_is_taken_over_from() {
     for manifest_edits_max in [6, 13, 64] {
         let shared = Memory::new();
-        let (_machine, tree, model) = begin(TreeSettings { manifest_edits_max, ..settings() }, &shared);
+        let (_machine, tree, model) = begin(Settings { manifest_edits_max, ..settings() }, &shared);
         let (steps, edits, tries) = <[Arc<AtomicU32>; 3]>::default().into();
         let place = {
             let (tree, steps) = (Arc::clone(&tree), Arc::clone(&steps));

@@ -8,7 +8,7 @@ use firn_engine::{
 use firn_format::file_name::FileName;
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::in_time::in_time;
 use crate::support::machine::{Machine, Model, names};
@@ -23,12 +23,13 @@ fn is_local(name: &FileName) -> bool {
     matches!(name, FileName::Lock | FileName::Home | FileName::LogSegment(_) | FileName::ValueSegment(_))
 }
 
-fn lazy() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 32 << 10, space_amplification_max: 100.0, ..tiny() }
+fn lazy() -> Settings {
+    Settings { space_amplification_max: 100.0, ..tiny() }
+        .with_engine(|tree| tree.value_segment_bytes = 32 << 10)
 }
 
-fn eager() -> TreeSettings {
-    TreeSettings { space_amplification_max: 1.05, ..lazy() }
+fn eager() -> Settings {
+    Settings { space_amplification_max: 1.05, ..lazy() }
 }
 
 fn large() -> KeyspaceSettings {
@@ -250,7 +251,7 @@ fn a_database_in_one_place_is_not_taken_for_one_in_two() {
 #[test]
 fn a_log_of_an_earlier_time_is_not_taken_for_the_new_one() {
     let shared = Memory::new();
-    let settings = TreeSettings { segment_bytes: 16 << 20, ..lazy() };
+    let settings = lazy().with_engine(|tree| tree.log_segment_bytes = 16 << 20);
     let (first, second) = (Machine::new(settings.clone(), &shared, 7), Machine::new(settings, &shared, 8));
     let old = first.open();
     put(&mut session(&old), b"old", b"given up");

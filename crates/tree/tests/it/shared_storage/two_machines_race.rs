@@ -8,18 +8,14 @@ use firn_engine::conformance::semantics;
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
 use firn_storage::place::{Divided, Memory};
-use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::support::watched::Watched;
 use crate::support::world::{World, describe, rows, session, settle, tiny};
 
-fn settings() -> TreeSettings {
-    TreeSettings {
-        value_segment_bytes: 32 << 10,
-        space_amplification_max: 1.2,
-        manifest_edits_max: 6,
-        ..tiny()
-    }
+fn settings() -> Settings {
+    Settings { space_amplification_max: 1.2, manifest_edits_max: 6, ..tiny() }
+        .with_engine(|tree| tree.value_segment_bytes = 32 << 10)
 }
 
 /// Opens the database of which `shared` is one part, and takes it over where it is another's.

@@ -8,7 +8,7 @@ use firn_engine::{Durability, KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions}
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Divided, Memory};
-use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, VerifyReport, verify};
+use firn_tree::{Settings, Tree, TreeOptions, VerifyOptions, VerifyReport, verify};
 
 use crate::support::world::{World, rows, session, tiny};
 
@@ -28,7 +28,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(settings: TreeSettings, shared: &Memory, home: u128) -> Self {
+    pub(crate) fn new(settings: Settings, shared: &Memory, home: u128) -> Self {
         Self { world: World::new(settings), local: Memory::new(), shared: shared.clone(), home }
     }
 
@@ -65,8 +65,8 @@ pub(crate) fn names(place: &Memory) -> Vec<FileName> {
     place.list().unwrap().iter().filter_map(|(name, _)| file_name::parse(name)).collect()
 }
 
-pub(crate) fn settings() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 32 << 10, manifest_edits_max: 6, ..tiny() }
+pub(crate) fn settings() -> Settings {
+    Settings { manifest_edits_max: 6, ..tiny() }.with_engine(|tree| tree.value_segment_bytes = 32 << 10)
 }
 
 /// What all machines share once the machine that has `opened` is lost. What it would write as it

@@ -11,7 +11,7 @@ use firn_engine::{
 };
 use firn_storage::place::Memory;
 use firn_storage::{ManualClock, Storage};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 /// Names and bytes of a directory's files.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
@@ -62,12 +62,10 @@ pub(crate) fn options_on(storage: Arc<dyn Storage>, now_ms: u64) -> TreeOptions 
     TreeOptions {
         storage,
         // Level 0 is left as it is, however much it overwrites.
-        settings: TreeSettings {
-            block_bytes: 256,
-            segment_bytes: 4 << 20,
-            garbage_share_max: 100.0,
-            ..TreeSettings::default()
-        },
+        settings: Settings { space_amplification_max: 100.0, ..Settings::default() }.with_engine(|tree| {
+            tree.block_bytes = 256;
+            tree.log_segment_bytes = 4 << 20;
+        }),
         semantics: Semantics::new().with_merge_operator(Arc::new(Append)),
         clock: Arc::new(ManualClock::new(now_ms)),
         background: Background::Manual,

@@ -8,7 +8,7 @@ use firn_engine::conformance::{APPEND, semantics};
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, Snapshot, WriteOptions};
 use firn_jobs::Executor;
 use firn_storage::Storage;
-use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::support::world::{self, World, get_in, rows, settle, tiny};
 
@@ -35,7 +35,8 @@ impl Scene {
     }
 
     pub(crate) fn with_segments(value_segment_bytes: u64) -> Self {
-        let lazy = TreeSettings { value_segment_bytes, space_amplification_max: 100.0, ..tiny() };
+        let lazy = Settings { space_amplification_max: 100.0, ..tiny() }
+            .with_engine(|tree| tree.value_segment_bytes = value_segment_bytes);
         let machine = World::new(lazy);
         let tree = machine.open().unwrap();
         let settings = KeyspaceSettings {

@@ -12,22 +12,20 @@ use firn_engine::{
 };
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 /// The smallest segments there are, so that rolls, freezes and drains happen all the time.
-pub(crate) fn tiny() -> TreeSettings {
-    TreeSettings {
-        memory_bytes: 64 << 20,
-        segment_bytes: 4 << 20,
-        memtable_bytes: 4 << 20,
-        buffer_bytes: 12 << 20,
-        buffer_bytes_max: 32 << 20,
-        log_bytes_max: 64 << 20,
-        table_bytes: 1 << 20,
-        merge_fan_in: 2,
-        level0_runs_max: 4,
-        ..TreeSettings::default()
-    }
+pub(crate) fn tiny() -> Settings {
+    Settings { memory_bytes: 64 << 20, ..Settings::default() }.with_engine(|tree| {
+        tree.log_segment_bytes = 4 << 20;
+        tree.memtable_bytes = 4 << 20;
+        tree.buffer_bytes = 12 << 20;
+        tree.buffer_bytes_max = 32 << 20;
+        tree.log_bytes_max = 64 << 20;
+        tree.table_bytes = 1 << 20;
+        tree.merge_fan_in = 2;
+        tree.level0_runs_max = 4;
+    })
 }
 
 /// Storage, clock and settings of one database; trees come and go.
@@ -35,11 +33,11 @@ pub(crate) fn tiny() -> TreeSettings {
 pub(crate) struct World {
     pub(crate) storage: Memory,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) settings: TreeSettings,
+    pub(crate) settings: Settings,
 }
 
 impl World {
-    pub(crate) fn new(settings: TreeSettings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self { storage: Memory::new(), clock: Arc::new(ManualClock::new(1_000_000)), settings }
     }
 

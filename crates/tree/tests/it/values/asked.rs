@@ -11,7 +11,7 @@ use firn_engine::{
 };
 use firn_storage::place::{ASKED_MAX, Local, LocalOptions};
 use firn_storage::{Clock, Storage, SystemClock};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 use crate::support::asking::{Asking, Event};
 use crate::support::world::{self, World, get_in, settle, tiny};
@@ -30,7 +30,8 @@ enum Way {
 /// A database whose values lie in sealed segments, some of them, if `are_moved`, where a collection
 /// put them.
 fn filled(compression: Compression, are_moved: bool) -> (World, KeyspaceId) {
-    let lazy = TreeSettings { value_segment_bytes: 1 << 20, space_amplification_max: 100.0, ..tiny() };
+    let lazy = Settings { space_amplification_max: 100.0, ..tiny() }
+        .with_engine(|tree| tree.value_segment_bytes = 1 << 20);
     let mut world = World::new(lazy);
     let tree = world.open().unwrap();
     let settings = KeyspaceSettings {
@@ -60,7 +61,7 @@ fn filled(compression: Compression, are_moved: bool) -> (World, KeyspaceId) {
         world.settings.space_amplification_max = 100.0;
     }
     // None of it fits in memory.
-    world.settings.page_cache_bytes = 0;
+    world.settings.page_cache_bytes = 1;
     (world, id)
 }
 
@@ -190,7 +191,7 @@ fn values_are_asked_for_before_the_first_is_read() {
 #[test]
 fn what_lies_in_memory_is_not_asked_for() {
     let (mut world, id) = filled(Compression::None, false);
-    world.settings.page_cache_bytes = u64::MAX;
+    world.settings.page_cache_bytes = 0;
     let place = Arc::new(Asking::new(Arc::new(world.storage.clone()), true));
     let tree = world.open_on(Arc::clone(&place) as Arc<dyn Storage>, Background::Manual);
     place.take();
@@ -214,7 +215,7 @@ fn evict(dir: &Path) {
 fn figures_of_cold_reads() {
     const ALL: u64 = 20_000;
     let dir = tempfile::tempdir().unwrap();
-    let mut world = World::new(TreeSettings { value_segment_bytes: 64 << 20, ..tiny() });
+    let mut world = World::new(tiny().with_engine(|tree| tree.value_segment_bytes = 64 << 20));
     let open = |world: &World, is_mapped: bool| {
         let place = Local::open(dir.path(), LocalOptions { create: true }).unwrap();
         let place = if is_mapped { place } else { place.without_mappings() };
@@ -231,7 +232,7 @@ fn figures_of_cold_reads() {
     drop(session);
     tree.compact_range(id, b"", None).unwrap();
     tree.close().unwrap();
-    world.settings.page_cache_bytes = 0;
+    world.settings.page_cache_bytes = 1;
     let clock = SystemClock::new();
     for is_mapped in [true, false] {
         for way in ["get", "multi_get of 64", "scan"] {

@@ -7,7 +7,7 @@ use firn_engine::{
     Compression, Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
 };
 use firn_storage::place::Crash;
-use firn_tree::TreeSettings;
+use firn_tree::Settings;
 
 use crate::support::world::{self, DISK, World, get_in, rows, settle, tiny};
 
@@ -15,8 +15,9 @@ const PUT: WriteOptions = WriteOptions { durability: None, expires_at_ms: 0 };
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn settings() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 256 << 10, space_amplification_max: 1.1, ..tiny() }
+fn settings() -> Settings {
+    Settings { space_amplification_max: 1.1, ..tiny() }
+        .with_engine(|tree| tree.value_segment_bytes = 256 << 10)
 }
 
 fn keyspace(compression: Compression, separate_bytes: Option<u32>) -> KeyspaceSettings {

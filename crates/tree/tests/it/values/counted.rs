@@ -8,7 +8,7 @@ use firn_engine::{
 };
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ErrorKind, Storage};
-use firn_tree::{Background, Tree, TreeSettings};
+use firn_tree::{Background, Tree};
 
 use crate::support::scene::{KEY, KEYS, Scene, text};
 use crate::support::world::{self, DISK, World, get_in, rows, settle, tiny};
@@ -23,7 +23,7 @@ fn stats(tree: &Tree) -> ValueStats {
 
 #[test]
 fn values_that_come_are_counted_and_so_are_the_syncs_that_takes() {
-    let machine = World::new(TreeSettings { value_segment_bytes: 64 << 10, ..tiny() });
+    let machine = World::new(tiny().with_engine(|tree| tree.value_segment_bytes = 64 << 10));
     let faulty = Faulty::new(Arc::new(machine.storage.clone()));
     let tree = machine.open_on(Arc::new(faulty.clone()), Background::Manual);
     let keyspace = tree.create_keyspace("large", beside(Compression::None)).unwrap();

@@ -11,19 +11,20 @@ use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRan
 use firn_jobs::{Executor, JobHandle, JobSpec, Local};
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ErrorKind, Storage};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Background, Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::support::world::{self, World, get_in, session, settle, tiny};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Settings under which nothing is collected, and those under which everything is.
-fn lazy() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 32 << 10, space_amplification_max: 100.0, ..tiny() }
+fn lazy() -> Settings {
+    Settings { space_amplification_max: 100.0, ..tiny() }
+        .with_engine(|tree| tree.value_segment_bytes = 32 << 10)
 }
 
-fn eager() -> TreeSettings {
-    TreeSettings { space_amplification_max: 1.05, ..lazy() }
+fn eager() -> Settings {
+    Settings { space_amplification_max: 1.05, ..lazy() }
 }
 
 fn value(key: u32, round: u8) -> Vec<u8> {
@@ -97,7 +98,7 @@ fn a_machine_that_goes_at_any_step_of_a_collection_loses_nothing() {
             compare(&tree, keyspace, &model, &format!("{what}, settled"));
             let stats = tree.stats().tree.expect("a tree").values;
             let live: usize = model.values().map(Vec::len).sum();
-            let most = live as f64 * 1.1 + 2.0 * eager().value_segment_bytes as f64;
+            let most = live as f64 * 1.1 + 2.0 * eager().engine.value_segment_bytes as f64;
             assert!((stats.segment_bytes as f64) < most, "{what}: {live} bytes live, {stats:?}");
             tree.close().unwrap();
             check(&left, &format!("{what}, closed"));

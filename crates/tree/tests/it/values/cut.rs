@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use firn_engine::{Engine, KeyspaceSettings, WriteOptions};
 use firn_storage::place::Operation;
-use firn_tree::{Background, TreeSettings};
+use firn_tree::{Background, Settings};
 
 use crate::support::in_time::in_time;
 use crate::support::world::{self, Hook, World, get_in, settle, tiny};
 
-fn settings() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 1 << 20, space_amplification_max: 1.1, ..tiny() }
+fn settings() -> Settings {
+    Settings { space_amplification_max: 1.1, ..tiny() }.with_engine(|tree| tree.value_segment_bytes = 1 << 20)
 }
 
 fn value(key: u32) -> Vec<u8> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use firn_engine::{Engine, ErrorKind, KeyspaceSettings, WriteOptions};
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, ErrorKind as Kind, Storage, SystemClock};
-use firn_tree::{Background, TreeSettings};
+use firn_tree::{Background, Settings};
 
 use crate::support::world::{World, get_in, session, settle, slow, threads, tiny};
 
@@ -16,8 +16,8 @@ const KEYS: u32 = 100;
 
 #[test]
 fn the_buffer_keeps_its_limit_and_what_it_hides_is_found_later() {
-    let settings = TreeSettings { value_segment_bytes: 1 << 20, ..tiny() };
-    let limit = settings.buffer_bytes_max + settings.segment_bytes;
+    let settings = tiny().with_engine(|tree| tree.value_segment_bytes = 1 << 20);
+    let limit = settings.engine.buffer_bytes_max + settings.engine.log_segment_bytes;
     let machine = World::new(settings);
     let faulty = Arc::new(Faulty::new(Arc::new(machine.storage.clone())));
     let tree = machine.open_on(Arc::clone(&faulty) as Arc<dyn Storage>, Background::Manual);
@@ -66,8 +66,9 @@ fn the_buffer_keeps_its_limit_and_what_it_hides_is_found_later() {
 
 #[test]
 fn the_buffer_keeps_its_limit_beside_a_drain_that_takes_long() {
-    let settings = TreeSettings { value_segment_bytes: 1 << 20, background_threads: 3, ..tiny() };
-    let limit = settings.buffer_bytes_max + settings.segment_bytes;
+    let settings =
+        Settings { background_threads: 3, ..tiny() }.with_engine(|tree| tree.value_segment_bytes = 1 << 20);
+    let limit = settings.engine.buffer_bytes_max + settings.engine.log_segment_bytes;
     let machine = World::new(settings);
     let place = slow(&machine, "*.table", Operation::Create, Duration::from_secs(3));
     let tree = machine.open_on(Arc::new(place), threads());

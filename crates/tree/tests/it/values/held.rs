@@ -8,7 +8,7 @@ use firn_engine::conformance::APPEND;
 use firn_engine::{Engine, KeyspaceSettings, Ordered, WriteOptions};
 use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions, Memory, Operation};
-use firn_tree::{Background, Tree, TreeSettings};
+use firn_tree::{Background, Settings, Tree};
 
 use crate::support::world::{self, Hook, World, get_in, settle, tiny};
 
@@ -47,13 +47,10 @@ fn collect_meanwhile(hook: &Hook, storage: &Memory, tree: &Arc<Tree>) -> (Arc<At
 /// are to lie in the tree, and merges as many `operands`. Has segments collected while its tables
 /// are compacted. Answers the bytes of files that they leave meanwhile.
 fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operands: u32) -> u64 {
-    let settings = TreeSettings {
-        value_segment_bytes: 64 << 10,
-        level0_runs_max: 100,
-        garbage_share_max: 100.0,
-        space_amplification_max: 100.0,
-        ..tiny()
-    };
+    let settings = Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| {
+        tree.value_segment_bytes = 64 << 10;
+        tree.level0_runs_max = 100;
+    });
     let mut machine = World::new(settings);
     let mut tree = machine.open().unwrap();
     let id =
@@ -80,7 +77,6 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operan
     drop(session);
     tree.close().unwrap();
     machine.settings.space_amplification_max = 1.1;
-    machine.settings.garbage_share_max = 0.1;
     let hook = Arc::<Hook>::default();
     let place = hook.before(&machine.storage, Operation::Sync, "*.table");
     tree = machine.open_on(Arc::new(place), Background::Manual);
@@ -124,13 +120,10 @@ fn a_compaction_that_may_read_values_keeps_the_files_of_all() {
 
 #[test]
 fn a_drain_keeps_no_collected_file() {
-    let mut machine = World::new(TreeSettings {
-        value_segment_bytes: 64 << 10,
-        level0_runs_max: 100,
-        garbage_share_max: 100.0,
-        space_amplification_max: 100.0,
-        ..tiny()
-    });
+    let mut machine = World::new(Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| {
+        tree.value_segment_bytes = 64 << 10;
+        tree.level0_runs_max = 100;
+    }));
     let tree = machine.open().unwrap();
     let settings = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
     let id = tree.create_keyspace("large", settings).unwrap();
@@ -167,7 +160,7 @@ fn the_last_segment_s_file_is_let_go_with_it() {
         let ours = files.filter(|file| file.starts_with(dir.path()));
         ours.filter(|file| file.to_string_lossy().contains(".values")).collect::<Vec<_>>()
     };
-    let machine = World::new(TreeSettings { value_segment_bytes: 64 << 10, ..tiny() });
+    let machine = World::new(tiny().with_engine(|tree| tree.value_segment_bytes = 64 << 10));
     let tree = machine.open_on(
         Arc::new(Local::open(dir.path(), LocalOptions { create: true }).unwrap()),
         Background::Manual,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, WriteOptions};
 use firn_jobs::{Executor, JobHandle, JobSpec, Local};
-use firn_tree::{Tree, TreeOptions, TreeSettings};
+use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::world::{self, World, get_in, settle, tiny};
 
@@ -58,7 +58,8 @@ fn overwrite(tree: &Tree, keyspace: KeyspaceId, step: u32, value: impl Fn(u32) -
 
 #[test]
 fn files_that_a_compaction_was_told_to_read_stay_while_they_are_collected() {
-    let settings = TreeSettings { value_segment_bytes: 256 << 10, space_amplification_max: 1.1, ..tiny() };
+    let settings = Settings { space_amplification_max: 1.1, ..tiny() }
+        .with_engine(|tree| tree.value_segment_bytes = 256 << 10);
     let world = World::new(settings);
     let options = world.options();
     let inner = Local::inline(Arc::clone(&options.storage), Arc::new(options.semantics.clone()));

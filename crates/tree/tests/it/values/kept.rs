@@ -8,7 +8,7 @@ use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
 use firn_storage::place::{Crash, Operation};
-use firn_tree::{Background, TreeSettings};
+use firn_tree::{Background, Settings};
 
 use crate::support::unmapped::Unmapped;
 use crate::support::world::{self, DISK, Hook, World, get_in, rows, settle, tiny};
@@ -16,8 +16,8 @@ use crate::support::world::{self, DISK, Hook, World, get_in, rows, settle, tiny}
 /// Values from here on lie beside the tree.
 const SEPARATE_BYTES: usize = 100;
 
-fn settings() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 256 << 10, ..tiny() }
+fn settings() -> Settings {
+    tiny().with_engine(|tree| tree.value_segment_bytes = 256 << 10)
 }
 
 fn separated() -> KeyspaceSettings {
@@ -158,7 +158,7 @@ fn segments_without_a_live_value_go() {
 fn values_are_found_wherever_collections_put_them() {
     for seed in 0..6 {
         let random = &mut fastrand::Rng::with_seed(seed);
-        let machine = World::new(TreeSettings { space_amplification_max: 1.1, ..settings() });
+        let machine = World::new(Settings { space_amplification_max: 1.1, ..settings() });
         let mut tree = machine.open().unwrap();
         let keyspace = tree.create_keyspace("large", separated()).unwrap();
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
@@ -211,7 +211,7 @@ fn values_are_found_wherever_collections_put_them() {
         collections += stats.collection_count;
         assert!(collections > 20, "seed {seed}: {collections} collections, {stats:?}");
         let live: usize = model.values().map(Vec::len).filter(|bytes| *bytes >= SEPARATE_BYTES).sum();
-        let most = live as f64 * 1.15 + 3.0 * settings().value_segment_bytes as f64;
+        let most = live as f64 * 1.15 + 3.0 * settings().engine.value_segment_bytes as f64;
         assert!((stats.segment_bytes as f64) < most, "seed {seed}: {live} bytes live, {stats:?}");
         let files = value_files(&machine).len() as u64;
         assert_eq!(files, stats.segment_count, "seed {seed}");

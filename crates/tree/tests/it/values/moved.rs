@@ -8,14 +8,14 @@ use firn_engine::{
     Engine, ErrorKind, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange, WriteOptions,
 };
 use firn_storage::Storage;
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{self, World, get_in, rows, settle, tiny};
 
 const PUT: WriteOptions = WriteOptions { durability: None, expires_at_ms: 0 };
 
-fn settings() -> TreeSettings {
-    TreeSettings { value_segment_bytes: 256 << 10, ..tiny() }
+fn settings() -> Settings {
+    tiny().with_engine(|tree| tree.value_segment_bytes = 256 << 10)
 }
 
 fn separated() -> KeyspaceSettings {
@@ -92,7 +92,7 @@ fn a_threshold_below_a_reference_is_refused() {
 
 #[test]
 fn operands_are_combined_with_values_beside_the_tree() {
-    let machine = World::new(TreeSettings { space_amplification_max: 1.1, ..settings() });
+    let machine = World::new(Settings { space_amplification_max: 1.1, ..settings() });
     let tree = machine.open().unwrap();
     let appending = KeyspaceSettings { merge_operator: Some(APPEND.to_owned()), ..separated() };
     let keyspace = tree.create_keyspace("appending", appending).unwrap();

@@ -4,7 +4,7 @@
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{self, World, delete_range, get_in, rows, settle, tiny};
 
@@ -12,7 +12,10 @@ const KEYS: u32 = 3000;
 const VALUE_BYTES: usize = 8000;
 
 fn world() -> World {
-    World::new(TreeSettings { value_segment_bytes: 1 << 20, space_amplification_max: 1.3, ..tiny() })
+    World::new(
+        Settings { space_amplification_max: 1.3, ..tiny() }
+            .with_engine(|tree| tree.value_segment_bytes = 1 << 20),
+    )
 }
 
 /// A keyspace whose values all lie beside the tree, its tables at rest.
@@ -27,7 +30,7 @@ fn load(tree: &Tree, session: &mut OrderedBlocking) -> KeyspaceId {
     settle(tree);
     let stats = tree.stats();
     // What they refer to is all that makes it worth while.
-    assert!(stats.tree.as_ref().expect("a tree").table_bytes < tiny().table_bytes / 4, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").table_bytes < tiny().engine.table_bytes / 4, "{stats:?}");
     assert!(
         stats.tree.as_ref().expect("a tree").values.segment_bytes > u64::from(KEYS) * VALUE_BYTES as u64,
         "{stats:?}"

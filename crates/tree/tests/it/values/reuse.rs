@@ -8,14 +8,17 @@ use firn_engine::{Engine, ErrorKind, KeyspaceId, KeyspaceSettings, ReadAt, ScanR
 use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ManualClock, Storage};
-use firn_tree::{Background, Tree, TreeOptions, TreeSettings};
+use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 use crate::support::world::{self, World, get_in, settle, tiny};
 
 const KEYS: u32 = 400;
 
 fn machine() -> World {
-    World::new(TreeSettings { value_segment_bytes: 64 << 10, space_amplification_max: 1.2, ..tiny() })
+    World::new(
+        Settings { space_amplification_max: 1.2, ..tiny() }
+            .with_engine(|tree| tree.value_segment_bytes = 64 << 10),
+    )
 }
 
 fn world_of_values() -> (World, Arc<Tree>, KeyspaceId) {

@@ -2,7 +2,7 @@
 
 use firn_engine::{Engine, KeyspaceSettings, WriteOptions};
 use firn_storage::Storage;
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{self, World, get_in, seed, settle, tiny};
 
@@ -43,8 +43,8 @@ fn files_come_back_to_what_is_allowed_after_many_values_are_deleted() {
     // What is allowed, and how many of a hundred keys are left: where it is the most, files are not
     // much larger than allowed before.
     for (max, left) in [(1.5, 10), (1.5, 60), (1.2, 60)] {
-        let settings =
-            TreeSettings { value_segment_bytes: 256 << 10, space_amplification_max: max, ..tiny() };
+        let settings = Settings { space_amplification_max: max, ..tiny() }
+            .with_engine(|tree| tree.value_segment_bytes = 256 << 10);
         let machine = World::new(settings);
         let tree = machine.open().unwrap();
         let settings = KeyspaceSettings { separate_bytes: Some(100), ..KeyspaceSettings::default() };

@@ -10,7 +10,7 @@ use firn_format::manifest::{Change, ManifestEdit};
 use firn_format::table::ReferenceSet;
 use firn_format::value::SegmentNumber;
 use firn_storage::place::Operation;
-use firn_tree::{Background, TreeSettings};
+use firn_tree::{Background, Settings};
 
 use crate::support::inspect::report;
 use crate::support::sample::{Files, directory, read_files};
@@ -181,7 +181,8 @@ fn a_checkpoint_knows_what_is_stale() {
 
 #[test]
 fn what_dies_while_a_drain_is_written_does_not_die_again() {
-    let settings = TreeSettings { level0_runs_max: 2, space_amplification_max: 100.0, ..tiny() };
+    let settings =
+        Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| tree.level0_runs_max = 2);
     let machine = World::new(settings);
     let hook = Arc::<Hook>::default();
     let place = hook.before(&machine.storage, Operation::Sync, "*.table");

@@ -12,7 +12,7 @@ use firn_engine::{
 };
 use firn_storage::place::Crash;
 use firn_storage::{Clock, Storage};
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{DISK, World, describe, get_in, session, settle, tiny};
 
@@ -30,7 +30,7 @@ pub(crate) fn beside(compression: Compression) -> KeyspaceSettings {
 }
 
 /// A database with a keyspace whose values lie beside the tree.
-pub(crate) fn begun(settings: TreeSettings) -> (World, Arc<Tree>, KeyspaceId) {
+pub(crate) fn begun(settings: Settings) -> (World, Arc<Tree>, KeyspaceId) {
     let machine = World::new(settings);
     let tree = machine.open().unwrap();
     let keyspace = tree.create_keyspace("large", beside(Compression::None)).unwrap();
@@ -275,7 +275,7 @@ fn nobody_waits_for_a_value_that_is_coming_and_no_figure_has_it() {
 /// While drains do not keep up, a writer that brings a value goes at the pace of the others.
 #[test]
 fn a_source_is_slowed_as_other_writers_are() {
-    let (machine, tree, keyspace) = begun(TreeSettings { buffer_bytes: 4 << 20, ..tiny() });
+    let (machine, tree, keyspace) = begun(tiny().with_engine(|tree| tree.buffer_bytes = 4 << 20));
     let (value, record) = (value(2, 6 * MIB), vec![7; 50_000]);
     let other = &mut session(&tree);
     // Nothing drains.
@@ -376,7 +376,7 @@ fn what_is_overwritten_again_and_again_is_given_back_by_itself() {
 
 #[test]
 fn what_would_be_held_in_memory_is_refused_with_what_to_do() {
-    let machine = World::new(TreeSettings { value_bytes_max: 6 * MIB as u64, ..tiny() });
+    let machine = World::new(Settings { value_bytes_max: 6 * MIB as u64, ..tiny() });
     let tree = machine.open().unwrap();
     let keyspace = tree.create_keyspace("large", beside(Compression::None)).unwrap();
     let refused = |keyspace, key: &[u8], bytes: usize| {

@@ -12,7 +12,7 @@ use firn_engine::{
 };
 use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, ErrorKind as Kind, Storage, SystemClock};
-use firn_tree::{Background, Tree, TreeSettings, VerifyOptions, VerifyReport, verify};
+use firn_tree::{Background, Settings, Tree, VerifyOptions, VerifyReport, verify};
 
 use crate::support::world::{DISK, Hook, World, describe, get_in, session, settle, tiny};
 use crate::values::streamed::{MIB, Source, begun, beside, put_from, read_into, value, value_files};
@@ -145,7 +145,7 @@ fn a_value_that_is_whole_when_the_database_closes_is_there_only_if_that_is_said(
 /// in tables.
 #[test]
 fn a_machine_that_goes_at_any_step_has_the_old_value_or_the_new_one() {
-    let settings = || TreeSettings { manifest_edits_max: 6, ..tiny() };
+    let settings = || Settings { manifest_edits_max: 6, ..tiny() };
     let (old, new) = (value(6, 4 * MIB + 77), value(7, 4 * MIB + 5000));
     let crashes = [
         (Crash::Kill, WriteOptions::default(), Compression::None),
@@ -287,8 +287,10 @@ fn a_keyspace_that_is_dropped_meanwhile_refuses_the_value() {
 fn a_writer_that_is_stopped_keeps_its_value() {
     // Less than three segments, however little their indexes take.
     let room = 11 << 20;
-    let (_machine, tree, keyspace) =
-        begun(TreeSettings { buffer_bytes: room, buffer_bytes_max: room, ..tiny() });
+    let (_machine, tree, keyspace) = begun(tiny().with_engine(|tree| {
+        tree.buffer_bytes = room;
+        tree.buffer_bytes_max = room;
+    }));
     let value = value(12, 5 * MIB);
     let mut source = Source::of(&value).then(3 * MIB, || {
         let session = &mut *tree.ordered_session();

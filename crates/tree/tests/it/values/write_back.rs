@@ -5,13 +5,13 @@ use std::sync::Arc;
 use firn_engine::{Engine, ErrorKind, KeyspaceSettings, WriteOptions};
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{ErrorKind as StorageErrorKind, Storage};
-use firn_tree::{Background, Tree, TreeSettings};
+use firn_tree::{Background, Tree};
 
 use crate::support::world::{World, session, tiny};
 
 /// Segments that take some MiB.
 fn machine() -> (World, Arc<Faulty>) {
-    let machine = World::new(TreeSettings { value_segment_bytes: 8 << 20, ..tiny() });
+    let machine = World::new(tiny().with_engine(|tree| tree.value_segment_bytes = 8 << 20));
     let faulty = Arc::new(Faulty::new(Arc::new(machine.storage.clone())));
     (machine, faulty)
 }

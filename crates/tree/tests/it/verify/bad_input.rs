@@ -15,7 +15,7 @@ use firn_format::FormatVersion;
 use firn_format::checksum::{crc32c, xxh3, xxh3_of_two};
 use firn_storage::Storage;
 use firn_storage::place::{Local, LocalOptions, Memory};
-use firn_tree::{Tree, TreeOptions, TreeSettings, VerifyOptions, verify};
+use firn_tree::{Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::support::on_disk::{OnDisk, everything_in, local};
 use crate::support::sample::{NOW_MS, SMALL, options, options_on, read_files, sample, scan_all};
@@ -126,7 +126,7 @@ fn opens_the_second_directory() {
 }
 
 /// A database in memory with one key, and a session of it.
-fn open_small(settings: TreeSettings) -> (Memory, Arc<Tree>, OrderedBlocking) {
+fn open_small(settings: Settings) -> (Memory, Arc<Tree>, OrderedBlocking) {
     let storage = Memory::new();
     let tree = Tree::open(TreeOptions { settings, ..options(&storage, NOW_MS) }).unwrap();
     let mut session = Blocking::new(tree.ordered_session());
@@ -134,16 +134,13 @@ fn open_small(settings: TreeSettings) -> (Memory, Arc<Tree>, OrderedBlocking) {
     (storage, tree, session)
 }
 
-fn small_settings() -> TreeSettings {
-    TreeSettings {
-        segment_bytes: 4 << 20,
-        buffer_bytes: 4 << 20,
-        buffer_bytes_max: 8 << 20,
-        log_bytes_max: 8 << 20,
-        value_bytes_max: 64 << 20,
-        key_bytes_max: 1000,
-        ..TreeSettings::default()
-    }
+fn small_settings() -> Settings {
+    Settings { value_bytes_max: 64 << 20, key_bytes_max: 1000, ..Settings::default() }.with_engine(|tree| {
+        tree.log_segment_bytes = 4 << 20;
+        tree.buffer_bytes = 4 << 20;
+        tree.buffer_bytes_max = 8 << 20;
+        tree.log_bytes_max = 8 << 20;
+    })
 }
 
 #[test]
@@ -222,7 +219,10 @@ fn a_batch_larger_than_the_whole_buffer_is_written() {
 /// No keyspace's memtable is ever full, but together they fill the buffer.
 #[test]
 fn a_buffer_smaller_than_its_memtables_keeps_taking_writes() {
-    let settings = TreeSettings { memtable_bytes: 1 << 30, log_bytes_max: 1 << 30, ..small_settings() };
+    let settings = small_settings().with_engine(|tree| {
+        tree.memtable_bytes = 1 << 30;
+        tree.log_bytes_max = 1 << 30;
+    });
     let (_storage, tree, mut session) = open_small(settings);
     let mut ids = vec![KEYSPACE_DEFAULT];
     for name in ["second", "third"] {
@@ -303,20 +303,22 @@ fn an_operator_that_is_not_registered_is_named_before_anything_changes() {
 
 #[test]
 fn settings_out_of_range_are_named_before_anything_changes() {
-    type Set = fn(&mut TreeSettings);
+    type Set = fn(&mut Settings);
     let wrong: Vec<(&str, Set)> = vec![
-        ("segment_bytes", |s| s.segment_bytes = (4 << 20) + 8),
-        ("segment_bytes", |s| s.segment_bytes = 0),
-        ("memtable_bytes", |s| s.memtable_bytes = 0),
+        ("log_segment_bytes", |s| s.engine.log_segment_bytes = (4 << 20) + 8),
+        ("log_segment_bytes", |s| s.engine.log_segment_bytes = 0),
+        ("memtable_bytes", |s| s.engine.memtable_bytes = 0),
         ("memory_bytes", |s| s.memory_bytes = 1 << 20),
-        ("buffer_bytes_max", |s| s.buffer_bytes_max = s.segment_bytes),
-        ("buffer_bytes", |s| s.buffer_bytes = s.buffer_bytes_max + 1),
-        ("log_bytes_max", |s| s.log_bytes_max = 0),
-        ("merge_fan_in", |s| s.merge_fan_in = 1),
-        ("block_bytes", |s| s.block_bytes = 1),
-        ("table_bytes", |s| s.table_bytes = 1),
-        ("filter_bits_per_key", |s| s.filter_bits_per_key = 65),
-        ("level0_runs_max", |s| s.level0_runs_max = 1),
+        ("buffer_bytes_max", |s| {
+            (s.engine.buffer_bytes, s.engine.buffer_bytes_max) = (0, s.engine.log_segment_bytes);
+        }),
+        ("buffer_bytes", |s| s.engine.buffer_bytes = s.engine.buffer_bytes_max + 1),
+        ("log_bytes_max", |s| s.engine.log_bytes_max = 0),
+        ("merge_fan_in", |s| s.engine.merge_fan_in = 1),
+        ("block_bytes", |s| s.engine.block_bytes = 1),
+        ("table_bytes", |s| s.engine.table_bytes = 1),
+        ("filter_bits_per_key", |s| s.engine.filter_bits_per_key = 65),
+        ("level0_runs_max", |s| s.engine.level0_runs_max = 1),
         ("local_bytes_per_second", |s| s.local_bytes_per_second = 0),
         ("reexecuted_share", |s| s.reexecuted_share = 1.5),
         ("reexecuted_share", |s| s.reexecuted_share = f64::NAN),
@@ -329,10 +331,10 @@ fn settings_out_of_range_are_named_before_anything_changes() {
     ];
     for (name, set) in wrong {
         let storage = Memory::new();
-        let mut settings = TreeSettings::default();
+        let mut settings = Settings::default();
         set(&mut settings);
         let error = Tree::open(TreeOptions { settings, ..options(&storage, NOW_MS) }).unwrap_err();
-        assert_refused(&error, ErrorKind::Invalid, &[&format!("setting {name} ="), "must be"]);
+        assert_refused(&error, ErrorKind::Invalid, &[&format!("setting `{name} ="), "must be"]);
         assert_eq!(storage.list().unwrap(), []);
     }
 }

@@ -10,15 +10,18 @@ use firn_engine::{
 };
 use firn_storage::Storage;
 use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
-use firn_tree::{Background, Tree, TreeSettings};
+use firn_tree::{Background, Settings, Tree};
 
 use crate::support::in_time::{in_time, now};
 use crate::support::world::{World, describe, get, put, session, settle, slow, tiny};
 
 const MIB: u64 = 1 << 20;
 
-fn bounded(buffer_bytes: u64, buffer_bytes_max: u64) -> TreeSettings {
-    TreeSettings { buffer_bytes, buffer_bytes_max, ..tiny() }
+fn bounded(buffer_bytes: u64, buffer_bytes_max: u64) -> Settings {
+    tiny().with_engine(|tree| {
+        tree.buffer_bytes = buffer_bytes;
+        tree.buffer_bytes_max = buffer_bytes_max;
+    })
 }
 
 /// A place that takes `delay` longer for each write to a table.
@@ -67,7 +70,7 @@ fn largest_buffer(tree: &Tree, done: &AtomicBool) -> u64 {
 
 /// Writes on three threads to a slow place; the largest buffer on the way, the time, and the
 /// counters at the end.
-fn overwhelm(settings: TreeSettings, delay: Duration, count: u32, value: &[u8]) -> (u64, Duration, Stats) {
+fn overwhelm(settings: Settings, delay: Duration, count: u32, value: &[u8]) -> (u64, Duration, Stats) {
     let world = World::new(settings);
     let tree = world.open_timed(Arc::new(slow_tables(&world, delay)));
     let done = AtomicBool::new(false);
@@ -103,7 +106,7 @@ fn the_buffer_stays_within_its_bound_and_stalls_are_counted() {
         [(8, 20, 4000, 4000, 4), (8, 20, 16, 120_000, 60), (9, 13, 4000, 4000, 4), (9, 13, 16, 120_000, 60)];
     for (soft_mib, max_mib, value_bytes, count, delay_ms) in cases {
         let settings = bounded(soft_mib * MIB, max_mib * MIB);
-        let bound = settings.buffer_bytes_max + settings.segment_bytes;
+        let bound = settings.engine.buffer_bytes_max + settings.engine.log_segment_bytes;
         let stalls = |slower: u64| {
             let delay = Duration::from_millis(delay_ms * slower);
             let (largest, took, stats) = overwhelm(settings.clone(), delay, count, &vec![9; value_bytes]);
@@ -226,7 +229,7 @@ fn refuse_second_parts(world: &World) -> Faulty {
 
 #[test]
 fn a_flush_is_refused_once_where_one_part_of_its_drain_finds_the_disk_full() {
-    let settings = TreeSettings { table_bytes: MIB, ..bounded(64 * MIB, 96 * MIB) };
+    let settings = bounded(64 * MIB, 96 * MIB).with_engine(|tree| tree.table_bytes = MIB);
     let world = World::new(settings);
     let faulty = refuse_second_parts(&world);
     let tree = world.open_timed(Arc::new(faulty.clone()));
@@ -246,7 +249,7 @@ fn a_flush_is_refused_once_where_one_part_of_its_drain_finds_the_disk_full() {
 
 #[test]
 fn a_refused_drain_leaves_no_table_and_is_not_tried_again_by_itself() {
-    let world = World::new(TreeSettings { table_bytes: MIB, ..bounded(64 * MIB, 96 * MIB) });
+    let world = World::new(bounded(64 * MIB, 96 * MIB).with_engine(|tree| tree.table_bytes = MIB));
     let faulty = refuse_second_parts(&world);
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
     write_inline(&tree, 0, 200, &vec![3; 50_000]);
@@ -261,8 +264,8 @@ fn a_refused_drain_leaves_no_table_and_is_not_tried_again_by_itself() {
 
 #[test]
 fn a_thread_that_is_alone_compacts_although_writers_never_rest() {
-    let settings = TreeSettings { background_threads: 1, level0_runs_max: 4, ..tiny() };
-    let full = settings.buffer_bytes;
+    let settings = Settings { background_threads: 1, ..tiny() }.with_engine(|tree| tree.level0_runs_max = 4);
+    let full = settings.engine.buffer_bytes;
     let world = World::new(settings);
     let tree = world.open().unwrap();
     let mut session = session(&tree);

@@ -4,15 +4,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_engine::Engine;
-use firn_tree::{Tree, TreeSettings};
+use firn_tree::{Settings, Tree};
 
 use crate::support::world::{World, get, put, seed, session, settle, tiny};
 
 const RECORD_COUNT: u64 = 80_000;
 
 /// 80 MB of records and a budget of 64 MiB, of which the buffer may take half.
-fn small() -> TreeSettings {
-    TreeSettings { page_cache_bytes: 0, ..tiny() }
+fn small() -> Settings {
+    Settings { page_cache_bytes: 1, ..tiny() }
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -107,7 +107,7 @@ fn the_reserve_is_restored_and_small_drains_count_too() {
 /// All but two segments, and an eighth for what is not counted.
 fn most_held(tree: &Tree) -> u64 {
     let budget = tree.stats().memory_bytes_max;
-    budget - budget / 8 - 2 * small().segment_bytes
+    budget - budget / 8 - 2 * small().engine.log_segment_bytes
 }
 
 /// After many reads and with nothing left to do, the reserve is free, and some chunks of the cache.
@@ -153,7 +153,7 @@ fn the_budget_holds_while_threads_work() {
         scope.spawn(|| {
             // Its parts are read one after the other, so what moves between them may be counted
             // twice: one segment.
-            let slack = small().segment_bytes;
+            let slack = small().engine.log_segment_bytes;
             while !done.load(Ordering::Relaxed) {
                 let stats = tree.stats();
                 assert!(stats.memory_bytes <= stats.memory_bytes_max + slack, "{} held", stats.memory_bytes);

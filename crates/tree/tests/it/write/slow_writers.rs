@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 /// Room for several large batches, so that no writer stops.
 fn roomy() -> World {
     let mut settings = tiny();
-    (settings.buffer_bytes, settings.buffer_bytes_max, settings.log_bytes_max) =
+    (settings.engine.buffer_bytes, settings.engine.buffer_bytes_max, settings.engine.log_bytes_max) =
         (512 * MIB as u64, 1 << 30, 1 << 30);
     settings.memory_bytes = 2 << 30;
     World::new(settings)

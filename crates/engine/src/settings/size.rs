@@ -1,7 +1,7 @@
 //! Sizes in bytes as people write them.
 
 /// 2^20 bytes.
-pub(crate) const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
 const UNITS: [(&str, u32); 5] = [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
 
@@ -9,7 +9,7 @@ const UNITS: [(&str, u32); 5] = [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30)
 /// 2^64.
 ///
 /// Units are powers of 1024 and their case does not matter.
-pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
+pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits_end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (digits, unit) = text.split_at(digits_end);
@@ -23,7 +23,7 @@ pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// `bytes` in the largest unit that divides it: `64 MiB`, `100 B`.
-pub(crate) fn show_bytes(bytes: u64) -> String {
+pub fn show_bytes(bytes: u64) -> String {
     let fitting =
         UNITS.iter().rev().find(|(_, shift)| bytes.is_multiple_of(1 << shift) && bytes >> shift > 0);
     let (unit, shift) = fitting.unwrap_or(&UNITS[0]);

@@ -1,15 +1,15 @@
 //! What kinds of value a setting has, and how each is written in TOML.
 
-use firn_engine::{Compression, Durability};
-
 use super::size::{parse_bytes, show_bytes};
+use crate::{Compression, Durability};
 
 /// A kind of value; `name` is the setting's, for sizes are known by their names.
-pub(super) trait Value: Sized {
+pub trait Value: Sized {
+    /// The value as TOML has it.
     fn to_toml(&self, name: &str) -> toml::Value;
     /// `None` if `value` has another type or does not fit.
     fn from_toml(name: &str, value: &toml::Value) -> Option<Self>;
-    /// What a person should write.
+    /// What is to be written.
     fn expected(name: &str) -> String;
 }
 

@@ -1,4 +1,6 @@
-use super::size::{parse_bytes, show_bytes};
+use firn_engine::settings::{Audience, EngineSettings, Field, parse_bytes};
+use firn_engine::{Compression, Durability};
+
 use super::*;
 
 fn message(text: &str) -> String {
@@ -20,22 +22,19 @@ fn settings_round_trip_through_text() {
     let changed = Settings {
         durability: Durability::Disk,
         compression: Compression::Zstd,
-        block_bytes: 5000,
-        merge_fan_in: 7,
         ..Settings::for_memory(100_000_000)
-    };
+    }
+    .with_engine(|tree| (tree.block_bytes, tree.merge_fan_in) = (5000, 7));
     for settings in [Settings::default(), changed] {
         let text = settings.to_toml();
         assert_eq!(Settings::from_toml(&text).expect("its own text"), settings, "{text}");
-        let value = toml::Value::try_from(&settings).expect("serde");
-        assert_eq!(value.try_into::<Settings>().expect("serde"), settings);
     }
 }
 
 #[test]
 fn every_field_is_explained_with_its_default() {
     let text = Settings::default().to_toml();
-    for field in FIELDS {
+    for field in Settings::fields() {
         assert!(field.doc.len() > 20, "{}", field.name);
         assert!(text.contains(&format!("\n{} = ", field.name)), "{}", field.name);
     }
@@ -49,7 +48,7 @@ fn every_field_is_explained_with_its_default() {
 #[test]
 fn documented_defaults_are_the_defaults() {
     let defaults = Settings::default();
-    for field in FIELDS.iter().filter(|field| !field.default.contains("memory_bytes")) {
+    for field in Settings::fields().filter(|field| !field.default.contains("memory_bytes")) {
         let value = (field.get)(&defaults);
         let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let is_same = shown == field.default || parse_bytes(&shown) == parse_bytes(field.default);
@@ -59,9 +58,10 @@ fn documented_defaults_are_the_defaults() {
 
 #[test]
 fn sizes_follow_from_the_memory_given() {
-    let settings = Settings::from_toml("table_bytes = 131_072\nmemory_bytes = \"1 GiB\"").expect("valid");
-    assert_eq!(settings, Settings { table_bytes: 131_072, ..Settings::for_memory(1 << 30) });
-    assert_eq!(settings.buffer_bytes, 256 * MIB);
+    let settings =
+        Settings::from_toml("memory_bytes = \"1 GiB\"\n[tree]\ntable_bytes = 131_072").expect("valid");
+    assert_eq!(settings, Settings::for_memory(1 << 30).with_engine(|tree| tree.table_bytes = 131_072));
+    assert_eq!(settings.engine.buffer_bytes, 256 * MIB);
 }
 
 #[test]
@@ -71,12 +71,12 @@ fn bad_settings_name_field_value_range_and_remedy() {
         "setting `memory_bytes = \"0 B\"` must be 16 MiB to 16 TiB: set it to what this process may use"
     );
     assert_eq!(
-        message("memtable_byte = 1"),
+        message("[tree]\nmemtable_byte = 1"),
         "there is no setting `memtable_byte`: did you mean `memtable_bytes`?"
     );
     assert!(message("colour = 1").starts_with("there is no setting `colour`; there are memory_bytes, "));
     assert_eq!(
-        message("log_segment_bytes = \"5 MiB\""),
+        message("[tree]\nlog_segment_bytes = \"5 MiB\""),
         "setting `log_segment_bytes = \"5 MiB\"` must be a multiple of 4 MiB, at most 4 GiB: round it to whole 4 MiB"
     );
     assert_eq!(
@@ -84,16 +84,20 @@ fn bad_settings_name_field_value_range_and_remedy() {
         "setting `durability = \"maybe\"` must be process, disk or shared: write \"process\", \"disk\" or \"shared\""
     );
     assert!(message("memory_bytes = -1").contains("write bytes, as in 4096 or \"64 MiB\""));
-    assert!(message("merge_fan_in = \"4\"").contains("write a whole number"));
+    assert!(message("[tree]\nmerge_fan_in = \"4\"").contains("write a whole number"));
     assert!(message("a = \n").contains("not valid TOML at line 1, column "));
 }
 
 #[test]
 fn every_range_is_enforced() {
     // One value out of range for each number; words are checked when they are read.
-    for field in
-        FIELDS.iter().filter(|field| (field.get)(&Settings::default()).as_str().is_none_or(is_a_size))
-    {
+    let is_number =
+        |field: &&Field<Settings>| (field.get)(&Settings::default()).as_str().is_none_or(is_a_size);
+    for field in Settings::fields().filter(is_number) {
+        let line = |value: &str| match TreeSettings::FIELDS.iter().any(|own| own.name == field.name) {
+            true => format!("[tree]\n{} = {value}", field.name),
+            false => format!("{} = {value}", field.name),
+        };
         let bad = match field.name {
             "reexecuted_share" => "1.5".to_owned(),
             "space_amplification_max" => "1.0".to_owned(),
@@ -111,25 +115,15 @@ fn every_range_is_enforced() {
         ]
         .contains(&field.name);
         if field.name != "log_bytes_max" {
-            assert!(message(&format!("{} = {bad}", field.name)).contains(field.name), "{}", field.name);
+            assert!(message(&line(&bad)).contains(field.name), "{}", field.name);
         }
         if field.name == "space_amplification_max" {
             continue;
         }
         if zero_is_bad {
-            assert!(message(&format!("{} = 0", field.name)).contains(field.name), "{}", field.name);
+            assert!(message(&line("0")).contains(field.name), "{}", field.name);
         }
     }
-}
-
-/// README.md repeats three defaults for people; they must be these.
-#[test]
-fn limits_in_the_readme_are_the_defaults() {
-    let readme = include_str!("../../../../README.md");
-    let defaults = Settings::default();
-    assert!(readme.contains("| key | 65 535 bytes |") && defaults.key_bytes_max == 65_535);
-    assert!(readme.contains("| value | 1 GiB |") && defaults.value_bytes_max == 1 << 30);
-    assert!(readme.contains("by default 512 MiB") && defaults.memory_bytes == 512 << 20);
 }
 
 fn is_a_size(text: &str) -> bool {
@@ -137,16 +131,39 @@ fn is_a_size(text: &str) -> bool {
 }
 
 #[test]
-fn sizes_are_read_and_shown() {
-    for (text, bytes) in
-        [("0", 0), ("4096", 4096), ("64 MiB", 64 << 20), ("1gib", 1 << 30), (" 1_000 B ", 1000)]
-    {
-        assert_eq!(parse_bytes(text), Some(bytes), "{text}");
-        assert_eq!(parse_bytes(&show_bytes(bytes)), Some(bytes));
+fn at_most_ten_settings_are_for_everyone() {
+    let everyone: Vec<&str> = Settings::fields()
+        .filter(|field| field.audience == Audience::Everyone)
+        .map(|field| field.name)
+        .collect();
+    assert!(everyone.len() <= 10 && everyone.contains(&"memory_bytes"), "{everyone:?}");
+}
+
+/// What users may set an engine takes; what only tests need, users may not.
+#[test]
+fn ranges_for_tests_are_wider() {
+    for memory_bytes in [16 * MIB, 100 * MIB, 1 << 40] {
+        Settings::for_memory(memory_bytes).validate_for_tests().expect("users may");
     }
-    for text in ["", "MiB", "1.5 GiB", "1 MB", "-1", "99999999 TiB"] {
-        assert_eq!(parse_bytes(text), None, "{text}");
+    let base = || Settings::for_memory(64 << 20);
+    let small = [
+        ("memtable_bytes", base().with_engine(|tree| tree.memtable_bytes = 4096)),
+        ("buffer_bytes", base().with_engine(|tree| tree.buffer_bytes = 0)),
+        ("buffer_bytes_max", base().with_engine(|tree| tree.buffer_bytes_max = 1 << 30)),
+        ("local_bytes_per_second", Settings { local_bytes_per_second: 1, ..base() }),
+    ];
+    for (name, settings) in &small {
+        settings.validate_for_tests().expect("tests may");
+        assert!(settings.validate().expect_err("users may not").to_string().contains(name), "{name}");
     }
-    assert_eq!(show_bytes(1536 << 10), "1536 KiB");
-    assert_eq!(show_bytes(0), "0 B");
+    let wider = Settings::fields().filter(|field| field.tests.is_some()).count();
+    assert_eq!(wider, small.len(), "each is tried here");
+}
+
+#[test]
+fn what_follows_from_other_settings_follows() {
+    let settings = Settings { space_amplification_max: 2.0, ..Settings::default() };
+    assert_eq!(garbage_share_max(&settings), 0.5);
+    assert_eq!(page_cache_bytes(&settings), u64::MAX);
+    assert_eq!(page_cache_bytes(&Settings { page_cache_bytes: 7, ..settings }), 7);
 }
