@@ -1,21 +1,12 @@
-//! Command line of the benchmarks, shared by every program that runs them.
+//! Command line of the benchmarks, shared by every program that runs them. What loads servers, and
+//! each experiment, has its own beside it.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use firn_engine::{Compression, Durability, Error, Result};
 
-use crate::resp::ServerAddress;
-
-mod caas;
-mod queues;
-mod resp;
-mod space;
-
-pub use caas::CaasArgs;
-pub use queues::QueuesArgs;
-pub use resp::{Contender, RespArgs};
-pub use space::SpaceArgs;
+use crate::server::ServerAddress;
 
 /// Where and how stores are opened, and how they are driven.
 #[derive(Clone, Debug, Args)]
@@ -240,6 +231,19 @@ pub struct KeyspacesArgs {
     pub json: Option<PathBuf>,
 }
 
+/// The command that made the results, as a shell would take it.
+pub fn command_line() -> String {
+    let quoted = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    std::env::args().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 /// A number of things: `300000`, `300_000`, `300k`, `2M`.
 ///
 /// # Errors
@@ -273,21 +277,21 @@ fn parse_scaled(text: &str, scales: &[(&str, u64)], wanted: &str) -> Result<u64>
     }
 }
 
-fn parse_positive(text: &str) -> Result<u64> {
+pub(crate) fn parse_positive(text: &str) -> Result<u64> {
     match parse_count(text)? {
         0 => Err(Error::invalid("expected at least 1")),
         count => Ok(count),
     }
 }
 
-fn parse_seconds(text: &str) -> Result<f64> {
+pub(crate) fn parse_seconds(text: &str) -> Result<f64> {
     match text.strip_suffix('s').unwrap_or(text).parse::<f64>() {
         Ok(seconds) if (0.0..=1e7).contains(&seconds) => Ok(seconds),
         _ => Err(Error::invalid(format!("`{text}` is not a time in seconds"))),
     }
 }
 
-fn parse_rate(text: &str) -> Result<f64> {
+pub(crate) fn parse_rate(text: &str) -> Result<f64> {
     let rate = parse_count(text)? as f64;
     if rate > 0.0 { Ok(rate) } else { Err(Error::invalid("a rate is at least 1 operation per second")) }
 }

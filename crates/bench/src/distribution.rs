@@ -26,6 +26,11 @@ pub use hotspot::Hotspot;
 pub use latest::Latest;
 pub use zipfian::{ScrambledZipfian, ZIPFIAN_THETA, Zipfian};
 
+/// A seed for stream `index` of a phase, far from its neighbours'.
+pub fn stream_seed(seed: u64, index: usize) -> u64 {
+    fnv_hash_64(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ index as u64)
+}
+
 /// Draws key numbers. Cheap to clone: one per thread.
 #[derive(Clone, Debug)]
 pub enum Distribution {

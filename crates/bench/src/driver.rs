@@ -113,11 +113,6 @@ pub struct Measured {
     pub disk: Vec<(Duration, u64)>,
 }
 
-/// A seed for stream `index` of a phase, far from its neighbours'.
-pub fn stream_seed(seed: u64, index: usize) -> u64 {
-    crate::distribution::fnv_hash_64(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ index as u64)
-}
-
 /// Where the threads of a phase are.
 const WARMING: u8 = 0;
 const MEASURING: u8 = 1;

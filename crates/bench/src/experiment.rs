@@ -4,5 +4,5 @@ mod space;
 mod value_log;
 mod caas;
 
-pub use caas::{CaasPart, CaasReport, CaasScale, Finding, RunCost, Verdict, run_caas};
-pub use space::{Scale, SpacePoint, run_space};
+pub use caas::{CaasArgs, CaasPart, CaasReport, CaasScale, RunCost, run_caas};
+pub use space::{Scale, SpaceArgs, SpacePoint, run_space};

@@ -11,7 +11,7 @@ use firn_engine::{Error, Result, WriteOptions};
 use serde::Serialize;
 
 use crate::args::KeyspacesArgs;
-use crate::driver::stream_seed;
+use crate::distribution::stream_seed;
 use crate::measure::{anonymous_bytes, descriptor_count, now, sleep};
 use crate::suite::BenchDir;
 use crate::workload::ValuePool;

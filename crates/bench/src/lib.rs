@@ -37,15 +37,17 @@ pub mod workload;
 pub mod distribution;
 pub mod target;
 pub mod driver;
+pub mod server;
 pub mod resp;
 pub mod measure;
 pub mod report;
 pub mod progress;
 pub mod process;
 
+pub use args::command_line;
 pub use experiment::{run_caas, run_space};
 pub use keyspaces::{KeyspacesResult, run_keyspaces};
 pub use queues::run_queues;
 pub use reopen::{ReopenResult, run_reopen};
 pub use resp::run_resp;
-pub use run::{command_line, run_db, run_ycsb};
+pub use run::{run_db, run_ycsb};

@@ -13,10 +13,14 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_protocol::resp::Value;
 use serde::Serialize;
 
-use crate::args::{Contender, QueuesArgs};
 use crate::measure::now;
 use crate::report::{figure, table_text};
-use crate::resp::{Dialog, median, order};
+use crate::resp::{Contender, median, order};
+use crate::server::Dialog;
+
+mod args;
+
+pub use args::QueuesArgs;
 
 /// What a round does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -14,7 +14,7 @@ use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, Result, WriteOptions};
 use serde::Serialize;
 
 use crate::args::ReopenArgs;
-use crate::driver::stream_seed;
+use crate::distribution::stream_seed;
 use crate::measure::now;
 use crate::suite::BenchDir;
 use crate::workload::{DB_BENCH_KEY_BYTES_MIN, KeyStyle, ValuePool};

@@ -1,12 +1,14 @@
 //! What is told about the results: JSON, a table for the terminal, one HTML file.
 
 mod result;
+mod finding;
 mod series;
 mod summary;
 mod ycsb_text;
 mod json;
 mod html;
 
+pub use finding::{Finding, Verdict};
 pub(crate) use html::html_with_findings;
 pub use html::{Cells, Report, Spread, html, write_html};
 pub use json::write_json;

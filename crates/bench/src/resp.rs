@@ -13,8 +13,7 @@
 //! all are answered. Open loop (`rate`): requests are due at fixed times and latency counts from
 //! then, so that waiting for a slow server shows.
 
-mod address;
-mod dialog;
+mod args;
 mod command;
 mod schedule;
 mod connection;
@@ -26,10 +25,9 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use address::{PORT_DEFAULT, ServerAddress};
+pub use args::{Contender, RespArgs};
 pub use command::{Keys, RespCommand};
 pub use compare::{Comparison, Versus};
 pub(crate) use compare::{median, order};
-pub(crate) use dialog::Dialog;
 pub use result::{RespReport, RespResult};
 pub use run::run_resp;

@@ -2,7 +2,7 @@
 
 use firn_engine::Result;
 
-use crate::args::{DbArgs, OutputArgs, RunArgs, YcsbArgs};
+use crate::args::{DbArgs, OutputArgs, RunArgs, YcsbArgs, command_line};
 use crate::measure::Machine;
 use crate::progress::watcher;
 use crate::report::{PhaseResult, Report, final_block, summary_table, write_html, write_json};
@@ -119,17 +119,4 @@ fn step_line(result: &PhaseResult) -> String {
         result.operations,
         result.run_s,
     )
-}
-
-/// The command that made the results, as a shell would take it.
-pub fn command_line() -> String {
-    let quoted = |word: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    };
-    std::env::args().map(quoted).collect::<Vec<_>>().join(" ")
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Subcommand;
-use firn_bench::args::{
-    CaasArgs, DbArgs, KeyspacesArgs, QueuesArgs, ReopenArgs, RespArgs, ServerArgs, SpaceArgs, YcsbArgs,
-};
+use firn_bench::args::{DbArgs, KeyspacesArgs, ReopenArgs, ServerArgs, YcsbArgs};
+use firn_bench::experiment::{CaasArgs, SpaceArgs};
+use firn_bench::queues::QueuesArgs;
+use firn_bench::resp::RespArgs;
 use firn_bench::suite::remove_temporary_directories;
 use firn_bench::target::{FirnFactory, RespFactory};
 use firn_bench::{run_caas, run_db, run_keyspaces, run_queues, run_reopen, run_resp, run_space, run_ycsb};

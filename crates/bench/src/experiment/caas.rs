@@ -8,6 +8,7 @@
 //! ```
 //! A part that fails is in the report with why; the others run all the same.
 
+mod args; // what was asked for
 mod plan; // how much
 mod proxy; // a link to another zone
 mod cluster; // control plane, workers, store
@@ -23,18 +24,19 @@ use std::time::Duration;
 use firn_engine::{Error, Result};
 use serde::Serialize;
 
-use crate::args::CaasArgs;
+use crate::args::command_line;
 use crate::measure::Machine;
-use crate::report::{PhaseResult, Report, html_with_findings, summary_table, table_text, write_text};
-use crate::run::command_line;
+use crate::report::{
+    Finding, PhaseResult, Report, Verdict, html_with_findings, summary_table, table_text, write_text,
+};
 use crate::suite::BenchDir;
 use parts::Found;
 use run::Bench;
 
+pub use args::CaasArgs;
 pub use parts::CaasPart;
 pub use plan::CaasScale;
 pub use run::RunCost;
-pub use verdict::{Finding, Verdict};
 
 /// Everything that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,13 +8,17 @@ use firn_engine::{Error, Result};
 use serde::Serialize;
 
 use super::value_log::write_amplification;
-use crate::args::{OutputArgs, RunArgs, SpaceArgs, YcsbArgs};
+use crate::args::{OutputArgs, RunArgs, YcsbArgs};
 use crate::distribution::{Distribution, ScrambledZipfian};
 use crate::measure::Machine;
 use crate::progress::watcher;
 use crate::report::{PhaseResult, figure, table_text, write_text};
 use crate::suite::{BenchDir, Store, Suite, YcsbSuite};
 use crate::target::TargetFactory;
+
+mod args;
+
+pub use args::SpaceArgs;
 
 /// How much is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

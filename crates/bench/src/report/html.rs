@@ -6,9 +6,9 @@ use askama::Template;
 use firn_engine::{Error, Result};
 
 use super::PhaseResult;
+use super::finding::Finding;
 use super::json::write_text;
 use super::summary::figure;
-use crate::experiment::Finding;
 use crate::measure::Machine;
 
 mod bars;

@@ -13,10 +13,10 @@ use super::command::{Requests, RespCommand};
 use super::connection::Answers;
 use super::schedule::Schedule;
 use super::worker::{Recorder, Task, Worker};
-use super::{Dialog, ServerAddress};
-use crate::distribution::Distribution;
-use crate::driver::{Gauge, Phase, SAMPLE_EVERY, Sample, Watcher, stream_seed};
+use crate::distribution::{Distribution, stream_seed};
+use crate::driver::{Gauge, Phase, SAMPLE_EVERY, Sample, Watcher};
 use crate::measure::{CpuUse, Latencies, ProcessCpu, now, sleep};
+use crate::server::{Dialog, ServerAddress};
 use crate::workload::ValuePool;
 
 /// A server is at rest that uses one part in [`REST_SHARE`] of a processor, or less, for so long.

@@ -5,12 +5,14 @@ use firn_engine::{Error, Result};
 use super::compare::{comparisons, order, table};
 use super::phase::{Limit, Load};
 use super::result::summary;
-use super::{Keys, RespCommand, RespReport, RespResult, ServerAddress};
-use crate::args::{Contender, RespArgs};
-use crate::driver::{Watcher, stream_seed};
+use super::{Contender, Keys, RespArgs, RespCommand, RespReport, RespResult};
+use crate::args::command_line;
+use crate::distribution::stream_seed;
+use crate::driver::Watcher;
 use crate::measure::Machine;
 use crate::progress::watcher;
 use crate::report::write_text;
+use crate::server::ServerAddress;
 use crate::workload::ValuePool;
 
 /// How long a command runs unless something else is said.
@@ -46,7 +48,7 @@ pub fn run_resp(args: &RespArgs) -> Result<RespReport> {
         true => print!("\n{}", summary(&results)),
         false => print!("\n{}\n{}", summary(&results), table(&comparisons)),
     }
-    let report = RespReport { machine, command_line: crate::command_line(), results, comparisons };
+    let report = RespReport { machine, command_line: command_line(), results, comparisons };
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|error| Error::bug("a report has no JSON form").because(error))?;

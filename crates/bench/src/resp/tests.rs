@@ -12,7 +12,6 @@ use firn_protocol::resp::{Arguments, Limits, Parsed, Parser as RequestParser};
 use firn_server::{ServeSettings, Server};
 
 use super::*;
-use crate::args::RespArgs;
 use crate::measure::{CpuUse, now, sleep};
 
 #[derive(Parser)]

@@ -13,10 +13,10 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use super::command::Requests;
 use super::connection::{Answers, Connection};
-use super::dialog::SILENCE_MAX;
 use super::schedule::Schedule;
 use crate::driver::Gauge;
 use crate::measure::{Latencies, now};
+use crate::server::SILENCE_MAX;
 use crate::workload::Kind;
 
 /// Events taken at a time.

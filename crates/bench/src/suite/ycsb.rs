@@ -8,8 +8,8 @@ use firn_engine::{Error, Result};
 
 use super::{Store, Suite};
 use crate::args::{RunArgs, YcsbArgs};
-use crate::distribution::AcknowledgedCounter;
-use crate::driver::{Phase, Stream, Watcher, run_phase, stream_seed};
+use crate::distribution::{AcknowledgedCounter, stream_seed};
+use crate::driver::{Phase, Stream, Watcher, run_phase};
 use crate::report::{Context, Holdings, PhaseResult};
 use crate::target::OpenOptions;
 use crate::workload::ycsb::{LoadStream, MixStream, Workload, standard};

@@ -6,7 +6,7 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_protocol::resp::Value;
 
 use super::{Client, Counters, OpenOptions, Settings, Target, TargetFactory, Visit};
-use crate::resp::{Dialog, ServerAddress};
+use crate::server::{Dialog, ServerAddress};
 
 /// Reaches one server. What it holds is left as it is found.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use firn_engine::{Error, Result};
 
 use super::{Done, KeyStyle, Kind, NumberSet, Operations, ValuePool};
-use crate::distribution::Sequential;
+use crate::distribution::{Sequential, stream_seed};
 use crate::target::Client;
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ impl DbStream {
                     Benchmark::ReadSeq => Choice::Onward(Some(Vec::new())),
                     _ => Choice::Random,
                 };
-                Self::new(benchmark.kind(), choice, shape, crate::driver::stream_seed(seed, thread))
+                Self::new(benchmark.kind(), choice, shape, stream_seed(seed, thread))
             })
             .collect()
     }

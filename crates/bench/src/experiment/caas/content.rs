@@ -7,7 +7,7 @@ use std::path::Path;
 use firn::Db;
 use firn_engine::{Error, Result, ScanRange};
 
-use super::verdict::{Finding, Verdict};
+use crate::report::{Finding, Verdict};
 
 /// Everything that a database holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,10 +12,10 @@ use super::content::{self, Held};
 use super::plan::ZONE_DELAY;
 use super::proxy::Proxy;
 use super::run::{Amount, Bench, Label, RunCost, Setting, Work};
-use super::verdict::{Finding, Measure, Ratio};
+use super::verdict::{Measure, Ratio};
 use super::{simulated, stages};
 use crate::measure::sleep;
-use crate::report::{Cells, PhaseResult};
+use crate::report::{Cells, Finding, PhaseResult};
 
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -475,8 +475,7 @@ fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::caas::verdict::Verdict;
-    use crate::report::Context;
+    use crate::report::{Context, Verdict};
 
     #[test]
     fn each_scheduler_beside_ours_is_judged_by_how_long_writers_stand_still() {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use firn_engine::{Error, Result};
 use serde::Serialize;
 
+use super::CaasArgs;
 use super::cluster::{Cluster, StoreSettings};
 use super::plan::Plan;
-use crate::args::CaasArgs;
 use crate::measure::now;
 use crate::process::{Process, this_program};
 use crate::report::PhaseResult;

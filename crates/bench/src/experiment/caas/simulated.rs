@@ -6,9 +6,8 @@ use firn_engine::{Error, Result};
 
 use super::cluster::beside;
 use super::run::Bench;
-use super::verdict::{Finding, Verdict};
 use crate::process::Process;
-use crate::report::figure;
+use crate::report::{Finding, Verdict, figure};
 
 /// The load at which workers are about enough (1 = all are busy by what databases write on
 /// average).

@@ -15,10 +15,9 @@ use serde::Deserialize;
 
 use super::cluster::{Cluster, StoreSettings};
 use super::run::Bench;
-use super::verdict::{Finding, Verdict};
 use crate::measure::{now, sleep};
 use crate::process::{Process, this_program};
-use crate::report::figure;
+use crate::report::{Finding, Verdict, figure};
 
 /// A database that is served, with its tables on a store and its jobs on workers.
 #[derive(Debug)]

@@ -6,8 +6,9 @@ use std::str::FromStr;
 use clap::Args;
 use firn_engine::{Error, Result};
 
-use super::{parse_bytes, parse_positive, parse_rate, parse_seconds};
-use crate::resp::{Keys, PORT_DEFAULT, RespCommand, ServerAddress};
+use super::{Keys, RespCommand};
+use crate::args::{parse_bytes, parse_positive, parse_rate, parse_seconds};
+use crate::server::{PORT_DEFAULT, ServerAddress};
 
 /// `bench resp`: loads a server.
 #[derive(Clone, Debug, Args)]

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Contender, parse_positive};
-use crate::queues::QueueWorkload;
+use super::QueueWorkload;
+use crate::args::parse_positive;
+use crate::resp::Contender;
 
 /// `bench queues`: data that is removed as fast as it comes.
 #[derive(Clone, Debug, Args)]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::OutputArgs;
-use crate::experiment::{CaasPart, CaasScale};
+use super::{CaasPart, CaasScale};
+use crate::args::OutputArgs;
 
 /// `bench experiment caas`: compaction here, by one worker, by a service.
 #[derive(Clone, Debug, Args)]

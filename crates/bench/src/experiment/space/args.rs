@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{parse_bytes, parse_positive};
-use crate::experiment::Scale;
+use super::Scale;
+use crate::args::{parse_bytes, parse_positive};
 
 /// `bench experiment space`: writing against space.
 #[derive(Clone, Debug, Args)]
