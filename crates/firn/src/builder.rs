@@ -35,6 +35,22 @@ enum Shared {
     Named(String, OpenWith),
 }
 
+impl Db {
+    /// Opens the database in the directory `path` with default settings, creating it if there is
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(path).open()
+    }
+
+    /// Opens with settings and components of one's own.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+}
+
 impl Builder {
     /// Default settings, the machine's clock, a local directory, nothing registered.
     pub(crate) fn new(path: &Path) -> Self {

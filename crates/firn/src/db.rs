@@ -1,7 +1,6 @@
 //! One database over an engine that keeps its keys in order.
 
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::Arc;
 
 use firn_engine::blocking::{Blocking, OrderedBlocking};
@@ -9,7 +8,7 @@ use firn_engine::{
     KEYSPACE_DEFAULT, KeyspaceId, Ordered, OrderedBatch, Position, Result, ScanRange, WriteOptions,
 };
 
-use crate::{Builder, Keyspace, PointDb, Scan};
+use crate::{Keyspace, PointDb, Scan};
 
 /// A database in this process, whose keys are in order.
 ///
@@ -36,21 +35,14 @@ impl Deref for Db {
     }
 }
 
+impl PointDb {
+    /// The same database with the calls that need order; `None` if its engine keeps none.
+    pub fn ordered(&self) -> Option<Db> {
+        self.engine().ordered().map(|engine| Db::over(self.clone(), engine))
+    }
+}
+
 impl Db {
-    /// Opens the database in the directory `path` with default settings, creating it if there is
-    /// none.
-    ///
-    /// # Errors
-    /// As [`Builder::open`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::builder(path).open()
-    }
-
-    /// Opens with settings and components of one's own.
-    pub fn builder(path: impl AsRef<Path>) -> Builder {
-        Builder::new(path.as_ref())
-    }
-
     /// `points` with the calls that `engine`, which is the same one, has more.
     pub(crate) fn over(points: PointDb, engine: Arc<dyn Ordered>) -> Self {
         Self { points, engine }

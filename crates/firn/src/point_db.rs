@@ -11,8 +11,6 @@ use firn_engine::{
 };
 use firn_storage::ThreadSpawn;
 
-use crate::{Db, PointKeyspace};
-
 /// A database in this process, over an engine that may keep its keys in no order.
 ///
 /// A handle: cheap to clone, to keep, and to send to other threads; all clones are one database.
@@ -20,7 +18,8 @@ use crate::{Db, PointKeyspace};
 /// does millions of them is faster on a [`session`](Self::session) of its own. Dropping the last
 /// handle closes the database.
 ///
-/// [`Db`] has the same calls and those that need order; [`ordered`](Self::ordered) leads there.
+/// [`Db`](crate::Db) has the same calls and those that need order; [`ordered`](Self::ordered) leads
+/// there.
 ///
 /// 1. An acknowledged write survives what the database's durability names.
 /// 2. One process has a directory open for writing at a time.
@@ -52,51 +51,37 @@ impl PointDb {
         Arc::clone(&self.shared.engine)
     }
 
-    /// The same database with the calls that need order; `None` if its engine keeps none.
-    pub fn ordered(&self) -> Option<Db> {
-        self.engine().ordered().map(|engine| Db::over(self.clone(), engine))
-    }
-
     /// A blocking session of the caller's own: the fast way to do many operations on one thread.
     pub fn session(&self) -> Blocking {
         Blocking::new(self.shared.engine.session())
     }
 
-    /// The keyspace `id`, to read and write it: all calls below are calls of the default keyspace.
-    pub fn in_keyspace(&self, id: KeyspaceId) -> PointKeyspace {
-        PointKeyspace::new(self.clone(), id)
-    }
-
-    /// The default keyspace, to read it at a snapshot or to write it with options.
-    pub fn in_default(&self) -> PointKeyspace {
-        self.in_keyspace(KEYSPACE_DEFAULT)
-    }
-
-    /// The value of `key`. See [`PointKeyspace::get`].
+    /// The value of `key`. See [`PointKeyspace::get`](crate::PointKeyspace::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.pooled().get(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_ref())
     }
 
-    /// Values of `keys` as of one point, in their order. See [`PointKeyspace::multi_get`].
+    /// Values of `keys` as of one point, in their order. See
+    /// [`PointKeyspace::multi_get`](crate::PointKeyspace::multi_get).
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Values> {
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
         self.pooled().multi_get(ReadAt::Latest, KEYSPACE_DEFAULT, &keys)
     }
 
-    /// Sets `key` to `value`. See [`PointKeyspace::put`].
+    /// Sets `key` to `value`. See [`PointKeyspace::put`](crate::PointKeyspace::put).
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
         let (key, value, options) = (key.as_ref(), value.as_ref(), WriteOptions::default());
         self.pooled().put(KEYSPACE_DEFAULT, key, value, options)
     }
 
-    /// Removes `key`. See [`PointKeyspace::delete`].
+    /// Removes `key`. See [`PointKeyspace::delete`](crate::PointKeyspace::delete).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
         let options = WriteOptions::default();
         self.pooled().delete(KEYSPACE_DEFAULT, key.as_ref(), options)
     }
 
     /// Replaces the value of `key` by what `f` makes of it, atomically. See
-    /// [`PointKeyspace::update`].
+    /// [`PointKeyspace::update`](crate::PointKeyspace::update).
     pub fn update<R: Send + 'static>(
         &self,
         key: impl AsRef<[u8]>,
@@ -109,7 +94,7 @@ impl PointDb {
     /// Applies all of `batch` or none of it, whichever keyspaces it touches.
     ///
     /// # Errors
-    /// `Invalid` for an empty batch; else as [`PointKeyspace::put`].
+    /// `Invalid` for an empty batch; else as [`PointKeyspace::put`](crate::PointKeyspace::put).
     pub fn write(&self, batch: &Batch) -> Result<Position> {
         self.write_with(batch, WriteOptions::default())
     }
@@ -171,7 +156,7 @@ impl PointDb {
     }
 
     /// A point in time whose data stays readable while the snapshot lives. Read it with
-    /// [`PointKeyspace::at`].
+    /// [`PointKeyspace::at`](crate::PointKeyspace::at).
     ///
     /// # Errors
     /// `Closed` after [`close`](Self::close).

@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 
 use firn_engine::{
-    Change, Error, KeyspaceId, Position, ReadAt, Result, Rmw, RmwAnswer, Snapshot, Values, WriteOptions,
+    Change, Error, KEYSPACE_DEFAULT, KeyspaceId, Position, ReadAt, Result, Rmw, RmwAnswer, Snapshot, Values,
+    WriteOptions,
 };
 
 use crate::PointDb;
@@ -35,6 +36,19 @@ pub struct PointKeyspace {
     id: KeyspaceId,
     at: Option<Snapshot>,
     options: WriteOptions,
+}
+
+impl PointDb {
+    /// The keyspace `id`, to read and write it: other calls of a [`PointDb`] are calls of the
+    /// default keyspace.
+    pub fn in_keyspace(&self, id: KeyspaceId) -> PointKeyspace {
+        PointKeyspace::new(self.clone(), id)
+    }
+
+    /// The default keyspace, to read it at a snapshot or to write it with options.
+    pub fn in_default(&self) -> PointKeyspace {
+        self.in_keyspace(KEYSPACE_DEFAULT)
+    }
 }
 
 impl PointKeyspace {
