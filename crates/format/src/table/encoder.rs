@@ -3,19 +3,25 @@
 use std::fmt;
 
 use super::PrefixBytes;
-use super::block::{self, Sealer};
-use super::content::{FileChecksum, entry_hash};
+use super::block::Sealer;
+use super::content::entry_hash;
 use super::data::DataBlockBuilder;
-use super::footer::{FOOTER_BYTES, Footer, Handle};
+use super::footer::{FOOTER_BYTES, Footer};
 use super::index::{IndexBuilder, shortest_separator};
 use super::properties::{Properties, ReferenceSummary};
 use super::references::ReferenceSet;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
-use crate::filter::{self, filter_hash};
+use crate::filter;
 use crate::key::{Entry, Kind, Sequence};
 use crate::tombstone::FragmentList;
 use crate::value::{Reference, SegmentNumber};
+
+mod hashes;
+mod output;
+
+use hashes::FilterHashes;
+use output::Output;
 
 /// The form of a table, as far as it is a choice.
 #[derive(Clone)]
@@ -60,25 +66,19 @@ impl fmt::Debug for TableForm {
 #[derive(Debug)]
 pub struct TableEncoder {
     form: TableForm,
-    out: Vec<u8>,
-    /// File offset of `out`'s first byte.
-    released_bytes: u64,
-    /// Where in `out` the open block begins: everything before is final.
-    block_start: usize,
+    output: Output,
     block: DataBlockBuilder,
     sealer: Sealer,
     index: IndexBuilder,
     /// Bytes of the block just closed, until its separator is known.
     closed_block_bytes: u64,
     separator: Vec<u8>,
-    key_hashes: Vec<u32>,
-    prefix_hashes: Vec<u32>,
+    filtered: FilterHashes,
     tombstones: FragmentList,
     /// Values that entries refer to, in the order of their keys.
     references: Vec<(SegmentNumber, u32)>,
     operand_count: u64,
     properties: Properties,
-    file_checksum: FileChecksum,
 }
 
 /// What [`TableEncoder::finish`] leaves: the rest of the bytes are in `completed`.
@@ -106,20 +106,16 @@ impl TableEncoder {
         Self {
             sealer: Sealer::new(form.compression),
             form,
-            out: Vec::new(),
-            released_bytes: 0,
-            block_start: 0,
+            output: Output::default(),
             block: DataBlockBuilder::default(),
             index: IndexBuilder::default(),
             closed_block_bytes: 0,
             separator: Vec::new(),
-            key_hashes: Vec::new(),
-            prefix_hashes: Vec::new(),
+            filtered: FilterHashes::default(),
             tombstones: FragmentList::new(),
             references: Vec::new(),
             operand_count: 0,
             properties,
-            file_checksum: FileChecksum::default(),
         }
     }
 
@@ -151,7 +147,7 @@ impl TableEncoder {
         properties.sequence_max = properties.sequence_max.max(entry.sequence);
         properties.content_hash = properties.content_hash.wrapping_add(entry_hash(entry));
         if !same_key && self.form.filter_bits_per_key > 0 {
-            self.add_to_filters(entry.key);
+            self.filtered.add(entry.key, &self.form);
         }
         if self.block.payload_bytes() >= block_bytes {
             self.close_block()?;
@@ -168,33 +164,25 @@ impl TableEncoder {
 
     /// Bytes that are final and not released yet.
     pub fn completed(&self) -> &[u8] {
-        self.out.get(..self.block_start).unwrap_or_default()
+        self.output.completed()
     }
 
     /// Forgets the first `bytes` of the completed bytes, or all of them: the caller has written
     /// those.
     pub fn release(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.block_start);
-        self.file_checksum.update(self.out.get(..bytes).unwrap_or_default());
-        self.released_bytes += bytes as u64;
-        self.out.drain(..bytes);
-        self.block_start -= bytes;
-        if self.out.capacity() > OUT_BYTES_KEPT {
-            self.out.shrink_to(OUT_BYTES_KEPT);
-        }
+        self.output.release(bytes);
     }
 
     /// Bytes the file would have if finished now, a little more or less.
     pub fn estimated_bytes(&self) -> u64 {
-        let bits =
-            (self.key_hashes.len() + self.prefix_hashes.len()) * self.form.filter_bits_per_key as usize;
+        let bits = self.filtered.len() * self.form.filter_bits_per_key as usize;
         let open = if self.block.is_empty() { 0 } else { self.block.payload_bytes() };
         let rest = open
             + self.index.estimated_bytes()
             + bits / 8
             + self.tombstones.memory_bytes() / 4
             + FOOTER_BYTES;
-        self.released_bytes + (self.block_start + rest) as u64
+        self.output.completed_end() + rest as u64
     }
 
     /// Entries added so far.
@@ -229,42 +217,35 @@ impl TableEncoder {
             self.index.add(&self.separator, self.closed_block_bytes);
         }
         self.finish_properties();
-        let mut footer = Footer { data_bytes: self.end(), ..Footer::default() };
+        let mut footer = Footer { data_bytes: self.output.end(), ..Footer::default() };
         let bits = self.form.filter_bits_per_key;
-        let hashes = std::mem::take(&mut self.key_hashes);
-        footer.filter = self.put_filter(&hashes, bits);
-        let hashes = std::mem::take(&mut self.prefix_hashes);
-        footer.prefixes = self.put_filter(&hashes, bits);
+        let hashes = std::mem::take(&mut self.filtered);
+        footer.filter = self.output.put_filter(&hashes.of_keys, bits);
+        footer.prefixes = self.output.put_filter(&hashes.of_prefixes, bits);
         if !self.tombstones.is_empty() {
             let tombstones = std::mem::take(&mut self.tombstones);
-            footer.tombstones = self.put_block(|out| tombstones.encode(out));
+            footer.tombstones = self.output.put_block(|out| tombstones.encode(out));
         }
         if let Some(mut summary) = self.properties.references {
             let references = ReferenceSet::from_values(std::mem::take(&mut self.references))?;
-            summary.block = self.put_block(|out| references.encode(out));
+            summary.block = self.output.put_block(|out| references.encode(out));
             summary.operand_count = self.operand_count;
             self.properties.references = Some(summary);
         }
         let (blocks, top) = std::mem::take(&mut self.index).finish();
-        footer.index = Handle { offset: self.end(), bytes: blocks.len() as u64 };
-        self.out.extend_from_slice(&blocks);
-        footer.top = self.put_block(|out| out.extend_from_slice(&top));
+        footer.index = self.output.put_sealed(&blocks);
+        footer.top = self.output.put_block(|out| out.extend_from_slice(&top));
         let properties = std::mem::take(&mut self.properties);
-        footer.properties = self.put_block(|out| properties.encode(out));
-        footer.encode(&mut self.out);
-        self.block_start = self.out.len();
-        let mut whole = self.file_checksum.clone();
-        whole.update(&self.out);
-        Ok(Finished { properties, file_bytes: self.end(), file_checksum: whole.finish() })
-    }
-
-    fn end(&self) -> u64 {
-        self.released_bytes + self.out.len() as u64
+        footer.properties = self.output.put_block(|out| properties.encode(out));
+        footer.encode(self.output.open_block());
+        self.output.complete();
+        let (file_bytes, file_checksum) = (self.output.end(), self.output.checksum());
+        Ok(Finished { properties, file_bytes, file_checksum })
     }
 
     fn add_to_block(&mut self, entry: &Entry<'_>) -> Result<bool> {
         if self.closed_block_bytes == 0 {
-            return Ok(self.block.add(entry, &mut self.out)?.same_key);
+            return Ok(self.block.add(entry, self.output.open_block())?.same_key);
         }
         // The first entry after a closed block tells that block's separator.
         let last = self.block.last_key();
@@ -274,7 +255,7 @@ impl TableEncoder {
             self.separator.clear();
             self.separator.extend_from_slice(last);
         }
-        let added = self.block.add(entry, &mut self.out)?;
+        let added = self.block.add(entry, self.output.open_block())?;
         self.index.add(&self.separator, self.closed_block_bytes);
         self.closed_block_bytes = 0;
         Ok(added.same_key)
@@ -292,22 +273,9 @@ impl TableEncoder {
         Ok(())
     }
 
-    fn add_to_filters(&mut self, key: &[u8]) {
-        self.key_hashes.push(filter_hash(key));
-        let Some((_, prefix_bytes)) = &self.form.prefix else { return };
-        if let Some(prefix) = prefix_bytes(key).and_then(|bytes| key.get(..bytes)) {
-            let hash = filter_hash(prefix);
-            if self.prefix_hashes.last() != Some(&hash) {
-                self.prefix_hashes.push(hash);
-            }
-        }
-    }
-
     fn close_block(&mut self) -> Result<()> {
-        self.block.finish(&mut self.out);
-        self.sealer.seal(&mut self.out, self.block_start)?;
-        self.closed_block_bytes = (self.out.len() - self.block_start) as u64;
-        self.block_start = self.out.len();
+        self.block.finish(self.output.open_block());
+        self.closed_block_bytes = self.output.seal_block(&mut self.sealer)?;
         Ok(())
     }
 
@@ -332,22 +300,4 @@ impl TableEncoder {
         properties.sequence_max = properties.sequence_max.max(newest);
         properties.content_hash = properties.content_hash.wrapping_add(list.content_hash());
     }
-
-    fn put_filter(&mut self, hashes: &[u32], bits_per_key: u32) -> Handle {
-        if hashes.is_empty() {
-            return Handle::default();
-        }
-        let filter = filter::build(hashes, bits_per_key);
-        self.put_block(|out| out.extend_from_slice(&filter))
-    }
-
-    fn put_block(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Handle {
-        let (offset, start) = (self.end(), self.out.len());
-        fill(&mut self.out);
-        block::seal_raw(&mut self.out, start);
-        Handle { offset, bytes: (self.out.len() - start) as u64 }
-    }
 }
-
-/// Room for output kept from one release to the next.
-const OUT_BYTES_KEPT: usize = 4 << 20;
