@@ -8,7 +8,7 @@ use firn_storage::Clock;
 use firn_storage::file::log::objects::Groups;
 
 use crate::background::Maintenance;
-use crate::blobs::Values;
+use crate::blobs::BlobStore;
 use crate::commit::CommitPipeline;
 use crate::counters::Counters;
 use crate::error::from_storage;
@@ -31,7 +31,7 @@ pub(crate) struct Database {
     /// The path of every write.
     pub(crate) commit: CommitPipeline,
     /// Values beside the tree.
-    pub(crate) values: Arc<Values>,
+    pub(crate) values: Arc<BlobStore>,
     /// The set of files, and what it consists of at this moment.
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) reads: Arc<Reads>,

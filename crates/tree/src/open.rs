@@ -15,7 +15,7 @@ use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
 use crate::background::{Maintenance, Rest, start as start_background};
-use crate::blobs::{Values, ValuesStart};
+use crate::blobs::{BlobStore, BlobStoreStart};
 use crate::commit::CommitPipeline;
 use crate::commit::pipeline::Shares;
 use crate::counters::Counters;
@@ -154,8 +154,8 @@ fn start_values(
     (state, version): (&State, &Version),
     (generation, next): (u64, SegmentNumber),
     obsolete: &Arc<ObsoleteFiles>,
-) -> Arc<Values> {
-    let values = Values::start(ValuesStart {
+) -> Arc<BlobStore> {
+    let values = BlobStore::start(BlobStoreStart {
         storage: Arc::clone(&options.storage),
         outputs: Arc::clone(outputs),
         database: state.database,

@@ -10,7 +10,7 @@ use firn_format::manifest::Change;
 use firn_storage::Storage;
 use firn_storage::file::log::objects::{By, NameEnv, NamedGroups, SendEnv};
 
-use crate::blobs::{ValueCollector, Values};
+use crate::blobs::{BlobStore, ValueCollector};
 use crate::database::Database;
 use crate::edits::drained_with;
 use crate::error::from_storage;
@@ -20,7 +20,7 @@ use crate::version::state::State;
 
 impl SendEnv for Database {
     type Carried = MemtableSet;
-    type Referred = Values;
+    type Referred = BlobStore;
     type Collector = ValueCollector;
 
     fn log(&self) -> &Log {

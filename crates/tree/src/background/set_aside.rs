@@ -16,7 +16,7 @@ use firn_format::value::SegmentNumber;
 use firn_maintenance::{Cause, Report, SetAside, is_of_device, unreadable_file};
 
 use super::{Claims, Maintenance, Task};
-use crate::blobs::{Home, Values};
+use crate::blobs::{BlobStore, Home};
 use crate::database::Database;
 use crate::version::catalog::Catalog;
 
@@ -66,7 +66,7 @@ impl Claims {
 pub(crate) struct Inputs<'d> {
     maintenance: &'d Maintenance,
     catalog: &'d Catalog,
-    values: &'d Values,
+    values: &'d BlobStore,
 }
 
 impl<'d> Inputs<'d> {

@@ -19,7 +19,7 @@ use firn_format::value::{Ordinals, SegmentNumber};
 
 use super::seal::NewlySealed;
 use super::stale::newly_stale;
-use crate::blobs::{Home, ValueMap, Values};
+use crate::blobs::{BlobStore, Home, ValueMap};
 use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -262,7 +262,7 @@ pub(super) fn idle_redirects(
     victims.filter(is_idle).collect()
 }
 
-impl Values {
+impl BlobStore {
     /// `edit` is durable: what it sealed is read as sealed, and what is gone by `deaths` goes. The
     /// map for the next version, if there is another one.
     pub(crate) fn install(&self, edit: &mut ValueEdit<'_>, deaths: &Deaths) -> Option<Arc<ValueMap>> {

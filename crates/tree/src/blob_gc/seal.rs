@@ -20,7 +20,7 @@ use firn_storage::file::value::{End, ValueSegment};
 
 use super::deaths::ValueEdit;
 use crate::blobs::active::{Active, Settled};
-use crate::blobs::{Home, Values};
+use crate::blobs::{BlobStore, Home};
 use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -38,7 +38,7 @@ pub(crate) struct NewlySealed {
     pub(crate) active: Weak<Active>,
 }
 
-impl Values {
+impl BlobStore {
     /// Seals all segments of `wanted`, waiting for writers that still copy values to them. Blocks
     /// for syncs. Holds no version meanwhile: files that collections leave would stay as long.
     ///

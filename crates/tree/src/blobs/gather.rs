@@ -10,11 +10,11 @@ use firn_format::value::{Reference, SegmentNumber};
 use firn_storage::file::log::objects::Collector;
 use firn_storage::{Error, Result};
 
-use super::{Active, Home, ValueMap, Values};
+use super::{Active, BlobStore, Home, ValueMap};
 
 /// Value records, those that follow one another together.
 pub(crate) struct ValueCollector {
-    values: Arc<Values>,
+    values: Arc<BlobStore>,
     map: Arc<ValueMap>,
     runs: Vec<Run>,
     bytes: usize,
@@ -28,7 +28,7 @@ struct Run {
 
 impl ValueCollector {
     /// None yet of `values`.
-    pub(crate) fn new(values: &Arc<Values>) -> Self {
+    pub(crate) fn new(values: &Arc<BlobStore>) -> Self {
         Self { values: Arc::clone(values), map: values.map(), runs: Vec::new(), bytes: 0 }
     }
 

@@ -51,7 +51,7 @@ pub(crate) use streamed::{Streamed, WholeValue};
 /// Lock order: `sealing`, then the manifest, then `rolling` or `unfinished`, then the storage's own
 /// locks.
 #[derive(Debug)]
-pub(crate) struct Values {
+pub(crate) struct BlobStore {
     pub(crate) storage: Arc<dyn Storage>,
     /// Has the files of segments that are gone.
     pub(crate) outputs: Arc<Reusing>,
@@ -102,7 +102,7 @@ const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 const SPARES_MAX: u64 = 2;
 
 /// How values begin their life in this process.
-pub(crate) struct ValuesStart {
+pub(crate) struct BlobStoreStart {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) outputs: Arc<Reusing>,
     pub(crate) database: u128,
@@ -115,8 +115,8 @@ pub(crate) struct ValuesStart {
     pub(crate) obsolete: Arc<ObsoleteFiles>,
 }
 
-impl Values {
-    pub(crate) fn start(start: ValuesStart) -> Self {
+impl BlobStore {
+    pub(crate) fn start(start: BlobStoreStart) -> Self {
         Self {
             storage: start.storage,
             outputs: start.outputs,

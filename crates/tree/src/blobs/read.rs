@@ -8,10 +8,10 @@ use firn_format::value::Reference;
 use firn_storage::file::table::ReadMode;
 use firn_storage::file::value::Wanted;
 
-use super::{Home, ValueMap, Values};
+use super::{BlobStore, Home, ValueMap};
 use crate::error::from_storage;
 
-impl Values {
+impl BlobStore {
     /// Appends the part `range` of the value that `reference`, the value of a record whose key has
     /// `key_bytes`, names to `out`. `false` if that would wait for the device and `mode` forbids
     /// it.

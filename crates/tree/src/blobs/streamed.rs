@@ -24,7 +24,7 @@ use firn_storage::file::value::OpenValues;
 
 use super::active::{Active, Places, Written};
 use super::write::compressor_error;
-use super::{Rolling, Values};
+use super::{BlobStore, Rolling};
 use crate::counters::count;
 use crate::error::from_storage;
 
@@ -65,11 +65,11 @@ pub(crate) struct WholeValue<'v> {
 /// A file that goes with this, if it is there still.
 #[derive(Debug)]
 struct Claim<'v> {
-    values: &'v Values,
+    values: &'v BlobStore,
     number: SegmentNumber,
 }
 
-impl Values {
+impl BlobStore {
     /// Begins a segment for the value of `key` in `keyspace`, which is to have `value_bytes` stored
     /// by `codec`. Creates a file, with room for all of it where the place can set that aside.
     ///

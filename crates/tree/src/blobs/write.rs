@@ -7,7 +7,7 @@ use firn_format::compression::Compression;
 use firn_format::value::record::padding;
 use firn_format::value::{Reference, ReferenceBytes, Stored};
 
-use super::Values;
+use super::BlobStore;
 use super::active::{Active, Given, Places, Written};
 use crate::counters::count;
 use crate::error::from_storage;
@@ -57,7 +57,7 @@ pub(crate) struct References {
     pub(crate) by_op: Vec<Option<ReferenceBytes>>,
 }
 
-impl Values {
+impl BlobStore {
     /// `value` by `codec`, where that is shorter.
     fn stored<'o>(&self, value: &'o [u8], codec: Compression) -> Result<Stored<'o>> {
         if codec == Compression::None {

@@ -69,7 +69,7 @@ use super::frame::{Blobs, Frame, Item, removes};
 use super::next_segment::LargeSegment;
 use super::roll::Rolled;
 use super::room::Room;
-use crate::blobs::{Places, Values, WholeValue};
+use crate::blobs::{BlobStore, Places, WholeValue};
 use crate::error::from_storage;
 use crate::files::Files;
 use crate::log::{Log, Segment};
@@ -94,7 +94,7 @@ pub(crate) struct CommitPipeline {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) files: Arc<Files>,
     pub(super) catalog: Arc<Catalog>,
-    pub(super) values: Arc<Values>,
+    pub(super) values: Arc<BlobStore>,
     pub(super) reads: Arc<Reads>,
     /// Wakes background work.
     pub(super) wake: Wake,
@@ -106,7 +106,7 @@ pub(crate) struct Shares {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) files: Arc<Files>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) values: Arc<Values>,
+    pub(crate) values: Arc<BlobStore>,
     pub(crate) reads: Arc<Reads>,
     pub(crate) wake: Wake,
 }

@@ -4,7 +4,7 @@ use firn_engine::{OrderedOp, OrderedOpKind, Result};
 use firn_format::Kind;
 
 use super::Item;
-use crate::blobs::Values;
+use crate::blobs::BlobStore;
 use crate::blobs::write::{References, Separated};
 use crate::settings::Settings;
 use crate::version::catalog::Catalog;
@@ -20,12 +20,12 @@ impl References {
     }
 }
 
-impl Values {
+impl BlobStore {
     /// Writes the values of those operations that are to lie beside the tree; `None` if there are
     /// none. They survive the process when this returns.
     ///
     /// # Errors
-    /// As [`Values::put`].
+    /// As [`BlobStore::put`].
     pub(crate) fn separate<'o>(
         &self,
         catalog: &Catalog,

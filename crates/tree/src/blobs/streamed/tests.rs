@@ -4,11 +4,11 @@ use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::{Memory, Reusing};
 
 use super::*;
-use crate::blobs::ValuesStart;
+use crate::blobs::BlobStoreStart;
 
-fn values(storage: &Memory) -> Values {
+fn values(storage: &Memory) -> BlobStore {
     let storage = Arc::new(storage.clone()) as Arc<dyn Storage>;
-    Values::start(ValuesStart {
+    BlobStore::start(BlobStoreStart {
         outputs: Arc::new(Reusing::new(Arc::clone(&storage))),
         storage,
         database: 1,
