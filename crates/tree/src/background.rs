@@ -37,7 +37,7 @@ pub(crate) use rest::Rest;
 pub(crate) use set_aside::{Inputs, Unavailable};
 pub(crate) use wait::drain_through;
 
-use crate::blob_gc::SEALED_AT_ONCE_MAX;
+use crate::blob_gc::{SEALED_AT_ONCE_MAX, seal_values};
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
 use crate::database::Database;
@@ -163,9 +163,9 @@ impl Work for Database {
             Task::Reclaim { keyspace } => reclaim::reclaim(self, *keyspace),
             Task::Repack { tables } => repack::repack(self, tables),
             Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
-            Task::SealValues => self.seal_values(SEALED_AT_ONCE_MAX),
+            Task::SealValues => seal_values(&self.values, &self.catalog, &self.commit, SEALED_AT_ONCE_MAX),
             Task::Expose { keyspace, through } => expose::expose(self, *keyspace, *through),
-            Task::Collect { victims } => self.collect(victims),
+            Task::Collect { victims } => self.collecting().collect(victims),
             Task::Bury => self.bury(),
             Task::RemoveOrphans => orphans::remove_orphans(self),
             Task::Regroup => self.groups.regroup(self).map_err(from_storage),

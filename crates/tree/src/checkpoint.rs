@@ -10,6 +10,7 @@ use firn_format::manifest::EditEncoder;
 use firn_storage::Storage;
 use firn_storage::place::copy;
 
+use crate::blob_gc::commit_seals;
 use crate::database::Database;
 use crate::error::from_storage;
 
@@ -44,7 +45,9 @@ impl Database {
         let open = self.values.open_numbers();
         let sealed = self.values.seal(&open, &self.catalog.version)?;
         self.files.storage.sync_dir().map_err(from_storage)?;
-        self.commit_seals(&mut manifest, sealing, sealed)?;
+        if commit_seals(&self.values, &self.catalog, &mut manifest, sealing, sealed)? {
+            self.commit.balance_memory();
+        }
         let segments: Vec<_> =
             version.segments.segments().iter().filter(|segment| segment.base() < end).collect();
         segments.iter().for_each(|segment| segment.keep_file());

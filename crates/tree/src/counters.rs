@@ -19,6 +19,24 @@ pub(crate) struct Counters {
     pub(crate) compaction_count: AtomicU64,
     pub(crate) merge_count: AtomicU64,
     pub(crate) user_write_bytes: AtomicU64,
+    pub(crate) beside_read_count: AtomicU64,
+    pub(crate) beside_read_bytes: AtomicU64,
+    pub(crate) orphan_remove_count: AtomicU64,
+    pub(crate) upload_abort_count: AtomicU64,
+    pub(crate) scan_dead_passed: AtomicU64,
+}
+
+/// Counters of values as they come beside the tree, and of their segments; of collections too, once
+/// each.
+#[derive(Debug, Default)]
+pub(crate) struct BlobCounters {
+    /// Bytes of records.
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) written_count: AtomicU64,
+    pub(crate) sync_count: AtomicU64,
+    /// Segments that were removed without a collection.
+    pub(crate) wholly_dead_count: AtomicU64,
+    pub(crate) wholly_dead_bytes: AtomicU64,
     pub(crate) collection_read_bytes: AtomicU64,
     pub(crate) collection_write_bytes: AtomicU64,
     pub(crate) collection_count: AtomicU64,
@@ -28,23 +46,6 @@ pub(crate) struct Counters {
     pub(crate) survivor_bytes: AtomicU64,
     pub(crate) dropped_count: AtomicU64,
     pub(crate) dropped_bytes: AtomicU64,
-    pub(crate) beside_read_count: AtomicU64,
-    pub(crate) beside_read_bytes: AtomicU64,
-    pub(crate) orphan_remove_count: AtomicU64,
-    pub(crate) upload_abort_count: AtomicU64,
-    pub(crate) scan_dead_passed: AtomicU64,
-}
-
-/// Counters of values as they come beside the tree, and of their segments.
-#[derive(Debug, Default)]
-pub(crate) struct ValueCounters {
-    /// Bytes of records.
-    pub(crate) written_bytes: AtomicU64,
-    pub(crate) written_count: AtomicU64,
-    pub(crate) sync_count: AtomicU64,
-    /// Segments that were removed without a collection.
-    pub(crate) wholly_dead_count: AtomicU64,
-    pub(crate) wholly_dead_bytes: AtomicU64,
 }
 
 /// Adds to a counter.

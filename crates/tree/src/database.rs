@@ -7,7 +7,8 @@ use firn_engine::{Error, ErrorKind, Result, Semantics};
 use firn_storage::Clock;
 use firn_storage::file::log::objects::Groups;
 
-use crate::background::Maintenance;
+use crate::background::{Maintenance, Unavailable};
+use crate::blob_gc::{BlobSpace, Collecting};
 use crate::blobs::BlobStore;
 use crate::commit::CommitPipeline;
 use crate::counters::Counters;
@@ -15,6 +16,7 @@ use crate::error::from_storage;
 use crate::files::Files;
 use crate::reads::Reads;
 use crate::settings::Settings;
+use crate::version::Version;
 use crate::version::catalog::Catalog;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
@@ -77,6 +79,22 @@ impl Database {
     /// Whether nothing has been written for a while.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.maintenance.rest.is_long(self.commit.log.watermark(), self.clock.now())
+    }
+
+    /// What blob GC works with.
+    pub(crate) fn collecting(&self) -> Collecting<'_> {
+        let Self { values: blobs, catalog, commit: pipeline, maintenance, .. } = self;
+        Collecting { blobs, catalog, pipeline, maintenance }
+    }
+
+    /// The space of blobs, beside that of `version`.
+    pub(crate) fn blob_space<'s>(
+        &'s self,
+        version: &'s Version,
+        unavailable: &'s Unavailable<'s>,
+    ) -> BlobSpace<'s> {
+        let Self { values: blobs, commit, maintenance, .. } = self;
+        BlobSpace { blobs, version, unavailable, log: &commit.log, rest: &maintenance.rest }
     }
 
     pub(crate) fn is_manual(&self) -> bool {

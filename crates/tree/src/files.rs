@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use firn_storage::Storage;
+use firn_jobs::is_output_of;
+use firn_jobs::submit::Submitter;
 use firn_storage::file::obsolete::{Obsolete, ObsoleteFiles};
 use firn_storage::place::Reusing;
+use firn_storage::{ErrorKind, Storage};
 
 /// The storage of a database, and the ways in which files come to it and go.
 #[derive(Debug)]
@@ -41,6 +43,28 @@ impl Files {
         // What cannot be removed now is found and removed by the next opening.
         removable.iter().for_each(|name| drop(self.storage.remove(name)));
         !removable.is_empty()
+    }
+
+    /// Removes what was written under `stems`, as outputs of `jobs`. The results do not tell: there
+    /// may be none, or a wrong one.
+    pub(crate) fn remove_outputs(&self, jobs: &Submitter, stems: &[String]) {
+        // What cannot be listed now, or comes later, is found and removed by orphan GC, or by the
+        // next opening.
+        jobs.leave_something();
+        for (name, _) in self.storage.list().unwrap_or_default() {
+            if stems.iter().any(|stem| is_output_of(&name, stem)) {
+                self.remove_output(jobs, &name);
+            }
+        }
+    }
+
+    /// Removes an output of `jobs` that no edit names. At once: removals that wait count as space
+    /// that was freed, and the job that failed for want of space would be tried again for ever.
+    pub(crate) fn remove_output(&self, jobs: &Submitter, name: &str) {
+        // What cannot be removed now is found and removed by orphan GC, or by the next opening.
+        if self.storage.remove(name).is_err_and(|error| error.kind != ErrorKind::NotFound) {
+            jobs.leave_something();
+        }
     }
 
     /// Whether other machines may have the storage open.

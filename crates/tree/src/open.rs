@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use firn_engine::{Durability, Error, ErrorKind, Result};
-use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
@@ -73,16 +72,30 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let Begun { state, mut version, recovered, obsolete, cache, next_values, older, aborted, .. } = begun;
     let storage = &options.storage;
     let generation = state.generation + 1;
+    let settings = Arc::new(options.settings.clone());
     let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
-    let values = start_values(options, &outputs, (&state, &version), (generation, next_values), &obsolete);
-    let log = start_log(options, &state, generation, &recovered, &mut version, &obsolete)?;
+    let job_outputs = Arc::new(outputs.beside());
+    let files = Arc::new(Files::new(Arc::clone(storage), outputs, job_outputs, obsolete));
+    let values = start_blobs(
+        options,
+        BlobStoreStart {
+            files: Arc::clone(&files),
+            settings: Arc::clone(&settings),
+            clock: Arc::clone(&options.clock),
+            database: state.database,
+            generation,
+            map: Arc::clone(&version.values),
+            next: next_values,
+        },
+        &version,
+    );
+    let log = start_log(options, &state, generation, &recovered, &mut version, &files.obsolete)?;
     log.set_referred(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
     let found_values = if recovered.segments.is_empty() { 0 } else { version.values.sealed_bytes() };
     let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
-    let job_outputs = Arc::new(outputs.beside());
-    let jobs = start_jobs(options, &job_outputs)?;
+    let jobs = start_jobs(options, &files.job_outputs)?;
     let counters = counters(&manifest, &aborted);
     let groups = Groups::new(
         (state.database, generation),
@@ -90,9 +103,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         older,
         (recovered.next_base, recovered.crossing),
     );
-    let settings = Arc::new(options.settings.clone());
     let catalog = Arc::new(Catalog::new(version, manifest, state.tick_ms, next_run));
-    let files = Arc::new(Files::new(Arc::clone(storage), outputs, job_outputs, obsolete));
     let reads = Arc::new(Reads::new(cache, begun.balance, pool, share_pool));
     let schedule = Schedule::new(matches!(options.background, Background::Manual) || options.read_only);
     let shares = Shares {
@@ -147,24 +158,9 @@ fn counters(manifest: &Manifest, aborted: &Aborted) -> Counters {
     }
 }
 
-/// Values beside the tree of `version`, those of this process from segment `next` on.
-fn start_values(
-    options: &TreeOptions,
-    outputs: &Arc<Reusing>,
-    (state, version): (&State, &Version),
-    (generation, next): (u64, SegmentNumber),
-    obsolete: &Arc<ObsoleteFiles>,
-) -> Arc<BlobStore> {
-    let values = BlobStore::start(BlobStoreStart {
-        storage: Arc::clone(&options.storage),
-        outputs: Arc::clone(outputs),
-        database: state.database,
-        generation,
-        segment_bytes_max: options.settings.engine.value_segment_bytes,
-        map: Arc::clone(&version.values),
-        next,
-        obsolete: Arc::clone(obsolete),
-    });
+/// Blobs of `version`, and those of this process as `start` says.
+fn start_blobs(options: &TreeOptions, start: BlobStoreStart, version: &Version) -> Arc<BlobStore> {
+    let values = BlobStore::start(start);
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
     if options.settings.engine.separate_bytes > 0 || version.live().any(says) {
         values.want();

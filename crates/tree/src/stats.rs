@@ -1,12 +1,13 @@
 //! The answer of `stats`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats, ValueStats};
 use firn_storage::place::CacheCounters;
 
-use crate::background::Inputs;
+use crate::background::{Inputs, Unavailable};
 use crate::blobs::Home;
 use crate::database::Database;
 
@@ -105,15 +106,15 @@ impl Database {
             sync_count: read(&self.values.counters.sync_count),
             read_count: read(&self.counters.beside_read_count),
             read_bytes_total: read(&self.counters.beside_read_bytes),
-            collection_count: read(&self.counters.collection_count),
-            collected_segment_count: read(&self.counters.collected_segment_count),
-            collection_failure_count: read(&self.counters.collection_failure_count),
-            collection_read_bytes_total: read(&self.counters.collection_read_bytes),
-            collection_write_bytes_total: read(&self.counters.collection_write_bytes),
-            survivor_count: read(&self.counters.survivor_count),
-            survivor_bytes_total: read(&self.counters.survivor_bytes),
-            dropped_count: read(&self.counters.dropped_count),
-            dropped_bytes_total: read(&self.counters.dropped_bytes),
+            collection_count: read(&self.values.counters.collection_count),
+            collected_segment_count: read(&self.values.counters.collected_segment_count),
+            collection_failure_count: read(&self.values.counters.collection_failure_count),
+            collection_read_bytes_total: read(&self.values.counters.collection_read_bytes),
+            collection_write_bytes_total: read(&self.values.counters.collection_write_bytes),
+            survivor_count: read(&self.values.counters.survivor_count),
+            survivor_bytes_total: read(&self.values.counters.survivor_bytes),
+            dropped_count: read(&self.values.counters.dropped_count),
+            dropped_bytes_total: read(&self.values.counters.dropped_bytes),
             wholly_dead_count: read(&self.values.counters.wholly_dead_count),
             wholly_dead_bytes_total: read(&self.values.counters.wholly_dead_bytes),
             ..ValueStats::default()
@@ -138,7 +139,11 @@ impl Database {
         (stats.retired_count, stats.retired_bytes) = self.files.obsolete.retired_values();
         let version = self.catalog.version.load();
         stats.stale_count = version.live().map(|keyspace| keyspace.stale_count).sum();
-        (stats.hidden_bytes, stats.debt_bytes) = self.value_debt(&version);
+        (stats.hidden_bytes, stats.debt_bytes) = {
+            let Unavailable { set_aside, .. } = self.maintenance.unavailable_segments();
+            let unavailable = Unavailable { collecting: Cow::default(), set_aside };
+            self.blob_space(&version, &unavailable).debt()
+        };
         stats
     }
 }

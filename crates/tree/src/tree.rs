@@ -14,6 +14,7 @@ use firn_maintenance::{step, wait_until};
 use firn_storage::StorageLock;
 
 use crate::background::{Inputs, drain_through};
+use crate::blob_gc::set_separate_bytes;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::Log;
@@ -159,7 +160,8 @@ impl Engine for Tree {
 
     fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
         self.shared.check_open()?;
-        self.shared.set_separate_bytes(id, bytes)
+        let Database { values, catalog, semantics, .. } = &*self.shared;
+        set_separate_bytes(values, catalog, semantics, id, bytes)
     }
 
     fn put_from(
@@ -194,7 +196,7 @@ impl Engine for Tree {
         if id == KEYSPACE_DEFAULT {
             return Err(Error::invalid("the default keyspace cannot be dropped"));
         }
-        let mut values = shared.plan_dropped_values(id.0)?;
+        let mut values = shared.values.plan_dropped_values(&shared.catalog, id.0)?;
         let mut manifest = shared.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = shared.catalog.version.load_full();
         version.keyspace(id.0)?;

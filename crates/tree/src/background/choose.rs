@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_format::Position;
+use firn_format::value::SegmentNumber;
 use firn_maintenance::RemoteLimits;
 
 use super::{InProgress, Task, TaskKind};
@@ -69,8 +70,7 @@ impl Choosing<'_> {
                 && self.busy.claims.collections < self.remote_limits().copies_max()
                 && self.is_thread_left(false)
                 && self.busy.backoff.may_try((TaskKind::Collect, 0), self.now)
-                && let Some(victims) =
-                    self.database.choose_collection(self.version, &self.busy.claims.unavailable_segments())
+                && let Some(victims) = self.choose_victims()
             {
                 return Some(Task::Collect { victims });
             }
@@ -85,6 +85,11 @@ impl Choosing<'_> {
         }
         let spare = self.choose_spare_compaction();
         spare.or_else(|| self.choose_write_back()).or_else(|| self.choose_to_give_up())
+    }
+
+    /// Value segments that are to be collected.
+    fn choose_victims(&self) -> Option<Vec<SegmentNumber>> {
+        self.database.blob_space(self.version, &self.busy.claims.unavailable_segments()).choose()
     }
 
     /// Runs that become one.

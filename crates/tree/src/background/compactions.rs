@@ -2,6 +2,7 @@
 
 use super::choose::Choosing;
 use super::{Task, TaskKind};
+use crate::blob_gc::hidden::level0_share_max;
 use crate::compact::expired::pick_expired;
 use crate::compact::hiding::pick_hiding;
 use crate::compact::kept::pick_kept;
@@ -95,10 +96,11 @@ impl Choosing<'_> {
             !self.busy.claims.reclaiming.contains(&id)
                 && self.busy.backoff.may_try((TaskKind::Compact, id), self.now)
         };
+        let map = self.database.values.map();
         let known = self.version.live().filter(|keyspace| may(keyspace.id()));
         let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;
-            let share_max = self.database.garbage_share_max(keyspace) * part;
+            let share_max = level0_share_max(keyspace, &map, &self.database.settings) * part;
             let rules = PickRules { share_max, ..rules };
             let looks = &keyspace.observed.looks;
             let pickers: [&dyn Fn() -> Option<Choice>; 6] = [

@@ -5,7 +5,7 @@ use firn_format::Position;
 
 use super::Task;
 use super::choose::Choosing;
-use crate::blob_gc::hidden::{FREEZE_HIDDEN_BYTES_MIN, REST_HIDDEN_BYTES_MIN};
+use crate::blob_gc::hidden::{FREEZE_HIDDEN_BYTES_MIN, Hidden, REST_HIDDEN_BYTES_MIN, freeze_bytes_min};
 use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::settings::garbage_share_max;
@@ -15,12 +15,13 @@ impl Choosing<'_> {
     /// shows once it is frozen. `drained_through` tells through where a drain of a keyspace was
     /// asked for already.
     pub(super) fn choose_to_expose(&self, drained_through: impl Fn(u32) -> Position) -> Option<Task> {
-        let (mean, held) = self.database.mean_value()?;
+        let settings = &self.database.settings;
+        let (mean, held) = self.database.values.map().mean_value()?;
         let worth_min =
             if self.database.is_at_rest() { REST_HIDDEN_BYTES_MIN } else { FREEZE_HIDDEN_BYTES_MIN };
         self.version.live().find_map(|keyspace| {
-            let hidden = self.database.hidden(keyspace, mean);
-            let limit = hidden.buffer_bytes_max(held, garbage_share_max(&self.database.settings));
+            let hidden = Hidden::of(keyspace, mean, settings);
+            let limit = hidden.buffer_bytes_max(held, garbage_share_max(settings));
             let id = keyspace.id();
             let end = keyspace.runs.first().map_or(Position::default(), |run| run.span().end);
             if hidden.run_bytes > limit && drained_through(id) < end {
@@ -28,8 +29,7 @@ impl Choosing<'_> {
             }
             let memtable = &keyspace.memtable;
             let may_hide = memtable.len() as f64 * hidden.worth;
-            let is_much =
-                memtable.record_bytes() >= self.database.freeze_bytes_min() || may_hide >= worth_min;
+            let is_much = memtable.record_bytes() >= freeze_bytes_min(settings) || may_hide >= worth_min;
             // Beside a drain that takes long, each segment begun for that would be one more than
             // there is room for.
             let may_freeze = keyspace.frozen.is_empty()

@@ -18,14 +18,25 @@ use firn_jobs::submit::JobKind;
 use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
 use firn_storage::file::value::ValueSegment;
 
-use crate::blobs::{Home, Sealed};
+use crate::background::Maintenance;
+use crate::blobs::{BlobStore, Home, Sealed};
+use crate::commit::CommitPipeline;
 use crate::counters::count;
-use crate::database::Database;
 use crate::error::{from_job, from_storage};
+use crate::version::catalog::Catalog;
 use crate::version::values_state::ValuesState;
 use firn_maintenance::{Answer, answer_to};
 
-impl Database {
+/// What a collection works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Collecting<'d> {
+    pub(crate) blobs: &'d BlobStore,
+    pub(crate) catalog: &'d Catalog,
+    pub(crate) pipeline: &'d CommitPipeline,
+    pub(crate) maintenance: &'d Maintenance,
+}
+
+impl Collecting<'_> {
     /// Copies what lives in `victims` to a new segment and commits.
     ///
     /// # Errors
@@ -33,7 +44,7 @@ impl Database {
     pub(crate) fn collect(&self, victims: &[SegmentNumber]) -> Result<()> {
         let done = self.try_collect(victims);
         if done.is_err() && !self.maintenance.is_stopping() {
-            count(&self.counters.collection_failure_count, 1);
+            count(&self.blobs.counters.collection_failure_count, 1);
         }
         done
     }
@@ -45,30 +56,32 @@ impl Database {
         let stem = spec.output_stem.clone();
         let result = self.run_collection(&spec);
         // There only if no job wrote over it.
-        spec.spare.iter().for_each(|spare| self.files.obsolete.remove_later(spare.clone()));
+        let (files, jobs) = (&self.blobs.files, &self.maintenance.jobs);
+        spec.spare.iter().for_each(|spare| files.obsolete.remove_later(spare.clone()));
         if result.is_err() {
-            self.bury_outputs(&[stem]);
+            files.remove_outputs(jobs, &[stem]);
         }
         let result = result.map_err(from_job)?;
-        let begun = self.clock.now();
+        let clock = &self.blobs.clock;
+        let begun = clock.now();
         let committed = self.commit_collection(&spec, &result);
         // After a failure that is final the edit may be durable: then the output must stay.
         let is_unused = committed.as_ref().is_ok_and(Option::is_none)
             || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
         if let (Some(segment), true) = (&result.segment, is_unused) {
-            self.remove_output(&segment.file);
+            files.remove_output(jobs, &segment.file);
         }
         if let Some(gone_bytes) = committed? {
-            self.maintenance.jobs.history.committed(JobKind::BlobGc, self.clock.now().saturating_sub(begun));
+            jobs.history.committed(JobKind::BlobGc, clock.now().saturating_sub(begun));
             self.count_collected(&spec, &result);
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
-            self.values.pace.freed(gone_bytes.saturating_sub(written), self.clock.now());
+            self.blobs.pace.freed(gone_bytes.saturating_sub(written), clock.now());
         }
         Ok(())
     }
 
     fn count_collected(&self, spec: &CollectSpec, result: &CollectResult) {
-        let (counters, segment) = (&self.counters, result.segment.as_ref());
+        let (counters, segment) = (&self.blobs.counters, result.segment.as_ref());
         count(&counters.collection_count, 1);
         count(&counters.collection_read_bytes, spec.input_bytes());
         count(&counters.collection_write_bytes, segment.map_or(0, |segment| segment.bytes));
@@ -89,10 +102,10 @@ impl Database {
         output_stem: String,
     ) -> Option<(CollectSpec, Vec<Arc<Sealed>>)> {
         let manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let (state, map) = (manifest.state(), self.values.map());
+        let (state, map) = (manifest.state(), self.blobs.map());
         let mut spec = CollectSpec {
             database: state.database,
-            number: self.values.next_number(),
+            number: self.blobs.next_number(),
             victims: Vec::new(),
             output_stem,
             spare: None,
@@ -110,7 +123,7 @@ impl Database {
             });
             inputs.push(Arc::clone(sealed));
         }
-        spec.spare = self.files.outputs.values().take_one();
+        spec.spare = self.blobs.files.outputs.values().take_one();
         Some((spec, inputs))
     }
 
@@ -126,22 +139,23 @@ impl Database {
     /// and nothing changed, if all of its values have died meanwhile.
     fn commit_collection(&self, spec: &CollectSpec, result: &CollectResult) -> Result<Option<u64>> {
         let Some(meta) = &result.segment else { return Ok(None) };
-        let segment = ValueSegment::open(&*self.files.storage, meta, true).map_err(from_storage)?;
-        let redirects = firn_jobs::redirects(spec, &*self.files.storage).map_err(from_job)?;
+        let storage = &*self.blobs.files.storage;
+        let segment = ValueSegment::open(storage, meta, true).map_err(from_storage)?;
+        let redirects = firn_jobs::redirects(spec, storage).map_err(from_job)?;
         firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
         // A loss of power that cut the log below could leave values that nothing refers to, where
         // no recovery looks for them.
-        self.commit.log.sync_through(meta.sealed_at).map_err(from_storage)?;
+        self.pipeline.log.sync_through(meta.sealed_at).map_err(from_storage)?;
         // The name of the output must not be lost where the edit that uses it is not.
-        self.files.storage.sync_dir().map_err(from_storage)?;
+        storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let edit = CollectionEdit::new(spec, result, &redirects, &manifest.state().values);
         if edit.dead.len() == u64::from(meta.ordinals) {
             return Ok(None);
         }
         manifest.commit(&edit.changes).map_err(from_storage)?;
-        let sealed = self.values.sealed((segment, Weak::new()), meta.clone(), &edit.dead);
-        let map = self.values.change_map(|map, _| {
+        let sealed = self.blobs.sealed((segment, Weak::new()), meta.clone(), &edit.dead);
+        let map = self.blobs.change_map(|map, _| {
             for victim in &spec.victims {
                 if let Some(Home::Sealed(sealed)) = map.known(victim.segment.number) {
                     sealed.retire();
@@ -155,7 +169,7 @@ impl Database {
         });
         self.catalog.change_version(|version| version.values = map);
         drop(manifest);
-        self.commit.balance_memory();
+        self.pipeline.balance_memory();
         Ok(Some(edit.gone_bytes))
     }
 }

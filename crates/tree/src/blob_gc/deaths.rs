@@ -21,9 +21,9 @@ use super::seal::NewlySealed;
 use super::stale::newly_stale;
 use crate::blobs::{BlobStore, Home, ValueMap};
 use crate::counters::count;
-use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::Table;
+use crate::version::catalog::Catalog;
 use crate::version::values_state::ValuesState;
 
 /// What an edit is to do to values. Until it is dropped no other thread seals segments.
@@ -40,7 +40,7 @@ pub(crate) struct ValueEdit<'v> {
     _sealing: Option<MutexGuard<'v, ()>>,
 }
 
-impl Database {
+impl BlobStore {
     /// What becomes of values when references go and come. Those that are `going` go from
     /// `keyspace`; those that are `outlived` are followed no more. The tables `added` come, with
     /// the values that have `left` the tree. Seals the segments that are concerned, waiting for
@@ -51,6 +51,7 @@ impl Database {
     /// say.
     pub(crate) fn plan_values<'t>(
         &self,
+        catalog: &Catalog,
         keyspace: u32,
         (mut going, outlived): (ReferenceSet, ReferenceSet),
         added: impl Iterator<Item = &'t Arc<Table>>,
@@ -72,25 +73,23 @@ impl Database {
         if going.remove_all(&coming) > 0 {
             return Err(not_conserved("a value is referred to that was not before"));
         }
-        let sealing = self.values.lock_sealing();
-        let mut sealed = self.values.seal(&concerned, &self.catalog.version)?;
+        let sealing = self.lock_sealing();
+        let mut sealed = self.seal(&concerned, &catalog.version)?;
         for meta in left {
-            sealed.push(self.values.newly_sealed(meta.clone(), Ordinals::new(), Weak::new())?);
+            sealed.push(self.newly_sealed(meta.clone(), Ordinals::new(), Weak::new())?);
         }
         let (is_dropped, _sealing) = (false, Some(sealing));
         Ok(ValueEdit { sealed, keyspace, is_dropped, dead: going, outlived, _sealing })
     }
-}
 
-impl Database {
     /// What becomes of values when a keyspace goes with all that refers to them. Values in segments
     /// that are not sealed yet are found dead when these are sealed.
     ///
     /// # Errors
     /// What reading tables and heads says.
-    pub(crate) fn plan_dropped_values(&self, keyspace: u32) -> Result<ValueEdit<'_>> {
-        let sealing = self.values.lock_sealing();
-        let version = self.catalog.version.load_full();
+    pub(crate) fn plan_dropped_values(&self, catalog: &Catalog, keyspace: u32) -> Result<ValueEdit<'_>> {
+        let sealing = self.lock_sealing();
+        let version = catalog.version.load_full();
         let state = version.keyspace(keyspace)?;
         // All that there are, also where a damaged database refers to one twice: dropping the
         // keyspace is what helps.
@@ -102,8 +101,8 @@ impl Database {
         let (values, map) = {
             // Together: after a collection that is committed in between, one would know what the
             // other does not.
-            let manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-            (manifest.state().values.clone(), self.values.map())
+            let manifest = catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+            (manifest.state().values.clone(), self.map())
         };
         for (number, segment) in &values.segments {
             let Some(Home::Sealed(sealed)) = map.known(*number) else { continue };

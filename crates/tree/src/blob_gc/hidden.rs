@@ -9,8 +9,8 @@
 //! anything is collected. Tables are small beside the values that they refer to, so that this is
 //! the cheaper half of keeping space in its bounds.
 
-use crate::database::Database;
-use crate::settings::garbage_share_max;
+use crate::blobs::ValueMap;
+use crate::settings::{Settings, garbage_share_max};
 use crate::version::set::separate_bytes;
 use crate::version::{Keyspace, Version};
 
@@ -32,9 +32,9 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// An estimate for `keyspace`, where a value takes `mean_bytes` with its record; `separates`
-    /// tells whether new ones lie beside the tree.
-    fn by(keyspace: &Keyspace, mean_bytes: f64, separates: bool) -> Self {
+    /// An estimate for `keyspace`, where a value takes `mean_bytes` with its record.
+    pub(crate) fn of(keyspace: &Keyspace, mean_bytes: f64, settings: &Settings) -> Self {
+        let separates = separate_bytes(keyspace, settings) < u32::MAX;
         let (mut entries, mut references, mut bytes) = (0_u64, 0_u64, 0_u64);
         let mut superseding = 0.0;
         for (level, table) in keyspace.levels.tables() {
@@ -123,46 +123,27 @@ pub(crate) const FREEZE_HIDDEN_BYTES_MIN: f64 = (32 << 20) as f64;
 /// The same at rest, when no larger drain is to come.
 pub(crate) const REST_HIDDEN_BYTES_MIN: f64 = (4 << 20) as f64;
 
-impl Database {
-    /// Bytes that a live value takes with its record, on average, and bytes of values that live or
-    /// are hidden; `None` if there are none.
-    pub(crate) fn mean_value(&self) -> Option<(f64, f64)> {
-        let (mut values, mut bytes) = (0_u64, 0_u64);
-        for (_, home) in self.values.map().homes() {
-            if let crate::blobs::Home::Sealed(sealed) = home {
-                values += u64::from(sealed.meta.ordinals);
-                bytes += sealed.meta.bytes;
-            }
-        }
-        let dead: u64 = self.values.map().homes().map(|(_, home)| home.dead_bytes()).sum();
-        (values > 0).then(|| (bytes as f64 / values as f64, bytes.saturating_sub(dead) as f64))
-    }
+/// Bytes of values that a memtable hides at least before it is frozen for that, about.
+pub(super) fn hidden_bytes_min(map: &ValueMap, settings: &Settings) -> u64 {
+    let Some((mean, _)) = map.mean_value() else { return 0 };
+    let records = freeze_bytes_min(settings) / RECORD_BYTES;
+    (records as f64 * mean).min(FREEZE_HIDDEN_BYTES_MIN) as u64
+}
 
-    /// Bytes of values that a memtable hides at least before it is frozen for that, about.
-    pub(super) fn hidden_bytes_min(&self) -> u64 {
-        let Some((mean, _)) = self.mean_value() else { return 0 };
-        let records = self.freeze_bytes_min() / RECORD_BYTES;
-        (records as f64 * mean).min(FREEZE_HIDDEN_BYTES_MIN) as u64
-    }
+/// Record bytes that a memtable has at least before it is frozen for what it may hide.
+pub(crate) fn freeze_bytes_min(settings: &Settings) -> usize {
+    FREEZE_BYTES_MIN.min(settings.engine.memtable_bytes as usize / 16)
+}
 
-    pub(crate) fn freeze_bytes_min(&self) -> usize {
-        FREEZE_BYTES_MIN.min(self.settings.engine.memtable_bytes as usize / 16)
-    }
+/// Bytes of values that newer records hide, everywhere.
+pub(super) fn hidden_bytes(version: &Version, map: &ValueMap, settings: &Settings) -> u64 {
+    let Some((mean, _)) = map.mean_value() else { return 0 };
+    let hidden = version.live().map(|keyspace| Hidden::of(keyspace, mean, settings));
+    hidden.map(|hidden| hidden.memtable_bytes + hidden.run_bytes + hidden.table_bytes).sum::<f64>() as u64
+}
 
-    pub(crate) fn hidden(&self, keyspace: &Keyspace, mean_bytes: f64) -> Hidden {
-        Hidden::by(keyspace, mean_bytes, separate_bytes(keyspace, &self.settings) < u32::MAX)
-    }
-
-    /// Bytes of values that newer records hide, everywhere.
-    pub(crate) fn hidden_bytes(&self, version: &Version) -> u64 {
-        let Some((mean, _)) = self.mean_value() else { return 0 };
-        let hidden = version.live().map(|keyspace| self.hidden(keyspace, mean));
-        hidden.map(|hidden| hidden.memtable_bytes + hidden.run_bytes + hidden.table_bytes).sum::<f64>() as u64
-    }
-
-    /// At which share of superseded bytes level 0 of `keyspace` is compacted.
-    pub(crate) fn garbage_share_max(&self, keyspace: &Keyspace) -> f64 {
-        let most = garbage_share_max(&self.settings);
-        self.mean_value().map_or(most, |(mean, _)| self.hidden(keyspace, mean).garbage_share_max(most))
-    }
+/// At which share of superseded bytes level 0 of `keyspace` is compacted.
+pub(crate) fn level0_share_max(keyspace: &Keyspace, map: &ValueMap, settings: &Settings) -> f64 {
+    let most = garbage_share_max(settings);
+    map.mean_value().map_or(most, |(mean, _)| Hidden::of(keyspace, mean, settings).garbage_share_max(most))
 }

@@ -21,9 +21,10 @@ use firn_storage::file::value::{End, ValueSegment};
 use super::deaths::ValueEdit;
 use crate::blobs::active::{Active, Settled};
 use crate::blobs::{BlobStore, Home};
+use crate::commit::CommitPipeline;
 use crate::counters::count;
-use crate::database::Database;
 use crate::error::from_storage;
+use crate::version::catalog::Catalog;
 use crate::version::{Manifest, Version};
 
 /// A segment that was sealed, and is not yet in the manifest.
@@ -83,14 +84,14 @@ impl BlobStore {
         dead: Ordinals,
         active: Weak<Active>,
     ) -> Result<NewlySealed> {
-        let segment = ValueSegment::open(&*self.storage, &meta, true).map_err(from_storage)?;
+        let segment = ValueSegment::open(&*self.files.storage, &meta, true).map_err(from_storage)?;
         Ok(NewlySealed { meta, segment, dead, active })
     }
 
     /// Puts the file of a sealed segment where all machines reach it, where there is such a place;
     /// `meta` names it there then.
     fn share(&self, meta: &mut ValueSegmentMeta) -> Result<()> {
-        share_sealed(&*self.storage, self.generation, meta)
+        share_sealed(&*self.files.storage, self.generation, meta)
     }
 
     /// Segments that no edit names.
@@ -116,7 +117,7 @@ impl BlobStore {
             let is_shared =
                 |new: &NewlySealed| new.meta.number == active.number() && new.meta.file != active.open.name();
             if sealed.iter().any(is_shared) {
-                self.obsolete.remove_later(active.open.name().to_owned());
+                self.files.obsolete.remove_later(active.open.name().to_owned());
             }
         }
     }
@@ -132,48 +133,55 @@ impl BlobStore {
     }
 }
 
-impl Database {
-    /// Seals what takes no more values and is settled, and says so in an edit of its own; of many
-    /// segments the oldest `most`. Blocks for syncs.
-    ///
-    /// # Errors
-    /// `Retry` when the disk is full: nothing changed that readers see.
-    pub(crate) fn seal_values(&self, most: usize) -> Result<()> {
-        // No keyspace is dropped either until this is over; see `plan_dropped_values`.
-        let sealing = self.values.lock_sealing();
-        // Before the manifest is locked, so that other edits need not wait for the device.
-        let oldest = self.values.to_be_sealed().into_iter().take(most).collect();
-        let sealed = self.values.seal(&oldest, &self.catalog.version)?;
-        self.files.storage.sync_dir().map_err(from_storage)?;
-        let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        self.commit_seals(&mut manifest, sealing, sealed)
+/// Seals what takes no more values and is settled, and says so in an edit of its own; of many
+/// segments the oldest `most`. Blocks for syncs.
+///
+/// # Errors
+/// `Retry` when the disk is full: nothing changed that readers see.
+pub(crate) fn seal_values(
+    blobs: &BlobStore,
+    catalog: &Catalog,
+    pipeline: &CommitPipeline,
+    most: usize,
+) -> Result<()> {
+    // No keyspace is dropped either until this is over; see `plan_dropped_values`.
+    let sealing = blobs.lock_sealing();
+    // Before the manifest is locked, so that other edits need not wait for the device.
+    let oldest = blobs.to_be_sealed().into_iter().take(most).collect();
+    let sealed = blobs.seal(&oldest, &catalog.version)?;
+    blobs.files.storage.sync_dir().map_err(from_storage)?;
+    let mut manifest = catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+    if commit_seals(blobs, catalog, &mut manifest, sealing, sealed)? {
+        pipeline.balance_memory();
     }
+    Ok(())
+}
 
-    /// Says that segments are sealed in an edit, with `sealing` as it was locked before they were.
-    /// The directory was synced since then, so that no name is lost where the edit is not. Blocks
-    /// for the syncs of a publication.
-    ///
-    /// # Errors
-    /// As [`seal_values`](Self::seal_values).
-    pub(crate) fn commit_seals(
-        &self,
-        manifest: &mut Manifest,
-        sealing: MutexGuard<'_, ()>,
-        sealed: Vec<NewlySealed>,
-    ) -> Result<()> {
-        let mut edit = ValueEdit::of_seals(sealed, sealing);
-        let mut changes = Vec::new();
-        let deaths = edit.changes(&manifest.state().values, &self.values.map(), &mut changes)?;
-        if changes.is_empty() {
-            return Ok(());
-        }
-        manifest.commit(&changes).map_err(from_storage)?;
-        if let Some(map) = self.values.install(&mut edit, &deaths) {
-            self.catalog.change_version(|version| version.values = map);
-            self.commit.balance_memory();
-        }
-        Ok(())
+/// Says in an edit that segments are sealed, with `sealing` as it was locked before they were;
+/// whether there was anything to say. The directory was synced since then, so that no name is lost
+/// where the edit is not. Blocks for the syncs of a publication.
+///
+/// # Errors
+/// As [`seal_values`].
+pub(crate) fn commit_seals(
+    blobs: &BlobStore,
+    catalog: &Catalog,
+    manifest: &mut Manifest,
+    sealing: MutexGuard<'_, ()>,
+    sealed: Vec<NewlySealed>,
+) -> Result<bool> {
+    let mut edit = ValueEdit::of_seals(sealed, sealing);
+    let mut changes = Vec::new();
+    let deaths = edit.changes(&manifest.state().values, &blobs.map(), &mut changes)?;
+    if changes.is_empty() {
+        return Ok(false);
     }
+    manifest.commit(&changes).map_err(from_storage)?;
+    let map = blobs.install(&mut edit, &deaths);
+    if let Some(map) = &map {
+        catalog.change_version(|version| version.values = Arc::clone(map));
+    }
+    Ok(map.is_some())
 }
 
 /// Puts the file of a sealed segment where all machines reach it, where there is such a place;

@@ -4,17 +4,16 @@
 //! can. Their share is what the whole may take without logs, tables and what surrounds values in
 //! their records.
 
-use std::borrow::Cow;
-
 use firn_format::value::SegmentNumber;
 use firn_format::value::record::HEAD_BYTES_MIN;
 use firn_format::value::segment::{ORDINAL_BYTES, Origin};
 
-use crate::background::Unavailable;
-use crate::blobs::Home;
+use super::hidden::{hidden_bytes, hidden_bytes_min};
+use crate::background::{Rest, Unavailable};
 use crate::blobs::pace::Pressure;
 use crate::blobs::pick::{Candidate, PickRules, Space, pick};
-use crate::database::Database;
+use crate::blobs::{BlobStore, Home};
+use crate::log::Log;
 use crate::version::Version;
 
 /// Of the space that is allowed beside what lives, the part more at which collections begin: the
@@ -48,26 +47,35 @@ impl Look {
 /// there are few more.
 const AROUND_BYTES: u64 = (HEAD_BYTES_MIN + ORDINAL_BYTES) as u64;
 
-impl Database {
-    /// Segments to collect, none of those that are `unavailable`; `None` if there is nothing to
-    /// gain. Writers get their pace by what there is to do.
-    pub(crate) fn choose_collection(
-        &self,
-        version: &Version,
-        unavailable: &Unavailable<'_>,
-    ) -> Option<Vec<SegmentNumber>> {
-        let look = self.look_at_values(version, unavailable)?;
+/// The space of a database's blobs, beside that of all else at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct BlobSpace<'s> {
+    pub(crate) blobs: &'s BlobStore,
+    pub(crate) version: &'s Version,
+    /// Segments that are not to be chosen.
+    pub(crate) unavailable: &'s Unavailable<'s>,
+    /// Tell whether nothing has been written for a while.
+    pub(crate) log: &'s Log,
+    pub(crate) rest: &'s Rest,
+}
+
+impl BlobSpace<'_> {
+    /// Segments to collect; `None` if there is nothing to gain. Writers get their pace by what
+    /// there is to do.
+    pub(crate) fn choose(&self) -> Option<Vec<SegmentNumber>> {
+        let look = self.look()?;
         let victims = look.pick();
-        self.pace_by(&look, victims.is_some() || !unavailable.collecting.is_empty());
+        self.pace_by(&look, victims.is_some() || !self.unavailable.collecting.is_empty());
         victims
     }
 
     /// Gives writers a pace by what value segments take now.
-    pub(crate) fn pace_by_space(&self) {
-        let unavailable = self.maintenance.unavailable_segments();
-        match self.look_at_values(&self.catalog.version.load(), &unavailable) {
-            Some(look) => self.pace_by(&look, !unavailable.collecting.is_empty() || look.pick().is_some()),
-            None => self.values.pace.set(&Pressure::default(), 1.0, self.clock.now()),
+    pub(crate) fn set_pace(&self) {
+        match self.look() {
+            Some(look) => {
+                self.pace_by(&look, !self.unavailable.collecting.is_empty() || look.pick().is_some());
+            }
+            None => self.blobs.pace.set(&Pressure::default(), 1.0, self.blobs.clock.now()),
         }
     }
 
@@ -76,29 +84,28 @@ impl Database {
         let Look { space, rules, space_max, waiting_bytes, .. } = look;
         let over = (is_collecting || space.is_over(rules))
             .then(|| over(space, *space_max, rules.output_bytes, self.fixed_bytes(space)));
-        let waiting_segments = waiting_bytes / self.values.segment_bytes_max();
+        let waiting_segments = waiting_bytes / self.blobs.segment_bytes_max();
         let pressure = Pressure { over, is_collecting, waiting_segments };
-        self.values.pace.set(&pressure, self.values.brought.for_each_written(), self.clock.now());
+        self.blobs.pace.set(&pressure, self.blobs.brought.for_each_written(), self.blobs.clock.now());
     }
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more
     /// than they may.
-    pub(crate) fn value_debt(&self, version: &Version) -> (u64, u64) {
-        let Unavailable { set_aside, .. } = self.maintenance.unavailable_segments();
-        let look = self.look_at_values(version, &Unavailable { collecting: Cow::default(), set_aside });
-        look.map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
+    pub(crate) fn debt(&self) -> (u64, u64) {
+        self.look().map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
     }
 
     /// Bytes of values that there may be however little lives: kept for new segments, and hidden in
     /// the buffer.
     fn fixed_bytes(&self, space: &Space) -> u64 {
         let known = space.total_bytes.saturating_sub(space.dead_bytes);
-        self.values.spare_bytes_max() + self.hidden_bytes_min().min(known)
+        self.blobs.spare_bytes_max() + hidden_bytes_min(&self.blobs.map(), &self.blobs.settings).min(known)
     }
 
     /// `None` where there are no values, as in every database without any: that costs nothing.
-    fn look_at_values(&self, version: &Version, unavailable: &Unavailable<'_>) -> Option<Look> {
-        let map = self.values.map();
+    fn look(&self) -> Option<Look> {
+        let Self { blobs, version, unavailable, log, rest } = *self;
+        let map = blobs.map();
         let (mut space, mut candidates) = (Space::default(), Vec::new());
         let (mut sealed_bytes, mut around_bytes, mut waiting_bytes) = (0, 0, 0);
         for (number, home) in map.homes() {
@@ -129,20 +136,21 @@ impl Database {
         if space.total_bytes == 0 {
             return None;
         }
-        let spare_bytes = self.values.spare_bytes();
+        let spare_bytes = blobs.spare_bytes();
         space.total_bytes += spare_bytes;
         space.dead_bytes += spare_bytes;
-        space.hidden_bytes = self.hidden_bytes(version);
+        space.hidden_bytes = hidden_bytes(version, &blobs.map(), &blobs.settings);
         let around = around_bytes as f64 / sealed_bytes.max(1) as f64;
         let beside = beside_values(version) as f64 / space.live_bytes().max(1.0);
         // At rest no writer waits for room, and processors and devices idle.
-        let part = if self.is_at_rest() { 0.5 } else { 1.0 };
-        let most = 1.0 + (self.settings.space_amplification_max - 1.0) * part;
+        let is_at_rest = rest.is_long(log.watermark(), blobs.clock.now());
+        let part = if is_at_rest { 0.5 } else { 1.0 };
+        let most = 1.0 + (blobs.settings.space_amplification_max - 1.0) * part;
         let space_max = space_max(most, around, beside);
         let rules = PickRules {
             space_max,
-            output_bytes: self.values.segment_bytes(sealed_bytes),
-            next: self.values.peek_number(),
+            output_bytes: blobs.segment_bytes(sealed_bytes),
+            next: blobs.peek_number(),
         };
         Some(Look { space, candidates, rules, space_max, waiting_bytes })
     }

@@ -233,6 +233,18 @@ impl ValueMap {
         self.sealed().map(|sealed| sealed.meta.bytes).sum()
     }
 
+    /// Bytes that a live value takes with its record, on average, and bytes of values that live or
+    /// are hidden; `None` if there are none.
+    pub(crate) fn mean_value(&self) -> Option<(f64, f64)> {
+        let (mut values, mut bytes) = (0_u64, 0_u64);
+        for sealed in self.sealed() {
+            values += u64::from(sealed.meta.ordinals);
+            bytes += sealed.meta.bytes;
+        }
+        let dead: u64 = self.homes().map(|(_, home)| home.dead_bytes()).sum();
+        (values > 0).then(|| (bytes as f64 / values as f64, bytes.saturating_sub(dead) as f64))
+    }
+
     /// Tells sealed segments whether pages of them must be expected to leave memory.
     pub(crate) fn set_may_be_evicted(&self, may_be_evicted: bool) {
         self.sealed().for_each(|sealed| sealed.segment.set_may_be_evicted(may_be_evicted));

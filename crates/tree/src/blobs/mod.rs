@@ -30,14 +30,14 @@ use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
 use firn_format::value::segment::Origin;
 use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
-use firn_storage::Storage;
+use firn_storage::Clock;
 use firn_storage::file::log::room::check_room;
-use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::file::value::{OpenValues, ValueSegment};
-use firn_storage::place::Reusing;
 
-use crate::counters::{ValueCounters, count};
+use crate::counters::{BlobCounters, count};
 use crate::error::from_storage;
+use crate::files::Files;
+use crate::settings::Settings;
 use streamed::Unfinished;
 
 pub(crate) use active::{Active, Places};
@@ -52,21 +52,18 @@ pub(crate) use streamed::{Streamed, WholeValue};
 /// locks.
 #[derive(Debug)]
 pub(crate) struct BlobStore {
-    pub(crate) storage: Arc<dyn Storage>,
-    /// Has the files of segments that are gone.
-    pub(crate) outputs: Arc<Reusing>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) clock: Arc<dyn Clock>,
     database: u128,
     pub(crate) generation: u64,
-    /// See [`segment_bytes`](Self::segment_bytes).
-    segment_bytes_max: u64,
-    pub(crate) obsolete: Arc<ObsoleteFiles>,
     active: ArcSwapOption<Active>,
     /// Whether any keyspace puts values beside the tree.
     are_wanted: AtomicBool,
     pub(crate) rolling: Mutex<Rolling>,
     /// Held while a file is created or removed.
     unfinished: Mutex<Unfinished>,
-    pub(crate) counters: ValueCounters,
+    pub(crate) counters: BlobCounters,
     /// What writers bring for what is written of it.
     pub(crate) brought: Brought,
     /// For writers, each of which takes one out.
@@ -103,27 +100,25 @@ const SPARES_MAX: u64 = 2;
 
 /// How values begin their life in this process.
 pub(crate) struct BlobStoreStart {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) outputs: Arc<Reusing>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) database: u128,
     pub(crate) generation: u64,
-    pub(crate) segment_bytes_max: u64,
     /// What was found at opening.
     pub(crate) map: Arc<ValueMap>,
     /// Numbers from here on are new.
     pub(crate) next: SegmentNumber,
-    pub(crate) obsolete: Arc<ObsoleteFiles>,
 }
 
 impl BlobStore {
     pub(crate) fn start(start: BlobStoreStart) -> Self {
         Self {
-            storage: start.storage,
-            outputs: start.outputs,
+            files: start.files,
+            settings: start.settings,
+            clock: start.clock,
             database: start.database,
             generation: start.generation,
-            segment_bytes_max: start.segment_bytes_max,
-            obsolete: start.obsolete,
             active: ArcSwapOption::empty(),
             are_wanted: AtomicBool::new(false),
             rolling: Mutex::new(Rolling {
@@ -133,7 +128,7 @@ impl BlobStore {
                 map: start.map,
             }),
             unfinished: Mutex::default(),
-            counters: ValueCounters::default(),
+            counters: BlobCounters::default(),
             brought: Brought::default(),
             compressors: Mutex::default(),
             pace: SpacePace::default(),
@@ -206,11 +201,12 @@ impl BlobStore {
         let header = self.written_header(rolling.next);
         let name = file_name::value_segment(header.number);
         let bytes = self.segment_bytes(rolling.map.sealed_bytes());
-        let has_room = check_room(&*self.storage, bytes);
+        let has_room = check_room(&*self.files.storage, bytes);
         self.refused_bytes.store(if has_room.is_err() { bytes } else { 0 }, Ordering::Relaxed);
         has_room.map_err(from_storage)?;
-        let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
-            .map_err(from_storage)?;
+        let open =
+            OpenValues::create(&*self.files.storage, self.files.outputs.values(), &name, &header, bytes)
+                .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));
         self.pace.doubt();
         self.brought.fade();
@@ -238,13 +234,13 @@ impl BlobStore {
     /// Bytes at which a segment takes no more values, where `held` bytes are in others. What is
     /// being copied is held twice, and must be little beside the rest.
     pub(crate) fn segment_bytes(&self, held: u64) -> u64 {
-        (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.segment_bytes_max)
+        (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.settings.engine.value_segment_bytes)
     }
 
     /// Segments have no more bytes, but for a record that reaches over the end and what follows
     /// records.
     pub(crate) fn segment_bytes_max(&self) -> u64 {
-        self.segment_bytes_max.max(1)
+        self.settings.engine.value_segment_bytes.max(1)
     }
 
     /// A segment that this process has just sealed, in which `dead` is what nothing refers to;
@@ -255,7 +251,7 @@ impl BlobStore {
         meta: ValueSegmentMeta,
         dead: &Ordinals,
     ) -> Arc<Sealed> {
-        let sealed = Sealed::new(segment, meta, dead, Arc::clone(&self.obsolete));
+        let sealed = Sealed::new(segment, meta, dead, Arc::clone(&self.files.obsolete));
         sealed.may_leave_file_of(active);
         Arc::new(sealed)
     }
@@ -268,7 +264,7 @@ impl BlobStore {
 
     /// Bytes of segments that are kept for new ones.
     pub(crate) fn spare_bytes(&self) -> u64 {
-        self.outputs.values().bytes()
+        self.files.outputs.values().bytes()
     }
 
     /// A number for a segment that a collection makes.

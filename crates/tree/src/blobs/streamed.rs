@@ -85,13 +85,14 @@ impl BlobStore {
         let name = file_name::value_segment(header.number);
         let end = VALUE_HEADER_BYTES + plain_record_bytes(keyspace, key.len(), value_bytes as usize);
         let bytes = (end + ORDINAL_BYTES + VALUE_FOOTER_BYTES) as u64;
-        check_room(&*self.storage, bytes).map_err(from_storage)?;
+        check_room(&*self.files.storage, bytes).map_err(from_storage)?;
         let mut unfinished = self.lock_unfinished();
         if unfinished.is_over {
             return Err(closed());
         }
-        let open = OpenValues::create(&*self.storage, self.outputs.values(), &name, &header, bytes)
-            .map_err(from_storage)?;
+        let open =
+            OpenValues::create(&*self.files.storage, self.files.outputs.values(), &name, &header, bytes)
+                .map_err(from_storage)?;
         unfinished.names.insert(header.number, name);
         drop(unfinished);
         let (segment, key_bytes) = (header.number, key.len() as u16);
@@ -114,7 +115,7 @@ impl BlobStore {
         let mut unfinished = self.lock_unfinished();
         unfinished.is_over = true;
         // What cannot be removed now is found and removed by the next opening.
-        std::mem::take(&mut unfinished.names).values().for_each(|name| drop(self.storage.remove(name)));
+        std::mem::take(&mut unfinished.names).values().for_each(|name| drop(self.files.storage.remove(name)));
     }
 
     /// Readers find the values of `active` from now on, and each sync or sealing meets it.
@@ -211,7 +212,7 @@ impl Drop for Claim<'_> {
         let mut unfinished = self.values.lock_unfinished();
         if let Some(name) = unfinished.names.remove(&self.number) {
             // What cannot be removed now is found and removed by the next opening.
-            let _removed = self.values.storage.remove(&name);
+            let _removed = self.values.files.storage.remove(&name);
         }
     }
 }

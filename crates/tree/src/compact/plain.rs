@@ -67,7 +67,7 @@ impl Database {
             Ok(result)
         });
         if done.is_err() {
-            self.bury_outputs(&[spec.output_stem.clone()]);
+            self.files.remove_outputs(&self.maintenance.jobs, &[spec.output_stem.clone()]);
         }
         let results = vec![done.map_err(from_job)?];
         let is_last = spec.rules.older_overlap.is_empty();

@@ -8,8 +8,7 @@ use firn_format::compression::Compression as Codec;
 use firn_format::table::ReferenceSet;
 use firn_jobs::submit::{HeldNames, JobKind, Submitted};
 use firn_jobs::{
-    CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, is_output_of,
-    partition,
+    CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition,
 };
 
 use super::pick::{Choice, PickRules, splits};
@@ -198,7 +197,7 @@ impl Database {
         if let Ok(results) = self.end_jobs(rewrite.jobs) {
             let tables = results.iter().flat_map(|result| &result.tables).map(|table| &table.file);
             let segments = results.iter().filter_map(|result| result.values.as_ref()).map(|one| &one.file);
-            tables.chain(segments).for_each(|name| self.remove_output(name));
+            tables.chain(segments).for_each(|name| self.files.remove_output(&self.maintenance.jobs, name));
         }
     }
 
@@ -222,32 +221,9 @@ impl Database {
             Ok(jobs.into_iter().map(|(_, result)| result).collect())
         });
         if done.is_err() {
-            self.bury_outputs(&stems);
+            self.files.remove_outputs(&self.maintenance.jobs, &stems);
         }
         done
-    }
-
-    /// Removes what was written under `stems`. The results do not tell: there may be none, or a
-    /// wrong one.
-    pub(crate) fn bury_outputs(&self, stems: &[String]) {
-        // What cannot be listed now, or comes later, is found and removed by orphan GC, or by the
-        // next opening.
-        self.maintenance.jobs.leave_something();
-        for (name, _) in self.files.storage.list().unwrap_or_default() {
-            if stems.iter().any(|stem| is_output_of(&name, stem)) {
-                self.remove_output(&name);
-            }
-        }
-    }
-
-    /// Removes an output that no edit names. At once: removals that wait count as space that was
-    /// freed, and the job that failed for want of space would be tried again for ever.
-    pub(crate) fn remove_output(&self, name: &str) {
-        // What cannot be removed now is found and removed by orphan GC, or by the next opening.
-        if self.files.storage.remove(name).is_err_and(|error| error.kind != firn_storage::ErrorKind::NotFound)
-        {
-            self.maintenance.jobs.leave_something();
-        }
     }
 
     pub(super) fn spec(
@@ -333,7 +309,7 @@ impl Database {
         let known = committed.as_ref().is_ok_and(|done| !done)
             || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
         if known {
-            outputs.iter().for_each(|name| self.remove_output(name));
+            outputs.iter().for_each(|name| self.files.remove_output(&self.maintenance.jobs, name));
         }
         committed
     }

@@ -48,7 +48,7 @@ impl Drop for BeingWritten<'_> {
         if shared.let_go(&self.name, !self.is_unknown, || {}) == LetGo::Obsolete {
             // At once, as other outputs that no edit names: a burial counts as space that was
             // freed.
-            self.database.remove_output(&self.name);
+            self.database.files.remove_output(&self.database.maintenance.jobs, &self.name);
         }
     }
 }

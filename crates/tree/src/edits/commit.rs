@@ -147,7 +147,8 @@ impl Database {
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
         let references = (std::mem::take(&mut edit.going), std::mem::take(&mut edit.outlived));
-        let mut values = self.plan_values(edit.keyspace, references, tables, &edit.left)?;
+        let mut values =
+            self.values.plan_values(&self.catalog, edit.keyspace, references, tables, &edit.left)?;
         // Names of new tables must not be lost where the edit that uses them is not.
         self.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);

@@ -230,7 +230,7 @@ impl Database {
         drop(version);
         run_parts(self, &drain);
         let Written { tables: outputs, references, outlived } =
-            drain.wait(|name| self.remove_output(&name))?;
+            drain.wait(|name| self.files.remove_output(&self.maintenance.jobs, &name))?;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let hidden = |table: &TableMeta| met.hidden_within(&table.smallest, &table.largest);
         let supersedes = Supersedes { share: met.share(), bytes: outputs.iter().map(hidden).collect() };

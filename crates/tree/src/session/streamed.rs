@@ -10,6 +10,7 @@ use firn_format::Kind;
 use firn_format::compression::Compression;
 
 use super::TreeSession;
+use crate::blob_gc::seal_values;
 use crate::blobs::{Streamed, WholeValue};
 use crate::commit::{Appended, Blobs, Frame, Item};
 use crate::database::Database;
@@ -123,8 +124,7 @@ impl Database {
     /// Seals whole segments: other machines find them then, so that no group has to hold their
     /// values. Where that fails for now, a group holds them.
     fn seal_for_others(&self) {
-        let sealed = self
-            .seal_values(usize::MAX)
+        let sealed = seal_values(&self.values, &self.catalog, &self.commit, usize::MAX)
             .map_err(|error| self.catalog.explained(error, self.files.is_shared()));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry

@@ -20,7 +20,8 @@ impl CommitEnv for Database {
     }
 
     fn renew_space_pace(&self) {
-        self.pace_by_space();
+        let unavailable = &self.maintenance.unavailable_segments();
+        self.blob_space(&self.catalog.version.load(), unavailable).set_pace();
     }
 
     fn wait_to_retry(&self) -> Result<()> {

@@ -1,22 +1,26 @@
 use firn_format::compression::Compression;
-use firn_storage::Storage;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::{Memory, Reusing};
+use firn_storage::{ManualClock, Storage};
 
 use super::*;
 use crate::blobs::BlobStoreStart;
+use crate::files::Files;
+use crate::settings::Settings;
 
 fn values(storage: &Memory) -> BlobStore {
     let storage = Arc::new(storage.clone()) as Arc<dyn Storage>;
+    let outputs = Arc::new(Reusing::new(Arc::clone(&storage)));
+    let job_outputs = Arc::new(outputs.beside());
+    let obsolete = Arc::new(ObsoleteFiles::new(false));
     BlobStore::start(BlobStoreStart {
-        outputs: Arc::new(Reusing::new(Arc::clone(&storage))),
-        storage,
+        files: Arc::new(Files::new(storage, outputs, job_outputs, obsolete)),
+        settings: Arc::new(Settings::default().with_engine(|tree| tree.value_segment_bytes = 1 << 20)),
+        clock: Arc::new(ManualClock::new(0)),
         database: 1,
         generation: 1,
-        segment_bytes_max: 1 << 20,
         map: Arc::default(),
         next: SegmentNumber(3),
-        obsolete: Arc::new(ObsoleteFiles::new(false)),
     })
 }
 

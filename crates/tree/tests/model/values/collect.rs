@@ -58,7 +58,7 @@ impl Database {
         self.collect_where(|_| true, Self::run_job);
     }
 
-    /// `Database::choose_collection`, `Busy::claim` and `Database::collect`; `run` has the job run
+    /// `BlobSpace::choose`, `Busy::claim` and `Collecting::collect`; `run` has the job run
     /// somewhere.
     pub(super) fn collect_where(
         &self,

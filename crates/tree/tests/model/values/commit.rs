@@ -128,7 +128,7 @@ impl Database {
         deaths
     }
 
-    /// `Values::install`.
+    /// `BlobStore::install`.
     pub(super) fn install(&self, edit: ValueEdit, deaths: Deaths) -> Arc<Map> {
         self.change_map(|map, open| {
             for NewlySealed { number, file, .. } in edit.sealed {

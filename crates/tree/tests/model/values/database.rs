@@ -23,17 +23,17 @@ pub(crate) enum Mistake {
     /// gives `ValueEdit::changes` the newest, under the manifest's lock.
     TranslateByAnOldMap,
     /// A collection changes the map that it began with: `change_map` in
-    /// `Database::commit_collection`.
+    /// `Collecting::commit_collection`.
     ChangeAnOldMap,
     /// A reader takes records and the map from two versions: `read/get.rs`, whose version
-    /// `Values::read` has the map of.
+    /// `BlobStore::read` has the map of.
     MapOfAnotherVersion,
     /// A reader knows only the segments that its version was made with: `begun_since` in
-    /// `Values::read`.
+    /// `BlobStore::read`.
     ForgetBirths,
     /// Files go when no new version names them: `Sealed::retire` and its `drop` in `blobs/map.rs`.
     RemoveWhenRetired,
-    /// Nothing holds a job's inputs: `_inputs` in `Database::collect`, `_held` in `compact/run.rs`.
+    /// Nothing holds a job's inputs: `_inputs` in `Collecting::collect`, `_held` in `compact/run.rs`.
     HoldNothing,
     /// Two jobs at once collect the same segment: `Busy::collecting`, asked and claimed under one
     /// lock in `Database::step`.
@@ -48,7 +48,7 @@ pub(crate) enum Mistake {
     /// `compact/values.rs`.
     FollowTheStale,
     /// A drain leaves segments unsealed that its tables refer to: `concerned` in
-    /// `Database::plan_values`.
+    /// `BlobStore::plan_values`.
     DrainUnsealed,
     /// A compaction begins with what its keyspace had when it was looked up, whether it has been
     /// dropped since or not: `value_policy` in `compact/values.rs`.
@@ -244,18 +244,18 @@ impl Database {
         self.version.store(Arc::new(version));
     }
 
-    /// `Values::lock`.
+    /// `BlobStore::lock`.
     pub(crate) fn rolling<R>(&self, work: impl FnOnce(&mut Rolling) -> R) -> R {
         pause();
         work(&mut lock(&self.rolling))
     }
 
-    /// `Values::map`.
+    /// `BlobStore::map`.
     pub(crate) fn map(&self) -> Arc<Map> {
         self.change_map(|_, _| ())
     }
 
-    /// `Values::change_map`.
+    /// `BlobStore::change_map`.
     pub(crate) fn change_map(&self, change: impl FnOnce(&mut Map, &mut Vec<Arc<Active>>)) -> Arc<Map> {
         self.rolling(|rolling| {
             let mut map = (*rolling.map).clone();
@@ -266,7 +266,7 @@ impl Database {
         })
     }
 
-    /// `Values::next_number`.
+    /// `BlobStore::next_number`.
     pub(crate) fn next_number(&self) -> u32 {
         self.rolling(|rolling| {
             rolling.next += 1;
@@ -298,7 +298,7 @@ impl Database {
         }
     }
 
-    /// `Values::read`.
+    /// `BlobStore::read`.
     fn read(&self, map: &Map, name: Name, key: u8) -> Value {
         let (born, ordinal) = name;
         let begun_since = || map.begun_since(born).filter(|_| !self.is_wrong(Mistake::ForgetBirths));

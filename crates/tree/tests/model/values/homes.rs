@@ -208,7 +208,7 @@ impl Map {
     }
 
     /// Where the value of this name is in a segment that is sealed: `dead_by_holder`,
-    /// `Values::read`.
+    /// `BlobStore::read`.
     pub(crate) fn place(&self, (born, ordinal): Name) -> Option<(&Arc<Sealed>, usize)> {
         match self.homes.get(&born)? {
             Home::Open(_) => None,

@@ -26,7 +26,7 @@ impl Database {
         self.drain();
     }
 
-    /// `Values::write`, then the frame that refers to it: indexed in the memtable that is current
+    /// `BlobStore::write`, then the frame that refers to it: indexed in the memtable that is current
     /// when it is in the log.
     pub(crate) fn put(&self, key: u8) {
         if self.version.load().is_dropped {
@@ -49,7 +49,7 @@ impl Database {
         active.settle();
     }
 
-    /// `Values::next_active`.
+    /// `BlobStore::next_active`.
     fn active(&self) -> Arc<Active> {
         self.rolling(|rolling| {
             if let Some(active) = rolling.open.last().filter(|active| !active.is_full()) {
@@ -100,7 +100,7 @@ impl Database {
         self.commit(Edit { removed, added: table, going, outlived, left: None, drained, old_map: None });
     }
 
-    /// `Values::seal`; the caller holds `sealing`.
+    /// `BlobStore::seal`; the caller holds `sealing`.
     pub(super) fn seal(&self, wanted: &BTreeSet<u32>) -> Vec<NewlySealed> {
         let is_dropped = self.version.load().is_dropped;
         let open = self.rolling(|rolling| rolling.open.clone());
@@ -122,12 +122,12 @@ impl Database {
         wanted.map(seal).collect()
     }
 
-    /// `Values::open_numbers`.
+    /// `BlobStore::open_numbers`.
     pub(super) fn open_numbers(&self) -> BTreeSet<u32> {
         self.rolling(|rolling| rolling.open.iter().map(|active| active.number).collect())
     }
 
-    /// `Database::seal_values`.
+    /// `seal_values` in `blob_gc/seal.rs`.
     pub(crate) fn seal_values(&self) {
         let sealing = (!self.is_wrong(Mistake::SealUnlocked)).then(|| locked(&self.sealing));
         let is_ready = |active: &&Arc<Active>| active.settled().is_some();
@@ -140,7 +140,7 @@ impl Database {
         drop((manifest, sealing));
     }
 
-    /// `Database::commit_seals`.
+    /// `commit_seals` in `blob_gc/seal.rs`.
     pub(super) fn commit_seals(&self, manifest: &mut Manifest, sealed: Vec<NewlySealed>) {
         if sealed.is_empty() {
             return;
