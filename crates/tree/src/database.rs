@@ -12,6 +12,7 @@ use crate::blob_gc::{BlobSpace, Collecting};
 use crate::blobs::BlobStore;
 use crate::commit::CommitPipeline;
 use crate::counters::Counters;
+use crate::edits::Edits;
 use crate::error::from_storage;
 use crate::files::Files;
 use crate::reads::Reads;
@@ -47,12 +48,6 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Now, for expiry: never before a moment an earlier run of the database has seen.
-    #[inline]
-    pub(crate) fn now_ms(&self) -> u64 {
-        self.clock.unix_ms().max(self.catalog.tick_ms.load(Ordering::Relaxed))
-    }
-
     /// `Closed` if writes are refused: closed, read-only, or failed.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
@@ -95,6 +90,12 @@ impl Database {
     ) -> BlobSpace<'s> {
         let Self { values: blobs, commit, maintenance, .. } = self;
         BlobSpace { blobs, version, unavailable, log: &commit.log, rest: &maintenance.rest }
+    }
+
+    /// What edits of the set of files are committed with.
+    pub(crate) fn edits(&self) -> Edits<'_> {
+        let Self { catalog, values: blobs, commit: pipeline, reads, maintenance, .. } = self;
+        Edits { catalog, blobs, pipeline, reads, jobs: &maintenance.jobs, env: self }
     }
 
     pub(crate) fn is_manual(&self) -> bool {

@@ -103,7 +103,8 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         older,
         (recovered.next_base, recovered.crossing),
     );
-    let catalog = Arc::new(Catalog::new(version, manifest, state.tick_ms, next_run));
+    let catalog =
+        Arc::new(Catalog::new(version, manifest, (Arc::clone(&options.clock), state.tick_ms), next_run));
     let reads = Arc::new(Reads::new(cache, begun.balance, pool, share_pool));
     let schedule = Schedule::new(matches!(options.background, Background::Manual) || options.read_only);
     let shares = Shares {

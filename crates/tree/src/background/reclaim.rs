@@ -100,7 +100,7 @@ impl<'d> Reclaim<'d> {
             return Ok(is_all);
         }
         claimed.tables.iter().for_each(|table| table.leave_no_file());
-        self.database.commit(Edit {
+        self.database.edits().commit(Edit {
             keyspace: self.keyspace,
             removed: claimed.tables.clone(),
             added: Vec::new(),

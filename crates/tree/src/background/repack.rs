@@ -81,7 +81,7 @@ pub(super) fn repack(database: &Database, tables: &[Moving]) -> Result<()> {
     let mut names = database.maintenance.output_names.hold();
     let stem = names.draw();
     let file = PartsWriter::create(&*database.files.storage, &stem).map_err(from_storage)?;
-    let held = BeingWritten::new(database, file.name());
+    let held = BeingWritten::new(&database.files, &database.maintenance.jobs, file.name());
     let copies = tables.iter().enumerate().map(|(index, moving)| {
         if database.maintenance.is_stopping() {
             return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
@@ -91,7 +91,7 @@ pub(super) fn repack(database: &Database, tables: &[Moving]) -> Result<()> {
     let edits: Vec<Edit> = copies.collect::<Result<_>>()?;
     file.sync().map_err(from_storage)?;
     let bytes = file.len();
-    let committed = database.commit_together(&edits);
+    let committed = database.edits().commit_together(&edits);
     held.after(&committed, bytes);
     committed?;
     count(&database.counters.compaction_write_bytes, bytes);

@@ -23,6 +23,7 @@ use super::Task;
 use super::choose::Choosing;
 use crate::commit::roll::Freeze;
 use crate::database::Database;
+use crate::edits::drop_dead_segments;
 use crate::error::from_storage;
 use crate::version::Version;
 
@@ -139,7 +140,7 @@ pub(super) fn shorten_log(database: &Database) -> Result<()> {
         database.maintenance.rest.seen.lock().unwrap_or_else(PoisonError::into_inner).end =
             database.commit.log.watermark();
     }
-    database.drop_dead_segments();
+    drop_dead_segments(&database.catalog, &database.commit.log);
     Ok(())
 }
 
@@ -184,7 +185,7 @@ fn forget_log(database: &Database) -> Result<()> {
         }
     });
     drop(manifest);
-    database.drop_dead_segments();
+    drop_dead_segments(&database.catalog, &database.commit.log);
     database.commit.admission.release();
     Ok(())
 }

@@ -16,11 +16,9 @@ pub(crate) mod hidden;
 mod seal;
 mod space;
 mod stale;
-mod threshold;
 
 pub(crate) use collect::Collecting;
 pub(crate) use deaths::references_of;
 pub(crate) use seal::{SEALED_AT_ONCE_MAX, commit_seals, seal_values, share_sealed};
 pub(crate) use space::BlobSpace;
 pub(crate) use stale::Outlived;
-pub(crate) use threshold::set_separate_bytes;

@@ -23,7 +23,6 @@ use crate::error::from_job;
 use crate::settings::garbage_share_max;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
-use firn_maintenance::{Answer, answer_to};
 
 /// See [`PickRules::stay_max`].
 const STAY_MAX: f64 = 1.0;
@@ -78,7 +77,7 @@ impl Database {
             read_price: self.settings.engine.read_compaction_price,
             relief_only: false,
             room_bytes: u64::MAX,
-            now_ms: self.now_ms(),
+            now_ms: self.catalog.now_ms(),
             oldest_snapshot: self.catalog.snapshots.sequences().first().copied().unwrap_or(Sequence::MAX),
         }
     }
@@ -109,7 +108,7 @@ impl Database {
         let left: u64 = edit.left.iter().map(|segment| segment.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
         let begun = self.clock.now();
-        let is_committed = self.commit_or_remove(edit)?;
+        let is_committed = self.edits().commit_or_remove(edit)?;
         if is_committed && !choice.moves {
             let kind = if choice.is_relief() { JobKind::L0Compaction } else { JobKind::DeepCompaction };
             self.maintenance.jobs.history.committed(kind, self.clock.now().saturating_sub(begun));
@@ -272,7 +271,7 @@ impl Database {
         let definition = &state.definition;
         Rules {
             snapshots: self.catalog.snapshots.sequences(),
-            tick_ms: self.now_ms(),
+            tick_ms: self.catalog.now_ms(),
             older_overlap,
             merge_operator: definition.merge_operator_identity.clone(),
             compaction_filter: definition.compaction_filter_identity.clone(),
@@ -297,21 +296,6 @@ impl Database {
     /// Keys at which tables of level 0 are cut.
     pub(crate) fn splits(&self, levels: &Levels) -> Vec<Vec<u8>> {
         splits(levels, &self.pick_rules())
-    }
-
-    /// Commits, and removes the outputs if that did not happen.
-    pub(crate) fn commit_or_remove(&self, edit: Edit) -> Result<bool> {
-        let tables = edit.added.iter().map(|(_, _, table)| &table.file);
-        let outputs: Vec<String> =
-            tables.chain(edit.left.iter().map(|segment| &segment.file)).cloned().collect();
-        let committed = self.commit(edit);
-        // After a failure that is final the edit may be durable: then its tables must stay.
-        let known = committed.as_ref().is_ok_and(|done| !done)
-            || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
-        if known {
-            outputs.iter().for_each(|name| self.files.remove_output(&self.maintenance.jobs, name));
-        }
-        committed
     }
 }
 

@@ -57,12 +57,12 @@ impl Database {
         let (moves, rewrites): (Vec<_>, Vec<_>) = choices.iter().partition(|(_, choice)| choice.moves);
         let mut edits: Vec<Edit> = moves.iter().map(|(keyspace, choice)| moved(*keyspace, choice)).collect();
         if rewrites.is_empty() {
-            return self.commit_together(&edits);
+            return self.edits().commit_together(&edits);
         }
         let mut names = self.maintenance.output_names.hold();
         let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
-        let held = BeingWritten::new(self, file.name());
+        let held = BeingWritten::new(&self.files, &self.maintenance.jobs, file.name());
         for (index, (keyspace, choice)) in rewrites.iter().enumerate() {
             if self.maintenance.is_stopping() {
                 return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
@@ -75,7 +75,7 @@ impl Database {
         }
         file.sync().map_err(from_storage)?;
         let bytes = file.len();
-        let committed = self.commit_together(&edits);
+        let committed = self.edits().commit_together(&edits);
         held.after(&committed, bytes);
         committed?;
         count(&self.counters.compaction_write_bytes, bytes);

@@ -6,13 +6,10 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
-use firn_storage::file::log::objects::By;
 
-use crate::database::Database;
-use crate::edits::retire_below;
+use super::{Edits, retire_below};
 use crate::error::from_storage;
 use crate::version::open_tables::open_tables;
-use crate::version::state::State;
 use crate::version::{Keyspace, Table};
 use firn_maintenance::{Answer, answer_to};
 
@@ -115,7 +112,7 @@ impl Edit {
     }
 }
 
-impl Database {
+impl Edits<'_> {
     /// Makes `edit` durable, then visible. Blocks for the syncs of a publication.
     ///
     /// Answers `false`, and changes nothing, if the keyspace was dropped meanwhile: its outputs are
@@ -137,43 +134,58 @@ impl Database {
         committed
     }
 
+    /// Commits, and removes the outputs if that did not happen.
+    pub(crate) fn commit_or_remove(&self, edit: Edit) -> Result<bool> {
+        let tables = edit.added.iter().map(|(_, _, table)| &table.file);
+        let outputs: Vec<String> =
+            tables.chain(edit.left.iter().map(|segment| &segment.file)).cloned().collect();
+        let committed = self.commit(edit);
+        // After a failure that is final the edit may be durable: then its tables must stay.
+        let known = committed.as_ref().is_ok_and(|done| !done)
+            || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
+        if known {
+            outputs.iter().for_each(|name| self.blobs.files.remove_output(self.jobs, name));
+        }
+        committed
+    }
+
     fn commit_opened(&self, mut edit: Edit, added: &Added) -> Result<bool> {
         edit.check_going()?;
         // Before anything is locked that other threads want: this may take as long as sending the
         // log.
         if let Some((_, end)) = &edit.drained {
-            self.send_before_drain(edit.keyspace, *end)?;
+            self.env.send_before_drain(edit.keyspace, *end)?;
         }
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
         let references = (std::mem::take(&mut edit.going), std::mem::take(&mut edit.outlived));
         let mut values =
-            self.values.plan_values(&self.catalog, edit.keyspace, references, tables, &edit.left)?;
+            self.blobs.plan_values(self.catalog, edit.keyspace, references, tables, &edit.left)?;
         // Names of new tables must not be lost where the edit that uses them is not.
-        self.files.storage.sync_dir().map_err(from_storage)?;
+        self.blobs.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.catalog.version.load_full();
         if version.keyspace(edit.keyspace).is_err() {
             return Ok(false);
         }
         let mut changes = edit.table_changes();
-        let deaths = values.changes(&manifest.state().values, &self.values.map(), &mut changes)?;
+        let deaths = values.changes(&manifest.state().values, &self.blobs.map(), &mut changes)?;
         let mut drained = Vec::new();
         if let Some((_, end)) = &edit.drained {
             drained = self.order_before_log(&version, edit.keyspace, *end)?;
             changes.extend(drained.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: *end }));
-            changes.push(Change::DurableThrough { position: self.commit.log.durable_through() });
-            changes.push(Change::Tick { ms: self.now_ms() });
+            changes.push(Change::DurableThrough { position: self.pipeline.log.durable_through() });
+            changes.push(Change::Tick { ms: self.catalog.now_ms() });
         }
-        let unneeded = edit.drained.as_ref().and_then(|_| self.groups.unneeded(manifest.state().log_start()));
-        changes.extend(unneeded.as_ref().map(|unneeded| State::naming(unneeded.named)));
-        manifest.commit(&changes).map_err(from_storage)?;
-        unneeded.into_iter().for_each(|unneeded| self.groups.remove_unneeded(self, unneeded));
-        let map = self.values.install(&mut values, &deaths);
+        match edit.drained {
+            Some(_) => self.env.commit_drain(&mut manifest, changes)?,
+            None => manifest.commit(&changes).map_err(from_storage)?,
+        }
+        let map = self.blobs.install(&mut values, &deaths);
         if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
-            self.commit.log.forget_below(*end);
+            self.pipeline.log.forget_below(*end);
         }
-        let watermark = self.commit.log.watermark();
+        let watermark = self.pipeline.log.watermark();
         let stale_count = manifest.state().values.stale_count(edit.keyspace);
         self.catalog.change_version(|version| {
             version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
@@ -196,7 +208,7 @@ impl Database {
         });
         drop((manifest, version));
         edit.removed.iter().for_each(|table| table.retire());
-        self.commit.balance_memory();
+        self.pipeline.balance_memory();
         Ok(true)
     }
 
@@ -204,16 +216,17 @@ impl Database {
     pub(super) fn open_added(&self, edit: &Edit) -> Result<Added> {
         // Which process did a job is not known here, and a worker's file need not be this process's
         // to write over. Nor may a file be cut that an executor still has mapped.
-        let leaves_file = self.maintenance.jobs.chain.is_none();
+        let files = &self.blobs.files;
+        let leaves_file = self.jobs.chain.is_none();
         let opened =
-            open_tables(&self.files.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.reads.cache);
+            open_tables(&files.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.reads.cache);
         let mut added = Added::new();
         for ((index, (level, run, meta)), reader) in edit.added.iter().enumerate().zip(opened) {
             let supersedes = (edit.supersedes.share, edit.supersedes.bytes_of(index));
             let reader = reader.inspect_err(|_| {
                 added.iter().for_each(|(_, _, table): &(_, _, Arc<Table>)| table.is_refused())
             })?;
-            let table = Table::new(meta.clone(), reader, supersedes, Arc::clone(&self.files.obsolete));
+            let table = Table::new(meta.clone(), reader, supersedes, Arc::clone(&files.obsolete));
             if leaves_file {
                 table.may_leave_file();
             }
@@ -237,12 +250,10 @@ impl Database {
     ) -> Result<Vec<u32>> {
         let drained = drained_with(version, draining, end);
         if drained.len() == version.live().count() {
-            self.commit.log.covered_through(end);
+            self.pipeline.log.covered_through(end);
         } else {
-            self.commit.log.sync_through(end).map_err(from_storage)?;
-            if self.groups.are_begun() {
-                self.groups.send_through(self, end, By::Drain).map_err(from_storage)?;
-            }
+            self.pipeline.log.sync_through(end).map_err(from_storage)?;
+            self.env.send_through(end)?;
         }
         Ok(drained)
     }

@@ -8,13 +8,12 @@ use firn_format::Position;
 use firn_format::manifest::Change;
 
 use super::commit::{Added, Edit};
-use crate::database::Database;
-use crate::edits::retire_below;
+use super::{Edits, retire_below};
 use crate::error::from_storage;
 use crate::version::{Keyspace, Version};
 use firn_maintenance::{Answer, answer_to};
 
-impl Database {
+impl Edits<'_> {
     /// As [`commit`](Self::commit) of each of `edits`, all durable and visible together. They say
     /// nothing of values, and their place is not shared with other machines. Edits whose keyspaces
     /// were dropped meanwhile are left out.
@@ -45,7 +44,7 @@ impl Database {
     fn commit_opened_together(&self, edits: &[Edit], added: &[Added]) -> Result<()> {
         let end = edits.iter().filter_map(|edit| Some(edit.drained.as_ref()?.1)).max();
         // The name of the file must not be lost where the edit that uses it is not.
-        self.files.storage.sync_dir().map_err(from_storage)?;
+        self.blobs.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.catalog.version.load_full();
         let (live, gone): (Vec<_>, Vec<_>) =
@@ -56,22 +55,22 @@ impl Database {
             drained = drained_by(&version, live.iter().map(|(edit, _)| *edit), end)?;
             // See `order_before_log`.
             match takes_all(&version, &drained, end) {
-                true => self.commit.log.covered_through(end),
-                false => self.commit.log.sync_through(end).map_err(from_storage)?,
+                true => self.pipeline.log.covered_through(end),
+                false => self.pipeline.log.sync_through(end).map_err(from_storage)?,
             }
             let through = |(id, position): (&u32, &Position)| Change::DrainedThrough {
                 keyspace: *id,
                 position: *position,
             };
             changes.extend(drained.iter().map(through));
-            changes.push(Change::DurableThrough { position: self.commit.log.durable_through() });
-            changes.push(Change::Tick { ms: self.now_ms() });
+            changes.push(Change::DurableThrough { position: self.pipeline.log.durable_through() });
+            changes.push(Change::Tick { ms: self.catalog.now_ms() });
         }
         manifest.commit(&changes).map_err(from_storage)?;
         if let Some(end) = end.filter(|end| takes_all(&version, &drained, *end)) {
-            self.commit.log.forget_below(end);
+            self.pipeline.log.forget_below(end);
         }
-        let watermark = self.commit.log.watermark();
+        let watermark = self.pipeline.log.watermark();
         self.catalog.change_version(|version| {
             for (id, position) in &drained {
                 let Some(Some(keyspace)) = version.keyspaces.get_mut(*id as usize) else { continue };
@@ -93,7 +92,7 @@ impl Database {
         drop((manifest, version));
         live.iter().flat_map(|(edit, _)| &edit.removed).for_each(|table| table.retire());
         gone.iter().flat_map(|(_, added)| *added).for_each(|(_, _, table)| table.is_refused());
-        self.commit.balance_memory();
+        self.pipeline.balance_memory();
         Ok(())
     }
 }

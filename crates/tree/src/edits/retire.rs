@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use firn_format::Position;
 
-use crate::log::SegmentMap;
+use crate::log::{Log, SegmentMap};
 use crate::version::Version;
+use crate::version::catalog::Catalog;
 
 /// Takes segments out of `version` that neither a keyspace nor a replay needs and that no writer
 /// still copies into.
@@ -24,4 +25,10 @@ pub(crate) fn retire_below(version: &mut Version, watermark: Position) {
     let (dead, live) = segments.split_at(dead);
     dead.iter().for_each(|segment| segment.retire());
     version.segments = Arc::new(SegmentMap::new(live.to_vec()));
+}
+
+/// Lets go of segments whose every record is in tables.
+pub(crate) fn drop_dead_segments(catalog: &Catalog, log: &Log) {
+    let watermark = log.watermark();
+    catalog.change_version(|version| retire_below(version, watermark));
 }

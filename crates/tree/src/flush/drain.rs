@@ -237,7 +237,7 @@ impl Database {
         let run = self.catalog.next_run.fetch_add(1, Ordering::Relaxed);
         // So that the segments that die with this edit die at once: writers want their arenas.
         drop(drain);
-        let committed = self.commit_or_remove(Edit {
+        let committed = self.edits().commit_or_remove(Edit {
             keyspace,
             removed: Vec::new(),
             added: outputs.into_iter().map(|table| (0, run, table)).collect(),

@@ -46,7 +46,7 @@ impl Database {
         let mut names = self.maintenance.output_names.hold();
         let stem = names.draw();
         let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
-        let held = BeingWritten::new(self, file.name());
+        let held = BeingWritten::new(&self.files, &self.maintenance.jobs, file.name());
         let mut edits = Vec::new();
         for (index, (keyspace, starts)) in drains.iter().enumerate() {
             let stem = format!("{stem}-{index}");
@@ -64,10 +64,10 @@ impl Database {
         let is_plain = |edit: &Edit| edit.going.is_empty() && edit.outlived.is_empty();
         let (plain, others): (Vec<Edit>, Vec<Edit>) = edits.into_iter().partition(is_plain);
         let mut is_named = !plain.is_empty();
-        let committed = self.commit_together(&plain).inspect_err(|_| is_named = false);
+        let committed = self.edits().commit_together(&plain).inspect_err(|_| is_named = false);
         let committed = committed.and_then(|()| {
             others.into_iter().try_for_each(|edit| {
-                is_named |= self.commit(edit)?;
+                is_named |= self.edits().commit(edit)?;
                 Ok(())
             })
         });

@@ -9,7 +9,7 @@ use super::met::meet;
 use crate::buffer::{Filtering, FrozenEntries, MergeTask, Progress, Run};
 use crate::counters::count;
 use crate::database::Database;
-use crate::edits::retire_below;
+use crate::edits::drop_dead_segments;
 use crate::error::from_storage;
 use crate::memtable::Memtable;
 use crate::version::{Keyspace, Version};
@@ -47,7 +47,7 @@ impl Database {
                 }
             }
         });
-        self.drop_dead_segments();
+        drop_dead_segments(&self.catalog, &self.commit.log);
         self.commit.pace_by_debt();
         self.commit.admission.release();
         Ok(())
@@ -108,7 +108,7 @@ impl Database {
         let run = Arc::new(run);
         count(&self.counters.merge_index_bytes, run.memory_bytes());
         count(&self.counters.merge_count, 1);
-        self.change_keyspace(keyspace, |state| {
+        self.catalog.change_keyspace(keyspace, |state| {
             let Some(first) = state.runs.iter().position(|run| starts.contains(&run.span().start)) else {
                 return;
             };
@@ -124,21 +124,6 @@ impl Database {
             bits_per_key: self.settings.engine.filter_bits_per_key,
             extractor: keyspace.definition.prefix_extractor.clone(),
         }
-    }
-
-    /// Stores a version in which `change` was made to `keyspace`, if it is still there.
-    pub(crate) fn change_keyspace(&self, keyspace: u32, change: impl FnOnce(&mut Keyspace)) {
-        self.catalog.change_version(|version| {
-            if let Some(Some(state)) = version.keyspaces.get_mut(keyspace as usize) {
-                change(Arc::make_mut(state));
-            }
-        });
-    }
-
-    /// Lets go of segments whose every record is in tables.
-    pub(crate) fn drop_dead_segments(&self) {
-        let watermark = self.commit.log.watermark();
-        self.catalog.change_version(|version| retire_below(version, watermark));
     }
 }
 

@@ -90,7 +90,7 @@ impl DeadRows {
     ) -> Self {
         let list = keyspace.memtable.gaps().list();
         // The time is asked only where it matters.
-        let now_ms = list.as_ref().map_or(0, |_| database.now_ms());
+        let now_ms = list.as_ref().map_or(0, |_| database.catalog.now_ms());
         Self {
             direction,
             before,

@@ -130,7 +130,7 @@ impl<'a> Resolution<'a> {
             Kind::Put | Kind::PutReference
                 if hit.expires_at_ms != 0
                     && self.wants != Wants::Stored
-                    && hit.expires_at_ms <= self.database.now_ms() =>
+                    && hit.expires_at_ms <= self.database.catalog.now_ms() =>
             {
                 let resolved = self.finish(None, out)?;
                 Ok(if resolved == Resolved::Absent { Resolved::Expired } else { resolved })

@@ -251,7 +251,7 @@ impl Walk {
                 self.dead.passed += records.saturating_sub(1);
             }
             Resolved::Absent | Resolved::Older | Resolved::Miss => self.dead.pass(&self.key, records, 0),
-            Resolved::Expired => self.dead.pass(&self.key, records, self.shared.now_ms()),
+            Resolved::Expired => self.dead.pass(&self.key, records, self.shared.catalog.now_ms()),
         }
         match resolved {
             Resolved::Value if self.ahead.is_empty() => out.push(&self.key, &self.value),

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use firn_engine::{Error, ErrorKind};
+use firn_storage::Clock;
 
 use super::Manifest;
-use super::{Snapshots, Version};
+use super::{Keyspace, Snapshots, Version};
 use crate::error::from_storage;
 
 /// Which files there are, on disk and in memory.
@@ -31,20 +32,28 @@ pub(crate) struct Catalog {
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<Snapshots>,
     /// The latest moment that an earlier run of the database has seen, for expiry.
-    pub(crate) tick_ms: AtomicU64,
+    tick_ms: u64,
+    clock: Arc<dyn Clock>,
     /// Number of the next sorted run of level 0.
     pub(crate) next_run: AtomicU64,
 }
 
 impl Catalog {
-    /// The catalog of a database that opens with `version`, which is what `manifest` names.
-    pub(crate) fn new(version: Version, manifest: Manifest, tick_ms: u64, next_run: u64) -> Self {
+    /// The catalog of a database that opens with `version`, which is what `manifest` names. Time
+    /// for expiry is that of the clock, from `tick_ms` on.
+    pub(crate) fn new(
+        version: Version,
+        manifest: Manifest,
+        (clock, tick_ms): (Arc<dyn Clock>, u64),
+        next_run: u64,
+    ) -> Self {
         Self {
             version: ArcSwap::new(Arc::new(version)),
             changing: Mutex::new(()),
             manifest: Mutex::new(manifest),
             snapshots: Arc::new(Snapshots::default()),
-            tick_ms: AtomicU64::new(tick_ms),
+            tick_ms,
+            clock,
             next_run: AtomicU64::new(next_run),
         }
     }
@@ -56,6 +65,21 @@ impl Catalog {
         let answer = change(&mut version);
         self.version.store(Arc::new(version));
         answer
+    }
+
+    /// Stores a version in which `change` was made to `keyspace`, if it is still there.
+    pub(crate) fn change_keyspace(&self, keyspace: u32, change: impl FnOnce(&mut Keyspace)) {
+        self.change_version(|version| {
+            if let Some(Some(state)) = version.keyspaces.get_mut(keyspace as usize) {
+                change(Arc::make_mut(state));
+            }
+        });
+    }
+
+    /// Now, for expiry: never before a moment an earlier run of the database has seen.
+    #[inline]
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.unix_ms().max(self.tick_ms)
     }
 
     /// Why work failed with `error`, on files that other machines share if `is_shared`: where one

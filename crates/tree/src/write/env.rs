@@ -1,10 +1,16 @@
-//! The database around the pipeline of writes.
+//! The database around the pipeline of writes, and around edits.
 
 use firn_engine::{KeyspaceId, Result};
+use firn_format::manifest::Change;
 use firn_format::{Position, Sequence};
+use firn_storage::file::log::objects::By;
 
 use crate::commit::CommitEnv;
 use crate::database::Database;
+use crate::edits::EditEnv;
+use crate::error::from_storage;
+use crate::version::Manifest;
+use crate::version::state::State;
 
 impl CommitEnv for Database {
     fn is_compacting(&self) -> bool {
@@ -30,5 +36,26 @@ impl CommitEnv for Database {
 
     fn put_on_shared_storage(&self, end: Position) -> Result<()> {
         self.share_through(end)
+    }
+}
+
+impl EditEnv for Database {
+    fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
+        self.send_before_drain(keyspace, end)
+    }
+
+    fn send_through(&self, end: Position) -> Result<()> {
+        match self.groups.are_begun() {
+            true => self.groups.send_through(self, end, By::Drain).map_err(from_storage),
+            false => Ok(()),
+        }
+    }
+
+    fn commit_drain(&self, manifest: &mut Manifest, mut changes: Vec<Change>) -> Result<()> {
+        let unneeded = self.groups.unneeded(manifest.state().log_start());
+        changes.extend(unneeded.as_ref().map(|unneeded| State::naming(unneeded.named)));
+        manifest.commit(&changes).map_err(from_storage)?;
+        unneeded.into_iter().for_each(|unneeded| self.groups.remove_unneeded(self, unneeded));
+        Ok(())
     }
 }

@@ -144,7 +144,7 @@ impl Database {
         self.mistake == Some(mistake)
     }
 
-    /// `Database::change_version`.
+    /// `Catalog::change_version`.
     fn change_version(&self, change: impl FnOnce(&mut Version)) {
         let _changing = (!self.is_wrong(Mistake::ChangeWithoutLock)).then(|| self.changing.lock().unwrap());
         let mut version = (*self.version.load()).clone();
@@ -187,7 +187,7 @@ impl Database {
         self.roll(self.log.active.load().base());
     }
 
-    /// The beginning of `Database::checkpoint` and of `freeze_through`: fails unless all that is
+    /// The beginning of `checkpoint` and of `freeze_through`: fails unless all that is
     /// acknowledged by now lies below the base that they go by.
     pub(crate) fn assert_settled_base(&self) {
         let acknowledged = self.log.watermark();
@@ -322,7 +322,7 @@ impl Database {
         drop(manifest);
     }
 
-    /// `Database::compact`, of all tables, with `Database::commit`.
+    /// `Database::compact`, of all tables, with `Edits::commit`.
     pub(crate) fn compact(&self) {
         let (version, snapshots) = self.inputs();
         let removed = version.tables.clone();
@@ -360,7 +360,7 @@ impl Database {
         Arc::new(Table { file, entries, retired: AtomicBool::new(false), obsolete })
     }
 
-    /// `Database::drop_dead_segments`.
+    /// `drop_dead_segments`.
     fn drop_dead_segments(&self) {
         let watermark = self.log.watermark();
         self.change_version(|version| self.retire_below(version, watermark));

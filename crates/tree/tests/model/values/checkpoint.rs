@@ -5,7 +5,7 @@ use super::homes::FileName;
 use crate::model::sync::{locked, step};
 
 impl Database {
-    /// `Database::checkpoint`: fails unless all that its records refer to is there to be linked, or
+    /// `checkpoint`: fails unless all that its records refer to is there to be linked, or
     /// to be copied.
     pub(crate) fn assert_copies(&self) {
         self.freeze();

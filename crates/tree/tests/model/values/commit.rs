@@ -41,7 +41,7 @@ pub(super) struct Deaths {
 }
 
 impl Database {
-    /// `Database::commit`.
+    /// `Edits::commit`.
     pub(super) fn commit(&self, edit: Edit) {
         let Edit { removed, added, mut going, outlived, left, drained, old_map } = edit;
         // `plan_values`.

@@ -19,7 +19,7 @@ pub(crate) enum Mistake {
     /// What a collection copied from a segment that is gone meanwhile is taken to live: `None` in
     /// `died_since`.
     BelieveTheGone,
-    /// What a compaction found dead is looked up in the map that it began with: `Database::commit`
+    /// What a compaction found dead is looked up in the map that it began with: `Edits::commit`
     /// gives `ValueEdit::changes` the newest, under the manifest's lock.
     TranslateByAnOldMap,
     /// A collection changes the map that it began with: `change_map` in
@@ -62,10 +62,10 @@ pub(crate) enum Mistake {
     /// Segments are sealed by two threads at once: `lock_sealing`, held until the edit that says
     /// so.
     SealUnlocked,
-    /// A copy lets go of the manifest before it links the files: `Database::checkpoint`.
+    /// A copy lets go of the manifest before it links the files: `checkpoint`.
     CopyUnlocked,
     /// A copy holds nothing while it copies what cannot be linked: `kept` in
-    /// `Database::checkpoint`.
+    /// `checkpoint`.
     CopyUnheld,
     /// The answer to a job that was given up is taken after all: `give_up` in
     /// `jobs/src/executor/chain/work.rs`, after which the handle is not asked.
@@ -236,7 +236,7 @@ impl Database {
         Reading { version, watermark }
     }
 
-    /// `Database::change_version`.
+    /// `Catalog::change_version`.
     pub(crate) fn change_version(&self, change: impl FnOnce(&mut Version)) {
         let _changing = locked(&self.changing);
         let mut version = (*self.version.load()).clone();
