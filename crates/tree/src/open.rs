@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use firn_engine::{Durability, Error, ErrorKind, Result};
+use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
@@ -70,25 +71,10 @@ const RACES_MAX: usize = 10;
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
     let Begun { state, mut version, recovered, obsolete, cache, next_values, older, aborted, .. } = begun;
-    let storage = &options.storage;
     let generation = state.generation + 1;
     let settings = Arc::new(options.settings.clone());
-    let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
-    let job_outputs = Arc::new(outputs.beside());
-    let files = Arc::new(Files::new(Arc::clone(storage), outputs, job_outputs, obsolete));
-    let values = start_blobs(
-        options,
-        BlobStoreStart {
-            files: Arc::clone(&files),
-            settings: Arc::clone(&settings),
-            clock: Arc::clone(&options.clock),
-            database: state.database,
-            generation,
-            map: Arc::clone(&version.values),
-            next: next_values,
-        },
-        &version,
-    );
+    let files = Arc::new(start_files(&options.storage, obsolete));
+    let values = start_blobs(options, (&files, &settings), (&state, &version), next_values);
     let log = start_log(options, &state, generation, &recovered, &mut version, &files.obsolete)?;
     log.set_referred(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
@@ -159,9 +145,29 @@ fn counters(manifest: &Manifest, aborted: &Aborted) -> Counters {
     }
 }
 
-/// Blobs of `version`, and those of this process as `start` says.
-fn start_blobs(options: &TreeOptions, start: BlobStoreStart, version: &Version) -> Arc<BlobStore> {
-    let values = BlobStore::start(start);
+/// Files on `storage`, of which `obsolete` knows those that nothing needs.
+fn start_files(storage: &Arc<dyn Storage>, obsolete: Arc<ObsoleteFiles>) -> Files {
+    let outputs = Arc::new(Reusing::new(Arc::clone(storage)));
+    let job_outputs = Arc::new(outputs.beside());
+    Files::new(Arc::clone(storage), outputs, job_outputs, obsolete)
+}
+
+/// Blobs of `version`, those of this process from segment `next` on.
+fn start_blobs(
+    options: &TreeOptions,
+    (files, settings): (&Arc<Files>, &Arc<Settings>),
+    (state, version): (&State, &Version),
+    next: SegmentNumber,
+) -> Arc<BlobStore> {
+    let values = BlobStore::start(BlobStoreStart {
+        files: Arc::clone(files),
+        settings: Arc::clone(settings),
+        clock: Arc::clone(&options.clock),
+        database: state.database,
+        generation: state.generation + 1,
+        map: Arc::clone(&version.values),
+        next,
+    });
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
     if options.settings.engine.separate_bytes > 0 || version.live().any(says) {
         values.want();

@@ -35,7 +35,6 @@ const PLAIN: &[(&str, &str)] = &[
     ("crates/engine::ValueStats", "statistics of separated values"),
     ("crates/format::Properties", "a block of a table, field by field"),
     ("crates/protocol::Command", "a row of the table of commands"),
-    ("crates/tree::Counters", "what statistics are counted by"),
 ];
 
 /// A type with the files that have its `impl` blocks.

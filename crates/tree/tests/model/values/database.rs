@@ -33,7 +33,8 @@ pub(crate) enum Mistake {
     ForgetBirths,
     /// Files go when no new version names them: `Sealed::retire` and its `drop` in `blobs/map.rs`.
     RemoveWhenRetired,
-    /// Nothing holds a job's inputs: `_inputs` in `Collecting::collect`, `_held` in `compact/run.rs`.
+    /// Nothing holds a job's inputs: `_inputs` in `Collecting::collect`, `_held` in
+    /// `compact/run.rs`.
     HoldNothing,
     /// Two jobs at once collect the same segment: `Busy::collecting`, asked and claimed under one
     /// lock in `Database::step`.

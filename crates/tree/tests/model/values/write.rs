@@ -26,8 +26,8 @@ impl Database {
         self.drain();
     }
 
-    /// `BlobStore::write`, then the frame that refers to it: indexed in the memtable that is current
-    /// when it is in the log.
+    /// `BlobStore::write`, then the frame that refers to it: indexed in the memtable that is
+    /// current when it is in the log.
     pub(crate) fn put(&self, key: u8) {
         if self.version.load().is_dropped {
             return;
