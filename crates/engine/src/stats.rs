@@ -39,10 +39,10 @@ pub struct Stats {
     /// a store that does not list them. `None` = nothing was in the way, or there are none where
     /// the database lies.
     pub upload_refusal: Option<String>,
-    /// Groups of writes put on shared storage.
-    pub group_count: u64,
+    /// Log objects put on shared storage.
+    pub log_object_count: u64,
     /// Their bytes.
-    pub group_write_bytes_total: u64,
+    pub log_object_write_bytes_total: u64,
     /// Microseconds by which admission delayed acknowledgements.
     pub slowdown_us_total: u64,
     /// Microseconds writers stood still because nothing could be admitted.

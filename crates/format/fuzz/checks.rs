@@ -17,11 +17,11 @@ use firn_format::datatype::{
 };
 use firn_format::dump::datatype::{Part, dump_record};
 use firn_format::file_name;
-use firn_format::group::{GROUP_HEADER_BYTES, Group, Piece};
 use firn_format::log::{
     FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, Record, SEGMENT_HEADER_BYTES,
     SegmentHeader, record_span, scan_frames,
 };
+use firn_format::log_object::{LOG_OBJECT_HEADER_BYTES, LogObject, Piece};
 use firn_format::manifest::{EDIT_HEADER_BYTES, ManifestEdit};
 use firn_format::stage::{DATA_BYTES, PIECES_MAX, Piece as StagedPiece, SLOT_BYTES, SlotHead, pieces};
 use firn_format::table::block::{Checked, check, seal_raw};
@@ -47,7 +47,7 @@ pub(crate) const ALL: &[Check] = &[
     ("frame", frame),
     ("record", record),
     ("manifest", manifest),
-    ("group", group),
+    ("log_object", log_object),
     ("stage", stage),
     ("varint", number),
     ("file_name", name),
@@ -158,20 +158,20 @@ fn manifest(bytes: &[u8]) {
     check(&sealed);
 }
 
-/// A group, as it stands and with length and checksum made right.
-fn group(bytes: &[u8]) {
+/// A log object, as it stands and with length and checksum made right.
+fn log_object(bytes: &[u8]) {
     let check = |bytes: &[u8]| {
-        let Ok(group) = Group::decode(bytes) else { return };
+        let Ok(object) = LogObject::decode(bytes) else { return };
         let mut again = Vec::new();
-        group.pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut again));
+        object.pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut again));
         // The same but for the version: headers of value segments in it get today's.
-        let again = group.id.encode(group.kind, &again);
+        let again = object.id.encode(object.kind, &again);
         assert_eq!(again.len(), bytes.len());
-        assert_eq!(Group::decode(&again).as_ref(), Ok(&group));
+        assert_eq!(LogObject::decode(&again).as_ref(), Ok(&object));
     };
     check(bytes);
     let mut sealed = bytes.to_vec();
-    if let Some((header, pieces)) = sealed.split_at_mut_checked(GROUP_HEADER_BYTES) {
+    if let Some((header, pieces)) = sealed.split_at_mut_checked(LOG_OBJECT_HEADER_BYTES) {
         header[48..56].copy_from_slice(&(pieces.len() as u64).to_le_bytes());
         let (signed, checksum) = header.split_at_mut(56);
         checksum.copy_from_slice(&checksum::xxh3_of_two(signed, pieces).to_le_bytes());

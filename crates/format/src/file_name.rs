@@ -10,7 +10,7 @@
 //! <stem>-<index>.tables         tables of several keyspaces, one after another; named alike
 //! <number>.values               a value segment that was written to; its number in 8 hex digits
 //! <stem>-<index>.values         a value segment that a collection made, named as tables are
-//! <generation>-<number>.group   a group; generation of its log and number in 16 hex digits each
+//! <generation>-<number>.group   a log object; generation of its log and number in 16 hex digits each
 //! ```
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file
 //! depends on its name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`]
@@ -70,8 +70,8 @@ pub enum FileName {
         /// From 0.
         index: u32,
     },
-    /// A group of the log.
-    Group {
+    /// A log object.
+    LogObject {
         /// Of the log.
         generation: u64,
         /// From 0.
@@ -176,9 +176,9 @@ pub fn collected_values(stem: &str, index: u32) -> String {
     FileName::CollectedValues { stem: stem.to_owned(), index }.to_string()
 }
 
-/// Name of group `number` of the log's `generation`.
-pub fn group(generation: u64, number: u64) -> String {
-    FileName::Group { generation, number }.to_string()
+/// Name of log object `number` of the log's `generation`.
+pub fn log_object(generation: u64, number: u64) -> String {
+    FileName::LogObject { generation, number }.to_string()
 }
 
 /// Whether `name` can be the name of a file of a database, known or not; a name that passes leads
@@ -215,7 +215,7 @@ pub fn parse(name: &str) -> Option<FileName> {
     }
     if let Some(name) = name.strip_suffix(".group") {
         let (generation, number) = name.split_once('-')?;
-        return Some(FileName::Group { generation: hex16(generation)?, number: hex16(number)? });
+        return Some(FileName::LogObject { generation: hex16(generation)?, number: hex16(number)? });
     }
     let parsed = if let Some(name) = name.strip_suffix(".table") {
         let (stem, index) = numbered(name)?;
@@ -263,7 +263,7 @@ impl fmt::Display for FileName {
             FileName::Tables { stem, index } => write!(f, "{stem}-{index:06}.tables"),
             FileName::ValueSegment(number) => write!(f, "{:08x}.values", number.0),
             FileName::CollectedValues { stem, index } => write!(f, "{stem}-{index:06}.values"),
-            FileName::Group { generation, number } => write!(f, "{generation:016x}-{number:016x}.group"),
+            FileName::LogObject { generation, number } => write!(f, "{generation:016x}-{number:016x}.group"),
         }
     }
 }

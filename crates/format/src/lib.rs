@@ -54,7 +54,7 @@ pub mod table;
 pub mod value;
 pub mod manifest;
 pub mod home;
-pub mod group;
+pub mod log_object;
 pub mod stage;
 pub mod datatype;
 pub mod dump;

@@ -78,8 +78,8 @@ pub(crate) enum Task {
     Bury,
     /// Outputs that nothing waits for are looked for and removed.
     RemoveOrphans,
-    /// What was put on shared storage in many groups is put there in few.
-    Regroup,
+    /// What was put on shared storage in many log objects is put there in few.
+    MergeLogObjects,
     /// The cache makes room for what will be written next.
     Balance,
     /// The log gives up what no record needs, and at rest what it holds is drained.
@@ -168,7 +168,7 @@ impl Work for Database {
             Task::Collect { victims } => self.collecting().collect(victims),
             Task::Bury => self.bury(),
             Task::RemoveOrphans => orphans::remove_orphans(self),
-            Task::Regroup => self.groups.regroup(self).map_err(from_storage),
+            Task::MergeLogObjects => self.shared_log.merge(self).map_err(from_storage),
             Task::ShortenLog => rest::shorten_log(self),
             Task::Balance => {
                 self.commit.balance_memory();

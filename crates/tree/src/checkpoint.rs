@@ -78,7 +78,7 @@ pub(crate) fn checkpoint(
     state.durable_through = log_end;
     state.cut = log_end;
     // All of the copy lies in one place.
-    (state.log_home, state.groups) = (0, None);
+    (state.log_home, state.log_objects) = (0, None);
     let mut edit = EditEncoder::default();
     state.restate(&mut |change| edit.push(&change));
     let edit = edit.finish(1, true, state.generation);

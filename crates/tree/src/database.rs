@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_engine::{Error, ErrorKind, Result, Semantics};
 use firn_storage::Clock;
-use firn_storage::file::log::objects::Groups;
+use firn_storage::file::log::objects::SharedLog;
 
 use crate::background::{Maintenance, Unavailable};
 use crate::blob_gc::{BlobSpace, Collecting};
@@ -39,7 +39,7 @@ pub(crate) struct Database {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) reads: Arc<Reads>,
     /// What the log says, where other machines find it.
-    pub(crate) groups: Groups,
+    pub(crate) shared_log: SharedLog,
     /// Background work.
     pub(crate) maintenance: Maintenance,
     pub(crate) counters: Counters,

@@ -8,7 +8,7 @@ use firn_format::value::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
-use firn_storage::file::log::objects::Groups;
+use firn_storage::file::log::objects::SharedLog;
 use firn_storage::file::manifest::load;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::place::{ReadPool, Reusing};
@@ -83,7 +83,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &files.job_outputs)?;
     let counters = counters(&manifest, &aborted);
-    let groups = Groups::new(
+    let shared_log = SharedLog::new(
         (state.database, generation),
         is_shared,
         older,
@@ -111,7 +111,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         values,
         catalog,
         reads,
-        groups,
+        shared_log,
         maintenance: Maintenance {
             schedule,
             rest: Rest::new(found_values),

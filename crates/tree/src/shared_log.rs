@@ -1,4 +1,4 @@
-//! The log of a tree on shared storage: what its groups ask of the database, and what asks for
+//! The log of a tree on shared storage: what its log objects ask of the database, and what asks for
 //! them.
 
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::manifest::Change;
 use firn_storage::Storage;
-use firn_storage::file::log::objects::{By, NameEnv, NamedGroups, SendEnv};
+use firn_storage::file::log::objects::{By, NameEnv, NamedObjects, SendEnv};
 
 use crate::blobs::{BlobStore, ValueCollector};
 use crate::database::Database;
@@ -59,7 +59,7 @@ impl NameEnv for Database {
         self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(named: NamedGroups) -> Change {
+    fn change(named: NamedObjects) -> Change {
         State::naming(named)
     }
 
@@ -89,11 +89,11 @@ impl Database {
     /// does not say, for long: what is published goes there with the next call. `Closed` if another
     /// machine has taken the database over; any other failure poisons the log.
     pub(crate) fn share_through(&self, end: Position) -> Result<()> {
-        if self.groups.have(end) {
+        if self.shared_log.has(end) {
             return Ok(());
         }
         self.check_shared()?;
-        self.groups.share_through(self, end, By::Writer).map_err(from_storage)
+        self.shared_log.share_through(self, end, By::Writer).map_err(from_storage)
     }
 
     /// Sends what a drain of `keyspace` through `end` leaves in the log alone.
@@ -104,7 +104,7 @@ impl Database {
         drop(version);
         match takes_all {
             true => Ok(()),
-            false => self.groups.send_before_drain(self, end, needed_from).map_err(from_storage),
+            false => self.shared_log.send_before_drain(self, end, needed_from).map_err(from_storage),
         }
     }
 }

@@ -5,13 +5,13 @@
 //!     (manifest.rs)          ├─► tables: file, blocks, entries, bounds, levels         (tables.rs)
 //!        (log.rs)            ├─► places: each (keyspace, key, sequence) in one of them (places.rs)
 //!                            ├─► values: segments, records, one reference each or dead (values.rs)
-//!                            └─► groups: files, none missing                           (groups.rs)
+//!                            └─► log objects: files, none missing                      (log_objects.rs)
 //! ```
 //! Nothing is opened for writing. A fault is noted, and the rest is checked as far as it can be
 //! without what is damaged. This walk shares decoders with recovery, but not its decisions: so a
 //! mistake in one shows in the other.
 
-mod groups;
+mod log_objects;
 mod log;
 mod manifest;
 mod places;
@@ -176,7 +176,7 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
             let damaged = verifier.check_tables(&known.state);
             verifier.check_places(&crossing, &known.state.values.stale, &damaged);
             verifier.check_values((&known.state, &known.last), &logged, !damaged.is_empty());
-            verifier.check_groups(&known.state);
+            verifier.check_log_objects(&known.state);
         }
         None => verifier.check_alone(),
     }

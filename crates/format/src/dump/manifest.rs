@@ -60,8 +60,8 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         Change::LogHome { id } => line("LogHome", format_args!("id {id:032x}")),
         Change::TakeOver { id } => line("TakeOver", format_args!("by directory {id:032x}")),
         Change::Boot { id } => line("Boot", format_args!("run of the machine {id:032x}")),
-        Change::Groups { generation, first, cut } => line(
-            "Groups",
+        Change::LogObjects { generation, first, cut } => line(
+            "LogObjects",
             format_args!("of generation {generation}, from number {first} on, below log position {cut}"),
         ),
         Change::Keyspace { id, name, settings } => {

@@ -7,7 +7,7 @@
 //! [`datatype::dump_record`].
 
 pub mod home;
-pub mod group;
+pub mod log_object;
 pub mod stage;
 pub mod log;
 pub mod manifest;
@@ -19,9 +19,9 @@ use std::fmt::{self, Write};
 
 use crate::error::Error;
 use crate::file_name::{self, FileName};
-use crate::group::GROUP_MAGIC;
 use crate::home::HOME_MAGIC;
 use crate::log::SEGMENT_MAGIC;
+use crate::log_object::LOG_OBJECT_MAGIC;
 use crate::manifest::EDIT_MAGIC;
 use crate::stage::STAGE_MAGIC;
 use crate::value::segment::VALUE_SEGMENT_MAGIC;
@@ -47,7 +47,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         Some(FileName::ManifestEdit(_)) => manifest::dump(bytes, &mut lines)?,
         Some(FileName::Home) => home::dump(bytes, &mut lines)?,
         Some(FileName::Stage) => stage::dump(bytes, &mut lines)?,
-        Some(FileName::Group { .. }) => group::dump(bytes, &mut lines)?,
+        Some(FileName::LogObject { .. }) => log_object::dump(bytes, &mut lines)?,
         Some(FileName::Lock) => {
             lines.line(
                 0,
@@ -66,7 +66,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             Some(&EDIT_MAGIC) => manifest::dump(bytes, &mut lines)?,
             Some(&HOME_MAGIC) => home::dump(bytes, &mut lines)?,
             Some(&STAGE_MAGIC) => stage::dump(bytes, &mut lines)?,
-            Some(&GROUP_MAGIC) => group::dump(bytes, &mut lines)?,
+            Some(&LOG_OBJECT_MAGIC) => log_object::dump(bytes, &mut lines)?,
             Some(&VALUE_SEGMENT_MAGIC) => value::dump(bytes, &mut lines)?,
             _ => {
                 let expected = "a log segment, a manifest edit, a table or a value segment";

@@ -16,7 +16,7 @@ fn names_are_frozen_and_parse_back() {
         (FileName::ValueSegment(SegmentNumber(0x2a)), "0000002a.values"),
         (FileName::ValueSegment(SegmentNumber(u32::MAX)), "ffffffff.values"),
         (FileName::CollectedValues { stem: "gc-7".into(), index: 3 }, "gc-7-000003.values"),
-        (FileName::Group { generation: 1, number: 0xab }, "0000000000000001-00000000000000ab.group"),
+        (FileName::LogObject { generation: 1, number: 0xab }, "0000000000000001-00000000000000ab.group"),
     ];
     for (parsed, name) in &names {
         assert_eq!(parsed.to_string(), *name);

@@ -24,7 +24,7 @@
 //!  12  CleanEnd         position number
 //!  13  Superseded       file text, thousandths number of at most 1000
 //!  14  LogHome          id u128
-//!  15  Groups           generation number, first number, cut number
+//!  15  LogObjects       generation number, first number, cut number
 //!  16  TakeOver         id u128
 //!  17  Boot             id u128
 //!  18  Hides            file text, bytes number
@@ -164,12 +164,12 @@ pub enum Change {
         /// The directory's.
         id: u128,
     },
-    /// What is needed of the log lies in groups, too (see `group`): those of a generation from a
-    /// number on. Instead of what was said before.
-    Groups {
+    /// What is needed of the log lies in log objects, too (see `log_object`): those of a generation
+    /// from a number on. Instead of what was said before.
+    LogObjects {
         /// Of the log.
         generation: u64,
-        /// Groups before are not needed any more.
+        /// Log objects before are not needed any more.
         first: u64,
         /// What lies from here on in the log does not count: an opening did not find it. The end of
         /// all positions = all counts.
@@ -260,7 +260,7 @@ impl Change {
             Change::Superseded { .. } => 13,
             Change::Hides { .. } => 18,
             Change::LogHome { .. } => 14,
-            Change::Groups { .. } => 15,
+            Change::LogObjects { .. } => 15,
             Change::TakeOver { .. } => 16,
             Change::Boot { .. } => 17,
             Change::AddValueSegment { .. } => 64,
@@ -312,7 +312,7 @@ impl Change {
                 varint::encode((*keyspace).into(), out);
                 varint::encode(position.0, out);
             }
-            Change::Groups { generation, first, cut } => {
+            Change::LogObjects { generation, first, cut } => {
                 varint::encode(*generation, out);
                 varint::encode(*first, out);
                 varint::encode(cut.0, out);
@@ -393,7 +393,7 @@ impl Change {
             13 => Change::Superseded { file: table(fields)?, thousandths: thousandths(fields)? },
             18 => Change::Hides { file: table(fields)?, bytes: fields.number()? },
             14 => Change::LogHome { id: fields.u128()? },
-            15 => Change::Groups {
+            15 => Change::LogObjects {
                 generation: fields.number()?,
                 first: fields.number()?,
                 cut: position(fields)?,

@@ -91,7 +91,7 @@ fn changes() -> Vec<Change> {
         Change::Superseded { file: String::new(), thousandths: 0 },
         Change::Hides { file: String::new(), bytes: 0 },
         Change::LogHome { id: 0 },
-        Change::Groups { generation: 0, first: 0, cut: position },
+        Change::LogObjects { generation: 0, first: 0, cut: position },
         Change::TakeOver { id: 0 },
         Change::Boot { id: 0 },
         Change::AddValueSegment { segment: ValueSegmentMeta::default() },

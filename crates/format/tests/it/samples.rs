@@ -1,13 +1,13 @@
 //! The values behind the golden files.
 
 use firn_format::dump::{self, Dumped, Lines};
-use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::home::Home;
 use firn_format::key::GRANULE_BYTES;
 use firn_format::log::{
     EndReason, FRAME_HEADER_BYTES, Frame, FrameKind, FrameWriter, LARGE_BATCH_BYTES, LargeBatch, Record,
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_single, frame_bytes, scan_frames, single_frame_bytes,
 };
+use firn_format::log_object::{LogObject, LogObjectId, LogObjectKind, Piece, PieceOf};
 use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta, ValueSegmentMeta};
 use firn_format::table::ReferenceSet;
 use firn_format::value::segment::Origin;
@@ -54,16 +54,17 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-stale", false, stale()));
     samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));
     samples.push(edit(
-        "manifest-edit-v1-groups",
+        "manifest-edit-v1-log-objects",
         false,
-        vec![Change::Groups { generation: 300, first: 7, cut: BASE }],
+        vec![Change::LogObjects { generation: 300, first: 7, cut: BASE }],
     ));
     samples.push(edit("manifest-edit-v1-take-over", false, vec![Change::TakeOver { id: 0x1234 << 100 }]));
     samples.push(edit("manifest-edit-v1-boot", false, vec![Change::Boot { id: 0x1234 << 100 }]));
     samples.push(home());
-    samples.push(group("group-v1-pieces", &group_id().encode(GroupKind::Whole, &pieces())));
-    samples.push(group("group-v1-part", &group_id().encode(GroupKind::Part, &pieces())));
-    samples.push(group("group-v1-end", &group_id().encode(GroupKind::End, &[])));
+    samples
+        .push(log_object("log-object-v1-pieces", &log_object_id().encode(LogObjectKind::Whole, &pieces())));
+    samples.push(log_object("log-object-v1-part", &log_object_id().encode(LogObjectKind::Part, &pieces())));
+    samples.push(log_object("log-object-v1-end", &log_object_id().encode(LogObjectKind::End, &[])));
     samples.extend(crate::tables::samples());
     samples.extend(crate::values::samples());
     samples.extend(crate::datatypes::samples());
@@ -72,7 +73,7 @@ pub(crate) fn samples() -> Vec<Sample> {
 
 /// Names of files, which tell what is in them.
 const LOG_NAME: &str = "0000000000c00000.log";
-const GROUP_NAME: &str = "0000000000000002-0000000000001234.group";
+const LOG_OBJECT_NAME: &str = "0000000000000002-0000000000001234.group";
 
 /// A frame's content, apart from where it lies.
 #[derive(Debug, PartialEq)]
@@ -248,13 +249,17 @@ fn home() -> Sample {
     Sample { name: "home-v1-id", bytes: home.encode(), value: format!("{home:?}"), decode, dump }
 }
 
-fn group_id() -> GroupId {
-    GroupId { database: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff, generation: GENERATION, number: 0x1234 }
+fn log_object_id() -> LogObjectId {
+    LogObjectId {
+        database: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+        generation: GENERATION,
+        number: 0x1234,
+    }
 }
 
 /// A frame, and the value that it could refer to.
 fn pieces() -> Vec<u8> {
-    let database = group_id().database;
+    let database = log_object_id().database;
     let log = SegmentHeader {
         version: FormatVersion::CURRENT,
         database,
@@ -276,13 +281,13 @@ fn pieces() -> Vec<u8> {
     out
 }
 
-fn decode_group(bytes: &[u8]) -> Result<String> {
-    Ok(format!("{:?}", Group::decode(bytes)?))
+fn decode_log_object(bytes: &[u8]) -> Result<String> {
+    Ok(format!("{:?}", LogObject::decode(bytes)?))
 }
 
-fn group(name: &'static str, bytes: &[u8]) -> Sample {
-    let dump: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(GROUP_NAME, bytes, out);
-    let (value, decode) = (decode_group(bytes).unwrap(), decode_group);
+fn log_object(name: &'static str, bytes: &[u8]) -> Sample {
+    let dump: fn(&[u8], &mut String) -> Dumped = |bytes, out| dump::describe(LOG_OBJECT_NAME, bytes, out);
+    let (value, decode) = (decode_log_object(bytes).unwrap(), decode_log_object);
     Sample { name, bytes: bytes.to_vec(), value, decode, dump }
 }
 

@@ -239,8 +239,8 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("jobs_passed_on_total", Counter, stats.jobs_passed_on_count, "Jobs done here, not elsewhere."),
         ("orphans_removed_total", Counter, stats.orphan_remove_count, "Outputs of dead attempts, removed."),
         ("uploads_aborted_total", Counter, stats.upload_abort_count, "Uploads of dead attempts, aborted."),
-        ("groups_total", Counter, stats.group_count, "Groups of writes put on shared storage."),
-        ("group_write_bytes_total", Counter, stats.group_write_bytes_total, "Their bytes."),
+        ("log_objects_total", Counter, stats.log_object_count, "Log objects put on shared storage."),
+        ("log_object_write_bytes_total", Counter, stats.log_object_write_bytes_total, "Their bytes."),
     ];
     for (name, kind, value, help) in singles {
         text.single(&format!("firn_engine_{name}"), kind, help, value);

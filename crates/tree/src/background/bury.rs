@@ -47,7 +47,7 @@ impl Database {
         let mut names = dead.removable.into_iter().chain(offered);
         while let Some(name) = names.next() {
             // There may be many of them, and the next opening removes those that are not needed.
-            if is_closed && matches!(parse(&name), Some(FileName::Group { .. })) {
+            if is_closed && matches!(parse(&name), Some(FileName::LogObject { .. })) {
                 continue;
             }
             match self.files.storage.remove(&name) {

@@ -129,11 +129,11 @@ impl Choosing<'_> {
         {
             return Some(Task::SealValues);
         }
-        if !self.busy.claims.is_regrouping
-            && may_write(TaskKind::Groups)
-            && self.database.groups.are_too_many(self.database)
+        if !self.busy.claims.is_merging_log_objects
+            && may_write(TaskKind::LogObjects)
+            && self.database.shared_log.has_too_many(self.database)
         {
-            return Some(Task::Regroup);
+            return Some(Task::MergeLogObjects);
         }
         (self.busy.backoff.may_try((TaskKind::Files, 0), self.now) && self.is_orphan_gc_due())
             .then_some(Task::RemoveOrphans)

@@ -35,7 +35,7 @@ pub(crate) struct Claims {
     /// nothing else.
     pub(super) has_written_back: bool,
     pub(super) is_removing_orphans: bool,
-    pub(super) is_regrouping: bool,
+    pub(super) is_merging_log_objects: bool,
     pub(super) is_shortening: bool,
     /// Value segments that are being collected, and by how many jobs.
     pub(super) collecting: BTreeSet<SegmentNumber>,
@@ -86,7 +86,7 @@ impl Claims {
             Task::WriteBackValues => self.is_writing_back = true,
             Task::SealValues => self.is_sealing = true,
             Task::RemoveOrphans => self.is_removing_orphans = true,
-            Task::Regroup => self.is_regrouping = true,
+            Task::MergeLogObjects => self.is_merging_log_objects = true,
             Task::ShortenLog => self.is_shortening = true,
             Task::Collect { victims } => {
                 self.collections += 1;
@@ -138,7 +138,7 @@ impl Claims {
             Task::WriteBackValues => self.is_writing_back = false,
             Task::SealValues => self.is_sealing = false,
             Task::RemoveOrphans => self.is_removing_orphans = false,
-            Task::Regroup => self.is_regrouping = false,
+            Task::MergeLogObjects => self.is_merging_log_objects = false,
             Task::ShortenLog => self.is_shortening = false,
             Task::Collect { victims } => {
                 self.collections -= 1;

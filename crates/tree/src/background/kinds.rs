@@ -20,11 +20,11 @@ pub(crate) enum TaskKind {
     Repack,
     Reclaim,
     Expose,
-    /// Of no keyspace: sealing and collecting values, groups, the log's length, and what is done
-    /// about files.
+    /// Of no keyspace: sealing and collecting values, log objects, the log's length, and what is
+    /// done about files.
     Values,
     Collect,
-    Groups,
+    LogObjects,
     Log,
     Files,
 }
@@ -41,7 +41,7 @@ impl TaskKind {
             | Self::Expose
             | Self::Values
             | Self::Collect
-            | Self::Groups
+            | Self::LogObjects
             | Self::Log => Room::Left,
             Self::Freeze | Self::Merge | Self::Reclaim | Self::Files => Room::None,
         }
@@ -67,7 +67,7 @@ impl Task {
             Self::Repack { .. } => (TaskKind::Repack, 0),
             Self::SealValues => (TaskKind::Values, 0),
             Self::Collect { .. } => (TaskKind::Collect, 0),
-            Self::Regroup => (TaskKind::Groups, 0),
+            Self::MergeLogObjects => (TaskKind::LogObjects, 0),
             Self::ShortenLog => (TaskKind::Log, 0),
             Self::DrainPart { .. }
             | Self::WriteBackValues

@@ -94,7 +94,7 @@ impl Maintenance {
             | TaskKind::Repack
             | TaskKind::Values
             | TaskKind::Collect
-            | TaskKind::Groups
+            | TaskKind::LogObjects
             | TaskKind::Log
             | TaskKind::Files => true,
             TaskKind::Freeze

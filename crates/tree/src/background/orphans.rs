@@ -16,8 +16,8 @@ use crate::database::Database;
 use crate::error::from_storage;
 use crate::version::state::State;
 
-/// Looks for outputs that nothing waits for, for groups of earlier openings, and for uploads of
-/// either, and removes them. Blocks for two lists, and for a request or two under the manifest's
+/// Looks for outputs that nothing waits for, for log objects of earlier openings, and for uploads
+/// of either, and removes them. Blocks for two lists, and for a request or two under the manifest's
 /// lock.
 ///
 /// # Errors
@@ -57,9 +57,9 @@ impl KnownFiles for Database {
             return manifest.failure().map_or(Ok(false), |failure| Err(from_storage(failure)));
         }
         let state = manifest.state();
-        let needed = state.groups.map(|named| self.groups.needed_of(named));
-        let (named, groups) = (NamedOutputs::of(state), stale(listed, needed, state.generation));
-        judge(&|name| is_abandoned(name, abandoned, |name| named.contains(name)) || groups.contains(name));
+        let needed = state.log_objects.map(|named| self.shared_log.needed_of(named));
+        let (named, stale) = (NamedOutputs::of(state), stale(listed, needed, state.generation));
+        judge(&|name| is_abandoned(name, abandoned, |name| named.contains(name)) || stale.contains(name));
         Ok(true)
     }
 }

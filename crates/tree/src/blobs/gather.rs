@@ -1,10 +1,10 @@
-//! Values that frames refer to, for groups of the log.
+//! Values that frames refer to, for log objects of the log.
 
 use std::sync::Arc;
 
 use firn_format::Kind;
-use firn_format::group::{Piece, PieceOf};
 use firn_format::log::{Frame, FrameKind};
+use firn_format::log_object::{Piece, PieceOf};
 use firn_format::value::segment::VALUE_HEADER_BYTES;
 use firn_format::value::{Reference, SegmentNumber};
 use firn_storage::file::log::objects::Collector;

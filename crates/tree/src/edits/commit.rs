@@ -240,8 +240,8 @@ impl Edits<'_> {
     ///
     /// If that is all of them, replay will begin at `end`, and what lies below needs no sync.
     /// Otherwise a record of another keyspace below `end` is in the log alone, and the log is
-    /// synced. Where groups have begun it is sent too, or what another machine recovers would be no
-    /// prefix of it.
+    /// synced. Where log objects have begun it is sent too, or what another machine recovers would
+    /// be no prefix of it.
     fn order_before_log(
         &self,
         version: &crate::version::Version,

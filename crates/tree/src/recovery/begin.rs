@@ -36,7 +36,7 @@ pub(crate) struct Begun {
     pub(crate) balance: Balance,
     /// The first number that was never given to a value segment.
     pub(crate) next_values: SegmentNumber,
-    /// Groups that the manifest named.
+    /// Log objects that the manifest named.
     pub(crate) older: Option<Older>,
     /// Uploads that an earlier process waited for.
     pub(crate) aborted: Aborted,
@@ -62,8 +62,8 @@ pub(crate) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     if !is_here {
         fence(options, manifest, &state)?;
     }
-    // Checks that could still refuse the opening come before the end of another machine's groups,
-    // and before its files are given up.
+    // Checks that could still refuse the opening come before the end of another machine's log
+    // objects, and before its files are given up.
     let balance = Balance::new(&options.settings, options.read_only);
     let mut version = tables_version(options, &state, &cache, (&obsolete, &balance.gap_budget))?;
     let source = LogSource::of(&**storage, manifest, is_here)?;
@@ -103,7 +103,7 @@ fn change(
 /// What an opening has found that its database does not begin with.
 #[derive(Default)]
 struct Leftovers {
-    /// Groups that the manifest names.
+    /// Log objects that the manifest names.
     older: Option<Older>,
     aborted: Aborted,
     /// There were processes before, on shared storage. If the last one was killed, what it asked
@@ -112,8 +112,8 @@ struct Leftovers {
 }
 
 /// Removes files that no edit names: outputs of jobs that never committed, segments beyond the cut,
-/// groups that nothing needs. Aborts uploads of outputs that an earlier process waited for. Whether
-/// it can is no error of the opening, and what would take long is left for orphan GC.
+/// log objects that nothing needs. Aborts uploads of outputs that an earlier process waited for.
+/// Whether it can is no error of the opening, and what would take long is left for orphan GC.
 fn remove_leftovers(
     storage: &Arc<dyn Storage>,
     manifest: &mut Manifest,
@@ -130,8 +130,8 @@ fn remove_leftovers(
         return Ok(Leftovers::default());
     }
     let state = manifest.state();
-    let older = state.groups.and_then(|named| Older::among(&files, named, recovered.next_base));
-    let stale_groups = stale(&files, state.groups, state.generation);
+    let older = state.log_objects.and_then(|named| Older::among(&files, named, recovered.next_base));
+    let stale_objects = stale(&files, state.log_objects, state.generation);
     // A segment that an opening before left behind may have been made again since it was found.
     let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
     let shared = state.shared_files();
@@ -144,7 +144,7 @@ fn remove_leftovers(
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
                 stale_values.contains(name) && !live.contains(name.as_str())
             }
-            Some(FileName::Group { .. }) => stale_groups.contains(name.as_str()),
+            Some(FileName::LogObject { .. }) => stale_objects.contains(name.as_str()),
             _ => false,
         };
         if leftover {

@@ -37,7 +37,7 @@ mod shared_log; // the log of a machine that may be gone
 use std::sync::Arc;
 
 use firn_engine::Result;
-use firn_format::group::PieceOf;
+use firn_format::log_object::PieceOf;
 use firn_storage::Storage;
 use firn_storage::file::log::objects::{Restored, restore};
 use firn_storage::file::obsolete::ObsoleteFiles;
@@ -68,7 +68,7 @@ impl LogSource {
     /// # Errors
     /// As [`restore`].
     fn of(storage: &dyn Storage, manifest: &mut Manifest, is_here: bool) -> Result<Self> {
-        let Some(named) = manifest.state().groups.filter(|_| !is_here) else {
+        let Some(named) = manifest.state().log_objects.filter(|_| !is_here) else {
             return Ok(if is_here { Self::Local } else { Self::Elsewhere });
         };
         let state = manifest.state().clone();

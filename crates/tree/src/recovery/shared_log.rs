@@ -1,11 +1,11 @@
-//! The log of a machine that may be gone, as its groups have it.
+//! The log of a machine that may be gone, as its log objects have it.
 
 use std::sync::Arc;
 
 use firn_engine::Result;
 use firn_format::Position;
-use firn_format::group::PieceOf;
 use firn_format::key::GRANULE_BYTES;
+use firn_format::log_object::PieceOf;
 use firn_storage::file::log::objects::Restored;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{Spawn, Storage};
@@ -35,7 +35,7 @@ pub(crate) fn recover_restored(
     spawn: Option<&Arc<dyn Spawn>>,
     restored: &Restored,
 ) -> Result<RecoveredLog> {
-    // What was on the other machine's device, and in no group, is given up.
+    // What was on the other machine's device, and in no log object, is given up.
     let known = State { durable_through: restored.end, cut: restored.end, boot: 0, ..state.clone() };
     let mut recovered = recover_log(storage, &known, values, obsolete, spawn, true)?;
     let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));

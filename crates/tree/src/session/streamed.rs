@@ -80,7 +80,8 @@ impl TreeSession {
         drop(chunk);
         shared.check_open()?;
         let mut whole = Some(streamed.finish()?);
-        let needs_groups = self.durability(options) == Durability::Shared || shared.groups.are_begun();
+        let needs_log_objects =
+            self.durability(options) == Durability::Shared || shared.shared_log.is_begun();
         let delay = shared.commit.admit(&*shared, op.key.len() as u64);
         if !delay.is_zero() {
             shared.clock.sleep(delay);
@@ -91,7 +92,7 @@ impl TreeSession {
                 Appended::Stopped | Appended::Raced => shared.wait_for_room()?,
             }
         };
-        if needs_groups {
+        if needs_log_objects {
             shared.seal_for_others();
         }
         shared.commit.make_durable(&*shared, end, self.durability(options))?;
@@ -121,8 +122,8 @@ impl Database {
         Ok(if is_held { Way::Held } else { Way::Streamed(state.codec()) })
     }
 
-    /// Seals whole segments: other machines find them then, so that no group has to hold their
-    /// values. Where that fails for now, a group holds them.
+    /// Seals whole segments: other machines find them then, so that no log object has to hold their
+    /// values. Where that fails for now, a log object holds them.
     fn seal_for_others(&self) {
         let sealed = seal_values(&self.values, &self.catalog, &self.commit, usize::MAX)
             .map_err(|error| self.catalog.explained(error, self.files.is_shared()));

@@ -66,7 +66,7 @@ impl Before {
             | Change::DurableThrough { .. }
             | Change::CleanEnd { .. }
             | Change::LogHome { .. }
-            | Change::Groups { .. }
+            | Change::LogObjects { .. }
             | Change::Boot { .. }
             | Change::TakeOver { .. }
             | Change::NextNumber(_)

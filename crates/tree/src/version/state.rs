@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_format::manifest::{Change, KeyspaceText, TableMeta};
 use firn_format::{Position, file_name};
-use firn_storage::file::log::objects::NamedGroups;
+use firn_storage::file::log::objects::NamedObjects;
 
 use super::values_state::ValuesState;
 
@@ -27,8 +27,8 @@ pub(crate) struct State {
     pub(crate) next_number: u64,
     /// Directory that the log of this generation lies in; 0 = there is one place for everything.
     pub(crate) log_home: u128,
-    /// Groups that have what is needed of the log.
-    pub(crate) groups: Option<NamedGroups>,
+    /// Log objects that have what is needed of the log.
+    pub(crate) log_objects: Option<NamedObjects>,
     /// Value segments and redirects.
     pub(crate) values: ValuesState,
 }
@@ -105,7 +105,8 @@ impl State {
             }
             Change::LogCut { position, generation } => {
                 (self.cut, self.generation, self.boot) = (*position, *generation, 0);
-                if let Some(named) = self.groups.as_mut().filter(|named| named.generation < *generation) {
+                if let Some(named) = self.log_objects.as_mut().filter(|named| named.generation < *generation)
+                {
                     named.cut = named.cut.min(*position);
                 }
             }
@@ -119,10 +120,10 @@ impl State {
                 }
                 self.log_home = *id;
             }
-            Change::Groups { generation, first, cut } => {
-                let before = self.groups.filter(|named| named.generation == *generation);
+            Change::LogObjects { generation, first, cut } => {
+                let before = self.log_objects.filter(|named| named.generation == *generation);
                 let cut = before.map_or(*cut, |named| named.cut.min(*cut));
-                self.groups = Some(NamedGroups { generation: *generation, first: *first, cut });
+                self.log_objects = Some(NamedObjects { generation: *generation, first: *first, cut });
             }
             Change::Boot { id } => self.boot = *id,
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
@@ -198,7 +199,7 @@ impl State {
             put(Change::LogHome { id: self.log_home });
         }
         put(Change::DurableThrough { position: self.durable_through });
-        if let Some(named) = self.groups {
+        if let Some(named) = self.log_objects {
             put(Self::naming(named));
         }
         for (id, keyspace) in &self.keyspaces {
@@ -224,10 +225,10 @@ impl State {
         self.values.restate(put);
     }
 
-    /// The change which says that groups are `named`.
-    pub(crate) fn naming(named: NamedGroups) -> Change {
-        let NamedGroups { generation, first, cut } = named;
-        Change::Groups { generation, first, cut }
+    /// The change which says that log objects are `named`.
+    pub(crate) fn naming(named: NamedObjects) -> Change {
+        let NamedObjects { generation, first, cut } = named;
+        Change::LogObjects { generation, first, cut }
     }
 
     /// Files of which tables are parts.

@@ -18,7 +18,7 @@ impl CommitEnv for Database {
     }
 
     fn crosses(&self, start: Position) {
-        self.groups.crosses(start);
+        self.shared_log.crosses(start);
     }
 
     fn newest_below(&self, keyspace: KeyspaceId, key: &[u8], end: Position) -> Result<Option<Sequence>> {
@@ -45,17 +45,17 @@ impl EditEnv for Database {
     }
 
     fn send_through(&self, end: Position) -> Result<()> {
-        match self.groups.are_begun() {
-            true => self.groups.send_through(self, end, By::Drain).map_err(from_storage),
+        match self.shared_log.is_begun() {
+            true => self.shared_log.send_through(self, end, By::Drain).map_err(from_storage),
             false => Ok(()),
         }
     }
 
     fn commit_drain(&self, manifest: &mut Manifest, mut changes: Vec<Change>) -> Result<()> {
-        let unneeded = self.groups.unneeded(manifest.state().log_start());
+        let unneeded = self.shared_log.unneeded(manifest.state().log_start());
         changes.extend(unneeded.as_ref().map(|unneeded| State::naming(unneeded.named)));
         manifest.commit(&changes).map_err(from_storage)?;
-        unneeded.into_iter().for_each(|unneeded| self.groups.remove_unneeded(self, unneeded));
+        unneeded.into_iter().for_each(|unneeded| self.shared_log.remove_unneeded(self, unneeded));
         Ok(())
     }
 }

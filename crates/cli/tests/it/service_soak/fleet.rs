@@ -70,7 +70,7 @@ fn assert_refuses(address: &str) {
     // Clients begin with several requests; a machine that may acknowledge nothing answers the
     // first.
     let mut stream = TcpStream::connect(address).expect("it runs");
-    // A store that fails is asked for a while whose the last group is.
+    // A store that fails is asked for a while whose the last log object is.
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
     stream.write_all(b"SET lost 1\r\n").expect("it is sent");
     let mut answer = String::new();
@@ -471,8 +471,8 @@ impl Fleet {
         self.serving.take().expect("it serves").end();
         self.tell_leftovers();
         // The next opening removes what attempts left that were given up since the last look. It
-        // may write too, and then no longer needs the groups of the opening before. Groups that it
-        // has not removed when it ends it leaves to the next one.
+        // may write too, and then no longer needs the log objects of the opening before. Log
+        // objects that it has not removed when it ends it leaves to the next one.
         for others in [2, 1, 0] {
             self.serve();
             self.serving.take().expect("it serves").end();
@@ -481,7 +481,7 @@ impl Fleet {
             if left.outputs.is_empty() && left.others.is_empty() {
                 break;
             }
-            assert!(others > 0 && left.outputs.is_empty() && left.are_groups(), "{left:#?}");
+            assert!(others > 0 && left.outputs.is_empty() && left.are_log_objects(), "{left:#?}");
         }
         self.tally.clone()
     }

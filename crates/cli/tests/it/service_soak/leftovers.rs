@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use firn_engine::Semantics;
 use firn_format::file_name::{FileName, parse};
-use firn_format::group::{Group, GroupKind};
+use firn_format::log_object::{LogObject, LogObjectKind};
 use firn_format::manifest::{Change, ManifestEdit};
 use firn_storage::place::{Divided, Local, LocalOptions};
 use firn_tree::{VerifyOptions, verify};
@@ -26,8 +26,8 @@ pub(super) struct Leftovers {
 }
 
 impl Leftovers {
-    /// Whether groups that no opening can need are all there is besides outputs.
-    pub(super) fn are_groups(&self) -> bool {
+    /// Whether log objects that no opening can need are all there is besides outputs.
+    pub(super) fn are_log_objects(&self) -> bool {
         self.others.iter().all(|other| other.starts_with(NEEDLESS))
     }
 }
@@ -43,8 +43,8 @@ impl fmt::Display for Leftovers {
 /// in `bucket`/db, with the local part `local`, is sound.
 ///
 /// A database owns the first edit, which says that there has been one, the edits from the last
-/// whole one on, and what they name. It also owns the groups that the log may need, in a row, and
-/// one group of each earlier opening, its end.
+/// whole one on, and what they name. It also owns the log objects that the log may need, in a row,
+/// and one log object of each earlier opening, its end.
 ///
 /// # Errors
 /// Damage: the database that is open has written or removed something while it was looked at, or
@@ -93,7 +93,7 @@ pub(super) fn look(store: &Path, bucket: &str, local: &Path) -> Result<Leftovers
             _ => left.others.push(finding.to_string()),
         }
     }
-    left.others.extend(groups(&there));
+    left.others.extend(objects(&there));
     let uploads = files(store).into_iter().map(|(name, _)| name);
     left.others.extend(uploads.filter(|name| name.contains("upload")));
     Ok(left)
@@ -105,12 +105,12 @@ fn files(directory: &Path) -> Vec<(String, std::path::PathBuf)> {
     files.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
 }
 
-/// How a group begins in a list that no opening can need.
+/// How a log object begins in a list that no opening can need.
 const NEEDLESS: &str = "needless: ";
 
-/// Groups of which generation are needed besides those of the last opening, and from which number
-/// on, as the last edit about them says.
-fn named_groups(shared: &Path) -> Option<(u64, u64)> {
+/// Log objects of which generation are needed besides those of the last opening, and from which
+/// number on, as the last edit about them says.
+fn named_objects(shared: &Path) -> Option<(u64, u64)> {
     let edits = files(shared).into_iter().filter_map(|(name, path)| match parse(&name) {
         Some(FileName::ManifestEdit(number)) => Some((number, path)),
         _ => None,
@@ -119,7 +119,7 @@ fn named_groups(shared: &Path) -> Option<(u64, u64)> {
     for path in edits.values().rev() {
         let edit = ManifestEdit::decode(&std::fs::read(path).expect("it is read")).expect("it is sound");
         let named = edit.changes.iter().rev().find_map(|change| match change {
-            Change::Groups { generation, first, .. } => Some((*generation, *first)),
+            Change::LogObjects { generation, first, .. } => Some((*generation, *first)),
             _ => None,
         });
         if named.is_some() || edit.base {
@@ -129,13 +129,13 @@ fn named_groups(shared: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// Groups that no opening can need.
-fn groups(shared: &Path) -> Vec<String> {
+/// Log objects that no opening can need.
+fn objects(shared: &Path) -> Vec<String> {
     let mut generations = BTreeMap::<u64, Vec<(u64, String)>>::new();
     for (name, path) in files(shared) {
-        let Some(FileName::Group { generation, number }) = parse(&name) else { continue };
+        let Some(FileName::LogObject { generation, number }) = parse(&name) else { continue };
         let bytes = std::fs::read(path).expect("it is read");
-        let is_end = Group::decode(&bytes).is_ok_and(|group| group.kind == GroupKind::End);
+        let is_end = LogObject::decode(&bytes).is_ok_and(|object| object.kind == LogObjectKind::End);
         if !is_end {
             generations.entry(generation).or_default().push((number, name));
         }
@@ -150,13 +150,13 @@ fn groups(shared: &Path) -> Vec<String> {
         .take_while(|((number, _), at)| Some(*number) == last.last().map(|it| it.0 - at));
     let needless = last.len() - row.count();
     last.truncate(needless);
-    // Until an opening's first edit about groups those of the one before are what its log was made
-    // from.
-    let named = named_groups(shared);
+    // Until an opening's first edit about log objects those of the one before are what its log was
+    // made from.
+    let named = named_objects(shared);
     let is_needed =
         |generation: u64, number: u64| named.is_some_and(|(of, first)| of == generation && number >= first);
-    let before = generations.into_iter().flat_map(|(generation, groups)| {
-        groups.into_iter().filter(move |(number, _)| !is_needed(generation, *number))
+    let before = generations.into_iter().flat_map(|(generation, objects)| {
+        objects.into_iter().filter(move |(number, _)| !is_needed(generation, *number))
     });
     before.chain(last).map(|(_, name)| format!("{NEEDLESS}{name}, needed from {named:?} on")).collect()
 }

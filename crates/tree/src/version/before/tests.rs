@@ -59,7 +59,7 @@ fn change(random: &mut Rng) -> Change {
         13 => Change::Superseded { file: file(random), thousandths: random.u32(..1000) },
         14 => Change::Hides { file: file(random), bytes: random.u64(..) },
         15 => Change::LogHome { id: random.u128(..) },
-        16 => Change::Groups { generation: random.u64(..), first: random.u64(..), cut: position },
+        16 => Change::LogObjects { generation: random.u64(..), first: random.u64(..), cut: position },
         17 => Change::Boot { id: random.u128(..) },
         18 => {
             let segment = ValueSegmentMeta { number: segment(random), ordinals: 9, ..Default::default() };

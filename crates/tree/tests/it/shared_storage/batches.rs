@@ -12,7 +12,7 @@ use firn_storage::{Priority, Spawn, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
 use crate::support::in_time::{in_time, until};
-use crate::support::machine::{HERE, Machine, groups, lost, on, settings};
+use crate::support::machine::{HERE, Machine, lost, objects, on, settings};
 use crate::support::watched::Watched;
 use crate::support::world::{describe, rows, session, settle};
 
@@ -137,8 +137,8 @@ fn what_was_recovered_is_not_divided_either() {
     }
 }
 
-/// The drain of a part of what was recovered has groups that are named. Groups of less would not be
-/// found.
+/// The drain of a part of what was recovered has log objects that are named. Log objects of less
+/// would not be found.
 #[test]
 fn a_part_of_what_was_recovered_is_drained_and_divides_nothing() {
     const KEYS: u32 = 1000;
@@ -198,11 +198,11 @@ fn where_no_batch_can_be_divided_nothing_of_the_log_is_shared() {
     }
     tree.flush().unwrap();
     settle(&tree);
-    assert!(groups(&shared).is_empty(), "{:?}", groups(&shared));
+    assert!(objects(&shared).is_empty(), "{:?}", objects(&shared));
     write(&tree, &[KEYSPACE_DEFAULT, others[0]], 20..21);
     tree.flush().unwrap();
     settle(&tree);
-    assert!(!groups(&shared).is_empty());
+    assert!(!objects(&shared).is_empty());
 }
 
 /// Threads, and how many of them have ended.
@@ -267,16 +267,16 @@ fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
     };
     let ended = Arc::clone(&spawn.ended);
     let tree = open_by(&first, watched, Background::Threads(spawn));
-    until("a first group", || begun.load(Ordering::SeqCst) > 0);
+    until("a first log object", || begun.load(Ordering::SeqCst) > 0);
     before.store(ended.load(Ordering::SeqCst), Ordering::SeqCst);
     in_time("closing", move || tree.close()).unwrap();
-    let sent: usize = groups(&shared).values().map(Vec::len).sum();
+    let sent: usize = objects(&shared).values().map(Vec::len).sum();
 
     let tree = first.open();
     settle(&tree);
     assert_eq!(keys(&tree, KEYSPACE_DEFAULT).len(), BATCHES as usize);
-    let all: u64 = tree.stats().group_count;
-    assert!(sent == 1 && all > 1, "{sent} groups were sent while it closed, of {all}");
+    let all: u64 = tree.stats().log_object_count;
+    assert!(sent == 1 && all > 1, "{sent} log objects were sent while it closed, of {all}");
     tree.flush().unwrap();
     settle(&tree);
     assert_eq!(elsewhere(&shared, "at the end"), BATCHES as usize);

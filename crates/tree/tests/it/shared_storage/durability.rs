@@ -9,7 +9,7 @@ use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operati
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Settings, Tree, TreeOptions};
 
-use crate::support::machine::{HERE, Machine, Model, SHARED, all, groups, lost, on, settings};
+use crate::support::machine::{HERE, Machine, Model, SHARED, all, lost, objects, on, settings};
 use crate::support::world::{Hook, describe, get_in, session, settle};
 
 fn machines(shared: &Memory) -> (Machine, Machine) {
@@ -93,14 +93,14 @@ fn it_goes_from_machine_to_machine() {
         let machine = Machine { shared: shared.clone(), ..machine };
         machine.check_files(&format!("turn {turn}"));
     }
-    // Of each generation that had groups an end stays, and of the last ones what is needed.
-    let found = groups(&shared);
+    // Of each generation that had log objects an end stays, and of the last ones what is needed.
+    let found = objects(&shared);
     let count: usize = found.values().map(Vec::len).sum();
     assert!(count < 25, "{found:?}");
 }
 
 #[test]
-fn groups_go_once_they_are_in_tables() {
+fn log_objects_go_once_they_are_in_tables() {
     let shared = Memory::new();
     let (first, second) = machines(&shared);
     let tree = first.open();
@@ -114,17 +114,17 @@ fn groups_go_once_they_are_in_tables() {
             model.insert(key.to_be_bytes().to_vec(), vec![round as u8; 500]);
         }
         drop(writer);
-        most = most.max(groups(&shared).values().map(Vec::len).sum());
+        most = most.max(objects(&shared).values().map(Vec::len).sum());
         tree.flush().unwrap();
         settle(&tree);
     }
-    let found = groups(&shared);
+    let found = objects(&shared);
     assert!(
         most >= 60 && found.len() == 1 && found.values().all(|numbers| numbers.len() <= 61),
         "{most}: {found:?}"
     );
     let stats = tree.stats();
-    assert_eq!(stats.group_count, 360);
+    assert_eq!(stats.log_object_count, 360);
     let shared = lost(&shared, tree);
     let second = on(&second, &shared);
     let new = second.take_over().unwrap();
@@ -136,7 +136,7 @@ fn groups_go_once_they_are_in_tables() {
         new.flush().unwrap();
         settle(&new);
     }
-    let left = groups(&shared);
+    let left = objects(&shared);
     assert!(left.len() == 1 && left.values().all(|numbers| numbers.len() == 1), "the end: {left:?}");
     new.close().unwrap();
     second.check_files("drained");
@@ -162,11 +162,12 @@ fn a_machine_that_comes_back_keeps_what_it_shared() {
         let mut found = all(&tree);
         found.remove(&b"perhaps"[..]);
         assert!(found == model, "{crash:?}");
-        // Shared by a later generation, in groups of its own; those of the one before are gone.
+        // Shared by a later generation, in log objects of its own; those of the one before are
+        // gone.
         session(&tree).put(KEYSPACE_DEFAULT, b"again", b"shared", SHARED).unwrap();
         model.insert(b"again".to_vec(), b"shared".to_vec());
         settle(&tree);
-        let there = groups(&shared);
+        let there = objects(&shared);
         assert_eq!(there.values().map(Vec::len).collect::<Vec<_>>(), [1], "{there:?}");
         let shared = lost(&shared, tree);
         let second = on(&second, &shared);
@@ -225,7 +226,7 @@ fn what_the_place_does_not_take_is_not_acknowledged_and_goes_there_later() {
 }
 
 #[test]
-fn a_group_that_is_missing_or_damaged_is_told_of() {
+fn a_log_object_that_is_missing_or_damaged_is_told_of() {
     for fault in ["missing", "damaged", "another"] {
         let shared = Memory::new();
         let (first, second) = machines(&shared);
@@ -234,13 +235,13 @@ fn a_group_that_is_missing_or_damaged_is_told_of() {
             session(&tree).put(KEYSPACE_DEFAULT, &[key], b"shared", SHARED).unwrap();
         }
         drop(tree);
-        let (generation, numbers) = groups(&shared).pop_first().unwrap();
-        let name = file_name::group(generation, numbers[2]);
+        let (generation, numbers) = objects(&shared).pop_first().unwrap();
+        let name = file_name::log_object(generation, numbers[2]);
         let bytes = shared.open_read(&name).unwrap().len();
         let mut other = vec![7; bytes as usize];
         if fault == "another" {
             shared
-                .open_read(&file_name::group(generation, numbers[3]))
+                .open_read(&file_name::log_object(generation, numbers[3]))
                 .unwrap()
                 .read_at(0, &mut other)
                 .unwrap();
@@ -289,7 +290,7 @@ fn a_batch_is_never_in_half() {
 
 /// One machine sleeps through two openings, and through all that they removed.
 #[test]
-fn the_end_of_a_machines_groups_stays() {
+fn the_end_of_a_machines_log_objects_stays() {
     let shared = Memory::new();
     let (first, second) = machines(&shared);
     let sleeper = first.open();
@@ -326,8 +327,8 @@ fn what_another_machines_device_had_is_not_looked_for_here() {
     }
 }
 
-/// A group has what was written while the log was synced; power is lost, and this machine does not
-/// have that.
+/// Something is written while the log is synced; power is lost, and this machine does not have
+/// that.
 #[test]
 fn what_a_machine_that_came_back_did_not_find_is_not_found_elsewhere() {
     let mut cut = 0;
@@ -359,7 +360,7 @@ fn what_a_machine_that_came_back_did_not_find_is_not_found_elsewhere() {
 }
 
 #[test]
-fn what_is_too_much_for_one_group_is_shared_in_several() {
+fn what_is_too_much_for_one_log_object_is_shared_in_several() {
     let shared = Memory::new();
     let (first, second) = machines(&shared);
     let tree = first.open();
@@ -373,17 +374,17 @@ fn what_is_too_much_for_one_group_is_shared_in_several() {
     }
     writer.put(KEYSPACE_DEFAULT, b"last", b"shared", SHARED).unwrap();
     model.insert(b"last".to_vec(), b"shared".to_vec());
-    assert!((3..5).contains(&tree.stats().group_count), "{:?}", tree.stats());
+    assert!((3..5).contains(&tree.stats().log_object_count), "{:?}", tree.stats());
     let second = on(&second, &lost(&shared, (writer, tree)));
     assert!(all(&second.take_over().unwrap()) == model);
 }
 
-/// What was restored is on the second machine's device, and its groups stay until it is in tables,
-/// whichever of them is written first.
+/// What was restored is on the second machine's device, and its log objects stay until it is in
+/// tables, whichever of them is written first.
 #[test]
 fn what_was_restored_is_kept_here_and_there() {
-    // Where it is the default, groups begin with the first drain, which may be of less than was
-    // restored.
+    // Where it is the default, log objects begin with the first drain, which may be of less than
+    // was restored.
     for durability in [Durability::Process, Durability::Shared] {
         restored_is_kept(durability);
     }
@@ -416,34 +417,37 @@ fn restored_is_kept(durability: Durability) {
         let restarted = Machine { local, ..on(&second, &shared.crash(Crash::Kill)) };
         assert!(is_there(&restarted.open()), "seed {seed}");
     }
-    let mut groups_left = Vec::new();
+    let mut log_objects_left = Vec::new();
     for key in 0..24_u32 {
         session(&tree).put(others[2], &(key + 100).to_be_bytes(), &[8; 1 << 20], HERE).unwrap();
         while tree.step().unwrap() {
             let third = Machine::new(settings(), &shared.crash(Crash::Kill), 9);
-            assert!(is_there(&third.take_over().unwrap()), "{key}: {groups_left:?}");
+            assert!(is_there(&third.take_over().unwrap()), "{key}: {log_objects_left:?}");
         }
-        groups_left.push(groups(&shared).values().map(Vec::len).sum::<usize>());
+        log_objects_left.push(objects(&shared).values().map(Vec::len).sum::<usize>());
     }
-    let last = groups_left.last().copied();
-    assert!(groups_left[0] > 2 && last.is_some_and(|left| left < 8), "{durability:?}: {groups_left:?}");
+    let last = log_objects_left.last().copied();
+    assert!(
+        log_objects_left[0] > 2 && last.is_some_and(|left| left < 8),
+        "{durability:?}: {log_objects_left:?}"
+    );
 }
 
 #[test]
-fn groups_that_no_edit_ever_named_are_removed() {
+fn log_objects_that_no_edit_ever_named_are_removed() {
     let shared = Memory::new();
     let (first, _) = machines(&shared);
     for generation in 0..3_u64 {
         drop(first.open());
-        let name = file_name::group(generation + 1, 0);
+        let name = file_name::log_object(generation + 1, 0);
         shared.create(&name).unwrap();
     }
-    let (ours, later) = (file_name::group(4, 0), file_name::group(5, 0));
+    let (ours, later) = (file_name::log_object(4, 0), file_name::log_object(5, 0));
     for name in [&ours, &later] {
         shared.create(name).unwrap();
     }
     drop(first.open());
     let left: Vec<String> =
-        groups(&shared).keys().map(|generation| file_name::group(*generation, 0)).collect();
+        objects(&shared).keys().map(|generation| file_name::log_object(*generation, 0)).collect();
     assert_eq!(left, [ours, later], "what a later opening may have made stays");
 }

@@ -12,7 +12,7 @@ use firn_storage::place::{Crash, Divided, Memory, Operation};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Settings, Tree, TreeOptions};
 
-use crate::support::machine::{HERE, Machine, SHARED, all, groups, lost, on, settings};
+use crate::support::machine::{HERE, Machine, SHARED, all, lost, objects, on, settings};
 use crate::support::watched::Watched;
 use crate::support::world::{DISK, Hook, describe, get_in, session, settle, threads};
 
@@ -134,7 +134,7 @@ fn an_old_list_does_not_cost_a_machine_its_own_log() {
     assert!(all(&second.take_over().unwrap()) == model);
 }
 
-/// Groups of the start before, and a batch of this one's, half of it in tables.
+/// Log objects of the start before, and a batch of this one's, half of it in tables.
 #[test]
 fn a_batch_is_not_in_half_after_a_restart_either() {
     let shared = Memory::new();
@@ -182,7 +182,7 @@ fn of_earlier_starts_nothing_stays_but_ends() {
     }
     let bytes = |(name, bytes): &(String, u64)| if name.ends_with(".group") { *bytes } else { 0 };
     let left: u64 = shared.list().unwrap().iter().map(bytes).sum();
-    assert!(left < 2000 && groups(&shared).len() == 1, "{left} bytes: {:?}", groups(&shared));
+    assert!(left < 2000 && objects(&shared).len() == 1, "{left} bytes: {:?}", objects(&shared));
 }
 
 /// A read that misses memory, and `threads` writers that wait for a place that does not answer.
@@ -266,9 +266,9 @@ fn whoever_cannot_take_over_ends_nobody() {
     assert_eq!(told, Ok(()), "nor did it take the number of an edit");
 }
 
-/// One write at a time makes a group each: sooner or later they are put together.
+/// One write at a time makes a log object each: sooner or later they are put together.
 #[test]
-fn groups_are_never_too_many() {
+fn log_objects_are_never_too_many() {
     let shared = Memory::new();
     let (first, second) = machines(settings(), &shared);
     let tree = first.open();
@@ -278,7 +278,7 @@ fn groups_are_never_too_many() {
         writer.put(KEYSPACE_DEFAULT, &(key % 500).to_be_bytes(), &key.to_be_bytes(), SHARED).unwrap();
         if key % 100 == 0 {
             settle(&tree);
-            most = most.max(groups(&shared).values().map(Vec::len).sum());
+            most = most.max(objects(&shared).values().map(Vec::len).sum());
         }
     }
     settle(&tree);

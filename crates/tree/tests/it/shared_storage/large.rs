@@ -1,4 +1,4 @@
-//! A write that is more than one group takes: another machine has all of it, or nothing.
+//! A write that is more than one log object takes: another machine has all of it, or nothing.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use firn_storage::ErrorKind as Kind;
 use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Settings, Tree, TreeOptions};
 
-use crate::support::machine::{Machine, Model, SHARED, all, groups, lost, on, settings};
+use crate::support::machine::{Machine, Model, SHARED, all, lost, objects, on, settings};
 use crate::support::world::{describe, session};
 
 const DISK: WriteOptions = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
 
-/// Three groups.
+/// Three log objects.
 const LARGE: usize = 40 << 20;
 
 /// A machine whose memory has room for such writes.
@@ -26,10 +26,10 @@ pub(crate) fn machine(shared: &Memory, home: u128) -> Machine {
     Machine::new(settings, shared, home)
 }
 
-/// The place takes `taken` of the large write's groups; how many it was asked for is said where it
-/// takes all.
+/// The place takes `taken` of the large write's log objects; how many it was asked for is said
+/// where it takes all.
 fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> {
-    let what = format!("beside the tree from {separate_bytes:?}, {taken} groups are taken");
+    let what = format!("beside the tree from {separate_bytes:?}, {taken} log objects are taken");
     let shared = Memory::new();
     let (first, second) = (machine(&shared, 7), machine(&shared, 8));
     let faulty = Faulty::new(Arc::new(shared.clone()));
@@ -44,17 +44,17 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
     };
     put(&mut writer, b"before", b"small").unwrap();
     model.insert(b"before".to_vec(), b"small".to_vec());
-    // On this machine's device: the large write's first group has them, and what follows says that
-    // they are durable.
+    // On this machine's device: the large write's first log object has them, and what follows says
+    // that they are durable.
     for key in [&b"here"[..], b"here too"] {
         writer.put(KEYSPACE_DEFAULT, key, b"small", DISK).unwrap();
     }
-    let before: usize = groups(&shared).values().map(Vec::len).sum();
+    let before: usize = objects(&shared).values().map(Vec::len).sum();
     let (when, effect) = (When::Always { after: taken }, Effect::Fail(Kind::Refused));
     faulty.inject(Fault { on: Operation::Publish, file: "*.group".to_owned(), when, effect });
     let value: Vec<u8> = (0..LARGE as u32 / 4).flat_map(u32::to_le_bytes).collect();
     let written = put(&mut writer, b"large", &value);
-    let made = groups(&shared).values().map(Vec::len).sum::<usize>() - before;
+    let made = objects(&shared).values().map(Vec::len).sum::<usize>() - before;
     if let Err(refused) = &written {
         assert_eq!(refused.kind(), ErrorKind::NotDurable, "{what}: {}", describe(refused));
         assert_eq!(made as u64, taken, "{what}");
@@ -69,8 +69,8 @@ fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> 
     let second = on(&second, &left);
     let tree = second.take_over().unwrap();
     assert!(all(&tree) == model, "{what}: {:?}", all(&tree).keys());
-    // What it has is nowhere else but in the groups that it found, and the next machine after a
-    // loss finds the same.
+    // What it has is nowhere else but in the log objects that it found, and the next machine after
+    // a loss finds the same.
     writer = session(&tree);
     writer.put(KEYSPACE_DEFAULT, b"lost", b"small", DISK).unwrap();
     let left = lost(&left, (writer, tree));
@@ -98,7 +98,7 @@ fn close(tree: &Tree) {
 }
 
 #[test]
-fn a_write_of_several_groups_is_there_as_a_whole_or_not_at_all() {
+fn a_write_of_several_log_objects_is_there_as_a_whole_or_not_at_all() {
     for separate_bytes in [None, Some(1000)] {
         let made = (0..6).find_map(|taken| is_whole_or_absent(separate_bytes, taken));
         assert_eq!(made, Some(3), "beside the tree from {separate_bytes:?}");

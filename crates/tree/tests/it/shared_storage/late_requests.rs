@@ -10,7 +10,7 @@ use firn_storage::Storage;
 use firn_storage::place::Memory;
 use firn_tree::Tree;
 
-use crate::support::machine::{HERE, Machine, SHARED, all, groups, lost, on, settings};
+use crate::support::machine::{HERE, Machine, SHARED, all, lost, objects, on, settings};
 use crate::support::world::{session, settle};
 
 /// A database on shared storage that was killed and is open again, what it shares, and the
@@ -23,7 +23,7 @@ fn killed() -> (Machine, Memory, Arc<Tree>, u64) {
     let shared = lost(&shared, tree);
     let machine = on(&machine, &shared);
     let tree = machine.open();
-    let generation = *groups(&shared).keys().next().unwrap();
+    let generation = *objects(&shared).keys().next().unwrap();
     (machine, shared, tree, generation)
 }
 
@@ -41,24 +41,24 @@ fn is_there(shared: &Memory, name: &str) -> bool {
 }
 
 #[test]
-fn a_group_that_comes_late_goes_with_those_before_it() {
+fn a_log_object_that_comes_late_goes_with_those_before_it() {
     let (machine, shared, tree, generation) = killed();
-    let next = groups(&shared)[&generation].last().unwrap() + 1;
-    let late = file_name::group(generation, next);
+    let next = objects(&shared)[&generation].last().unwrap() + 1;
+    let late = file_name::log_object(generation, next);
     shared.create(&late).unwrap().write_at(0, &[7; 500]).unwrap();
     after(&machine, &tree, 60);
     assert!(is_there(&shared, &late), "who takes over now reads all up to this one");
-    // From now on the groups of this opening count.
+    // From now on the log objects of this opening count.
     put(&tree, 2);
     after(&machine, &tree, 59);
     assert!(is_there(&shared, &late));
     after(&machine, &tree, 1);
     assert!(!is_there(&shared, &late));
-    assert!(groups(&shared).contains_key(&(generation + 1)), "its own stay");
+    assert!(objects(&shared).contains_key(&(generation + 1)), "its own stay");
 }
 
 #[test]
-fn a_group_that_comes_late_goes_where_this_opening_has_none_too() {
+fn a_log_object_that_comes_late_goes_where_this_opening_has_none_too() {
     let (machine, shared, tree, generation) = killed();
     // Drained, and never asked for as `Shared` again.
     for key in 2..5 {
@@ -66,8 +66,8 @@ fn a_group_that_comes_late_goes_where_this_opening_has_none_too() {
         tree.flush().unwrap();
         settle(&tree);
     }
-    assert_eq!(groups(&shared), Default::default());
-    let late = file_name::group(generation, 1);
+    assert_eq!(objects(&shared), Default::default());
+    let late = file_name::log_object(generation, 1);
     shared.create(&late).unwrap().write_at(0, &[7; 500]).unwrap();
     after(&machine, &tree, 60);
     assert!(!is_there(&shared, &late));

@@ -8,7 +8,7 @@ mod race; // one acknowledges, the other takes over
 mod histories; // in which a write could be lost, or come back
 mod batches; // whole, whichever keyspaces are in tables
 pub(crate) mod large; // writes of several log objects
-mod regrouped; // log objects that are put together
+mod merged; // log objects that are put together
 mod away; // for a while
 mod late_requests; // of a killed process
 mod checkpoint_away; // copies that fail

@@ -60,7 +60,7 @@ fn compare(tree: &Tree, model: &Model, what: &str) {
     }
 }
 
-/// A database with something in tables, something in groups, and values beside the tree.
+/// A database with something in tables, something in log objects, and values beside the tree.
 fn begin(shared: &Memory, local: &Memory, model: &mut Model) {
     let tree = open(local, Arc::new(shared.clone()), 7).unwrap();
     // Its segment ends without a frame.

@@ -13,8 +13,8 @@ use crate::support::machine::{HERE, Machine, Model, SHARED, all, settings};
 use crate::support::watched::Watched;
 use crate::support::world::{describe, session};
 
-/// A database on `shared`, open on machine 7: rows in tables, in groups, and in the log alone. What
-/// another machine is to find of it.
+/// A database on `shared`, open on machine 7: rows in tables, in log objects, and in the log alone.
+/// What another machine is to find of it.
 fn begin(settings: Settings, shared: &Memory) -> (Machine, Arc<Tree>, Model) {
     let machine = Machine::new(settings, shared, 7);
     let tree = machine.open();

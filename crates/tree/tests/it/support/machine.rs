@@ -83,11 +83,11 @@ pub(crate) fn on(machine: &Machine, shared: &Memory) -> Machine {
     Machine { world: world.clone(), local: local.clone(), shared: shared.clone(), home: *home }
 }
 
-/// Numbers of the groups that are there, by their generations.
-pub(crate) fn groups(shared: &Memory) -> BTreeMap<u64, Vec<u64>> {
+/// Numbers of the log objects that are there, by their generations.
+pub(crate) fn objects(shared: &Memory) -> BTreeMap<u64, Vec<u64>> {
     let mut found: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for name in names(shared) {
-        if let FileName::Group { generation, number } = name {
+        if let FileName::LogObject { generation, number } = name {
             found.entry(generation).or_default().push(number);
         }
     }

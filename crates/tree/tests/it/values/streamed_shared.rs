@@ -24,18 +24,18 @@ fn opened(first: &Machine) -> (Faulty, Arc<Tree>, KeyspaceId) {
 }
 
 #[test]
-fn no_group_holds_a_value_that_lies_where_all_machines_reach_it() {
+fn no_log_object_holds_a_value_that_lies_where_all_machines_reach_it() {
     let shared = Memory::new();
     let (first, second) = (machine(&shared, 7), machine(&shared, 8));
     let (_, tree, keyspace) = opened(&first);
     let value = value(1, 6 * MIB);
     let session_here = &mut session(&tree);
     put_from(&tree, keyspace, b"shared", &value, SHARED).unwrap();
-    // Groups have begun: what is promised less is not in them either.
+    // Log objects have begun: what is promised less is not in them either.
     put_from(&tree, keyspace, b"here", &value, WriteOptions::default()).unwrap();
     session_here.put(keyspace, b"small", b"small", SHARED).unwrap();
     let stats = tree.stats();
-    assert!(stats.group_count > 0 && stats.group_write_bytes_total < 10_000, "{stats:?}");
+    assert!(stats.log_object_count > 0 && stats.log_object_write_bytes_total < 10_000, "{stats:?}");
     let left = lost(&shared, tree);
     let second = on(&second, &left);
     let tree = second.take_over().unwrap();
@@ -50,7 +50,7 @@ fn no_group_holds_a_value_that_lies_where_all_machines_reach_it() {
 }
 
 #[test]
-fn a_value_behind_many_segments_that_wait_is_in_no_group_either() {
+fn a_value_behind_many_segments_that_wait_is_in_no_log_object_either() {
     let shared = Memory::new();
     let first = machine(&shared, 7);
     let (_, tree, keyspace) = opened(&first);
@@ -64,12 +64,12 @@ fn a_value_behind_many_segments_that_wait_is_in_no_group_either() {
     put_from(&tree, keyspace, b"large", &large, SHARED).unwrap();
     let stats = tree.stats();
     assert!(stats.tree.as_ref().expect("a tree").values.segment_count > 8, "{stats:?}");
-    assert!(stats.group_count > 0 && stats.group_write_bytes_total < MIB as u64, "{stats:?}");
+    assert!(stats.log_object_count > 0 && stats.log_object_write_bytes_total < MIB as u64, "{stats:?}");
     assert!(get_in(&mut session, keyspace, b"large").as_deref() == Some(&large[..]));
 }
 
 #[test]
-fn where_the_segment_cannot_lie_there_a_group_has_the_value() {
+fn where_the_segment_cannot_lie_there_a_log_object_has_the_value() {
     for (on_operation, file) in [(Operation::Write, "*.values"), (Operation::Publish, "*.group")] {
         let shared = Memory::new();
         let (first, second) = (machine(&shared, 7), machine(&shared, 8));
@@ -86,7 +86,7 @@ fn where_the_segment_cannot_lie_there_a_group_has_the_value() {
             session(&tree).put(keyspace, b"after", b"small", SHARED).unwrap();
         } else {
             put.unwrap_or_else(|error| panic!("{}", describe(&error)));
-            assert!(tree.stats().group_write_bytes_total > 6 << 20);
+            assert!(tree.stats().log_object_write_bytes_total > 6 << 20);
         }
         assert!(get_in(&mut session(&tree), keyspace, b"key").as_deref() == Some(&value[..]));
         let left = lost(&shared, tree);

@@ -48,8 +48,8 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     lines.line("orphan_remove_count", stats.orphan_remove_count);
     lines.line("upload_abort_count", stats.upload_abort_count);
     lines.line("upload_refusal", one_line(stats.upload_refusal.as_deref()));
-    lines.line("group_count", stats.group_count);
-    lines.line("group_write_bytes_total", stats.group_write_bytes_total);
+    lines.line("log_object_count", stats.log_object_count);
+    lines.line("log_object_write_bytes_total", stats.log_object_write_bytes_total);
     if let Some(cache) = &stats.shared_cache {
         shared_cache(cache, lines);
     }

@@ -1,14 +1,14 @@
-//! What groups ask of the engine whose log they have.
+//! What log objects ask of the engine whose log they have.
 
 use std::sync::{Arc, MutexGuard};
 
 use crate::file::log::{Log, Referred, SegmentMap};
 use crate::file::manifest::{Content, Manifest};
 use crate::{Error, Result, Storage};
-use firn_format::group::Piece;
 use firn_format::log::Frame;
+use firn_format::log_object::Piece;
 
-use super::NamedGroups;
+use super::NamedObjects;
 
 /// What sending asks of an engine.
 pub trait SendEnv {
@@ -18,13 +18,13 @@ pub trait SendEnv {
     /// What records of its log refer to.
     type Referred: Referred;
 
-    /// Collects that for groups.
+    /// Collects that for log objects.
     type Collector: Collector;
 
     /// The log that is sent.
     fn log(&self) -> &Log<Self::Carried, Self::Referred>;
 
-    /// Where groups are created.
+    /// Where log objects are created.
     fn storage(&self) -> &dyn Storage;
 
     /// The live segments of the log, those of every position that is published among them. What is
@@ -44,7 +44,7 @@ pub trait SendEnv {
     fn fail(&self, cause: &Error);
 }
 
-/// What naming groups in an edit asks of an engine.
+/// What naming log objects in an edit asks of an engine.
 pub trait NameEnv: SendEnv {
     /// What its manifest carries.
     type Content: Content;
@@ -52,8 +52,8 @@ pub trait NameEnv: SendEnv {
     /// Keeps edits from being committed as long as the answer lives.
     fn manifest(&self) -> MutexGuard<'_, Manifest<Self::Content>>;
 
-    /// The change which says that what is needed of the log is in the groups that are `named`.
-    fn change(named: NamedGroups) -> <Self::Content as Content>::Change;
+    /// The change which says that what is needed of the log is in the log objects that are `named`.
+    fn change(named: NamedObjects) -> <Self::Content as Content>::Change;
 
     /// Has the files `names` removed, which nothing needs. If more of them `may_follow`, a process
     /// that was killed may have asked for one that no list has shown yet. May be called under the
@@ -61,7 +61,7 @@ pub trait NameEnv: SendEnv {
     fn remove(&self, names: Vec<String>, may_follow: bool);
 }
 
-/// Collects what frames refer to in other files, as pieces of the group that has the frames.
+/// Collects what frames refer to in other files, as pieces of the log object that has the frames.
 pub trait Collector {
     /// Adds what records of `frame` refer to, as far as other machines would not find it. Reads
     /// files.

@@ -1,31 +1,31 @@
-//! From the arenas to the pieces of a group.
+//! From the arenas to the pieces of a log object.
 
 use crate::file::log::Segment;
 use crate::{Error, Result};
 use firn_format::Position;
-use firn_format::group::{GroupKind, Piece, PieceOf};
 use firn_format::log::scan_frames;
+use firn_format::log_object::{LogObjectKind, Piece, PieceOf};
 
 use super::Pending;
 use super::env::{Collector, SendEnv};
 
-/// Bytes at which a group ends with the frame that it is in.
-const GROUP_BYTES: usize = 8 << 20;
+/// Bytes at which a log object ends with the frame that it is in.
+const OBJECT_BYTES: usize = 8 << 20;
 
-/// Pieces of one group, in bytes; what is more goes in several, so that none takes longer than a
-/// request may.
-const PART_BYTES: usize = 2 * GROUP_BYTES;
+/// Pieces of one log object, in bytes; what is more goes in several, so that none takes longer than
+/// a request may.
+const PART_BYTES: usize = 2 * OBJECT_BYTES;
 
-/// What a group is made of, or several if it is much.
+/// What a log object is made of, or several if it is much.
 pub(super) struct Gathered {
     parts: Parts,
-    /// Everything below is in it, in a group before, or in tables.
+    /// Everything below is in it, in a log object before, or in tables.
     pub(super) through: Position,
     /// Behind the span of the last segment that it has a part of.
     span_end: Position,
 }
 
-/// Encoded pieces, cut where a group is full.
+/// Encoded pieces, cut where a log object is full.
 #[derive(Default)]
 struct Parts {
     full: Vec<Vec<u8>>,
@@ -43,10 +43,10 @@ pub(super) fn gather<E: SendEnv>(env: &E, from: Position, through: Position) -> 
     let (mut log, mut log_bytes) = (Vec::new(), 0);
     let mut last = None;
     for segment in segments.segments().iter().take_while(|segment| segment.base() < through) {
-        if log_bytes + collector.bytes() >= GROUP_BYTES {
+        if log_bytes + collector.bytes() >= OBJECT_BYTES {
             break;
         }
-        let room = GROUP_BYTES - log_bytes - collector.bytes();
+        let room = OBJECT_BYTES - log_bytes - collector.bytes();
         if let Some((piece, end)) = gather_frames(segment, (from, through), room, &mut collector)? {
             log_bytes += piece.bytes.len();
             log.push(piece);
@@ -61,11 +61,12 @@ pub(super) fn gather<E: SendEnv>(env: &E, from: Position, through: Position) -> 
 }
 
 impl Gathered {
-    /// The groups that it goes in, one after another.
+    /// The log objects that it goes in, one after another.
     pub(super) fn into_pending(self) -> impl Iterator<Item = Pending> {
         let Self { parts: Parts { full, last }, through, span_end } = self;
-        let part = move |pieces| Pending { kind: GroupKind::Part, pieces, through: Position(0), span_end };
-        let whole = Pending { kind: GroupKind::Whole, pieces: last, through, span_end };
+        let part =
+            move |pieces| Pending { kind: LogObjectKind::Part, pieces, through: Position(0), span_end };
+        let whole = Pending { kind: LogObjectKind::Whole, pieces: last, through, span_end };
         full.into_iter().map(part).chain([whole])
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!   frames below the watermark, and the values they refer to
-//!     ─► gather ─► one group, created under the next number ─► send
+//!     ─► gather ─► one log object, created under the next number ─► send
 //!                     │ in tables: an edit says so, and it goes
-//!   another machine that takes over: no group may follow
+//!   another machine that takes over: no log object may follow
 //!     ─► restore: the log's files as they were ─► recovery as always
 //! ```
-//! A group is acknowledged once it is created under the number after the one before. A machine that
-//! takes the database over creates the next number itself, the *end*, before it takes what it has
-//! read for all. From then on no machine can acknowledge what this one has not read. An end stays
-//! for ever, since a number that looks free could be taken by a process that slept.
+//! A log object is acknowledged once it is created under the number after the one before. A machine
+//! that takes the database over creates the next number itself, the *end*, before it takes what it
+//! has read for all. From then on no machine can acknowledge what this one has not read. An end
+//! stays for ever, since a number that looks free could be taken by a process that slept.
 //!
-//! The groups of one opening have all that its log needs; those of the opening before go once an
-//! edit names the new ones.
+//! The log objects of one opening have all that its log needs; those of the opening before go once
+//! an edit names the new ones.
 
 mod env; // what all of it asks of an engine
 mod gather;
@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 use firn_format::Position;
-use firn_format::group::{GroupId, GroupKind};
+use firn_format::log_object::{LogObjectId, LogObjectKind};
 
 pub use env::{Collector, NameEnv, SendEnv};
 pub use listed::{Older, stale};
@@ -39,34 +39,34 @@ pub use send::By;
 #[cfg(test)]
 mod tests;
 
-/// The groups of one open database.
+/// The log objects of one open database.
 ///
 /// Lock order: `naming`, then the manifest, then `sending`, then `sent`.
 #[derive(Debug)]
-pub struct Groups {
+pub struct SharedLog {
     database: u128,
     /// Of this process's log.
     generation: u64,
-    /// Base of this process's log: until groups have all that was recovered, those of the opening
-    /// before are needed.
+    /// Base of this process's log: until log objects have all that was recovered, those of the
+    /// opening before are needed.
     recovered_end: Position,
-    /// Groups are made, and edits wait for them.
+    /// Log objects are made, and edits wait for them.
     is_begun: AtomicBool,
     /// The manifest names them.
     is_named: AtomicBool,
     /// Held until an edit names them.
     naming: Mutex<()>,
-    /// Held while a group is created.
+    /// Held while a log object is created.
     sending: Mutex<Sending>,
-    /// Everything below is in groups, or in tables. Changes under `sending`.
+    /// Everything below is in log objects, or in tables. Changes under `sending`.
     through: AtomicU64,
-    /// Tries to create a group that have begun.
+    /// Tries to create a log object that have begun.
     tries: AtomicU64,
     /// Where the last batch begins that has records of several keyspaces; 0 if there was none.
     crossing: AtomicU64,
-    /// Groups that may be needed still; locked for moments.
+    /// Log objects that may be needed still; locked for moments.
     sent: Mutex<Sent>,
-    /// Groups that were created.
+    /// Log objects that were created.
     pub count: AtomicU64,
     /// Bytes of them.
     pub bytes: AtomicU64,
@@ -74,7 +74,7 @@ pub struct Groups {
 
 #[derive(Debug, Default)]
 struct Sending {
-    /// Number of the next group.
+    /// Number of the next log object.
     next: u64,
     /// The first of them goes under that number, and may be there although the place has not said
     /// so.
@@ -83,13 +83,13 @@ struct Sending {
     failed: Option<(u64, Error)>,
 }
 
-/// A group to be created.
+/// A log object to be created.
 #[derive(Debug)]
 struct Pending {
-    kind: GroupKind,
+    kind: LogObjectKind,
     /// Encoded.
     pieces: Vec<u8>,
-    /// It has, with the groups before, everything below; 0 in a part, which has nothing whole.
+    /// It has, with the log objects before, everything below; 0 in a part, which has nothing whole.
     through: Position,
     /// Behind the span of the last segment that it has a part of.
     span_end: Position,
@@ -104,9 +104,9 @@ struct Sent {
     is_older_over: bool,
 }
 
-/// Groups that an edit names.
+/// Log objects that an edit names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamedGroups {
+pub struct NamedObjects {
     /// Of the log.
     pub generation: u64,
     /// Number of the first that is needed.
@@ -115,7 +115,7 @@ pub struct NamedGroups {
     pub cut: Position,
 }
 
-impl Groups {
+impl SharedLog {
     /// None yet of the log's `generation`; they begin with the first drain, at the latest, if
     /// `is_begun`.
     ///
@@ -144,8 +144,8 @@ impl Groups {
         }
     }
 
-    /// Whether edits wait for groups.
-    pub fn are_begun(&self) -> bool {
+    /// Whether edits wait for log objects.
+    pub fn is_begun(&self) -> bool {
         self.is_begun.load(Ordering::Acquire)
     }
 
@@ -164,22 +164,23 @@ impl Groups {
     }
 
     /// The manifest names them.
-    fn are_named(&self) -> bool {
+    fn is_named(&self) -> bool {
         self.is_named.load(Ordering::Acquire)
     }
 
     /// Whether another machine that takes the database over finds everything below `end`.
-    pub fn have(&self, end: Position) -> bool {
-        self.are_named() && self.through() >= end
+    pub fn has(&self, end: Position) -> bool {
+        self.is_named() && self.through() >= end
     }
 
-    /// Everything below is in groups, or in tables; once they are named, another machine finds it.
+    /// Everything below is in log objects, or in tables; once they are named, another machine finds
+    /// it.
     fn through(&self) -> Position {
         Position(self.through.load(Ordering::Acquire))
     }
 
-    fn id(&self, number: u64) -> GroupId {
-        GroupId { database: self.database, generation: self.generation, number }
+    fn id(&self, number: u64) -> LogObjectId {
+        LogObjectId { database: self.database, generation: self.generation, number }
     }
 
     fn lock_sending(&self) -> MutexGuard<'_, Sending> {

@@ -1,4 +1,4 @@
-//! The log of a machine that may be gone, out of its groups.
+//! The log of a machine that may be gone, out of its log objects.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -8,30 +8,30 @@ use crate::file::manifest::{Content, Manifest, publish_until_answered};
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, WriteFile};
 use firn_format::Position;
 use firn_format::file_name::{self, FileName};
-use firn_format::group::{Group, GroupId, GroupKind, Piece, PieceOf};
 use firn_format::log::SEGMENT_HEADER_BYTES;
+use firn_format::log_object::{LogObject, LogObjectId, LogObjectKind, Piece, PieceOf};
 
-use super::NamedGroups;
+use super::NamedObjects;
 use super::listed::parsed;
 
 /// What was restored.
 #[derive(Debug)]
 pub struct Restored {
-    /// Where the log ends in the groups, or where an opening cut it since.
+    /// Where the log ends in the log objects, or where an opening cut it since.
     pub end: Position,
 }
 
-/// Groups that are asked for before they are read, at most.
-const GROUPS_AHEAD_MAX: usize = 16;
+/// Log objects that are asked for before they are read, at most.
+const OBJECTS_AHEAD_MAX: usize = 16;
 
-/// Bytes of such groups at which no more are asked for.
+/// Bytes of such log objects at which no more are asked for.
 const BYTES_AHEAD: u64 = 32 << 20;
 
-/// Groups that were listed, in the order of their numbers, asked for before they are read.
+/// Log objects that were listed, in the order of their numbers, asked for before they are read.
 struct Ahead<'s> {
     storage: &'s dyn Storage,
     generation: u64,
-    /// Numbers and lengths of groups that are not asked for yet.
+    /// Numbers and lengths of log objects that are not asked for yet.
     listed: VecDeque<(u64, u64)>,
     asked: VecDeque<(u64, Arc<dyn ReadFile>)>,
     asked_bytes: u64,
@@ -46,23 +46,23 @@ struct RestoredFile {
     bytes: u64,
 }
 
-/// Makes the files of the log, and of value segments, as the groups of `named` have them, as far as
-/// `is_needed` says. From then on no group of that generation can be added. Blocks for a request
-/// each, and for syncs.
+/// Makes the files of the log, and of value segments, as the log objects of `named` have them, as
+/// far as `is_needed` says. From then on no log object of that generation can be added. Blocks for
+/// a request each, and for syncs.
 ///
 /// What lies in the local part is of an earlier time, and is removed.
 ///
 /// # Errors
-/// `Corrupt` with file and offset for a group of `database` that is not what was written. `Closed`
-/// if an edit was written since the manifest was read, which the manifest tells, too. What reading
-/// and writing say.
+/// `Corrupt` with file and offset for a log object of `database` that is not what was written.
+/// `Closed` if an edit was written since the manifest was read, which the manifest tells, too. What
+/// reading and writing say.
 pub fn restore<C: Content>(
     storage: &dyn Storage,
     manifest: &mut Manifest<C>,
-    (database, named): (u128, NamedGroups),
+    (database, named): (u128, NamedObjects),
     is_needed: impl Fn(&PieceOf) -> bool,
 ) -> Result<Restored> {
-    let NamedGroups { generation, first, cut } = named;
+    let NamedObjects { generation, first, cut } = named;
     // By an old list it could be this machine's log that is needed.
     if !manifest.is_current() {
         return Err(not_current(manifest));
@@ -74,37 +74,43 @@ pub fn restore<C: Content>(
     let (mut files, mut end) = (Files::new(), Position(0));
     let mut number = first;
     loop {
-        let id = GroupId { database, generation, number };
-        let name = file_name::group(generation, number);
+        let id = LogObjectId { database, generation, number };
+        let name = file_name::log_object(generation, number);
         let Some(bytes) = ahead.read(number)? else {
             if last.is_some_and(|last| last > number) {
                 return Err(missing(manifest, name));
             }
-            match publish_until_answered(storage, manifest.clock(), &name, &id.encode(GroupKind::End, &[])) {
+            match publish_until_answered(
+                storage,
+                manifest.clock(),
+                &name,
+                &id.encode(LogObjectKind::End, &[]),
+            ) {
                 Ok(()) => break,
-                // The process before has created a group, or another one that takes over the end.
+                // The process before has created a log object, or another one that takes over the
+                // end.
                 Err(error) if error.kind == ErrorKind::Exists => continue,
                 Err(error) => return Err(error),
             }
         };
-        let group = Group::decode(&bytes).map_err(|error| Error::decoding(&name, 0, &error))?;
-        if group.id != id {
-            return Err(Error::corrupt(name, 16, format!("expected {id:?}, found {:?}", group.id)));
+        let object = LogObject::decode(&bytes).map_err(|error| Error::decoding(&name, 0, &error))?;
+        if object.id != id {
+            return Err(Error::corrupt(name, 16, format!("expected {id:?}, found {:?}", object.id)));
         }
-        if group.kind == GroupKind::End {
+        if object.kind == LogObjectKind::End {
             break;
         }
-        for piece in &group.pieces {
+        for piece in &object.pieces {
             if is_needed(&piece.segment) {
                 write_piece(storage, piece, &mut files)?;
             }
-            if let (GroupKind::Whole, PieceOf::Log(header)) = (group.kind, piece.segment) {
+            if let (LogObjectKind::Whole, PieceOf::Log(header)) = (object.kind, piece.segment) {
                 end = end.max(Position(header.base.0 + piece.offset + piece.bytes.len() as u64));
             }
         }
         number += 1;
     }
-    // An opening after those groups may have found less.
+    // An opening after those log objects may have found less.
     let end = end.min(cut);
     cut_log(storage, &mut files, end)?;
     files.values().try_for_each(|restored| restored.file.sync())?;
@@ -144,10 +150,10 @@ fn remove_earlier(storage: &dyn Storage, files: &[(String, u64)]) -> Result<()> 
 
 impl<'s> Ahead<'s> {
     /// Those of `named` that are among `files`, names and lengths.
-    fn of(storage: &'s dyn Storage, named: NamedGroups, files: &[(String, u64)]) -> Self {
-        let NamedGroups { generation, first, .. } = named;
-        let needed = parsed(files).filter(|group| group.generation == generation && group.number >= first);
-        let mut listed: Vec<_> = needed.map(|group| (group.number, group.bytes)).collect();
+    fn of(storage: &'s dyn Storage, named: NamedObjects, files: &[(String, u64)]) -> Self {
+        let NamedObjects { generation, first, .. } = named;
+        let needed = parsed(files).filter(|object| object.generation == generation && object.number >= first);
+        let mut listed: Vec<_> = needed.map(|object| (object.number, object.bytes)).collect();
         listed.sort_unstable();
         Self { storage, generation, listed: listed.into(), asked: VecDeque::new(), asked_bytes: 0 }
     }
@@ -157,8 +163,8 @@ impl<'s> Ahead<'s> {
         self.listed.back().map(|(number, _)| *number)
     }
 
-    /// The bytes of the group `number`; `None` if there is none. Numbers are asked for one after
-    /// another.
+    /// The bytes of the log object `number`; `None` if there is none. Numbers are asked for one
+    /// after another.
     fn read(&mut self, number: u64) -> Result<Option<Vec<u8>>> {
         self.ask();
         let file = match self.asked.pop_front_if(|(of, _)| *of == number) {
@@ -167,7 +173,7 @@ impl<'s> Ahead<'s> {
                 Ok(file)
             }
             // Begun since, or not to be opened when it was asked for.
-            None => self.storage.open_read(&file_name::group(self.generation, number)),
+            None => self.storage.open_read(&file_name::log_object(self.generation, number)),
         };
         let read = file.and_then(|file| {
             let mut bytes = vec![0; file.len() as usize];
@@ -182,10 +188,10 @@ impl<'s> Ahead<'s> {
 
     /// Asks for as many as may be on their way.
     fn ask(&mut self) {
-        while self.asked.len() < GROUPS_AHEAD_MAX && self.asked_bytes < BYTES_AHEAD {
+        while self.asked.len() < OBJECTS_AHEAD_MAX && self.asked_bytes < BYTES_AHEAD {
             let Some((number, bytes)) = self.listed.pop_front() else { return };
             // What is wrong with it is told when it is read.
-            let name = file_name::group(self.generation, number);
+            let name = file_name::log_object(self.generation, number);
             let Ok(file) = self.storage.open_read_known(&name, bytes) else { continue };
             file.will_need(0, bytes);
             self.asked_bytes += bytes;
@@ -194,11 +200,11 @@ impl<'s> Ahead<'s> {
     }
 }
 
-/// The group `name` is not there, and a later one is: it was removed, since an edit says that it is
-/// needed no more, or lost.
+/// The log object `name` is not there, and a later one is: it was removed, since an edit says that
+/// it is needed no more, or lost.
 fn missing<C: Content>(manifest: &mut Manifest<C>, name: String) -> Error {
     if manifest.is_current() {
-        let told = "the group is missing: the manifest names the first, and a later one is there";
+        let told = "the log object is missing: the manifest names the first, and a later one is there";
         return Error::new(ErrorKind::Corrupt, name, told);
     }
     not_current(manifest)

@@ -1,4 +1,4 @@
-//! Groups to the place that all machines reach, one call for all threads that wait.
+//! Log objects to the place that all machines reach, one call for all threads that wait.
 
 use std::sync::atomic::Ordering;
 
@@ -8,16 +8,16 @@ use firn_format::file_name;
 
 use super::env::SendEnv;
 use super::gather::gather;
-use super::{Groups, Pending, Sending};
+use super::{Pending, Sending, SharedLog};
 
-/// Fewer groups are never too many.
-const GROUPS_MIN: usize = 1000;
+/// Fewer log objects are never too many.
+const OBJECTS_MIN: usize = 1000;
 
-/// Bytes of the log for each group, below which there are too many: reading as much takes about as
-/// long as asking for one more object.
-const BYTES_PER_GROUP_MIN: u64 = 64 << 10;
+/// Bytes of the log for each log object, below which there are too many: reading as much takes
+/// about as long as asking for one more object.
+const BYTES_PER_OBJECT_MIN: u64 = 64 << 10;
 
-/// What has groups sent.
+/// What has log objects sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// A write that is to be acknowledged.
@@ -26,13 +26,13 @@ pub enum By {
     Drain,
 }
 
-impl Groups {
-    /// Returns when everything below `end`, which is on this machine's device, is in groups.
-    /// Whether an edit names them is the caller's concern. A drain gives up between two groups once
-    /// the database closes; what is sent stays so.
+impl SharedLog {
+    /// Returns when everything below `end`, which is on this machine's device, is in log objects.
+    /// Whether an edit names them is the caller's concern. A drain gives up between two log objects
+    /// once the database closes; what is sent stays so.
     ///
-    /// Concurrent callers share one group: the first one makes it of everything that is synced,
-    /// and the others find theirs in it. Blocks for creating an object.
+    /// Concurrent callers share one log object: the first one makes it of everything that is
+    /// synced, and the others find theirs in it. Blocks for creating an object.
     ///
     /// # Errors
     /// `Refused` where the place refuses, or does not say, for long: what is published goes there
@@ -68,8 +68,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Creates the groups that are pending, one after another. Where one fails, it and those after
-    /// it stay pending.
+    /// Creates the log objects that are pending, one after another. Where one fails, it and those
+    /// after it stay pending.
     fn send_pending<E: SendEnv>(&self, env: &E, sending: &mut Sending) -> Result<()> {
         while let Some(Pending { kind, pieces, through, span_end }) = sending.pending.front() {
             let (number, through, span_end) = (sending.next, *through, *span_end);
@@ -88,20 +88,20 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether there are so many groups that reading them one by one would take longer than reading
-    /// what they hold.
-    pub fn are_too_many<E: SendEnv>(&self, env: &E) -> bool {
+    /// Whether there are so many log objects that reading them one by one would take longer than
+    /// reading what they hold.
+    pub fn has_too_many<E: SendEnv>(&self, env: &E) -> bool {
         let count = self.lock_sent().own.len();
-        if count < GROUPS_MIN || !self.are_named() {
+        if count < OBJECTS_MIN || !self.is_named() {
             return false;
         }
         let segments = env.segments();
         let bytes: u64 = segments.segments().iter().map(|it| it.region().published() as u64).sum();
-        count as u64 > bytes / BYTES_PER_GROUP_MIN
+        count as u64 > bytes / BYTES_PER_OBJECT_MIN
     }
 
-    /// Sends the log again, in groups as large as can be; the number of the first of them. Writers
-    /// wait meanwhile.
+    /// Sends the log again, in log objects as large as can be; the number of the first of them.
+    /// Writers wait meanwhile.
     pub(super) fn send_again<E: SendEnv>(&self, env: &E) -> Result<u64> {
         let mut sending = self.lock_sending();
         // What a place did not take before comes first.
@@ -118,9 +118,9 @@ impl Groups {
         Ok(first)
     }
 
-    /// Creates the group `number`, unless it is there.
+    /// Creates the log object `number`, unless it is there.
     fn create<E: SendEnv>(&self, env: &E, number: u64, bytes: &[u8]) -> Result<()> {
-        let name = file_name::group(self.generation, number);
+        let name = file_name::log_object(self.generation, number);
         let Err(error) = env.storage().publish(&name, bytes) else { return Ok(()) };
         match error.kind {
             ErrorKind::Refused | ErrorKind::Full | ErrorKind::Undecided => {
@@ -144,7 +144,7 @@ impl Groups {
     }
 }
 
-/// Whether the group `name` is there with these bytes, durably.
+/// Whether the log object `name` is there with these bytes, durably.
 fn is_there<E: SendEnv>(env: &E, name: &str, bytes: &[u8]) -> Result<bool> {
     let file = env.storage().open_read(name)?;
     let mut found = vec![0; file.len() as usize];

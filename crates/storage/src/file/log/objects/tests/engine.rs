@@ -5,30 +5,30 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use firn_format::Position;
 use firn_format::file_name::{FileName, parse};
-use firn_format::group::{Piece, PieceOf};
 use firn_format::log::Frame;
+use firn_format::log_object::{Piece, PieceOf};
 use firn_format::manifest::{Change, EditEncoder, ManifestEdit};
 use firn_format::value::segment::Origin;
 use firn_format::value::{SegmentNumber, ValueSegmentHeader};
 
-use super::super::{By, Collector, Groups, NameEnv, NamedGroups, SendEnv};
+use super::super::{By, Collector, NameEnv, NamedObjects, SendEnv, SharedLog};
 use crate::file::log::SegmentMap;
 use crate::file::log::tests::{Blobs, DATABASE, GENERATION, Numbered, append, begun_on, roll_to};
 use crate::file::manifest::{Content, Edit, Manifest};
 use crate::place::{Faulty, Memory, Operation};
 use crate::{Error, ManualClock, Result, Storage};
 
-/// What the manifest says: which groups are needed.
+/// What the manifest says: which log objects are needed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Said(pub(super) Option<NamedGroups>);
+pub(super) struct Said(pub(super) Option<NamedObjects>);
 
 impl Content for Said {
     type Change = Change;
     type Before = Self;
 
     fn apply(&mut self, change: &Change) -> std::result::Result<(), String> {
-        if let Change::Groups { generation, first, cut } = *change {
-            self.0 = Some(NamedGroups { generation, first, cut });
+        if let Change::LogObjects { generation, first, cut } = *change {
+            self.0 = Some(NamedObjects { generation, first, cut });
         }
         Ok(())
     }
@@ -72,11 +72,11 @@ impl Content for Said {
     }
 }
 
-/// The engine, and the groups of its log.
+/// The engine, and its shared log.
 pub(super) struct Engine {
     pub(super) faulty: Faulty,
     pub(super) log: Numbered,
-    pub(super) groups: Groups,
+    pub(super) shared_log: SharedLog,
     manifest: Mutex<Manifest<Said>>,
     /// Of the log, oldest first.
     segments: Mutex<SegmentMap<u32>>,
@@ -91,7 +91,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// One without groups, on files in memory.
+    /// One without log objects, on files in memory.
     pub(super) fn new() -> Self {
         let faulty = Faulty::new(Arc::new(Memory::new()));
         let log = begun_on(&faulty);
@@ -100,7 +100,7 @@ impl Engine {
         manifest.commit(&[Change::Database { id: DATABASE }]).unwrap();
         let segments = SegmentMap::new(vec![Arc::clone(&log.active())]);
         Self {
-            groups: Groups::new((DATABASE, GENERATION), false, None, (Position(0), Position(0))),
+            shared_log: SharedLog::new((DATABASE, GENERATION), false, None, (Position(0), Position(0))),
             faulty,
             log,
             manifest: Mutex::new(manifest),
@@ -131,31 +131,31 @@ impl Engine {
 
     /// Shares the log below `end`, for a writer.
     pub(super) fn share(&self, end: Position) -> Result<()> {
-        self.groups.share_through(self, end, By::Writer)
+        self.shared_log.share_through(self, end, By::Writer)
     }
 
-    /// Numbers of the groups that are there, and their lengths.
+    /// Numbers of the log objects that are there, and their lengths.
     pub(super) fn listed(&self) -> Vec<(u64, u64)> {
         let listed = self.faulty.list().unwrap().into_iter();
-        let group = |(name, bytes): (String, u64)| match parse(&name) {
-            Some(FileName::Group { number, .. }) => Some((number, bytes)),
+        let object = |(name, bytes): (String, u64)| match parse(&name) {
+            Some(FileName::LogObject { number, .. }) => Some((number, bytes)),
             _ => None,
         };
-        listed.filter_map(group).collect()
+        listed.filter_map(object).collect()
     }
 
-    /// How many groups the backend was asked to create.
+    /// How many log objects the backend was asked to create.
     pub(super) fn asked(&self) -> u64 {
         self.faulty.counters().of_extension(Operation::Publish, "group").operations
     }
 
-    /// How many groups were acknowledged, and the end of what they have.
+    /// How many log objects were acknowledged, and the end of what they have.
     pub(super) fn acknowledged(&self) -> (u64, Position) {
-        (self.groups.count.load(Ordering::Relaxed), self.groups.through())
+        (self.shared_log.count.load(Ordering::Relaxed), self.shared_log.through())
     }
 
-    /// What the manifest says of groups.
-    pub(super) fn named(&self) -> Option<NamedGroups> {
+    /// What the manifest says of log objects.
+    pub(super) fn named(&self) -> Option<NamedObjects> {
         self.manifest.lock().unwrap().state().0
     }
 }
@@ -202,9 +202,9 @@ impl NameEnv for Engine {
         self.manifest.lock().unwrap()
     }
 
-    fn change(named: NamedGroups) -> Change {
-        let NamedGroups { generation, first, cut } = named;
-        Change::Groups { generation, first, cut }
+    fn change(named: NamedObjects) -> Change {
+        let NamedObjects { generation, first, cut } = named;
+        Change::LogObjects { generation, first, cut }
     }
 
     fn remove(&self, names: Vec<String>, may_follow: bool) {

@@ -1,15 +1,15 @@
-//! Files that are made of groups.
+//! Files that are made of log objects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use firn_format::Position;
-use firn_format::file_name::{group, log_segment, value_segment};
-use firn_format::group::PieceOf;
+use firn_format::file_name::{log_object, log_segment, value_segment};
 use firn_format::key::{GRANULE_BYTES, POSITION_END};
 use firn_format::log::{SEGMENT_HEADER_BYTES, scan_frames};
+use firn_format::log_object::PieceOf;
 
-use super::super::{By, NamedGroups, Restored, restore};
+use super::super::{By, NamedObjects, Restored, restore};
 use super::engine::{BLOBS, Engine, Said};
 use crate::file::log::tests::{DATABASE, GENERATION, append_value};
 use crate::file::manifest::{Manifest, load};
@@ -22,7 +22,7 @@ fn take_over(engine: &Engine, cut: Position, is_needed: impl Fn(&PieceOf) -> boo
     let loaded = load::<Said>(&engine.faulty, 0)?;
     let clock = Arc::new(ManualClock::new(0));
     let mut manifest = Manifest::new((Arc::new(engine.faulty.clone()), clock), loaded, 100);
-    let named = NamedGroups { cut, ..manifest.state().0.unwrap() };
+    let named = NamedObjects { cut, ..manifest.state().0.unwrap() };
     restore(&engine.faulty, &mut manifest, (DATABASE, named), is_needed)
 }
 
@@ -34,7 +34,7 @@ fn frames(storage: &Faulty, base: Position) -> Option<usize> {
     Some(scan_frames(&bytes, base, SEGMENT_HEADER_BYTES, GENERATION).count())
 }
 
-/// Two segments of a frame each, in a group each; their bases, and the end.
+/// Two segments of a frame each, in a log object each; their bases, and the end.
 fn shared() -> (Engine, [Position; 2], Position) {
     let engine = Engine::new();
     engine.blob_bytes.store(1000, Ordering::Relaxed);
@@ -68,7 +68,7 @@ fn the_process_before_acknowledges_nothing_any_more() {
     let (engine, _, end) = shared();
     take_over(&engine, POSITION_END, |_| true).unwrap();
     let later = engine.append();
-    let refused = engine.groups.send_through(&engine, later, By::Writer).unwrap_err();
+    let refused = engine.shared_log.send_through(&engine, later, By::Writer).unwrap_err();
     assert_eq!((refused.kind, engine.acknowledged()), (ErrorKind::Closed, (2, end)));
     assert_eq!(engine.listed().last(), Some(&(2, 64)), "the end");
 }
@@ -105,20 +105,20 @@ fn a_part_does_not_count_without_the_rest() {
 }
 
 #[test]
-fn a_group_that_is_missing_amid_others_is_damage() {
+fn a_log_object_that_is_missing_amid_others_is_damage() {
     let (engine, ..) = shared();
-    engine.faulty.remove(&group(GENERATION, 0)).unwrap();
+    engine.faulty.remove(&log_object(GENERATION, 0)).unwrap();
     let missing = take_over(&engine, POSITION_END, |_| true).unwrap_err();
-    assert_eq!((missing.kind, missing.file), (ErrorKind::Corrupt, group(GENERATION, 0)));
+    assert_eq!((missing.kind, missing.file), (ErrorKind::Corrupt, log_object(GENERATION, 0)));
     let (engine, ..) = shared();
     let bytes = {
-        let file = engine.faulty.open_read(&group(GENERATION, 0)).unwrap();
+        let file = engine.faulty.open_read(&log_object(GENERATION, 0)).unwrap();
         let mut bytes = vec![0; file.len() as usize];
         file.read_at(0, &mut bytes).unwrap();
         bytes
     };
-    engine.faulty.remove(&group(GENERATION, 1)).unwrap();
-    engine.faulty.publish(&group(GENERATION, 1), &bytes).unwrap();
+    engine.faulty.remove(&log_object(GENERATION, 1)).unwrap();
+    engine.faulty.publish(&log_object(GENERATION, 1), &bytes).unwrap();
     let other = take_over(&engine, POSITION_END, |_| true).unwrap_err();
     assert_eq!((other.kind, other.offset), (ErrorKind::Corrupt, Some(16)), "{other}");
 }

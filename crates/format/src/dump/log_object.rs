@@ -1,36 +1,36 @@
-//! Groups as text.
+//! Log objects as text.
 
 use std::fmt;
 
 use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
-use crate::group::{GROUP_HEADER_BYTES, Group, Piece, PieceOf};
+use crate::log_object::{LOG_OBJECT_HEADER_BYTES, LogObject, Piece, PieceOf};
 
-/// Writes a group: its header field by field, a line for each piece.
+/// Writes a log object: its header field by field, a line for each piece.
 ///
 /// # Errors
 /// If the lines cannot be written.
 pub fn dump(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
-    let group = Group::decode(bytes);
+    let object = LogObject::decode(bytes);
     dump_header(bytes, lines)?;
-    let mut offset = GROUP_HEADER_BYTES;
-    for piece in group.iter().flat_map(|group| &group.pieces) {
+    let mut offset = LOG_OBJECT_HEADER_BYTES;
+    for piece in object.iter().flat_map(|object| &object.pieces) {
         dump_piece(piece, offset, lines)?;
         offset += 80 + piece.bytes.len();
     }
-    Ok(group.err())
+    Ok(object.err())
 }
 
 /// Writes the header's fields as they stand, right or wrong.
 fn dump_header(bytes: &[u8], lines: &mut Lines<'_>) -> fmt::Result {
-    let Some(header) = bytes.get(..GROUP_HEADER_BYTES) else { return Ok(()) };
+    let Some(header) = bytes.get(..LOG_OBJECT_HEADER_BYTES) else { return Ok(()) };
     let mut fields = Reader::new(header, 0);
     let mut next = || fields.u64().unwrap_or_default();
     let (magic, version_kind, low, high) = (next(), next(), next(), next());
     let (generation, number, length, checksum) = (next(), next(), next(), next());
     let kind = match version_kind >> 32 {
         1 => "1: pieces",
-        2 => "2: no group of this generation follows",
+        2 => "2: no log object of this generation follows",
         3 => "3: pieces, in part",
         _ => "unknown",
     };

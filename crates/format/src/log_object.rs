@@ -1,13 +1,13 @@
-//! A group: what the log and its values got, where other machines find it.
+//! A log object: what the log and its values got, where other machines find it.
 //!
 //! ```text
 //! offset size  field       meaning
 //!      0    8  magic       "FIRNGRP1"
 //!      8    4  version     u32 LE, see `FormatVersion`
-//!     12    4  kind        u32 LE, see `GroupKind`
+//!     12    4  kind        u32 LE, see `LogObjectKind`
 //!     16   16  database    u128 LE, identity of the database
 //!     32    8  generation  u64 LE, of the log that it is of
-//!     40    8  number      u64 LE, one more than that of the group before
+//!     40    8  number      u64 LE, one more than that of the log object before
 //!     48    8  bytes       u64 LE, bytes of pieces
 //!     56    8  checksum    u64 LE, xxh3 of the pieces, seeded with the xxh3 of bytes 0..56
 //!     64       pieces, one after another, up to the end of the file
@@ -17,9 +17,9 @@
 //!          72    8  bytes       u64 LE
 //!          80       the bytes
 //! ```
-//! Recovery takes the groups of a generation from the number that the manifest names on. Their
+//! Recovery takes the log objects of a generation from the number that the manifest names on. Their
 //! pieces, written out, give the segments' files as far as they are needed. Since:
-//! FormatVersion::V1. Golden: golden/group-v1-*.{bin,txt}.
+//! FormatVersion::V1. Golden: golden/log-object-v1-*.{bin,txt}.
 
 use crate::bytes::Reader;
 use crate::checksum::xxh3_of_two;
@@ -29,42 +29,42 @@ use crate::value::ValueSegmentHeader;
 use crate::value::segment::{VALUE_HEADER_BYTES, VALUE_SEGMENT_MAGIC};
 use crate::version::FormatVersion;
 
-/// What a group begins with.
-pub const GROUP_MAGIC: [u8; 8] = *b"FIRNGRP1";
+/// What a log object begins with.
+pub const LOG_OBJECT_MAGIC: [u8; 8] = *b"FIRNGRP1";
 /// Bytes before the first piece.
-pub const GROUP_HEADER_BYTES: usize = 64;
+pub const LOG_OBJECT_HEADER_BYTES: usize = 64;
 /// Bytes of the header that its checksum covers.
-const SIGNED_BYTES: usize = GROUP_HEADER_BYTES - 8;
+const SIGNED_BYTES: usize = LOG_OBJECT_HEADER_BYTES - 8;
 
-/// Whose a group is, and which.
+/// Whose a log object is, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupId {
+pub struct LogObjectId {
     /// Identity of the database.
     pub database: u128,
     /// Of the log.
     pub generation: u64,
-    /// One more than that of the group before.
+    /// One more than that of the log object before.
     pub number: u64,
 }
 
-/// A group, borrowed from its file.
+/// A log object, borrowed from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group<'a> {
+pub struct LogObject<'a> {
     /// Whose it is.
-    pub id: GroupId,
+    pub id: LogObjectId,
     /// What its pieces mean.
-    pub kind: GroupKind,
-    /// None at the end of a generation's groups.
+    pub kind: LogObjectKind,
+    /// None at the end of a generation's log objects.
     pub pieces: Vec<Piece<'a>>,
 }
 
-/// What the pieces of a group mean.
+/// What the pieces of a log object mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupKind {
+pub enum LogObjectKind {
     /// The frames in it, and those in parts before it, are whole, and so are the values that they
     /// refer to.
     Whole = 1,
-    /// It has no pieces: no group of its generation follows, nor ever will.
+    /// It has no pieces: no log object of its generation follows, nor ever will.
     End = 2,
     /// What is in it counts with the next whole one. Where that is missing, the last frame may be
     /// there in part.
@@ -91,7 +91,7 @@ pub enum PieceOf {
     Values(ValueSegmentHeader),
 }
 
-impl GroupKind {
+impl LogObjectKind {
     fn from_u32(number: u32) -> Result<Self> {
         match number {
             1 => Ok(Self::Whole),
@@ -145,11 +145,11 @@ impl Piece<'_> {
     }
 }
 
-impl GroupId {
-    /// The bytes of a group of encoded `pieces`; there are none at the end.
-    pub fn encode(&self, kind: GroupKind, pieces: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(GROUP_HEADER_BYTES + pieces.len());
-        out.extend_from_slice(&GROUP_MAGIC);
+impl LogObjectId {
+    /// The bytes of a log object of encoded `pieces`; there are none at the end.
+    pub fn encode(&self, kind: LogObjectKind, pieces: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(LOG_OBJECT_HEADER_BYTES + pieces.len());
+        out.extend_from_slice(&LOG_OBJECT_MAGIC);
         out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
         out.extend_from_slice(&(kind as u32).to_le_bytes());
         out.extend_from_slice(&self.database.to_le_bytes());
@@ -163,26 +163,26 @@ impl GroupId {
     }
 }
 
-impl<'a> Group<'a> {
-    /// The group that is all of `bytes`. Allocates in proportion to them.
+impl<'a> LogObject<'a> {
+    /// The log object that is all of `bytes`. Allocates in proportion to them.
     ///
     /// # Errors
     /// Names the first field that is wrong: another kind of file, a newer format, a length or
     /// checksum that does not match, a piece that is none.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
-        let Some((header, pieces)) = bytes.split_at_checked(GROUP_HEADER_BYTES) else {
-            let expected = format!("a group's header of {GROUP_HEADER_BYTES} bytes");
+        let Some((header, pieces)) = bytes.split_at_checked(LOG_OBJECT_HEADER_BYTES) else {
+            let expected = format!("a log object's header of {LOG_OBJECT_HEADER_BYTES} bytes");
             return Err(Error::new(bytes.len(), expected, format!("{} bytes", bytes.len())));
         };
         let mut input = Reader::new(header, 0);
         let magic = input.take(8)?;
-        if magic != GROUP_MAGIC {
+        if magic != LOG_OBJECT_MAGIC {
             let found = format!("\"{}\"", magic.escape_ascii());
-            return Err(Error::new(0, "the magic of a group, FIRNGRP1", found));
+            return Err(Error::new(0, "the magic of a log object, FIRNGRP1", found));
         }
         FormatVersion::of(input.u32()?, 8)?;
         let kind = input.u32()?;
-        let id = GroupId { database: input.u128()?, generation: input.u64()?, number: input.u64()? };
+        let id = LogObjectId { database: input.u128()?, generation: input.u64()?, number: input.u64()? };
         let (length, found) = (input.u64()?, input.u64()?);
         if length != pieces.len() as u64 {
             let found = format!("{} bytes", pieces.len());
@@ -190,25 +190,33 @@ impl<'a> Group<'a> {
         }
         let expected = xxh3_of_two(header.get(..SIGNED_BYTES).unwrap_or_default(), pieces);
         if expected != found {
-            return Err(Error::new(56, format!("group checksum {expected:016x}"), format!("{found:016x}")));
+            return Err(Error::new(
+                56,
+                format!("log object checksum {expected:016x}"),
+                format!("{found:016x}"),
+            ));
         }
-        let kind = GroupKind::from_u32(kind)?;
-        if kind == GroupKind::End && !pieces.is_empty() {
-            return Err(Error::new(48, "no pieces at the end of all groups", format!("{length} bytes")));
+        let kind = LogObjectKind::from_u32(kind)?;
+        if kind == LogObjectKind::End && !pieces.is_empty() {
+            return Err(Error::new(48, "no pieces at the end of all log objects", format!("{length} bytes")));
         }
         Ok(Self { id, kind, pieces: decode_pieces(id.database, pieces)? })
     }
 }
 
 fn decode_pieces(database: u128, bytes: &[u8]) -> Result<Vec<Piece<'_>>> {
-    let mut input = Reader::new(bytes, GROUP_HEADER_BYTES);
+    let mut input = Reader::new(bytes, LOG_OBJECT_HEADER_BYTES);
     let mut pieces = Vec::new();
     while !input.is_empty() {
         let start = input.offset();
         let segment = PieceOf::decode(&mut input)?;
         if segment.database() != database {
             let found = format!("{:032x}", segment.database());
-            return Err(Error::new(start + 16, format!("database {database:032x}, as the group's"), found));
+            return Err(Error::new(
+                start + 16,
+                format!("database {database:032x}, as the log object's"),
+                found,
+            ));
         }
         let (at, offset) = (input.offset(), input.u64()?);
         if offset < SEGMENT_HEADER_BYTES as u64 {

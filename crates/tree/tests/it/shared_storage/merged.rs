@@ -1,5 +1,5 @@
-//! Groups that are put together while the place does not take one of them: what lay in the old
-//! groups is there, and work ends.
+//! Log objects that are put together while the place does not take one of them: what lay in the old
+//! log objects is there, and work ends.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operati
 use firn_tree::{Tree, TreeOptions};
 
 use crate::shared_storage::large::machine;
-use crate::support::machine::{Model, SHARED, all, groups, on};
+use crate::support::machine::{Model, SHARED, all, objects, on};
 use crate::support::world::{describe, session};
 
-/// As many groups as may be too many, each of one write.
+/// As many log objects as may be too many, each of one write.
 const SMALL: u32 = 1000;
 
-/// Two groups, of which the first one says nothing without the other one.
+/// Two log objects, of which the first one says nothing without the other one.
 const LARGE: usize = 20 << 20;
 
 fn count(shared: &Memory) -> usize {
-    groups(shared).values().map(Vec::len).sum()
+    objects(shared).values().map(Vec::len).sum()
 }
 
 /// Does background work until there is none, and answers how often the place refused it.
@@ -49,9 +49,9 @@ fn elsewhere(shared: &Memory, what: &str) -> Model {
     found
 }
 
-/// Writes what makes too many groups, and a large write on top; `fault` strikes groups from the
-/// large write's first one on. Whether it did, and how often work was refused.
-fn regroup(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool, u32) {
+/// Writes what makes too many log objects, and a large write on top; `fault` strikes log objects
+/// from the large write's first one on. Whether it did, and how often work was refused.
+fn merge(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool, u32) {
     let what = format!("beside the tree from {separate_bytes:?}, {when:?}, {effect:?}");
     let shared = Memory::new();
     let first = machine(&shared, 7);
@@ -81,24 +81,24 @@ fn regroup(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool
     model.extend([(b"large".to_vec(), value), (b"after".to_vec(), b"small".to_vec())]);
     assert!(elsewhere(&shared, &what) == model, "{what}");
     if refused == 0 {
-        assert!(count(&shared) < 20, "{what}: {} groups", count(&shared));
+        assert!(count(&shared) < 20, "{what}: {} log objects", count(&shared));
     }
     tree.flush().unwrap();
     assert_eq!(settle_refused(&tree, &what), 0, "{what}");
     assert!(elsewhere(&shared, &what) == model, "{what}");
-    assert!(count(&shared) < 20, "{what}: {} groups", count(&shared));
+    assert!(count(&shared) < 20, "{what}: {} log objects", count(&shared));
     (is_struck, refused)
 }
 
-/// The place refuses one group. The group is of the large write, so that its rest is pending when
-/// regrouping is due, or of those that are put together.
+/// The place refuses one log object. The log object is of the large write, so that its rest is
+/// pending when merging is due, or of those that are put together.
 #[test]
-fn a_group_that_is_refused_once_costs_nothing_that_was_shared() {
+fn a_log_object_that_is_refused_once_costs_nothing_that_was_shared() {
     let effects = [Effect::Fail(Kind::Refused), Effect::FailAfter(Kind::Undecided)];
     for (separate_bytes, effect) in [None, Some(1000)].into_iter().zip(effects) {
         let mut refused = Vec::new();
         for after in 0.. {
-            let (is_struck, times) = regroup(separate_bytes, (When::Once { after }, effect));
+            let (is_struck, times) = merge(separate_bytes, (When::Once { after }, effect));
             if !is_struck {
                 break;
             }
@@ -113,9 +113,9 @@ fn a_group_that_is_refused_once_costs_nothing_that_was_shared() {
 
 /// It is tried once, and not for ever: no caller waits for it.
 #[test]
-fn a_place_that_goes_away_while_groups_are_put_together_ends_the_work() {
+fn a_place_that_goes_away_while_log_objects_are_put_together_ends_the_work() {
     for after in [0, 1, 3] {
-        let (_, refused) = regroup(None, (When::Always { after }, Effect::Fail(Kind::Refused)));
+        let (_, refused) = merge(None, (When::Always { after }, Effect::Fail(Kind::Refused)));
         assert_eq!(refused, 1, "after {after}");
     }
 }
