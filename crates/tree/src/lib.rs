@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  put ─► log/ (frames in an arena) ─► memtable/ (index over the arena)
-//!            │ group write, sync           │ freeze: the index becomes a run; no record moves
+//!            │ group commit                │ freeze: the index becomes a run; no record moves
 //!            ▼                             ▼
 //!          files ─► shared_log (where    buffer/ (runs, merged by reference)
 //!             other machines find them)    │ drain: the oldest runs are written out

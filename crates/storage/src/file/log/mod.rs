@@ -1,21 +1,21 @@
 //! The log: segments whose arenas are what an engine reads, and whose files have the same bytes.
 //!
 //! ```text
-//!   reserve (fetch-add) ─► copy ─► index ─► publish ─► watermark ─► group write ─► sync
-//!        segment.rs       (the engine)     segment.rs  order.rs     group.rs      group.rs
+//!   reserve (fetch-add) ─► copy ─► index ─► publish ─► watermark ─► group commit (write, sync)
+//!        segment.rs       (the engine)     segment.rs  order.rs     group_commit.rs
 //! ```
 //!
 //! Stages in reading order: `segment` (one arena and its file), `map` (from a position to its
 //! segment), `spare` (what dead segments leave to the next). Then [`room`] (what of the disk is
-//! kept free), `order` (reservation, roll, watermark), `group` (from the arena to the file and
-//! the device). [`objects`] sends the same log to where other machines find it.
+//! kept free), `order` (reservation, roll, watermark), `group_commit` (from the arena to the file
+//! and the device). [`objects`] sends the same log to where other machines find it.
 
 mod segment;
 mod map;
 mod spare;
 pub mod room;
 mod order;
-mod group;
+mod group_commit;
 pub mod objects;
 
 pub use self::map::SegmentMap;

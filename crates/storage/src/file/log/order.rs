@@ -9,7 +9,7 @@ use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_format::{FormatVersion, key::GRANULE_BYTES};
 
-use super::group::{GroupWriter, SPINS_MAX};
+use super::group_commit::{GroupCommit, SPINS_MAX};
 use super::room::check_room;
 use super::segment::Segment;
 use super::spare::Spares;
@@ -37,7 +37,7 @@ pub struct Log<C, R> {
     /// Segments from the oldest that is not wholly written to the active one.
     open: Mutex<VecDeque<Arc<Segment<C>>>>,
     roll: Mutex<NextSegment>,
-    pub(super) group: Mutex<GroupWriter<C>>,
+    pub(super) group: Mutex<GroupCommit<C>>,
     /// Everything below survives the process.
     pub(super) written: AtomicU64,
     /// Everything below is on the device.
@@ -156,7 +156,7 @@ impl<C, R: Referred> Log<C, R> {
             watermark: AtomicU64::new(position),
             open: Mutex::new(VecDeque::from([Arc::clone(&first)])),
             roll: Mutex::new(NextSegment { base: first.span_end(), ..next }),
-            group: Mutex::new(GroupWriter::new(Arc::clone(&first))),
+            group: Mutex::new(GroupCommit::new(Arc::clone(&first))),
             written: AtomicU64::new(position),
             durable: AtomicU64::new(start.durable_through.0),
             unsynced: Mutex::new(unsynced),

@@ -12,13 +12,13 @@ use crate::{Error, ErrorKind, Result};
 
 /// How far the file has the log; held by the leader of a group.
 #[derive(Debug)]
-pub(super) struct GroupWriter<C> {
+pub(super) struct GroupCommit<C> {
     segment: Arc<Segment<C>>,
     /// Arena bytes of `segment` that are written.
     offset: usize,
 }
 
-impl<C> GroupWriter<C> {
+impl<C> GroupCommit<C> {
     pub(super) fn new(segment: Arc<Segment<C>>) -> Self {
         Self { segment, offset: 0 }
     }
@@ -69,7 +69,7 @@ impl<C, R: Referred> Log<C, R> {
     }
 
     /// Writes every published byte that is not written.
-    fn write_group(&self, group: &mut GroupWriter<C>) -> Result<()> {
+    fn write_group(&self, group: &mut GroupCommit<C>) -> Result<()> {
         loop {
             let region = group.segment.region();
             let published = region.published();
@@ -98,7 +98,7 @@ impl<C, R: Referred> Log<C, R> {
             group.segment.cut();
             self.lock_open().retain(|open| open.base() >= next.base());
             self.written.fetch_max(next.position(0).0, Ordering::AcqRel);
-            *group = GroupWriter::new(next);
+            *group = GroupCommit::new(next);
         }
     }
 

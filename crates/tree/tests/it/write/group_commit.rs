@@ -1,4 +1,4 @@
-//! Group writes of several threads, and crashes at any moment between: what was acknowledged is
+//! Group commits of several threads, and crashes at any moment between: what was acknowledged is
 //! there, and whole.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,7 +176,7 @@ fn crash_and_look(world: &World, told: &Told, crash: Crash) {
 }
 
 #[test]
-fn what_a_group_acknowledged_survives_kills_and_disk_writes_loss_of_power() {
+fn what_a_group_commit_acknowledged_survives_kills_and_disk_writes_loss_of_power() {
     const THREADS: usize = 4;
     let seed = seed(4201);
     let world = World::new(tiny());
