@@ -36,7 +36,7 @@
 
 mod sync;
 mod memory;
-mod spares;
+mod recycled;
 mod reservation;
 mod load;
 mod region;

@@ -1,7 +1,7 @@
 //! Regions of one capacity that take the memory of earlier ones.
 
+use crate::recycled::RecycledMemory;
 use crate::region::Region;
-use crate::spares::Spares;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -9,29 +9,30 @@ use std::sync::Arc;
 /// Gives out regions of one capacity and takes their memory back when they are dropped.
 ///
 /// 1. A region from here is zeroed, as every region is.
-/// 2. At most `spares_max` spares are held, clean and dirty together; what comes back beyond that
-///    is unmapped.
+/// 2. At most `recycled_max` of them are held, clean and dirty together; what comes back beyond
+///    that is unmapped.
 pub struct Pool {
     region_bytes: usize,
-    spares: Arc<Spares>,
+    recycled: Arc<RecycledMemory>,
 }
 
 impl Pool {
     /// A pool of regions of `region_bytes`, rounded up to a multiple of 8, that holds nothing yet.
-    pub fn new(region_bytes: usize, spares_max: usize) -> Self {
-        Self { region_bytes, spares: Arc::new(Spares::new(spares_max)) }
+    pub fn new(region_bytes: usize, recycled_max: usize) -> Self {
+        Self { region_bytes, recycled: Arc::new(RecycledMemory::new(recycled_max)) }
     }
 
-    /// A zeroed region: a clean spare, or new memory. Never zeroes on the caller's time.
+    /// A zeroed region: clean memory that was used before, or new memory. Never zeroes on the
+    /// caller's time.
     ///
     /// # Errors
     /// As [`Region::anonymous`].
     pub fn region(&self) -> io::Result<Region> {
-        let memory = match self.spares.take() {
+        let memory = match self.recycled.take() {
             Some(memory) => memory,
             None => Region::memory_of(self.region_bytes)?,
         };
-        Ok(Region::over(memory, Some(Arc::clone(&self.spares))))
+        Ok(Region::over(memory, Some(Arc::clone(&self.recycled))))
     }
 
     /// Capacity of the regions given out.
@@ -42,17 +43,17 @@ impl Pool {
     /// Zeroes what came back, so that the next regions find it clean. Costs a store to every byte
     /// that was in use.
     pub fn clean(&self) {
-        self.spares.clean();
+        self.recycled.clean();
     }
 
-    /// Unmaps spares, dirty ones first, until they hold at most `bytes_max`.
+    /// Unmaps memory that came back, dirty first, until what is held has at most `bytes_max`.
     pub fn trim(&self, bytes_max: usize) {
-        self.spares.trim(bytes_max);
+        self.recycled.trim(bytes_max);
     }
 
-    /// Bytes that spares hold.
-    pub fn spare_bytes(&self) -> usize {
-        self.spares.bytes()
+    /// Bytes that are held for new regions.
+    pub fn recycled_bytes(&self) -> usize {
+        self.recycled.bytes()
     }
 }
 
@@ -60,7 +61,7 @@ impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool")
             .field("region_bytes", &self.region_bytes)
-            .field("spare_bytes", &self.spare_bytes())
+            .field("recycled_bytes", &self.recycled_bytes())
             .finish_non_exhaustive()
     }
 }

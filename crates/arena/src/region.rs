@@ -35,8 +35,8 @@
 
 use crate::load::LoadError;
 use crate::memory::Memory;
+use crate::recycled::RecycledMemory;
 use crate::reservation::Reservation;
-use crate::spares::Spares;
 use crate::sync::{Apart, AtomicBool, AtomicUsize, Ordering, fence, spin_loop, yield_now};
 use std::fmt;
 use std::io;
@@ -64,7 +64,7 @@ pub struct Region {
     sealed_end: AtomicUsize,
     abandoned: AtomicBool,
     /// Where the memory goes when the region is dropped.
-    home: Option<Arc<Spares>>,
+    home: Option<Arc<RecycledMemory>>,
 }
 
 /// A reservation that found no room: the region is sealed, by this call or an earlier one.
@@ -103,7 +103,7 @@ impl Region {
     }
 
     /// A region over zeroed `memory`, which goes to `home` afterwards.
-    pub(crate) fn over(memory: Memory, home: Option<Arc<Spares>>) -> Region {
+    pub(crate) fn over(memory: Memory, home: Option<Arc<RecycledMemory>>) -> Region {
         Region {
             memory,
             tail: Apart(AtomicUsize::new(0)),

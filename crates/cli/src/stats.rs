@@ -72,7 +72,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
         ("log_bytes", stats.log_bytes),
         ("table_bytes", tree.table_bytes),
         ("table_count", tree.table_count),
-        ("spare_bytes", stats.spare_bytes),
+        ("recycled_bytes", stats.recycled_bytes),
         ("debt_bytes", stats.debt_bytes),
         ("snapshot_count", stats.snapshot_count),
         ("value_segment_count", tree.values.segment_count),

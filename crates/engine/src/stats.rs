@@ -47,14 +47,14 @@ pub struct Stats {
     pub slowdown_us_total: u64,
     /// Microseconds writers stood still because nothing could be admitted.
     pub stop_us_total: u64,
-    /// Memory held against `memory_bytes`: arenas, spare ones too, indexes, filters, cache.
+    /// Memory held against `memory_bytes`: arenas, recycled ones too, indexes, filters, cache.
     pub memory_bytes: u64,
     /// The limit itself.
     pub memory_bytes_max: u64,
     /// Bytes that live log segments take on disk, room set aside for what comes included.
     pub log_bytes: u64,
     /// Bytes of files that are gone and kept, for new ones to be written over them.
-    pub spare_bytes: u64,
+    pub recycled_bytes: u64,
     /// Work the engine would do if nothing else were written, in bytes still to be read and
     /// written.
     pub debt_bytes: u64,

@@ -150,7 +150,7 @@ impl Executor for Remote {
         if spec.output_stem().len() + ATTEMPT_BYTES > STEM_BYTES_MAX {
             return Err(Error::new(ErrorKind::Rejected, "the stem has no room for an attempt's"));
         }
-        let spec = spec.without_spare();
+        let spec = spec.without_recycled();
         let options = &self.shared.options;
         let mut state = self.shared.lock();
         let number = state.next;

@@ -188,7 +188,7 @@ fn put_collect(spec: &CollectSpec, out: &mut Vec<u8>) {
         put_places(&victim.redirects, out);
     });
     put_bytes(spec.output_stem.as_bytes(), out);
-    put_option(spec.spare.as_deref(), out);
+    put_option(spec.recycled.as_deref(), out);
 }
 
 fn take_collect(input: &mut Reader<'_>) -> Result<CollectSpec> {
@@ -205,7 +205,7 @@ fn take_collect(input: &mut Reader<'_>) -> Result<CollectSpec> {
             Ok(Victim { segment, origin, dead, redirects: take_places(input)? })
         })?,
         output_stem: input.text()?.to_owned(),
-        spare: take_option(input)?,
+        recycled: take_option(input)?,
     })
 }
 

@@ -43,7 +43,7 @@ pub struct CollectSpec {
     /// over, so that no blocks are allocated or freed. It stays as it is if the job ends before
     /// that. Where there is no such file, as when another attempt has it, one is created. Its name
     /// MUST never be that of a file which is still referred to.
-    pub spare: Option<String>,
+    pub recycled: Option<String>,
 }
 
 /// A segment to collect.
@@ -111,10 +111,11 @@ pub(crate) fn run_collect(
     if spec.survivor_count() == 0 {
         return Ok(CollectResult::default());
     }
-    // An attempt that is cancelled before it begins leaves the spare to the next attempt.
+    // An attempt that is cancelled before it begins leaves the recycled file to the next attempt.
     control.check()?;
     let name = file_name::collected_values(&spec.output_stem, 0);
-    let reused = spec.spare.as_ref().map(|spare| write_over(storage, spare, &name)).transpose()?.flatten();
+    let reused =
+        spec.recycled.as_ref().map(|recycled| write_over(storage, recycled, &name)).transpose()?.flatten();
     let file = reused.map_or_else(|| storage.create(&name), Ok)?;
     let done = write(spec, storage, control, &redirects, (&name, file));
     if done.is_err() {
@@ -141,13 +142,13 @@ fn check_spec(spec: &CollectSpec) -> Result<()> {
     if !file_name::is_valid(&format!("{}-000000.values", spec.output_stem)) {
         return invalid("expected a stem that files can be called by");
     }
-    if !spec.spare.as_ref().is_none_or(|spare| is_spare(spec, spare)) {
-        return invalid("expected the file of a value segment that is no victim as the spare");
+    if !spec.recycled.as_ref().is_none_or(|recycled| is_recycled(spec, recycled)) {
+        return invalid("expected the file of a value segment that is no victim as the recycled file");
     }
     Ok(())
 }
 
-fn is_spare(spec: &CollectSpec, name: &str) -> bool {
+fn is_recycled(spec: &CollectSpec, name: &str) -> bool {
     let is_values =
         matches!(file_name::parse(name), Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }));
     is_values && spec.victims.iter().all(|victim| victim.segment.file != *name)

@@ -26,8 +26,8 @@ use crate::spec::JobSpec;
 /// executor. They MUST do so soon after the job is cancelled: the submitter waits for that before
 /// it closes. Afterwards they MUST write nothing for the job, except in attempts that
 /// [`given_up_count`](Self::given_up_count) tells. They MUST touch no file but the outputs and the
-/// spec's spare. They MUST reject a spec that names an operator, filter or extractor they do not
-/// have, and never run it without.
+/// spec's recycled file. They MUST reject a spec that names an operator, filter or extractor they
+/// do not have, and never run it without.
 pub trait Executor: Send + Sync + fmt::Debug {
     /// Takes `spec` and returns at once; the handle tells when it is done. An inline executor runs
     /// it first.

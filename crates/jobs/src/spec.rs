@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// What to do.
 ///
-/// Self-contained: an executor opens the inputs and creates outputs under the stem (of a spare file
-/// if there is one). It needs nothing else.
+/// Self-contained: an executor opens the inputs and creates outputs under the stem (of a recycled
+/// file if there is one). It needs nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each job, and a job runs for long")]
 pub enum JobSpec {
@@ -101,10 +101,10 @@ impl JobSpec {
 
     /// The same job without a file to write over: its executor creates every output.
     #[must_use]
-    pub fn without_spare(self) -> Self {
+    pub fn without_recycled(self) -> Self {
         match self {
             Self::Compact(spec) => Self::Compact(spec),
-            Self::Collect(spec) => Self::Collect(CollectSpec { spare: None, ..spec }),
+            Self::Collect(spec) => Self::Collect(CollectSpec { recycled: None, ..spec }),
         }
     }
 

@@ -28,7 +28,7 @@
 //! 1. A file that was published or synced, and whose directory was synced, is found whole after
 //!    power loss.
 //! 2. Nothing is overwritten in place except the log segment being written, obsolete files that are
-//!    given on ([`place::SpareFiles`]), and the stage of a local directory.
+//!    given on ([`place::RecycledFiles`]), and the stage of a local directory.
 //! 3. A failed sync is final: the file's content is unknown for good, and no later answer changes
 //!    that.
 //! 4. Opening a directory for reading, and locking it for reading, changes nothing on disk.
@@ -38,9 +38,9 @@
 //! 1. *Mapped bytes stand still.* A mapped file was finished by this program, and this process
 //!    holds the directory's lock as long as a mapping of it is used. So no Firn process writes or
 //!    cuts it before its last reader is gone. (Removing it does no harm: the mapping keeps the
-//!    file.) A caller that gives a file to [`place::SpareFiles`] has dropped every mapping of it.
-//!    **The compiler cannot check this.** Nothing can stop a foreign program, or a caller of this
-//!    crate that maps a file it still writes. Then bytes change under a shared slice, which is
+//!    file.) A caller that gives a file to [`place::RecycledFiles`] has dropped every mapping of
+//!    it. **The compiler cannot check this.** Nothing can stop a foreign program, or a caller of
+//!    this crate that maps a file it still writes. Then bytes change under a shared slice, which is
 //!    undefined behaviour, or a read beyond a cut kills the process with SIGBUS. A device error
 //!    under a mapping does that too. Every format is checked when it is read, so that what changed
 //!    mostly shows as corruption; that is a mitigation, not a proof.

@@ -86,7 +86,7 @@ pub(crate) enum Task {
     ShortenLog,
     /// What dead segments and tables left, and no new file took in a while, goes back to the
     /// system.
-    GiveUpSpares,
+    GiveUpRecycled,
 }
 
 /// What tasks in progress have claimed, and what was refused.
@@ -174,8 +174,8 @@ impl Work for Database {
                 self.commit.balance_memory();
                 Ok(())
             }
-            Task::GiveUpSpares => {
-                self.give_up_spares();
+            Task::GiveUpRecycled => {
+                self.give_up_recycled();
                 Ok(())
             }
         }
@@ -202,10 +202,10 @@ impl Work for Database {
         Inputs::of(self).set_aside(task, error)
     }
 
-    /// The blocks of spare files may be what is wanted; once they are removed, the work is tried
+    /// The blocks of recycled files may be what is wanted; once they are removed, the work is tried
     /// again.
     fn make_room(&self) {
-        self.give_up_spares();
+        self.give_up_recycled();
     }
 
     fn explain(&self, error: Error) -> Error {

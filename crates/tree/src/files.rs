@@ -19,7 +19,7 @@ pub(crate) struct Files {
     pub(crate) job_outputs: Arc<Reusing>,
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     /// When the last segment or table died whose file could be kept, in ms of the clock.
-    pub(crate) spares_offered_ms: AtomicU64,
+    pub(crate) recyclable_since_ms: AtomicU64,
 }
 
 impl Files {
@@ -30,16 +30,16 @@ impl Files {
         job_outputs: Arc<Reusing>,
         obsolete: Arc<ObsoleteFiles>,
     ) -> Self {
-        Self { storage, outputs, job_outputs, obsolete, spares_offered_ms: AtomicU64::new(0) }
+        Self { storage, outputs, job_outputs, obsolete, recyclable_since_ms: AtomicU64::new(0) }
     }
 
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal,
     /// at once; whether there were any.
-    pub(crate) fn remove_spare_tables(&self) -> bool {
+    pub(crate) fn remove_recycled_tables(&self) -> bool {
         let Obsolete { mut removable, mut offered, offered_files, .. } = self.obsolete.take();
         removable.append(&mut offered);
         removable.extend(offered_files.into_iter().map(|file| file.name));
-        removable.extend(self.outputs.take_spares());
+        removable.extend(self.outputs.take_recycled());
         // What cannot be removed now is found and removed by the next opening.
         removable.iter().for_each(|name| drop(self.storage.remove(name)));
         !removable.is_empty()

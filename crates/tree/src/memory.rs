@@ -2,7 +2,7 @@
 //! moment.
 //!
 //! ```text
-//!   memory_bytes = arenas, spare ones too │ indexes of memtables and runs │ gaps
+//!   memory_bytes = arenas, recycled ones too │ indexes of memtables and runs │ gaps
 //!                  │ indexes and filters of tables │ what is not counted
 //!                  │ reserve: what may be taken before the next look │ cache
 //! ```

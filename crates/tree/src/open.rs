@@ -262,7 +262,7 @@ fn start_log(
         database: state.database,
         generation,
         segment_bytes: options.settings.engine.log_segment_bytes,
-        spares_max: spares_max(&options.settings),
+        recycled_max: recycled_max(&options.settings),
         obsolete: Arc::clone(obsolete),
         base: recovered.next_base,
         recovered_end: recovered.end,
@@ -278,12 +278,12 @@ fn start_log(
 }
 
 /// Dead segments to keep for new ones: what a drain frees at once.
-fn spares_max(settings: &Settings) -> usize {
-    (settings.engine.buffer_bytes / settings.engine.log_segment_bytes).clamp(1, SPARES_MAX) as usize
+fn recycled_max(settings: &Settings) -> usize {
+    (settings.engine.buffer_bytes / settings.engine.log_segment_bytes).clamp(1, RECYCLED_MAX) as usize
 }
 
 /// Most segments kept, however large the buffer is.
-const SPARES_MAX: u64 = 8;
+const RECYCLED_MAX: u64 = 8;
 
 /// Reads waiting for a pool thread before the next one waits to be queued.
 const READ_QUEUE_MAX: usize = 4096;

@@ -64,7 +64,7 @@ impl Database {
             memory_bytes: held + self.reads.cache.memory_bytes(),
             memory_bytes_max: self.settings.memory_bytes,
             log_bytes: version.segments.segments().iter().map(|segment| segment.file_bytes()).sum(),
-            spare_bytes: self.files.outputs.spare_bytes() + self.commit.log.spares.file_bytes(),
+            recycled_bytes: self.files.outputs.recycled_bytes() + self.commit.log.recycled.file_bytes(),
             debt_bytes: buffer_bytes.saturating_sub(self.settings.engine.buffer_bytes),
             snapshot_count: self.catalog.snapshots.count(),
             damaged_file_count: damaged.count,

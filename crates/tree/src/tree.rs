@@ -76,7 +76,7 @@ impl Tree {
         if shared.read_only {
             return Ok(());
         }
-        shared.give_up_spares();
+        shared.give_up_recycled();
         shared.bury()?;
         let log = self.log();
         log.check().map_err(from_storage)?;
@@ -189,7 +189,7 @@ impl Engine for Tree {
     fn wait_idle(&self) -> Result<()> {
         wait_until(&*self.shared, || false)?;
         // Files that are kept for new ones are removed too, so that only live files are left.
-        self.shared.give_up_spares();
+        self.shared.give_up_recycled();
         wait_until(&*self.shared, || false)?;
         let set_aside =
             Inputs::of(&self.shared).damage().why.or_else(|| Inputs::of(&self.shared).failures().why);
@@ -233,7 +233,7 @@ impl Ordered for Tree {
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         self.unless_closed(self.shared.compact_range(keyspace.0, start, end))?;
-        self.shared.give_up_spares();
+        self.shared.give_up_recycled();
         Ok(())
     }
 }

@@ -84,7 +84,7 @@ fn delete(
     }
 }
 
-/// What remains of them at most: 8 MiB live, and beside them lie begun and spare files.
+/// What remains of them at most: 8 MiB live, and beside them lie begun and recycled files.
 const LEFT_BYTES_MAX: u64 = 32 * MIB;
 
 fn check(count: usize, bytes_each: usize, left_bytes_max: impl Fn(u64) -> u64) -> [Duration; 2] {

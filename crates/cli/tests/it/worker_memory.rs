@@ -114,7 +114,7 @@ fn a_large_collection_takes_little_memory() {
         number: SegmentNumber(4),
         victims: segments.map(victim).to_vec(),
         output_stem: "out".to_owned(),
-        spare: None,
+        recycled: None,
     };
     let result = scene.done(spec).into_collect().expect("a collection");
     assert!(result.segment.expect("one").bytes > 2 * INPUT_BYTES as u64 - (1 << 20));

@@ -113,7 +113,7 @@ impl Shared {
         if stem.len() > STEM_BYTES_MAX {
             return Err(Error::new(ErrorKind::Invalid, "expected a stem with room for an attempt's"));
         }
-        let spec = spec.with_stem(&stem).without_spare();
+        let spec = spec.with_stem(&stem).without_recycled();
         let place = self.place(&lease.place).map_err(|error| {
             // Another worker may reach it, and this one later.
             Error::new(ErrorKind::Unavailable, format!("worker {}: {error}", self.options.name))

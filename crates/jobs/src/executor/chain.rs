@@ -52,7 +52,7 @@ use crate::spec::JobSpec;
 ///    cancelled meanwhile is answered at once. A check that takes longer than
 ///    [`Patience::check_max`] is given up, and the job goes on.
 /// 2. An attempt at a link writes under a stem of its own (`<stem>-e`, then `<stem>-e1` and so on):
-///    a late attempt meets no file of another. What it leaves is removed. A spare file that the
+///    a late attempt meets no file of another. What it leaves is removed. A recycled file that the
 ///    spec names goes to the attempt that renames it first.
 /// 3. After a failure that concerns every job a link is left alone for a while, twice as long after
 ///    each further failure. It is relied on again once several jobs, one after another, went well.

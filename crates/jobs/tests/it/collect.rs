@@ -31,8 +31,8 @@ fn what_lives_is_found_after_collections_of_collections() {
                 values.collect(&spec),
                 values.collect(&CollectSpec { output_stem: format!("again{round}"), ..spec.clone() }),
             );
-            if let (Some(spare), Some(_)) = (&spec.spare, &one.segment) {
-                assert!(values.names(spare).is_empty(), "{what}: {spare} was not written over");
+            if let (Some(recycled), Some(_)) = (&spec.recycled, &one.segment) {
+                assert!(values.names(recycled).is_empty(), "{what}: {recycled} was not written over");
             }
             assert_eq!(one.redirects, two.redirects, "{what}");
             assert_eq!(one.segment.is_some(), two.segment.is_some(), "{what}");
@@ -225,9 +225,9 @@ fn impossible_collections_are_refused() {
         }),
         ("another origin", |spec| spec.victims[0].origin = Origin::Collected),
         ("a stem that leads elsewhere", |spec| spec.output_stem = "../c".into()),
-        ("a victim to be written over", |spec| spec.spare = Some(spec.victims[1].segment.file.clone())),
-        ("a table to be written over", |spec| spec.spare = Some("t-000000.table".into())),
-        ("a file elsewhere to be written over", |spec| spec.spare = Some("../00000001.values".into())),
+        ("a victim to be written over", |spec| spec.recycled = Some(spec.victims[1].segment.file.clone())),
+        ("a table to be written over", |spec| spec.recycled = Some("t-000000.table".into())),
+        ("a file elsewhere to be written over", |spec| spec.recycled = Some("../00000001.values".into())),
     ];
     let (mut values, mut random) = Values::new(9);
     (0..6).for_each(|_| values.write(&mut random));

@@ -26,7 +26,7 @@ pub(crate) struct Compared {
     pub(crate) outputs: u64,
     /// Those with values that had survived a collection before.
     pub(crate) again: u64,
-    /// Outputs that `executor` wrote over a spare file.
+    /// Outputs that `executor` wrote over a recycled file.
     pub(crate) over: u64,
     /// Values by how they are stored: as they are, by LZ4, by Zstd.
     pub(crate) stored: [u64; 3],
@@ -56,7 +56,8 @@ pub(crate) fn compare(storage: &Arc<dyn Storage>, executor: &dyn Executor, seeds
             let theirs = answer(&executor.submit(there.clone()).unwrap()).unwrap();
             verify(&there, &theirs).unwrap();
             verify_files(&**storage, &there, &theirs).unwrap();
-            compared.over += u64::from(spec.spare.iter().any(|spare| values.names(spare).is_empty()));
+            compared.over +=
+                u64::from(spec.recycled.iter().any(|recycled| values.names(recycled).is_empty()));
             let here = JobSpec::from(spec.clone());
             let mine = run(&here, &**storage, &Semantics::new(), &Control::new()).unwrap();
             let (theirs, mine) = (theirs.into_collect().unwrap(), mine.into_collect().unwrap());

@@ -41,7 +41,7 @@ pub(crate) struct Values {
     /// What lives.
     live: BTreeMap<Name, Known>,
     /// Files of victims.
-    spares: Vec<String>,
+    recycled: Vec<String>,
     next: u32,
     compressor: Compressor,
     /// Values written so far, by how they are stored: as they are, by LZ4, by Zstd.
@@ -55,8 +55,8 @@ impl Values {
 
     /// None yet; numbers begin behind `next`.
     pub(crate) fn on(storage: Arc<dyn Storage>, next: u64) -> Self {
-        let (segments, redirects, live, spares, compressor, stored) = Default::default();
-        Self { storage, segments, redirects, live, spares, next: next as u32, compressor, stored }
+        let (segments, redirects, live, recycled, compressor, stored) = Default::default();
+        Self { storage, segments, redirects, live, recycled, next: next as u32, compressor, stored }
     }
 
     fn number(&mut self) -> SegmentNumber {
@@ -136,9 +136,9 @@ impl Values {
         });
         let victims = victims.collect();
         let number = self.number();
-        // Some are gone: no job relies on a spare.
-        let spare = if random.u32(0..3) == 0 { None } else { self.spares.pop() };
-        CollectSpec { database: DATABASE, number, victims, output_stem: stem.into(), spare }
+        // Some are gone: no job relies on a recycled file.
+        let recycled = if random.u32(0..3) == 0 { None } else { self.recycled.pop() };
+        CollectSpec { database: DATABASE, number, victims, output_stem: stem.into(), recycled }
     }
 
     pub(crate) fn collect(&self, spec: &CollectSpec) -> CollectResult {
@@ -152,7 +152,7 @@ impl Values {
     pub(crate) fn commit(&mut self, spec: &CollectSpec, result: CollectResult) {
         for victim in &spec.victims {
             self.segments.remove(&victim.segment.number);
-            self.spares.push(victim.segment.file.clone());
+            self.recycled.push(victim.segment.file.clone());
             victim.redirects.iter().for_each(|(from, _)| {
                 self.redirects.remove(from);
             });
@@ -185,7 +185,7 @@ impl Values {
     /// Makes room for others.
     pub(crate) fn remove_all(self) {
         self.segments.values().for_each(|(meta, ..)| self.storage.remove(&meta.file).unwrap());
-        self.spares.iter().for_each(|spare| drop(self.storage.remove(spare)));
+        self.recycled.iter().for_each(|recycled| drop(self.storage.remove(recycled)));
     }
 
     pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {

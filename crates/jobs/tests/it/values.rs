@@ -70,7 +70,7 @@ fn collected(storage: &Memory, sources: &[ValueSource]) -> Vec<ValueSource> {
             number: SegmentNumber(8),
             victims: vec![victim],
             output_stem: "collected".into(),
-            spare: None,
+            recycled: None,
         };
         let result = run(&spec.into(), storage, &Semantics::new(), &Control::new()).unwrap();
         let result = result.into_collect().unwrap();

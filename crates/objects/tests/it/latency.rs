@@ -81,7 +81,7 @@ fn collection(place: &dyn Storage, count: u32) -> JobSpec {
         number: SegmentNumber(SEGMENT.0 + 1),
         victims: vec![victim],
         output_stem: "out".to_owned(),
-        spare: None,
+        recycled: None,
     })
 }
 

@@ -234,7 +234,7 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
         ("drains_total", Counter, tree.drain_count, "Drains of the buffer into tables."),
         ("compactions_total", Counter, tree.compaction_count, "Compactions."),
-        ("spare_bytes", Gauge, stats.spare_bytes, "Bytes of files kept to be written over."),
+        ("recycled_bytes", Gauge, stats.recycled_bytes, "Bytes of files kept to be written over."),
         ("merges_total", Counter, tree.merge_count, "Merges in the buffer."),
         ("jobs_passed_on_total", Counter, stats.jobs_passed_on_count, "Jobs done here, not elsewhere."),
         ("orphans_removed_total", Counter, stats.orphan_remove_count, "Outputs of dead attempts, removed."),

@@ -28,7 +28,7 @@ pub use name::check as check_name;
 pub use parts::{PartsWriter, open_table};
 pub use pool::{ReadBody, ReadPool, Rejected};
 pub use registry::{BackendUrl, OpenWith, Opener, Registry, Throttling};
-pub use reuse::{Reusing, SpareFiles, write_over};
+pub use reuse::{RecycledFiles, Reusing, write_over};
 pub use throttle::{Limits, RequestClass, Throttle};
 pub use throttled::Throttled;
 

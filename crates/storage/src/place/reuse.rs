@@ -18,19 +18,19 @@ use crate::{ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// Names of files with whatever they hold, for writers to write over.
 #[derive(Debug, Default)]
-pub struct SpareFiles {
-    files: Mutex<Vec<Spare>>,
+pub struct RecycledFiles {
+    files: Mutex<Vec<RecycledFile>>,
 }
 
 #[derive(Debug)]
-struct Spare {
+struct RecycledFile {
     name: String,
     bytes: u64,
 }
 
-impl SpareFiles {
-    /// Keeps the file `name` of `bytes`, unless all spares would then have more than `bytes_max`;
-    /// whether it does.
+impl RecycledFiles {
+    /// Keeps the file `name` of `bytes`, unless all recycled files would then have more than
+    /// `bytes_max`; whether it does.
     ///
     /// The caller MUST have the only name of the file, and nothing may read it or have it mapped
     /// any more.
@@ -38,18 +38,18 @@ impl SpareFiles {
         let mut files = self.lock();
         let keeps = total(&files) + bytes <= bytes_max;
         if keeps {
-            files.push(Spare { name: name.to_owned(), bytes });
+            files.push(RecycledFile { name: name.to_owned(), bytes });
         }
         keeps
     }
 
-    /// The largest spare, so that as little as can be has to be allocated behind it. It is called
-    /// `name` from now on, with whatever it held: nothing of that is ever cut off. `None` if there
-    /// is none.
+    /// The largest recycled file, so that as little as can be has to be allocated behind it. It is
+    /// called `name` from now on, with whatever it held: nothing of that is ever cut off. `None` if
+    /// there is none.
     ///
     /// # Errors
-    /// What `storage` says, `Exists` if the name is taken. A spare that has its name still is kept;
-    /// a spare that cannot be opened is removed.
+    /// What `storage` says, `Exists` if the name is taken. A recycled file that has its name still
+    /// is kept; a recycled file that cannot be opened is removed.
     pub fn give(&self, storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
         Ok(self.give_with_length(storage, name)?.map(|(file, _)| file))
     }
@@ -60,37 +60,37 @@ impl SpareFiles {
         storage: &dyn Storage,
         name: &str,
     ) -> Result<Option<(Arc<dyn WriteFile>, u64)>> {
-        let Some(spare) = self.take_largest() else { return Ok(None) };
-        match rename(storage, &spare.name, name) {
+        let Some(recycled) = self.take_largest() else { return Ok(None) };
+        match rename(storage, &recycled.name, name) {
             Ok(false) => Ok(None),
-            Ok(true) => Ok(Some((open(storage, name)?, spare.bytes))),
+            Ok(true) => Ok(Some((open(storage, name)?, recycled.bytes))),
             Err(error) => {
-                self.lock().push(spare);
+                self.lock().push(recycled);
                 Err(error)
             }
         }
     }
 
-    /// The name of the largest spare, which is the caller's from now on, for [`write_over`]; `None`
-    /// if there is none.
+    /// The name of the largest recycled file, which is the caller's from now on, for
+    /// [`write_over`]; `None` if there is none.
     pub fn take_one(&self) -> Option<String> {
-        self.take_largest().map(|spare| spare.name)
+        self.take_largest().map(|recycled| recycled.name)
     }
 
-    fn take_largest(&self) -> Option<Spare> {
+    fn take_largest(&self) -> Option<RecycledFile> {
         let mut files = self.lock();
-        let (at, _) = files.iter().enumerate().max_by_key(|(_, spare)| spare.bytes)?;
+        let (at, _) = files.iter().enumerate().max_by_key(|(_, recycled)| recycled.bytes)?;
         Some(files.swap_remove(at))
     }
 
     /// All of them, to be removed.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lock()).into_iter().map(|spare| spare.name).collect()
+        std::mem::take(&mut *self.lock()).into_iter().map(|recycled| recycled.name).collect()
     }
 
     /// Their names.
     fn names(&self) -> Vec<String> {
-        self.lock().iter().map(|spare| spare.name.clone()).collect()
+        self.lock().iter().map(|recycled| recycled.name.clone()).collect()
     }
 
     /// Bytes of all of them together.
@@ -98,19 +98,19 @@ impl SpareFiles {
         total(&self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Spare>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<RecycledFile>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The file `spare`, whose content is not needed: it is called `name` from now on, and is as
+/// The file `recycled`, whose content is not needed: it is called `name` from now on, and is as
 /// [`Reusing`] says of its files. `None` if there is no such file.
 ///
 /// # Errors
-/// What `storage` says, `Exists` if the name is taken. A spare that has its name still stays; a
-/// spare that cannot be opened is removed.
-pub fn write_over(storage: &dyn Storage, spare: &str, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
-    match rename(storage, spare, name)? {
+/// What `storage` says, `Exists` if the name is taken. A recycled file that has its name still
+/// stays; a recycled file that cannot be opened is removed.
+pub fn write_over(storage: &dyn Storage, recycled: &str, name: &str) -> Result<Option<Arc<dyn WriteFile>>> {
+    match rename(storage, recycled, name)? {
         true => open(storage, name).map(|inner| Some(overwritten(inner))),
         false => Ok(None),
     }
@@ -120,16 +120,16 @@ fn overwritten(inner: Arc<dyn WriteFile>) -> Arc<dyn WriteFile> {
     Arc::new(Overwritten { inner, bytes: AtomicU64::new(0), is_cut: AtomicBool::new(false) })
 }
 
-/// Whether there was such a spare: an attempt that failed may have renamed it.
-fn rename(storage: &dyn Storage, spare: &str, name: &str) -> Result<bool> {
-    match storage.rename(spare, name) {
+/// Whether there was such a recycled file: an attempt that failed may have renamed it.
+fn rename(storage: &dyn Storage, recycled: &str, name: &str) -> Result<bool> {
+    match storage.rename(recycled, name) {
         Ok(()) => Ok(true),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// The spare that is called `name` by now.
+/// The recycled file that is called `name` by now.
 fn open(storage: &dyn Storage, name: &str) -> Result<Arc<dyn WriteFile>> {
     let opened = storage.open_write(name);
     if opened.is_err() {
@@ -139,36 +139,37 @@ fn open(storage: &dyn Storage, name: &str) -> Result<Arc<dyn WriteFile>> {
     opened
 }
 
-fn total(files: &[Spare]) -> u64 {
-    files.iter().map(|spare| spare.bytes).sum()
+fn total(files: &[RecycledFile]) -> u64 {
+    files.iter().map(|recycled| recycled.bytes).sum()
 }
 
-/// A place whose new files are spares as long as there are any; else as the place it is made of.
+/// A place whose new files are recycled files as long as there are any; else as the place it is
+/// made of.
 ///
 /// 1. The writer of a file that is created here is one thread, and leaves no gaps.
-/// 2. A new file that was a spare has its length, and nothing of the old bytes, once it is synced.
-///    Before that it may be longer, with old bytes behind the new ones, and after a crash it holds
-///    any mixture. As with any file that was not synced, it may not be read then.
+/// 2. A new file that was a recycled file has its length, and nothing of the old bytes, once it is
+///    synced. Before that it may be longer, with old bytes behind the new ones, and after a crash
+///    it holds any mixture. As with any file that was not synced, it may not be read then.
 /// 3. What is written of such a file in whole pages needs nothing from the device. A part of a page
 ///    whose old bytes have left memory has to wait for them (the end of a table may).
 /// 4. New files leave some of the disk [free](Self::leave): a write that would take it fails with
-///    `Full`. What a spare has it keeps.
+///    `Full`. What a recycled file has it keeps.
 #[derive(Debug)]
 pub struct Reusing {
     inner: Arc<dyn Storage>,
-    tables: Arc<SpareFiles>,
-    values: Arc<SpareFiles>,
+    tables: Arc<RecycledFiles>,
+    values: Arc<RecycledFiles>,
     left_bytes: Arc<AtomicU64>,
 }
 
 impl Reusing {
-    /// `inner`, with no spares yet.
+    /// `inner`, with no recycled files yet.
     pub fn new(inner: Arc<dyn Storage>) -> Self {
         Self { inner, tables: Arc::default(), values: Arc::default(), left_bytes: Arc::default() }
     }
 
-    /// The same place with the same spares, whose new files leave what it is told itself; nothing
-    /// yet.
+    /// The same place with the same recycled files, whose new files leave what it is told itself;
+    /// nothing yet.
     pub fn beside(&self) -> Self {
         let (tables, values) = (Arc::clone(&self.tables), Arc::clone(&self.values));
         Self { inner: Arc::clone(&self.inner), tables, values, left_bytes: Arc::default() }
@@ -186,30 +187,30 @@ impl Reusing {
         self.left_bytes.load(Ordering::Relaxed)
     }
 
-    /// The spares that new tables, and whatever else is created here, are made of.
-    pub fn tables(&self) -> &SpareFiles {
+    /// The recycled files that new tables, and whatever else is created here, are made of.
+    pub fn tables(&self) -> &RecycledFiles {
         &self.tables
     }
 
-    /// The spares that new value segments are made of.
-    pub fn values(&self) -> &SpareFiles {
+    /// The recycled files that new value segments are made of.
+    pub fn values(&self) -> &RecycledFiles {
         &self.values
     }
 
-    /// Bytes of all spares.
-    pub fn spare_bytes(&self) -> u64 {
+    /// Bytes of all recycled files.
+    pub fn recycled_bytes(&self) -> u64 {
         self.tables.bytes() + self.values.bytes()
     }
 
-    /// Names of all spares.
-    pub fn spare_names(&self) -> Vec<String> {
+    /// Names of all recycled files.
+    pub fn recycled_names(&self) -> Vec<String> {
         let mut names = self.tables.names();
         names.append(&mut self.values.names());
         names
     }
 
-    /// All spares, to be removed.
-    pub fn take_spares(&self) -> Vec<String> {
+    /// All recycled files, to be removed.
+    pub fn take_recycled(&self) -> Vec<String> {
         let mut names = self.tables.take();
         names.append(&mut self.values.take());
         names
@@ -218,7 +219,7 @@ impl Reusing {
 
 impl Storage for Reusing {
     fn create(&self, name: &str) -> Result<Arc<dyn WriteFile>> {
-        let spares = match file_name::parse(name) {
+        let recycled = match file_name::parse(name) {
             Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => &self.values,
             _ => &self.tables,
         };
@@ -227,7 +228,7 @@ impl Storage for Reusing {
             // What is free is that of the other part.
             Some(_) => inner,
         };
-        Ok(match spares.give_with_length(&*self.inner, name)? {
+        Ok(match recycled.give_with_length(&*self.inner, name)? {
             None => leaving(self.inner.create(name)?, 0),
             Some((inner, bytes)) => overwritten(leaving(inner, bytes)),
         })

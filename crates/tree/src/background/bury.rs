@@ -18,28 +18,28 @@ impl Database {
     pub(crate) fn bury(&self) -> Result<()> {
         let dead = self.files.obsolete.take();
         if !(dead.offered.is_empty() && dead.offered_files.is_empty()) {
-            self.files.spares_offered_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
+            self.files.recyclable_since_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
         }
         let is_closed = self.closed.load(Ordering::Acquire);
-        // Where the disk is full, work that waits for space does not know of spares.
+        // Where the disk is full, work that waits for space does not know of recycled files.
         let keeps = !is_closed && !self.maintenance.is_refused();
         let lies_beside = self.lies_mostly_beside();
         let (tables_max, values_max) = match self.files.storage.shared_part() {
-            None => (self.spare_table_bytes_max(lies_beside), self.values.spare_bytes_max()),
+            None => (self.recycled_table_bytes_max(lies_beside), self.values.recycled_bytes_max()),
             // Those are never written over.
             Some(_) => (0, 0),
         };
-        let logs_max = if lies_beside { SPARE_LOGS_MAX } else { usize::MAX };
+        let logs_max = if lies_beside { RECYCLED_LOGS_MAX } else { usize::MAX };
         let segments = dead.offered.into_iter();
-        let segments = segments.filter(|name| !(keeps && self.commit.log.spares.keep(name, logs_max)));
+        let segments = segments.filter(|name| !(keeps && self.commit.log.recycled.keep(name, logs_max)));
         let files = dead.offered_files.into_iter().filter_map(|RecyclableFile { name, bytes, reader }| {
-            let (spares, most) = match &reader {
+            let (recycled, most) = match &reader {
                 LastReader::Table(_) => (self.files.outputs.tables(), tables_max),
                 LastReader::Values(_) => (self.files.outputs.values(), values_max),
             };
             // A read that holds a reader should hold a version too. Under one that holds no
             // version, mapped bytes would change.
-            let is_kept = reader.lets_go() && keeps && spares.keep(&name, bytes, most);
+            let is_kept = reader.lets_go() && keeps && recycled.keep(&name, bytes, most);
             (!is_kept).then_some(name)
         });
         let offered = segments.chain(files);
@@ -65,8 +65,8 @@ impl Database {
             }
         }
         match is_closed {
-            true => self.commit.log.spares.trim_arenas(0),
-            false => self.commit.log.spares.clean_arenas(),
+            true => self.commit.log.recycled.trim_arenas(0),
+            false => self.commit.log.recycled.clean_arenas(),
         }
         if freed {
             self.maintenance.schedule.lock().backoff.forget_room();
@@ -80,14 +80,14 @@ impl Database {
     /// write between two compactions of level 0, and as much again for their outputs. Where the
     /// page cache holds all live tables, no more than fit beside them. Where most lies beside the
     /// tree, an eighth of what lives.
-    fn spare_table_bytes_max(&self, lies_beside: bool) -> u64 {
+    fn recycled_table_bytes_max(&self, lies_beside: bool) -> u64 {
         let live = self.catalog.version.load().table_bytes();
         let most = match lies_beside {
             true => live / 8,
             false => {
                 let most = self.settings.engine.level0_runs_max as u64 * self.settings.engine.buffer_bytes;
                 let allowed = (live as f64 * garbage_share_max(&self.settings)) as u64;
-                most.min(allowed.max(SPARE_TABLES_MIN * self.settings.engine.table_bytes))
+                most.min(allowed.max(RECYCLED_TABLES_MIN * self.settings.engine.table_bytes))
             }
         };
         match page_cache_bytes(&self.settings).checked_sub(live) {
@@ -97,8 +97,8 @@ impl Database {
     }
 
     /// Whether values beside the tree have more bytes than all tables. Drains are frequent and
-    /// small then, and what spares take is taken from dead values, which have to be collected
-    /// sooner.
+    /// small then, and what recycled files take is taken from dead values, which have to be
+    /// collected sooner.
     fn lies_mostly_beside(&self) -> bool {
         let beside = self.values.map().sealed_bytes();
         // Without any the tables need not be counted.
@@ -107,9 +107,9 @@ impl Database {
 
     /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and
     /// those that are about to be.
-    pub(crate) fn give_up_spares(&self) {
-        self.commit.log.spares.trim_arenas(0);
-        let files = [self.commit.log.spares.take_files(), self.files.outputs.take_spares()];
+    pub(crate) fn give_up_recycled(&self) {
+        self.commit.log.recycled.trim_arenas(0);
+        let files = [self.commit.log.recycled.take_files(), self.files.outputs.take_recycled()];
         files.into_iter().flatten().for_each(|name| self.files.obsolete.remove_later(name));
         self.files.obsolete.withdraw_offers();
         self.maintenance.wake();
@@ -120,18 +120,20 @@ impl Choosing<'_> {
     /// Giving up what is kept for segments and tables to come, if nothing has been written in a
     /// while.
     pub(super) fn choose_to_give_up(&self) -> Option<Task> {
-        let offered_at = Duration::from_millis(self.database.files.spares_offered_ms.load(Ordering::Relaxed));
-        let rests = || self.now.saturating_sub(offered_at) >= SPARES_REST;
-        let is_any = self.database.files.outputs.spare_bytes() + self.database.commit.log.spares.bytes() > 0;
-        (is_any && rests()).then_some(Task::GiveUpSpares)
+        let offered_at =
+            Duration::from_millis(self.database.files.recyclable_since_ms.load(Ordering::Relaxed));
+        let rests = || self.now.saturating_sub(offered_at) >= RECYCLED_REST;
+        let is_any =
+            self.database.files.outputs.recycled_bytes() + self.database.commit.log.recycled.bytes() > 0;
+        (is_any && rests()).then_some(Task::GiveUpRecycled)
     }
 }
 
 /// Tables whose files are kept, about, however little lives.
-const SPARE_TABLES_MIN: u64 = 2;
+const RECYCLED_TABLES_MIN: u64 = 2;
 
-/// Spare files of the log where most lies beside the tree: a drain frees one at a time.
-const SPARE_LOGS_MAX: usize = 1;
+/// Recycled files of the log where most lies beside the tree: a drain frees one at a time.
+const RECYCLED_LOGS_MAX: usize = 1;
 
 /// How long arenas and files wait for new segments and tables after the last segment or table died.
-const SPARES_REST: Duration = Duration::from_secs(10);
+const RECYCLED_REST: Duration = Duration::from_secs(10);

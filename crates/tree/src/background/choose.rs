@@ -83,8 +83,8 @@ impl Choosing<'_> {
         {
             return Some(task);
         }
-        let spare = self.choose_spare_compaction();
-        spare.or_else(|| self.choose_write_back()).or_else(|| self.choose_to_give_up())
+        let compaction = self.choose_compaction_beside();
+        compaction.or_else(|| self.choose_write_back()).or_else(|| self.choose_to_give_up())
     }
 
     /// Value segments that are to be collected.

@@ -93,7 +93,7 @@ impl Claims {
                 self.is_collection_next = false;
                 self.collecting.extend(victims);
             }
-            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpSpares => {}
+            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpRecycled => {}
         }
     }
 
@@ -148,7 +148,7 @@ impl Claims {
             | Task::Expose { .. }
             | Task::Bury
             | Task::Balance
-            | Task::GiveUpSpares => {}
+            | Task::GiveUpRecycled => {}
         }
     }
 

@@ -37,15 +37,15 @@ impl Choosing<'_> {
     }
 
     /// A compaction, unless the threads are wanted for something else.
-    pub(super) fn choose_spare_compaction(&self) -> Option<Task> {
+    pub(super) fn choose_compaction_beside(&self) -> Option<Task> {
         let choices = self.due_compactions();
         let score = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
         // While the buffer fills, a thread is left to the drain that will be due, unless compaction
         // is far behind.
         let is_filling = self.database.commit.buffer_bytes() > self.database.settings.engine.buffer_bytes / 2;
-        let is_spare = self.busy.claims.compacting + 1 < self.database.settings.background_threads.max(2);
-        let is_spare = is_spare || self.is_worker_free();
-        let may_begin = is_spare || !is_filling || score >= FAR_BEHIND;
+        let has_thread = self.busy.claims.compacting + 1 < self.database.settings.background_threads.max(2);
+        let has_thread = has_thread || self.is_worker_free();
+        let may_begin = has_thread || !is_filling || score >= FAR_BEHIND;
         may_begin.then(|| self.with_others(choices)).flatten()
     }
 

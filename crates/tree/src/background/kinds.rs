@@ -74,7 +74,7 @@ impl Task {
             | Self::Bury
             | Self::RemoveOrphans
             | Self::Balance
-            | Self::GiveUpSpares => (TaskKind::Files, 0),
+            | Self::GiveUpRecycled => (TaskKind::Files, 0),
         }
     }
 }

@@ -39,7 +39,7 @@ impl KnownFiles for Database {
 
     fn held(&self) -> Option<BTreeSet<String>> {
         let mut held = self.files.obsolete.held()?;
-        held.extend(self.files.outputs.spare_names());
+        held.extend(self.files.outputs.recycled_names());
         Some(held)
     }
 

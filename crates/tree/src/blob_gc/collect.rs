@@ -57,7 +57,7 @@ impl Collecting<'_> {
         let result = self.run_collection(&spec);
         // There only if no job wrote over it.
         let (files, jobs) = (&self.blobs.files, &self.maintenance.jobs);
-        spec.spare.iter().for_each(|spare| files.obsolete.remove_later(spare.clone()));
+        spec.recycled.iter().for_each(|recycled| files.obsolete.remove_later(recycled.clone()));
         if result.is_err() {
             files.remove_outputs(jobs, &[stem]);
         }
@@ -108,7 +108,7 @@ impl Collecting<'_> {
             number: self.blobs.next_number(),
             victims: Vec::new(),
             output_stem,
-            spare: None,
+            recycled: None,
         };
         let mut inputs = Vec::new();
         for number in victims {
@@ -123,7 +123,7 @@ impl Collecting<'_> {
             });
             inputs.push(Arc::clone(sealed));
         }
-        spec.spare = self.blobs.files.outputs.values().take_one();
+        spec.recycled = self.blobs.files.outputs.values().take_one();
         Some((spec, inputs))
     }
 

@@ -73,7 +73,7 @@ impl Hidden {
     /// What is hidden is s/2 on average, and collections have to write more for having that much
     /// less room. By the model of a value log with uniform overwrites that is 11 times the
     /// difference, where a sixth of all is known to be dead. So much a space of 1.5 leaves beside
-    /// logs, tables, spare files and what is hidden. The sum is least at s = sqrt(t / 5.5).
+    /// logs, tables, recycled files and what is hidden. The sum is least at s = sqrt(t / 5.5).
     fn share_max(&self, most: f64) -> f64 {
         (self.table_share / 5.5).sqrt().clamp(SHARE_MIN, SHARE_MIN.max(most))
     }

@@ -99,7 +99,7 @@ impl BlobSpace<'_> {
     /// the buffer.
     fn fixed_bytes(&self, space: &Space) -> u64 {
         let known = space.total_bytes.saturating_sub(space.dead_bytes);
-        self.blobs.spare_bytes_max() + hidden_bytes_min(&self.blobs.map(), &self.blobs.settings).min(known)
+        self.blobs.recycled_bytes_max() + hidden_bytes_min(&self.blobs.map(), &self.blobs.settings).min(known)
     }
 
     /// `None` where there are no values, as in every database without any: that costs nothing.
@@ -136,9 +136,9 @@ impl BlobSpace<'_> {
         if space.total_bytes == 0 {
             return None;
         }
-        let spare_bytes = blobs.spare_bytes();
-        space.total_bytes += spare_bytes;
-        space.dead_bytes += spare_bytes;
+        let recycled_bytes = blobs.recycled_bytes();
+        space.total_bytes += recycled_bytes;
+        space.dead_bytes += recycled_bytes;
         space.hidden_bytes = hidden_bytes(version, &blobs.map(), &blobs.settings);
         let around = around_bytes as f64 / sealed_bytes.max(1) as f64;
         let beside = beside_values(version) as f64 / space.live_bytes().max(1.0);

@@ -96,7 +96,7 @@ const SEGMENTS_MIN: u64 = 128;
 const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 
 /// Segments that are gone and kept for new ones: they take room that dead values could have.
-const SPARES_MAX: u64 = 2;
+const RECYCLED_MAX: u64 = 2;
 
 /// How values begin their life in this process.
 pub(crate) struct BlobStoreStart {
@@ -258,12 +258,12 @@ impl BlobStore {
 
     /// Bytes of segments that are gone to keep for new ones: what a collection and writers
     /// meanwhile take.
-    pub(crate) fn spare_bytes_max(&self) -> u64 {
-        SPARES_MAX * self.segment_bytes(self.map().sealed_bytes())
+    pub(crate) fn recycled_bytes_max(&self) -> u64 {
+        RECYCLED_MAX * self.segment_bytes(self.map().sealed_bytes())
     }
 
     /// Bytes of segments that are kept for new ones.
-    pub(crate) fn spare_bytes(&self) -> u64 {
+    pub(crate) fn recycled_bytes(&self) -> u64 {
         self.files.outputs.values().bytes()
     }
 

@@ -17,7 +17,7 @@ impl CommitPipeline {
     pub(crate) fn leave_room(&self, bytes: u64) -> Result<()> {
         let has_room = check_room(&*self.files.storage, bytes);
         match has_room {
-            Err(_) if self.files.remove_spare_tables() => check_room(&*self.files.storage, bytes),
+            Err(_) if self.files.remove_recycled_tables() => check_room(&*self.files.storage, bytes),
             has_room => has_room,
         }
         .map_err(from_storage)
@@ -36,8 +36,8 @@ impl CommitPipeline {
     }
 
     /// The same, also without files that are kept for new ones.
-    pub(crate) fn has_disk_or_spares_for(&self, bytes: u64) -> bool {
-        self.has_disk_for(bytes) || self.files.remove_spare_tables() && self.has_disk_for(bytes)
+    pub(crate) fn has_disk_or_recycled_for(&self, bytes: u64) -> bool {
+        self.has_disk_for(bytes) || self.files.remove_recycled_tables() && self.has_disk_for(bytes)
     }
 
     /// Bytes of the disk that a flush of all that the buffer holds takes, at most.
@@ -78,7 +78,7 @@ impl CommitPipeline {
     pub(super) fn may_remove(&self, env: &impl CommitEnv, base: Position, bytes: usize) -> Result<bool> {
         let bytes = bytes as u64;
         if self.has_disk_to_remove(bytes)
-            || self.files.remove_spare_tables() && self.has_disk_to_remove(bytes)
+            || self.files.remove_recycled_tables() && self.has_disk_to_remove(bytes)
         {
             self.room.want(0);
             // What is appended is to be flushed, too.
@@ -128,7 +128,7 @@ impl CommitPipeline {
         }
         match self.files.storage.free_bytes() {
             Ok(Some(free)) => {
-                let free = free.saturating_add(self.files.outputs.spare_bytes());
+                let free = free.saturating_add(self.files.outputs.recycled_bytes());
                 free.saturating_sub(self.files.job_outputs.left_bytes())
             }
             _ => u64::MAX,

@@ -5,13 +5,13 @@ use crate::memory::{CACHE_SHARE_MIN, UNCOUNTED_SHARE};
 use crate::settings::page_cache_bytes;
 
 impl CommitPipeline {
-    /// Bytes held beside the cache: arenas and what tables keep in memory, in any version,
-    /// spare arenas, indexes of memtables and runs, and gaps. Indexes that only an old scan still
-    /// holds are not among them.
+    /// Bytes held beside the cache: arenas and what tables keep in memory, in any version, recycled
+    /// arenas, indexes of memtables and runs, and gaps. Indexes that only an old scan still holds
+    /// are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
-        // Spares first: what becomes one in between is counted twice otherwise.
-        let spares = self.log.spares.arena_bytes();
-        spares
+        // Recycled arenas first: what becomes one in between is counted twice otherwise.
+        let recycled = self.log.recycled.arena_bytes();
+        recycled
             + self.files.obsolete.live_bytes()
             + self.index_bytes()
             + self.reads.balance.gap_budget.bytes() as u64

@@ -72,7 +72,7 @@ impl CommitPipeline {
             let Some(mut roll) = self.log.lock_roll(base).map_err(from_storage)? else { continue };
             let capacity = capacity_for(bytes);
             let wanted = if removes { 0 } else { capacity };
-            let has_disk = self.has_disk_or_spares_for(wanted);
+            let has_disk = self.has_disk_or_recycled_for(wanted);
             let may_begin = self.may_begin(bytes as u64, (wanted, has_disk), Freeze::Full);
             let Some(freeze) = may_begin else { return Ok(None) };
             if !removes {

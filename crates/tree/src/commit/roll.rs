@@ -51,7 +51,7 @@ impl CommitPipeline {
             Freeze::Removal(bytes) => least.max(capacity_for(bytes)),
             _ => self.log.next_capacity(is_for_writes),
         };
-        let (capacity, has_disk) = match self.has_disk_or_spares_for(capacity) {
+        let (capacity, has_disk) = match self.has_disk_or_recycled_for(capacity) {
             true => (capacity, true),
             false => (capacity.min(least), capacity > least && self.has_disk_for(least)),
         };
@@ -152,7 +152,7 @@ impl CommitPipeline {
         self.give_way(capacity);
         let mut segment = self.install_segment(next, (capacity, reserved), freeze);
         if segment.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry)
-            && self.files.remove_spare_tables()
+            && self.files.remove_recycled_tables()
         {
             // Their blocks may be what was wanted.
             segment = self.install_segment(next, (capacity, reserved), freeze);
@@ -198,10 +198,10 @@ impl CommitPipeline {
         // A scan that learns a gap finds the new memtables, or their writers find the gap (see
         // `memtable/gaps.rs`).
         fence(Ordering::SeqCst);
-        // What the buffer grows by from here on is taken from spare arenas: both stay within its
+        // What the buffer grows by from here on is taken from recycled arenas: both stay within its
         // bound together.
         self.log
-            .spares
+            .recycled
             .trim_arenas(self.settings.engine.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)
     }

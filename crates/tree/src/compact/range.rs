@@ -53,7 +53,7 @@ impl Database {
             .map_err(|error| self.catalog.explained(error, self.files.is_shared()));
         if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) {
             // Their blocks may be what is wanted, by whatever writes next.
-            self.give_up_spares();
+            self.give_up_recycled();
         }
         done
     }

@@ -88,7 +88,8 @@ impl FoundValues {
                 }
                 // Born in the moment of the crash: nothing refers to it.
                 Err(error) if error.kind == firn_storage::ErrorKind::Corrupt => found.stale.push(name),
-                // A worker that the process before asked has written over it: it was a spare file.
+                // A worker that the process before asked has written over it: it was a recycled
+                // file.
                 Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
                 Err(error) => return Err(from_storage(error)),
             }

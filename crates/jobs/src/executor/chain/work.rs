@@ -274,8 +274,8 @@ impl Shared {
         let spec = match to {
             To::Link { .. } => work.spec.with_stem(&stem),
             To::Last => work.spec.clone(),
-            // A spare file that it names may be with the attempt at the link.
-            To::Idle(_) => work.spec.with_stem(&stem).without_spare(),
+            // A recycled file that it names may be with the attempt at the link.
+            To::Idle(_) => work.spec.with_stem(&stem).without_recycled(),
         };
         if let (To::Last, Some(job)) = (to, ledger.state.jobs.get(&number)) {
             self.status.count_one(job.cause);
@@ -314,8 +314,8 @@ impl Shared {
         if let Some(answered) = &mut work.answered {
             answered.ran.checked = now.saturating_sub(looked);
         }
-        // A spare file that it names went to the attempt that renamed it.
-        let spec = work.spec.with_stem(&stem).without_spare();
+        // A recycled file that it names went to the attempt that renamed it.
+        let spec = work.spec.with_stem(&stem).without_recycled();
         Some(Deed::Reexecute { number, spec, stem, begun: now })
     }
 

@@ -30,11 +30,11 @@ pub(super) use trial::trial;
 /// Bytes that may wait in an inbox when a round ends without receiving having to end.
 const INBOX_BYTES_MAX: usize = 64 << 10;
 
-/// Memory that an empty inbox and a spare output keep.
+/// Memory that an empty inbox and an output that is kept for the next one hold.
 const BYTES_KEPT: usize = 64 << 10;
 
 /// Outputs kept for the next sends.
-const SPARES_MAX: usize = 64;
+const RECYCLED_MAX: usize = 64;
 
 /// Bytes of a shared message that are copied to be sent at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -53,7 +53,7 @@ pub(crate) struct Sockets {
     connections: Vec<Option<Connection>>,
     /// Seats whose inboxes were too full when something came.
     swollen: Vec<u32>,
-    spares: Vec<Vec<u8>>,
+    recycled: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Sockets {
             seats: Vec::new(),
             connections: Vec::new(),
             swollen: Vec::new(),
-            spares: Vec::new(),
+            recycled: Vec::new(),
         })
     }
 
@@ -182,7 +182,7 @@ impl Sockets {
             return Sent::Some;
         }
         connection.is_sending = true;
-        let bytes = std::mem::replace(output, self.spares.pop().unwrap_or_default());
+        let bytes = std::mem::replace(output, self.recycled.pop().unwrap_or_default());
         self.kernel.send(seat, bytes, 0, Patience::None);
         Sent::All
     }
@@ -308,10 +308,10 @@ impl Sockets {
                 sink(Event::Writable(connection.id));
             }
         }
-        if self.spares.len() < SPARES_MAX {
+        if self.recycled.len() < RECYCLED_MAX {
             bytes.clear();
             bytes.shrink_to(BYTES_KEPT);
-            self.spares.push(bytes);
+            self.recycled.push(bytes);
         }
     }
 

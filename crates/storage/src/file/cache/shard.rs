@@ -23,7 +23,7 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 ///
 /// 1. Chunks, index, ghosts and tables never take more than the budget.
 /// 2. While there are chunks, one more may be taken within the budget: what a chunk leaves behind
-///    fits in one. That room is what `spare` may fill.
+///    fits in one. That room is what `recycled` may fill.
 /// 3. An entry counts if the index says that it lies where it does; others are remains of it.
 #[derive(Debug)]
 pub(super) struct Shard {
@@ -35,7 +35,7 @@ pub(super) struct Shard {
     small: Queue,
     main: Queue,
     /// A chunk that is in no queue, kept for the next one to begin.
-    spare: Option<Chunk>,
+    recycled: Option<Chunk>,
     index: Index,
     ghosts: Ghosts,
 }
@@ -78,7 +78,7 @@ impl Shard {
             free: Vec::new(),
             small: Queue::default(),
             main: Queue::default(),
-            spare: None,
+            recycled: None,
             index: Index::default(),
             ghosts: Ghosts::default(),
         }
@@ -86,7 +86,7 @@ impl Shard {
 
     /// Bytes held, all of them.
     pub(super) fn held_bytes(&self) -> usize {
-        self.used_bytes() + self.spare.as_ref().map_or(0, Chunk::bytes)
+        self.used_bytes() + self.recycled.as_ref().map_or(0, Chunk::bytes)
     }
 
     /// Entries held.
@@ -189,7 +189,7 @@ impl Shard {
         }) && rest.is_empty()
     }
 
-    /// Bytes held, less the spare's.
+    /// Bytes held, less the recycled chunk's.
     fn used_bytes(&self) -> usize {
         self.small.bytes
             + self.main.bytes
@@ -243,9 +243,10 @@ impl Shard {
         (chunk.has_room(bytes) && chunk.bytes() == self.chunk_bytes).then_some(number)
     }
 
-    /// Appends an empty chunk to a queue: the spare, or a new one, for which there must be room.
+    /// Appends an empty chunk to a queue: the recycled chunk, or a new one, for which there must be
+    /// room.
     fn begin_chunk(&mut self, which: Which) -> Option<()> {
-        let chunk = match self.spare.take() {
+        let chunk = match self.recycled.take() {
             Some(chunk) => chunk,
             None => Chunk::map(self.chunk_bytes)?,
         };
@@ -339,7 +340,7 @@ impl Shard {
         }
         chunk.clear();
         self.free.push(number);
-        self.spare.get_or_insert(chunk);
+        self.recycled.get_or_insert(chunk);
         Some(kept_bytes)
     }
 

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Stages in reading order: `segment` (one arena and its file), `map` (from a position to its
-//! segment), `spare` (what dead segments leave to the next). Then [`room`] (what of the disk is
+//! segment), `recycled` (what dead segments leave to the next). Then [`room`] (what of the disk is
 //! kept free), `order` (reservation, roll, watermark), `group_commit` (from the arena to the file
 //! and the device). [`objects`] sends the same log to where other machines find it.
 
 mod segment;
 mod map;
-mod spare;
+mod recycled;
 pub mod room;
 mod order;
 mod group_commit;
@@ -20,8 +20,8 @@ pub mod objects;
 
 pub use self::map::SegmentMap;
 pub use self::order::{Log, LogStart, NextSegment, Referred, capacity_for};
+pub use self::recycled::RecycledSegments;
 pub use self::segment::Segment;
-pub use self::spare::Spares;
 
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,9 @@ use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_format::{FormatVersion, key::GRANULE_BYTES};
 
 use super::group_commit::{GroupCommit, SPINS_MAX};
+use super::recycled::RecycledSegments;
 use super::room::check_room;
 use super::segment::Segment;
-use super::spare::Spares;
 use crate::file::obsolete::ObsoleteFiles;
 use crate::{Cause, Error, ErrorKind, Result, Storage, WriteFile};
 
@@ -26,7 +26,7 @@ pub struct Log<C, R> {
     generation: u64,
     segment_bytes: u64,
     /// What obsolete segments left.
-    pub spares: Spares,
+    pub recycled: RecycledSegments,
     obsolete: Arc<ObsoleteFiles>,
     /// The segment that reservations are made in.
     active: ArcSwap<Segment<C>>,
@@ -98,7 +98,7 @@ pub struct LogStart<C> {
     /// Bytes of an ordinary segment.
     pub segment_bytes: u64,
     /// Arenas and files of dead segments to keep for new ones.
-    pub spares_max: usize,
+    pub recycled_max: usize,
     /// To which files go that nothing refers to.
     pub obsolete: Arc<ObsoleteFiles>,
     /// Base of the first segment: after every span the database ever used.
@@ -125,18 +125,18 @@ impl<C, R: Referred> Log<C, R> {
             generation: start.generation,
             capacity: first_capacity(start.segment_bytes),
         };
-        let spares = Spares::new(start.segment_bytes, start.spares_max)?;
+        let recycled = RecycledSegments::new(start.segment_bytes, start.recycled_max)?;
         let is_for_removals = start.writable && check_room(&*start.storage, header.capacity).is_err();
         let file = match start.writable {
             true => {
                 // A full disk is opened too, so that something can be removed from it.
                 let reserved = if is_for_removals { 0 } else { header.capacity };
-                Some(file_for(&*start.storage, &spares, header.base, (header.capacity, reserved))?)
+                Some(file_for(&*start.storage, &recycled, header.base, (header.capacity, reserved))?)
             }
             false => None,
         };
         file.iter().try_for_each(|file| begin_file(&**file, &header))?;
-        let region = spares.arena(header.capacity)?;
+        let region = recycled.arena(header.capacity)?;
         let first = Arc::new(Segment::new(header, region, file, carried, Arc::clone(&start.obsolete)));
         let mut unsynced = VecDeque::from(start.recovered);
         unsynced.push_back(Arc::clone(&first));
@@ -149,7 +149,7 @@ impl<C, R: Referred> Log<C, R> {
             database: start.database,
             generation: start.generation,
             segment_bytes: start.segment_bytes,
-            spares,
+            recycled,
             obsolete: start.obsolete,
             active: ArcSwap::new(Arc::clone(&first)),
             publishing: ArcSwap::new(Arc::clone(&first)),
@@ -315,10 +315,10 @@ impl<C, R: Referred> Log<C, R> {
         carried: C,
     ) -> Result<Arc<Segment<C>>> {
         let active = self.active.load();
-        let region = self.spares.arena(capacity)?;
+        let region = self.recycled.arena(capacity)?;
         // Before the seal, which stops writers: where the disk is full there may be room in the
         // active segment.
-        let file = file_for(&*self.storage, &self.spares, next.base, (capacity, reserved))?;
+        let file = file_for(&*self.storage, &self.recycled, next.base, (capacity, reserved))?;
         let end = active.region().seal();
         let header = SegmentHeader {
             version: FormatVersion::CURRENT,
@@ -414,11 +414,11 @@ fn first_capacity(segment_bytes: u64) -> u64 {
 /// them.
 fn file_for(
     storage: &dyn Storage,
-    spares: &Spares,
+    recycled: &RecycledSegments,
     base: Position,
     (capacity, reserved): (u64, u64),
 ) -> Result<Arc<dyn WriteFile>> {
-    spares.file(storage, &firn_format::file_name::log_segment(base), (capacity, reserved))
+    recycled.file(storage, &firn_format::file_name::log_segment(base), (capacity, reserved))
 }
 
 /// `file` is the segment that `header` describes from now on.

@@ -45,7 +45,7 @@ pub(super) fn begun_on(faulty: &Faulty) -> Numbered {
         database: DATABASE,
         generation: GENERATION,
         segment_bytes: GRANULE_BYTES,
-        spares_max: 1,
+        recycled_max: 1,
         obsolete: Arc::default(),
         base: Position(0),
         recovered_end: Position(0),

@@ -10,7 +10,7 @@ use firn_format::value::{Reference, SegmentNumber};
 
 use super::builder::End;
 use super::read::{Bytes, Wanted, read_record, read_value};
-use crate::place::{PAGE_BYTES, STAGED_BYTES_MAX, SpareFiles};
+use crate::place::{PAGE_BYTES, RecycledFiles, STAGED_BYTES_MAX};
 use crate::{Result, Storage, WriteFile};
 
 /// The device is asked to begin writing once there are so many bytes that it was not asked for.
@@ -36,23 +36,23 @@ pub struct OpenValues {
 }
 
 impl OpenValues {
-    /// A new segment in the file `name`, one of `spares` if there is any, with its header; `bytes`
-    /// are set aside for it where the place can do that.
+    /// A new segment in the file `name`, one of `recycled` if there is any, with its header;
+    /// `bytes` are set aside for it where the place can do that.
     ///
     /// The name survives power loss only after `Storage::sync_dir`. Until it is sealed a file that
-    /// was a spare may hold records of the segment that it was, behind those of this one or instead
-    /// of them. Each record names its segment.
+    /// was a recycled file may hold records of the segment that it was, behind those of this one or
+    /// instead of them. Each record names its segment.
     ///
     /// # Errors
     /// What creating and writing say.
     pub fn create(
         storage: &dyn Storage,
-        spares: &SpareFiles,
+        recycled: &RecycledFiles,
         name: &str,
         header: &ValueSegmentHeader,
         bytes: u64,
     ) -> Result<Self> {
-        let file = match spares.give(storage, name)? {
+        let file = match recycled.give(storage, name)? {
             Some(file) => file,
             None => storage.create(name)?,
         };

@@ -10,7 +10,7 @@ use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
 
 use super::{OpenValues, UnsealedValues, ValueBuilder, ValueSegment, Wanted};
 use crate::file::table::ReadMode;
-use crate::place::{Effect, Fault, Faulty, Memory, Operation, SpareFiles, When};
+use crate::place::{Effect, Fault, Faulty, Memory, Operation, RecycledFiles, When};
 use crate::{ErrorKind, Result, Storage};
 
 const NUMBER: SegmentNumber = SegmentNumber(7);
@@ -71,7 +71,7 @@ fn values_are_read_back_whole_and_in_part_while_they_are_written() {
     let storage = Memory::new();
     let open = OpenValues::create(
         &storage,
-        &SpareFiles::default(),
+        &RecycledFiles::default(),
         "00000007.values",
         &header(Origin::Written),
         1 << 20,
@@ -111,7 +111,7 @@ fn the_device_is_asked_to_begin_with_what_has_come_once_that_is_much() {
     storage.inject(Fault { on, file: "*".to_owned(), when, effect: Effect::Fail(ErrorKind::Io) });
     let header = header(Origin::Written);
     let open =
-        OpenValues::create(&storage, &SpareFiles::default(), "00000007.values", &header, 4 << 20).unwrap();
+        OpenValues::create(&storage, &RecycledFiles::default(), "00000007.values", &header, 4 << 20).unwrap();
     let asked = || storage.counters().of(Operation::WriteBack).operations;
     let piece = vec![1; 700_000];
     let mut offset = VALUE_HEADER_BYTES as u64;

@@ -1,6 +1,6 @@
 use firn_format::value::ValueSegmentHeader;
 use firn_format::value::segment::Origin;
-use firn_storage::place::{Memory, SpareFiles};
+use firn_storage::place::{Memory, RecycledFiles};
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn active(capacity: u64) -> Arc<Active> {
     let header =
         ValueSegmentHeader { database: 1, number: SegmentNumber(3), origin: Origin::Written, generation: 1 };
     let open =
-        OpenValues::create(&Memory::new(), &SpareFiles::default(), "00000003.values", &header, capacity)
+        OpenValues::create(&Memory::new(), &RecycledFiles::default(), "00000003.values", &header, capacity)
             .unwrap();
     Arc::new(Active::new(open, capacity))
 }

@@ -124,7 +124,7 @@ impl Many {
         let bytes: u64 = tables.map(|(_, bytes)| *bytes).sum();
         let stats = self.tree.stats();
         assert_eq!(
-            stats.tree.as_ref().expect("a tree").table_bytes + stats.spare_bytes,
+            stats.tree.as_ref().expect("a tree").table_bytes + stats.recycled_bytes,
             bytes,
             "{what}: told and there"
         );

@@ -390,7 +390,7 @@ fn segments_die_beside_a_held_compaction() {
             }
             filling.flush().unwrap();
         });
-        // Of fifteen: the active one, one before it, and as many spares as a drain frees.
+        // Of fifteen: the active one, one before it, and as many recycled files as a drain frees.
         until("the end of dead segments", || files() <= 5);
     }));
     executor.release();

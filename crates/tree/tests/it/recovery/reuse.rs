@@ -53,14 +53,14 @@ fn files_of_dead_segments_become_new_ones() {
     assert!(reused > 5 && made > 0, "{reused} reused, {made} made");
     tree.flush().unwrap();
     settle(&tree);
-    assert!(tree.stats().spare_bytes >= tiny().engine.log_segment_bytes, "{:?}", tree.stats());
+    assert!(tree.stats().recycled_bytes >= tiny().engine.log_segment_bytes, "{:?}", tree.stats());
     // At rest the log is made short, whose segments others may have for as long again.
     for _ in 0..2 {
         world.clock.advance(Duration::from_secs(10));
         settle(&tree);
     }
     let left = log_files(&world.storage);
-    assert_eq!(tree.stats().spare_bytes, 0);
+    assert_eq!(tree.stats().recycled_bytes, 0);
     assert!(left.len() <= 2, "a while after a flush only the segment in use and one before it: {left:?}");
 }
 
@@ -192,7 +192,7 @@ fn tables(storage: &dyn Storage) -> Vec<(String, u64)> {
 }
 
 /// A tree on a place that counts and fails, with files of dead tables at hand.
-fn with_spare_tables(world: &World) -> (Faulty, Arc<Tree>) {
+fn with_recycled_tables(world: &World) -> (Faulty, Arc<Tree>) {
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
     churn(&tree, 0..6, 400);
@@ -219,7 +219,7 @@ fn reused_tables(faulty: &Faulty) -> u64 {
 #[test]
 fn files_of_dead_tables_become_new_ones_and_the_rest_goes_when_nothing_is_written() {
     let world = World::new(tiny());
-    let (faulty, tree) = with_spare_tables(&world);
+    let (faulty, tree) = with_recycled_tables(&world);
     assert!(reused_tables(&faulty) > 20, "{} reused", reused_tables(&faulty));
     let kept = tables(&world.storage).iter().map(|(_, bytes)| bytes).sum::<u64>()
         - tree.stats().tree.expect("a tree").table_bytes;
@@ -238,7 +238,7 @@ fn files_of_dead_tables_become_new_ones_and_the_rest_goes_when_nothing_is_writte
 }
 
 #[test]
-fn whoever_asks_for_rest_finds_no_spare_tables() {
+fn whoever_asks_for_rest_finds_no_recycled_tables() {
     type Ask = fn(&Tree) -> firn_engine::Result<()>;
     let asks: [(&str, Ask); 2] = [
         ("wait_idle", |tree| tree.wait_idle()),
@@ -246,7 +246,7 @@ fn whoever_asks_for_rest_finds_no_spare_tables() {
     ];
     for (name, ask) in asks {
         let world = World::new(tiny());
-        let (_, tree) = with_spare_tables(&world);
+        let (_, tree) = with_recycled_tables(&world);
         ask(&tree).unwrap();
         settle(&tree);
         assert_eq!(
@@ -256,7 +256,7 @@ fn whoever_asks_for_rest_finds_no_spare_tables() {
         );
     }
     let world = World::new(tiny());
-    let (_, tree) = with_spare_tables(&world);
+    let (_, tree) = with_recycled_tables(&world);
     tree.close().unwrap();
     assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.expect("a tree").table_count, "close");
 }
@@ -264,7 +264,7 @@ fn whoever_asks_for_rest_finds_no_spare_tables() {
 #[test]
 fn a_linked_table_keeps_its_bytes() {
     let world = World::new(tiny());
-    let (faulty, tree) = with_spare_tables(&world);
+    let (faulty, tree) = with_recycled_tables(&world);
     let checkpoint = tree.checkpoint(std::path::Path::new("copy")).unwrap();
     let before = reused_tables(&faulty);
     churn(&tree, 6..12, 400);
@@ -318,7 +318,7 @@ fn a_scan_reads_on_in_tables_that_died_meanwhile() {
 #[test]
 fn a_full_disk_takes_the_files_of_dead_tables_first() {
     let world = World::new(tiny());
-    let (faulty, tree) = with_spare_tables(&world);
+    let (faulty, tree) = with_recycled_tables(&world);
     let (on, effect) = (Operation::Create, Effect::Fail(firn_storage::ErrorKind::Full));
     // The next segment's file: the writer does not notice.
     faulty.inject(Fault { on, file: "*.log".to_owned(), when: When::Once { after: 0 }, effect });
@@ -338,7 +338,7 @@ fn a_full_disk_takes_the_files_of_dead_tables_first() {
 #[test]
 fn a_drain_that_meets_a_full_disk_gives_up_the_files_of_dead_tables_and_is_done_then() {
     let world = World::new(tiny());
-    let (faulty, tree) = with_spare_tables(&world);
+    let (faulty, tree) = with_recycled_tables(&world);
     let mut writer = session(&tree);
     for number in 0..200_u32 {
         put(&mut writer, &number.to_be_bytes(), &value(6, number));
@@ -357,7 +357,7 @@ fn a_drain_that_meets_a_full_disk_gives_up_the_files_of_dead_tables_and_is_done_
 #[test]
 fn a_table_that_dies_while_the_disk_is_full_makes_room() {
     let world = World::new(tiny());
-    let (faulty, tree) = with_spare_tables(&world);
+    let (faulty, tree) = with_recycled_tables(&world);
     let mut reader = session(&tree);
     let scan = reader.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).unwrap();
     churn(&tree, 6..8, 400);
@@ -404,7 +404,7 @@ fn a_dropped_keyspace_leaves_no_files() {
 fn a_crash_finds_nothing_of_an_earlier_table() {
     let first = seed(13);
     let world = World::new(tiny());
-    let (faulty, tree) = with_spare_tables(&world);
+    let (faulty, tree) = with_recycled_tables(&world);
     for round in 0..40_u32 {
         let before = reused_tables(&faulty);
         let mut writer = session(&tree);

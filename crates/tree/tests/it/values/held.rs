@@ -21,7 +21,7 @@ fn left_bytes(storage: &Memory, tree: &Tree) -> u64 {
     let files = storage.list().unwrap();
     let values = files.iter().filter(|(name, _)| name.ends_with(".values"));
     let listed: u64 = values.map(|(_, bytes)| bytes).sum();
-    listed.saturating_sub(stats.tree.as_ref().expect("a tree").values.segment_bytes + stats.spare_bytes)
+    listed.saturating_sub(stats.tree.as_ref().expect("a tree").values.segment_bytes + stats.recycled_bytes)
 }
 
 /// Has all work done where `hook` happens: bytes of files that were left then at most, and how many

@@ -75,7 +75,7 @@ fn room_comes_back_by_itself_after_a_range_is_deleted() {
         // No call flushes, compacts or writes.
         settle(&tree);
         check(&tree, session, keyspace, &[0..from, to..KEYS]);
-        // Nothing holds what was rewritten; spare files go where a caller waits in `wait_idle`.
+        // Nothing holds what was rewritten; recycled files go where a caller waits in `wait_idle`.
         tree.wait_idle().unwrap();
         let files = world.storage.list().unwrap();
         let tables = files.iter().filter(|(name, _)| name.ends_with(".table")).count();

@@ -172,8 +172,8 @@ struct Late {
 impl Executor for Late {
     fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
         let mut kept = self.kept.lock().unwrap();
-        let has_spare = matches!(&spec, JobSpec::Collect(spec) if spec.spare.is_some());
-        if kept.is_some() || !has_spare {
+        let has_recycled = matches!(&spec, JobSpec::Collect(spec) if spec.recycled.is_some());
+        if kept.is_some() || !has_recycled {
             return self.inner.submit(spec);
         }
         let (handle, finisher) = new_job();
@@ -204,7 +204,7 @@ fn a_collection_elsewhere_that_comes_late_changes_nothing() {
         (files(&machine).len() as u64, tree.stats().tree.expect("a tree").values.segment_count);
     assert!((segments + 1..=segments + 6).contains(&kept), "{kept} files for {segments} segments");
     let (spec, finisher) = late.kept.lock().unwrap().take().expect("a collection that was kept");
-    // Its victims are gone, or others are called what they were, and so is its spare.
+    // Its victims are gone, or others are called what they were, and so is its recycled file.
     finisher.finish(late.inner.submit(spec).unwrap().wait());
     let session = &mut world::session(&tree);
     for key in 0..KEYS {
@@ -222,7 +222,7 @@ fn a_collection_elsewhere_that_comes_late_changes_nothing() {
 }
 
 #[test]
-fn a_spare_that_a_collection_cannot_have_is_not_left() {
+fn a_recycled_file_that_a_collection_cannot_have_is_not_left() {
     let machine = machine();
     let faulty = Faulty::new(Arc::new(machine.storage.clone()));
     let tree = machine.open_on(Arc::new(faulty.clone()), Background::Manual);

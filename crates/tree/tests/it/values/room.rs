@@ -33,8 +33,8 @@ fn check_files(machine: &World, tree: &Tree, what: &str) {
     let known = listed(machine, &[".log", ".table", ".values"]);
     assert!(all - known < 1 << 20, "{what}: {} bytes of manifests and the like", all - known);
     let files = listed(machine, &[".table", ".values"]);
-    let (held, spare_bytes) = (held(tree), tree.stats().spare_bytes);
-    assert!(files <= held + spare_bytes, "{what}: {files} bytes, {held} held, {spare_bytes} kept");
+    let (held, recycled_bytes) = (held(tree), tree.stats().recycled_bytes);
+    assert!(files <= held + recycled_bytes, "{what}: {files} bytes, {held} held, {recycled_bytes} kept");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     lines.line("drain_count", tree.drain_count);
     lines.line("merge_count", tree.merge_count);
     lines.line("compaction_count", tree.compaction_count);
-    lines.line("spare_bytes", stats.spare_bytes);
+    lines.line("recycled_bytes", stats.recycled_bytes);
     values(&tree.values, lines);
     lines.line("jobs_passed_on_count", stats.jobs_passed_on_count);
     lines.line("jobs_passed_on_reason", one_line(stats.jobs_passed_on_reason.as_deref()));

@@ -14,26 +14,26 @@ use std::sync::Arc;
 use firn_arena::{Pool, Region};
 use firn_format::log::SEGMENT_HEADER_BYTES;
 
-use crate::place::SpareFiles;
+use crate::place::RecycledFiles;
 use crate::{Error, ErrorKind, Result, Storage, WriteFile};
 
 /// Arenas and files of segments of the usual capacity.
 #[derive(Debug)]
-pub struct Spares {
+pub struct RecycledSegments {
     capacity: u64,
     arenas: Pool,
     files_max: usize,
-    files: SpareFiles,
+    files: RecycledFiles,
 }
 
-impl Spares {
+impl RecycledSegments {
     /// Holds at most `count` arenas and as many files of segments of `capacity` bytes.
     pub fn new(capacity: u64, count: usize) -> Result<Self> {
         let arenas = Pool::new(arena_bytes(capacity)?, count);
-        Ok(Self { capacity, arenas, files_max: count, files: SpareFiles::default() })
+        Ok(Self { capacity, arenas, files_max: count, files: RecycledFiles::default() })
     }
 
-    /// An arena for a segment of `capacity`, a spare one if there is one that fits.
+    /// An arena for a segment of `capacity`, a recycled one if there is one that fits.
     pub fn arena(&self, capacity: u64) -> Result<Region> {
         let region = match capacity == self.capacity {
             true => self.arenas.region(),
@@ -46,10 +46,10 @@ impl Spares {
     }
 
     /// A file `name` for a segment of `capacity`: new, with room for the first `reserved` bytes, or
-    /// a spare one with whatever it held.
+    /// a recycled one with whatever it held.
     ///
     /// # Errors
-    /// What the place says. A spare that could not be given on is kept.
+    /// What the place says. A recycled file that could not be given on is kept.
     pub fn file(
         &self,
         storage: &dyn Storage,
@@ -87,19 +87,19 @@ impl Spares {
         self.files.take()
     }
 
-    /// Bytes of spare arenas and of spare files.
+    /// Bytes of recycled arenas and of recycled files.
     pub fn bytes(&self) -> u64 {
         self.arena_bytes() + self.file_bytes()
     }
 
-    /// Bytes of spare files.
+    /// Bytes of recycled files.
     pub fn file_bytes(&self) -> u64 {
         self.files.bytes()
     }
 
-    /// Memory that spare arenas hold.
+    /// Memory that recycled arenas hold.
     pub fn arena_bytes(&self) -> u64 {
-        self.arenas.spare_bytes() as u64
+        self.arenas.recycled_bytes() as u64
     }
 }
 
@@ -126,20 +126,20 @@ fn arena_bytes(capacity: u64) -> Result<usize> {
 mod tests {
     use std::sync::Arc;
 
-    use super::Spares;
+    use super::RecycledSegments;
     use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
     use crate::{ErrorKind, Storage};
 
     const CAPACITY: u64 = 4 << 20;
 
-    /// A place with one spare file `old`, of which the next `on` goes as `effect` says.
-    fn failing(on: Operation, effect: Effect) -> (Faulty, Spares) {
+    /// A place with one recycled file `old`, of which the next `on` goes as `effect` says.
+    fn failing(on: Operation, effect: Effect) -> (Faulty, RecycledSegments) {
         let faulty = Faulty::new(Arc::new(Memory::new()));
         faulty.publish("old", b"bytes of an earlier segment").unwrap();
         faulty.inject(Fault { on, file: "*".to_owned(), when: When::Once { after: 0 }, effect });
-        let spares = Spares::new(CAPACITY, 2).unwrap();
-        assert!(spares.keep("old", usize::MAX) && !spares.keep("more", 1));
-        (faulty, spares)
+        let recycled = RecycledSegments::new(CAPACITY, 2).unwrap();
+        assert!(recycled.keep("old", usize::MAX) && !recycled.keep("more", 1));
+        (faulty, recycled)
     }
 
     fn names(storage: &Faulty) -> Vec<String> {
@@ -147,43 +147,43 @@ mod tests {
     }
 
     #[test]
-    fn a_spare_that_cannot_be_renamed_is_kept() {
+    fn a_recycled_file_that_cannot_be_renamed_is_kept() {
         for kind in [ErrorKind::Full, ErrorKind::Io] {
-            let (faulty, spares) = failing(Operation::Rename, Effect::Fail(kind));
-            assert!(spares.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
+            let (faulty, recycled) = failing(Operation::Rename, Effect::Fail(kind));
+            assert!(recycled.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
             assert_eq!(names(&faulty), ["old"]);
-            spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
+            recycled.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
             assert_eq!(names(&faulty), ["new"], "it was given on");
-            assert_eq!(spares.take_files(), [""; 0]);
+            assert_eq!(recycled.take_files(), [""; 0]);
         }
     }
 
     #[test]
-    fn a_spare_that_was_renamed_although_that_failed_is_no_spare_any_more() {
-        let (faulty, spares) = failing(Operation::Rename, Effect::FailAfter(ErrorKind::Io));
-        assert!(spares.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
+    fn a_recycled_file_that_was_renamed_although_that_failed_is_no_recycled_file_any_more() {
+        let (faulty, recycled) = failing(Operation::Rename, Effect::FailAfter(ErrorKind::Io));
+        assert!(recycled.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
         assert_eq!(names(&faulty), ["new"]);
-        spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
+        recycled.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
         assert_eq!(names(&faulty), ["new"]);
-        assert_eq!(spares.take_files(), [""; 0]);
+        assert_eq!(recycled.take_files(), [""; 0]);
     }
 
     #[test]
-    fn a_spare_that_cannot_be_opened_is_removed() {
-        let (faulty, spares) = failing(Operation::OpenWrite, Effect::Fail(ErrorKind::Io));
-        assert!(spares.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
+    fn a_recycled_file_that_cannot_be_opened_is_removed() {
+        let (faulty, recycled) = failing(Operation::OpenWrite, Effect::Fail(ErrorKind::Io));
+        assert!(recycled.file(&faulty, "new", (CAPACITY, CAPACITY)).is_err());
         assert_eq!(names(&faulty), [""; 0]);
-        spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
+        recycled.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
         assert_eq!(names(&faulty), ["new"]);
     }
 
     #[test]
     fn a_file_that_has_the_name_already_is_replaced() {
-        let (faulty, spares) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
+        let (faulty, recycled) = failing(Operation::Lock, Effect::Fail(ErrorKind::Io));
         for left in [1, 0] {
             faulty.publish("new", b"left behind by a roll").unwrap();
-            spares.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
-            assert_eq!(names(&faulty), ["new"], "with {left} spares");
+            recycled.file(&faulty, "new", (CAPACITY, CAPACITY)).unwrap();
+            assert_eq!(names(&faulty), ["new"], "with {left} recycled files");
             faulty.remove("new").unwrap();
         }
     }

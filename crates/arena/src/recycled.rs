@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 ///
 /// Held by its pool and by each region that will give its memory back. At most `count_max` pieces
 /// are held, clean and dirty together; what comes back beyond that is unmapped.
-pub(crate) struct Spares {
+pub(crate) struct RecycledMemory {
     count_max: usize,
     held: Mutex<Held>,
 }
@@ -34,7 +34,7 @@ impl Held {
     }
 }
 
-impl Spares {
+impl RecycledMemory {
     /// Holds nothing yet.
     pub(crate) fn new(count_max: usize) -> Self {
         Self { count_max, held: Mutex::default() }
