@@ -36,9 +36,9 @@ impl Files {
     /// Removes the files of tables that are kept for new ones, and all that waits for its removal,
     /// at once; whether there were any.
     pub(crate) fn remove_recycled_tables(&self) -> bool {
-        let Obsolete { mut removable, mut offered, offered_files, .. } = self.obsolete.take();
-        removable.append(&mut offered);
-        removable.extend(offered_files.into_iter().map(|file| file.name));
+        let Obsolete { mut removable, mut recyclable_segments, recyclable_files, .. } = self.obsolete.take();
+        removable.append(&mut recyclable_segments);
+        removable.extend(recyclable_files.into_iter().map(|file| file.name));
         removable.extend(self.outputs.take_recycled());
         // What cannot be removed now is found and removed by the next opening.
         removable.iter().for_each(|name| drop(self.storage.remove(name)));

@@ -17,7 +17,7 @@ impl Database {
     /// Removes files that nothing refers to, or keeps them for new ones.
     pub(crate) fn bury(&self) -> Result<()> {
         let dead = self.files.obsolete.take();
-        if !(dead.offered.is_empty() && dead.offered_files.is_empty()) {
+        if !(dead.recyclable_segments.is_empty() && dead.recyclable_files.is_empty()) {
             self.files.recyclable_since_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
         }
         let is_closed = self.closed.load(Ordering::Acquire);
@@ -30,9 +30,9 @@ impl Database {
             Some(_) => (0, 0),
         };
         let logs_max = if lies_beside { RECYCLED_LOGS_MAX } else { usize::MAX };
-        let segments = dead.offered.into_iter();
+        let segments = dead.recyclable_segments.into_iter();
         let segments = segments.filter(|name| !(keeps && self.commit.log.recycled.keep(name, logs_max)));
-        let files = dead.offered_files.into_iter().filter_map(|RecyclableFile { name, bytes, reader }| {
+        let files = dead.recyclable_files.into_iter().filter_map(|RecyclableFile { name, bytes, reader }| {
             let (recycled, most) = match &reader {
                 LastReader::Table(_) => (self.files.outputs.tables(), tables_max),
                 LastReader::Values(_) => (self.files.outputs.values(), values_max),
@@ -42,9 +42,9 @@ impl Database {
             let is_kept = reader.lets_go() && keeps && recycled.keep(&name, bytes, most);
             (!is_kept).then_some(name)
         });
-        let offered = segments.chain(files);
+        let recyclable = segments.chain(files);
         let mut freed = false;
-        let mut names = dead.removable.into_iter().chain(offered);
+        let mut names = dead.removable.into_iter().chain(recyclable);
         while let Some(name) = names.next() {
             // There may be many of them, and the next opening removes those that are not needed.
             if is_closed && matches!(parse(&name), Some(FileName::LogObject { .. })) {
@@ -57,9 +57,9 @@ impl Database {
                 // comes last then, so that it keeps none of them.
                 Err(_) => {
                     // Collected before the lock of obsolete files is taken: letting go of a file
-                    // that was offered may ask them for something.
+                    // that is recyclable may ask them for something.
                     let others: Vec<String> = names.by_ref().collect();
-                    self.files.obsolete.put_off(others.into_iter().chain([name]));
+                    self.files.obsolete.retry_later(others.into_iter().chain([name]));
                     self.maintenance.jobs.leave_something();
                 }
             }
@@ -111,7 +111,7 @@ impl Database {
         self.commit.log.recycled.trim_arenas(0);
         let files = [self.commit.log.recycled.take_files(), self.files.outputs.take_recycled()];
         files.into_iter().flatten().for_each(|name| self.files.obsolete.remove_later(name));
-        self.files.obsolete.withdraw_offers();
+        self.files.obsolete.remove_recyclable();
         self.maintenance.wake();
     }
 }
@@ -120,9 +120,9 @@ impl Choosing<'_> {
     /// Giving up what is kept for segments and tables to come, if nothing has been written in a
     /// while.
     pub(super) fn choose_to_give_up(&self) -> Option<Task> {
-        let offered_at =
+        let recyclable_since =
             Duration::from_millis(self.database.files.recyclable_since_ms.load(Ordering::Relaxed));
-        let rests = || self.now.saturating_sub(offered_at) >= RECYCLED_REST;
+        let rests = || self.now.saturating_sub(recyclable_since) >= RECYCLED_REST;
         let is_any =
             self.database.files.outputs.recycled_bytes() + self.database.commit.log.recycled.bytes() > 0;
         (is_any && rests()).then_some(Task::GiveUpRecycled)

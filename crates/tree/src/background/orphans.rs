@@ -23,7 +23,7 @@ use crate::version::state::State;
 /// # Errors
 /// `Closed`: another machine has taken the database over.
 pub(super) fn remove_orphans(database: &Database) -> Result<()> {
-    database.files.obsolete.recall();
+    database.files.obsolete.retry_now();
     database.maintenance.wake();
     let on = Removal { storage: &*database.files.storage, clock: &*database.clock };
     let removed = database.maintenance.orphan_gc.run(database, on, || database.maintenance.is_stopping())?;

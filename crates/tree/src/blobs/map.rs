@@ -126,7 +126,7 @@ impl Sealed {
         // A page that is written to in part must not have to be fetched first.
         if leaves_file && self.segment.reads_in_place() {
             let (bytes, segment) = (self.meta.bytes, Arc::clone(&self.segment));
-            self.obsolete.offer_file(RecyclableFile { name, bytes, reader: LastReader::Values(segment) });
+            self.obsolete.recycle_file(RecyclableFile { name, bytes, reader: LastReader::Values(segment) });
         } else {
             self.obsolete.remove_later(name);
         }

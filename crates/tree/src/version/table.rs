@@ -135,7 +135,7 @@ impl Drop for Table {
             match self.leaves_file.load(Ordering::Acquire) {
                 true => {
                     let (bytes, reader) = (self.meta.bytes, Arc::clone(&self.reader));
-                    self.obsolete.offer_file(RecyclableFile {
+                    self.obsolete.recycle_file(RecyclableFile {
                         name,
                         bytes,
                         reader: LastReader::Table(reader),

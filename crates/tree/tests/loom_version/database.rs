@@ -385,7 +385,7 @@ impl Database {
     /// `Database::bury`.
     pub(crate) fn bury(&self) {
         let dead = self.obsolete.take();
-        for name in dead.removable.into_iter().chain(dead.offered) {
+        for name in dead.removable.into_iter().chain(dead.recyclable_segments) {
             self.see(|seen| seen.files.remove(&name));
         }
     }

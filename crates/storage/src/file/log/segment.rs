@@ -182,7 +182,7 @@ impl<C> Drop for Segment<C> {
         if self.retired.load(Ordering::Acquire) {
             let name = std::mem::take(&mut self.name);
             match self.leaves_file.load(Ordering::Acquire) {
-                true => self.obsolete.offer(name),
+                true => self.obsolete.recycle_segment(name),
                 false => self.obsolete.remove_later(name),
             }
         }

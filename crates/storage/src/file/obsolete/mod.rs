@@ -21,7 +21,7 @@ use crate::file::value::ValueSegment;
 /// 2. *A file that is used again has no reader*: one that was mapped is handed over with its
 ///    reader, and kept only if that had no other holder ([`LastReader::lets_go`]).
 /// 3. *What could not be removed is not lost*: it is tried again with the next ones
-///    ([`put_off`](Self::put_off)).
+///    ([`retry_later`](Self::retry_later)).
 #[derive(Debug, Default)]
 pub struct ObsoleteFiles {
     names: Mutex<Obsolete>,
@@ -47,11 +47,11 @@ pub struct Obsolete {
     /// To be removed.
     pub removable: Vec<String>,
     /// Log segments whose files new segments may have.
-    pub offered: Vec<String>,
+    pub recyclable_segments: Vec<String>,
     /// Tables and value segments whose files new ones may have once no reader has them.
-    pub offered_files: Vec<RecyclableFile>,
+    pub recyclable_files: Vec<RecyclableFile>,
     /// To be removed, and they could not be: they come along with what is removable next.
-    put_off: Vec<String>,
+    retry_later: Vec<String>,
 }
 
 /// A table or a value segment whose file a new one of its kind may have.
@@ -111,8 +111,8 @@ impl ObsoleteFiles {
         let mut held = self.held.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone();
         held.extend(self.shared.names());
         let dead = self.lock();
-        held.extend(dead.removable.iter().chain(&dead.put_off).cloned());
-        held.extend(dead.offered_files.iter().map(|file| file.name.clone()));
+        held.extend(dead.removable.iter().chain(&dead.retry_later).cloned());
+        held.extend(dead.recyclable_files.iter().map(|file| file.name.clone()));
         Some(held)
     }
 
@@ -122,34 +122,34 @@ impl ObsoleteFiles {
     }
 
     /// These could not be removed: they are tried again with what is removable next, or once that
-    /// is [asked](Self::recall) for.
-    pub fn put_off(&self, names: impl IntoIterator<Item = String>) {
-        self.lock().put_off.extend(names);
+    /// is [asked](Self::retry_now) for.
+    pub fn retry_later(&self, names: impl IntoIterator<Item = String>) {
+        self.lock().retry_later.extend(names);
     }
 
     /// What could not be removed is tried again now.
-    pub fn recall(&self) {
+    pub fn retry_now(&self) {
         let mut dead = self.lock();
-        let Obsolete { removable, put_off, .. } = &mut *dead;
-        removable.append(put_off);
+        let Obsolete { removable, retry_later, .. } = &mut *dead;
+        removable.append(retry_later);
     }
 
     /// The file `name` of a log segment is a new segment's, or is to be removed.
-    pub fn offer(&self, name: String) {
-        self.lock().offered.push(name);
+    pub fn recycle_segment(&self, name: String) {
+        self.lock().recyclable_segments.push(name);
     }
 
-    /// What was offered is to be removed instead.
-    pub fn withdraw_offers(&self) {
+    /// What is recyclable is to be removed instead.
+    pub fn remove_recyclable(&self) {
         let mut dead = self.lock();
-        let Obsolete { removable, offered, offered_files, .. } = &mut *dead;
-        removable.append(offered);
-        removable.extend(offered_files.drain(..).map(|file| file.name));
+        let Obsolete { removable, recyclable_segments, recyclable_files, .. } = &mut *dead;
+        removable.append(recyclable_segments);
+        removable.extend(recyclable_files.drain(..).map(|file| file.name));
     }
 
     /// `file` is another file's of its kind once no reader has it, or is to be removed.
-    pub fn offer_file(&self, file: RecyclableFile) {
-        self.lock().offered_files.push(file);
+    pub fn recycle_file(&self, file: RecyclableFile) {
+        self.lock().recyclable_files.push(file);
     }
 
     /// Memory of segments' arenas and of tables' indexes and filters, whatever holds them.
@@ -188,13 +188,13 @@ impl ObsoleteFiles {
     /// Whether there is nothing to be done.
     pub fn is_empty(&self) -> bool {
         let dead = self.lock();
-        dead.removable.is_empty() && dead.offered.is_empty() && dead.offered_files.is_empty()
+        dead.removable.is_empty() && dead.recyclable_segments.is_empty() && dead.recyclable_files.is_empty()
     }
 
     /// Everything that is to be removed or used again, from now on the caller's concern.
     pub fn take(&self) -> Obsolete {
         let mut dead = std::mem::take(&mut *self.lock());
-        dead.removable.append(&mut dead.put_off);
+        dead.removable.append(&mut dead.retry_later);
         dead
     }
 
