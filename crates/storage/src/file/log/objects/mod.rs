@@ -1,12 +1,17 @@
 //! Writes that outlive their machine: what the log says, on shared storage.
 //!
 //! ```text
-//!   frames below the watermark, and the values they refer to
+//!   synced frames, and the blobs they refer to
 //!     ─► gather ─► one log object, created under the next number ─► send
-//!                     │ in tables: an edit says so, and it goes
+//!                     │ an edit names the first that is needed ─► name
+//!                     │ in tables: the next edit says so, and it goes
 //!   another machine that takes over: no log object may follow
 //!     ─► restore: the log's files as they were ─► recovery as always
 //! ```
+//! [`SharedLog`] is the writing end. What it needs of an engine it asks by two traits: [`SendEnv`],
+//! and [`NameEnv`] for the edits. [`restore`] is the reading end and needs a manifest alone. What a
+//! list shows is told by [`stale`] and [`Older`].
+//!
 //! A log object is acknowledged once it is created under the number after the one before. A machine
 //! that takes the database over creates the next number itself, the *end*, before it takes what it
 //! has read for all. From then on no machine can acknowledge what this one has not read. An end
@@ -39,7 +44,22 @@ pub use send::By;
 #[cfg(test)]
 mod tests;
 
-/// The log objects of one open database.
+/// The log of one open database on shared storage.
+///
+/// An engine owns one beside its log. All of it is for any number of threads; the ones that wait
+/// for an object share it. Blocks for syncs, requests and edits, as each method says.
+///
+/// 1. *Numbers have no gap, and one object is created at a time* (`send_pending`, under `sending`).
+/// 2. *A number has one content*: what was not taken stays pending with its bytes, and what is
+///    there is compared (`create`). So an object that is sent twice counts once.
+/// 3. *Nothing is sent that this machine's device lacks* (`send_through`): its own log never has
+///    less than another machine finds.
+/// 4. *An edit names objects only if they have all that was recovered* (`naming_change`). Until
+///    then those of the opening before are needed.
+/// 5. *An object goes only after an edit that does not need it* (`remove_unneeded`), and the end of
+///    a generation never (`stale`).
+/// 6. *After a failure of unknown outcome nothing is acknowledged*: the engine refuses writes
+///    ([`SendEnv::fail`], from `create`).
 ///
 /// Lock order: `naming`, then the manifest, then `sending`, then `sent`.
 #[derive(Debug)]
