@@ -296,6 +296,17 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_holds_for_log_objects_of_an_earlier_generation_too() {
+        let mut state = State::default();
+        let named = NamedObjects { generation: 1, first: 0, cut: Position(90) };
+        state.apply(&State::naming(named)).unwrap();
+        for (generation, position, cut) in [(1, 10, 90), (2, 50, 50), (3, 70, 50)] {
+            state.apply(&Change::LogCut { position: Position(position), generation }).unwrap();
+            assert_eq!(state.log_objects.map(|named| named.cut), Some(Position(cut)), "{generation}");
+        }
+    }
+
+    #[test]
     fn superseded_shares_are_restated_where_they_are_known() {
         let mut state = State::default();
         let share = |file: &str| Change::Superseded { file: file.to_owned(), thousandths: 333 };
