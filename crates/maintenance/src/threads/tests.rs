@@ -1,7 +1,7 @@
 //! Threads that drive work which keeps nothing but a list of what there is to do.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -32,6 +32,10 @@ struct Fake {
     set_aside: Mutex<Vec<usize>>,
     failure: OnceLock<Error>,
     room: Room,
+    /// All pieces are of one kind; otherwise each is of its own.
+    is_one_kind: AtomicBool,
+    /// Pieces have inputs that can be set aside.
+    has_inputs: AtomicBool,
     rooms_made: AtomicU64,
     now_ms: AtomicU64,
     gate: (Mutex<bool>, Condvar),
@@ -50,6 +54,8 @@ impl Fake {
             set_aside: Mutex::default(),
             failure: OnceLock::new(),
             room,
+            is_one_kind: AtomicBool::new(false),
+            has_inputs: AtomicBool::new(true),
             rooms_made: AtomicU64::new(0),
             now_ms: AtomicU64::new(0),
             gate: (Mutex::new(false), Condvar::new()),
@@ -90,8 +96,10 @@ impl Work for Fake {
         if state.is_held() || self.failure.get().is_some() || !may_write {
             return None;
         }
-        let is_free = |id: usize| !state.claims.contains(&id) && state.backoff.may_try(id, self.now());
-        self.pieces.lock().unwrap().iter().copied().find(|(id, _)| is_free(*id))
+        let is_free = |task: &(usize, Piece)| {
+            !state.claims.contains(&task.0) && state.backoff.may_try(self.kind(task), self.now())
+        };
+        self.pieces.lock().unwrap().iter().copied().find(is_free)
     }
 
     fn claim(&self, claims: &mut BTreeSet<usize>, task: &(usize, Piece)) {
@@ -125,7 +133,7 @@ impl Work for Fake {
     }
 
     fn kind(&self, task: &(usize, Piece)) -> usize {
-        task.0
+        if self.is_one_kind.load(Ordering::Relaxed) { 0 } else { task.0 }
     }
 
     fn room(&self, _task: &(usize, Piece)) -> Room {
@@ -133,6 +141,9 @@ impl Work for Fake {
     }
 
     fn set_aside(&self, task: &(usize, Piece), _error: &Error) -> bool {
+        if !self.has_inputs.load(Ordering::Relaxed) {
+            return false;
+        }
         self.pieces.lock().unwrap().retain(|(known, _)| *known != task.0);
         self.set_aside.lock().unwrap().push(task.0);
         true
@@ -325,6 +336,31 @@ fn what_fails_each_time_is_set_aside_and_a_wait_goes_on() {
     wait_until(&*fake, || false).unwrap();
     assert_eq!((fake.done(), fake.set_aside.lock().unwrap().clone()), (vec![1], vec![0]));
     assert!(fake.failure().is_none());
+}
+
+/// Its inputs are not chosen again, so that nothing like it has to wait.
+#[test]
+fn what_is_set_aside_lets_others_of_its_kind_begin_at_once() {
+    let fake = Fake::new(true, &[Piece::Fails(ErrorKind::Corrupt, u64::MAX), Piece::Done]);
+    fake.is_one_kind.store(true, Ordering::Relaxed);
+    assert_eq!(step(&*fake).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(*fake.set_aside.lock().unwrap(), [0]);
+    assert!(!fake.schedule.lock().backoff.has_failed(0));
+    assert!(step(&*fake).unwrap(), "the other one of its kind goes on");
+    assert_eq!(fake.done(), [1]);
+}
+
+#[test]
+fn what_fails_each_time_and_has_nothing_to_set_aside_rests() {
+    let fake = Fake::new(true, &[Piece::Fails(ErrorKind::Corrupt, 1), Piece::Done]);
+    fake.is_one_kind.store(true, Ordering::Relaxed);
+    fake.has_inputs.store(false, Ordering::Relaxed);
+    assert_eq!(step(&*fake).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert!(!step(&*fake).unwrap(), "nor is another one of its kind tried");
+    fake.pass_ms(1000);
+    wait_until(&*fake, || false).unwrap();
+    assert_eq!(fake.done(), [0, 1]);
+    assert!(fake.set_aside.lock().unwrap().is_empty() && fake.failure().is_none());
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub enum Fault {
     FirstOperationWins,
     /// An update reads and writes in two steps.
     UnlockedUpdate,
+    /// An update sees values that expired.
+    ExpiredInUpdate,
     /// Locks exclude no other caller.
     OpenLocks,
     /// Snapshots see the present.
@@ -54,11 +56,12 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, for suites of suites.
-    pub const ALL: [Fault; 22] = [
+    pub const ALL: [Fault; 23] = [
         Fault::LoseWrite(40),
         Fault::SplitBatch,
         Fault::FirstOperationWins,
         Fault::UnlockedUpdate,
+        Fault::ExpiredInUpdate,
         Fault::OpenLocks,
         Fault::LeakySnapshot,
         Fault::UncountedSnapshot,

@@ -237,7 +237,11 @@ impl Session for ReferenceSession {
         options: WriteOptions,
     ) -> Result<Outcome<Position>> {
         let mut state = self.shared.lock();
-        let value = state.model.get(state.model.end(), keyspace, key, now_ms(&self.shared))?;
+        let now_ms = match self.shared.is(Fault::ExpiredInUpdate) {
+            true => 0,
+            false => now_ms(&self.shared),
+        };
+        let value = state.model.get(state.model.end(), keyspace, key, now_ms)?;
         if self.shared.is(Fault::UnlockedUpdate) {
             drop(state);
             std::thread::yield_now();

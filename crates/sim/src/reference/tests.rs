@@ -83,6 +83,18 @@ fn an_engine_without_order_keeps_the_contract() {
     assert!(!failures.is_empty(), "a merge that replaces passes");
 }
 
+/// Each of these checks fails by itself where what it is about does not hold.
+#[test]
+fn checks_of_named_changes_notice_what_they_are_about() {
+    for (name, fault) in [
+        ("rmw::an expired value counts as none", Fault::ExpiredInUpdate),
+        ("rmw::sums of many threads are exact", Fault::UnlockedUpdate),
+    ] {
+        let failures = conformance::failures(&|| InMemory::make(Some(fault), 3), |check| check == name);
+        assert!(!failures.is_empty(), "{name} does not notice {fault:?}");
+    }
+}
+
 /// Faults that only a crash shows; `crash` and `metamorphic` have their own canaries for them.
 const SEEN_ONLY_AFTER_CRASHES: [Fault; 2] = [Fault::SkipSync, Fault::LateJournal(1)];
 

@@ -1,7 +1,8 @@
 //! A log whose segments carry numbers, over files in memory.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use firn_format::file_name::log_segment;
 use firn_format::key::GRANULE_BYTES;
@@ -96,6 +97,18 @@ fn written(storage: &Faulty, base: Position) -> usize {
     scan_frames(&bytes, base, SEGMENT_HEADER_BYTES, GENERATION).count()
 }
 
+/// Writes `log` through `end` on another thread: a call that goes round for ever fails here and
+/// does not hang.
+fn write_in_time(log: Numbered, end: Position) -> Numbered {
+    let (done, ended) = mpsc::channel();
+    #[expect(clippy::disallowed_methods, reason = "a test must not wait for a thread that hangs")]
+    std::thread::spawn(move || {
+        log.write_through(end).unwrap();
+        done.send(log).unwrap();
+    });
+    ended.recv_timeout(Duration::from_secs(60)).expect("the write ended, within a minute")
+}
+
 pub(super) fn fail_once(faulty: &Faulty, on: Operation, file: &str, kind: ErrorKind) {
     let (when, effect) = (When::Once { after: 0 }, Effect::Fail(kind));
     faulty.inject(Fault { on, file: file.to_owned(), when, effect });
@@ -112,7 +125,7 @@ fn frames_of_several_segments_are_written_by_one_call() {
     let second = log.active().base();
     assert_eq!((*log.active().carried(), log.watermark()), (2, end));
     assert_eq!((written(&faulty, first), written(&faulty, second)), (0, 0));
-    log.write_through(end).unwrap();
+    let log = write_in_time(log, end);
     assert_eq!((written(&faulty, first), written(&faulty, second)), (1, 2));
     assert_eq!(log.unwritten_bytes(), 0);
     assert!(log.lock_roll(first).unwrap().is_none(), "another segment is active");

@@ -90,6 +90,7 @@ fn t2_a_compaction_that_fails_each_time_is_set_aside_and_writes_go_on() {
     let why = stats.set_aside.unwrap();
     assert!(why.contains(".table") && why.contains("the next opening tries again"), "{why}");
     assert_eq!((stats.damaged_file_count, stats.write_failure), (0, None), "no input is damaged");
+    assert_eq!(stats.background_refusal, None, "what is set aside does not rest as well");
     assert_eq!(failing.tree.wait_idle().unwrap_err().kind(), ErrorKind::Corrupt);
     failing.put(b"meanwhile");
 
