@@ -5,6 +5,8 @@
 pub(crate) mod get;
 pub(crate) mod resolve;
 pub(crate) mod scan;
+mod bounds;
+mod current;
 pub(crate) mod prefetch;
 mod many;
 pub(crate) mod ahead;

@@ -14,6 +14,8 @@ use firn_storage::file::table::ReadMode;
 
 use super::BesideReads;
 use super::ahead::{Ahead, Given};
+use super::bounds::Bounds;
+use super::current::{Current, Held};
 use super::dead::{DeadRows, PASSED_MAX, RowEnd};
 use super::resolve::{Hit, Resolution, Resolved, Wants};
 use super::source::{Source, sources};
@@ -137,29 +139,15 @@ struct Walk {
     keyspace: Arc<Keyspace>,
     version: Arc<Version>,
     before: Sequence,
-    start: Vec<u8>,
-    end: Option<Vec<u8>>,
-    direction: Direction,
+    bounds: Bounds,
     finished: bool,
-    /// The key being resolved, or the last resolved one.
-    key: Vec<u8>,
-    value: Vec<u8>,
-    /// What is asked of the key's value.
+    current: Current,
+    /// What is asked of a key's value.
     wants: Wants,
     /// Rows behind the last one given, whose values were asked for.
     ahead: Ahead,
     /// Values that were read for the batch.
     reads: BesideReads,
-    /// Backward: versions of the key, oldest first.
-    versions: Vec<Held>,
-}
-
-/// A version kept while the walk moves on.
-struct Held {
-    sequence: Sequence,
-    kind: Kind,
-    expires_at_ms: u64,
-    value: Vec<u8>,
 }
 
 impl Walk {
@@ -172,9 +160,8 @@ impl Walk {
     ) -> Result<Self> {
         let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
         let before = before.sequence();
-        let (start, end) = range.bounds();
-        let direction = range.direction;
-        let dead = DeadRows::new((&shared, &version), &keyspace, (before, direction));
+        let bounds = Bounds::of(&range);
+        let dead = DeadRows::new((&shared, &version), &keyspace, (before, range.direction));
         let wants = if version.values.is_empty() { Wants::ALL } else { Wants::Ahead };
         Ok(Self {
             shared,
@@ -185,16 +172,12 @@ impl Walk {
             keyspace,
             version,
             before,
-            start,
-            end,
-            direction,
+            bounds,
             finished: false,
-            key: Vec::new(),
-            value: Vec::new(),
+            current: Current::default(),
             wants,
             ahead: Ahead::default(),
             reads: BesideReads::default(),
-            versions: Vec::new(),
         })
     }
 
@@ -225,7 +208,7 @@ impl Walk {
             if self.dead.has_gap() && self.seek_past_gap().map_err(from_storage)? {
                 continue;
             }
-            match self.direction {
+            match self.bounds.direction {
                 Direction::Forward => self.step_forward(out)?,
                 Direction::Backward => self.step_backward(out)?,
             }
@@ -243,20 +226,22 @@ impl Walk {
         match resolved {
             Resolved::Value | Resolved::Asked => {
                 if self.dead.is_in_row() {
-                    let key = std::mem::take(&mut self.key);
+                    let key = std::mem::take(&mut self.current.key);
                     self.end_row(RowEnd::Live(&key));
-                    self.key = key;
+                    self.current.key = key;
                 }
                 self.dead.note_live();
                 self.dead.passed += records.saturating_sub(1);
             }
-            Resolved::Absent | Resolved::Older | Resolved::Miss => self.dead.pass(&self.key, records, 0),
-            Resolved::Expired => self.dead.pass(&self.key, records, self.shared.catalog.now_ms()),
+            Resolved::Absent | Resolved::Older | Resolved::Miss => {
+                self.dead.pass(&self.current.key, records, 0)
+            }
+            Resolved::Expired => self.dead.pass(&self.current.key, records, self.shared.catalog.now_ms()),
         }
         match resolved {
-            Resolved::Value if self.ahead.is_empty() => out.push(&self.key, &self.value),
-            Resolved::Value => self.ahead.push(&self.key, Given::Value(&self.value)),
-            Resolved::Asked => self.ahead.push_asked(&self.key, &self.value),
+            Resolved::Value if self.ahead.is_empty() => out.push(&self.current.key, &self.current.value),
+            Resolved::Value => self.ahead.push(&self.current.key, Given::Value(&self.current.value)),
+            Resolved::Asked => self.ahead.push_asked(&self.current.key, &self.current.value),
             Resolved::Absent | Resolved::Expired | Resolved::Older | Resolved::Miss => {}
         }
         if self.ahead.is_full() {
@@ -288,14 +273,10 @@ impl Walk {
 
     /// Stands on the first record, past the gap where one holds the beginning.
     fn position(&mut self) -> firn_storage::Result<()> {
-        if let Some(gap) = self.dead.gap_at_beginning(&self.start, self.end.as_deref()) {
-            return self.seek_past(&gap);
-        }
-        match (self.direction, &self.end) {
-            (Direction::Forward, _) if self.start.is_empty() => self.cursor.seek_first(),
-            (Direction::Forward, _) => self.cursor.seek(&self.start),
-            (Direction::Backward, None) => self.cursor.seek_last(),
-            (Direction::Backward, Some(end)) => self.cursor.seek_before(end),
+        let (start, end) = self.bounds.keys();
+        match self.dead.gap_at_beginning(start, end) {
+            Some(gap) => self.seek_past(&gap),
+            None => self.bounds.seek_beginning(&mut self.cursor),
         }
     }
 
@@ -312,27 +293,15 @@ impl Walk {
 
     fn seek_past(&mut self, gap: &Gap) -> firn_storage::Result<()> {
         self.dead.skip(gap);
-        match self.direction {
-            Direction::Forward => match gap.end() {
-                Some(end) if self.end.as_deref().is_none_or(|last| end < last) => self.cursor.seek(end),
-                _ => {
-                    self.finished = true;
-                    Ok(())
-                }
-            },
-            Direction::Backward if gap.start() > self.start.as_slice() => {
-                self.cursor.seek_before(gap.start())
-            }
-            Direction::Backward => {
-                self.finished = true;
-                Ok(())
-            }
+        if !self.bounds.seek_past(gap, &mut self.cursor)? {
+            self.finished = true;
         }
+        Ok(())
     }
 
     /// Ends the row of dead keys, which is learnt if it is worth it.
     fn end_row(&mut self, at: RowEnd<'_>) {
-        if let Some(passed) = self.dead.end_row(at, (&self.start, self.end.as_deref())) {
+        if let Some(passed) = self.dead.end_row(at, self.bounds.keys()) {
             self.dead.learn((&self.shared, &self.keyspace), &self.cursor, passed);
         }
     }
@@ -340,11 +309,7 @@ impl Walk {
     /// As [`end_row`](Self::end_row) where the walk stands, to go on later.
     fn end_row_here(&mut self) {
         let key = self.cursor.entry().map(|entry| entry.key.to_vec());
-        let is_inside = |key: &Vec<u8>| match self.direction {
-            Direction::Forward => self.end.as_ref().is_none_or(|end| key < end),
-            Direction::Backward => *key >= self.start,
-        };
-        match key.filter(is_inside) {
+        match key.filter(|key| self.bounds.holds(key)) {
             Some(key) if self.dead.is_in_row() => self.end_row(RowEnd::Turn(&key)),
             // The row ends with the range, which the next step finds out.
             _ => {}
@@ -353,9 +318,7 @@ impl Walk {
 
     /// Resolves the key the cursor stands on, whose versions come newest first, and moves past it.
     fn step_forward(&mut self, out: &mut ScanBatch) -> Result<()> {
-        let Some(entry) =
-            self.cursor.entry().filter(|entry| self.end.as_deref().is_none_or(|end| entry.key < end))
-        else {
+        let Some(entry) = self.cursor.entry().filter(|entry| self.bounds.is_before_end(entry.key)) else {
             self.finished = true;
             return Ok(());
         };
@@ -381,33 +344,32 @@ impl Walk {
             self.dead.passed += older;
             return Ok(());
         }
-        self.key.clear();
-        self.key.extend_from_slice(entry.key);
+        self.current.begin(entry.key);
         let operator = self.keyspace.definition.merge_operator.as_deref();
         let mut resolution = Resolution::new(
-            &self.key,
+            &self.current.key,
             (&self.shared, &self.version),
             (self.wants, ReadMode::Blocking),
             operator,
         );
-        resolution.cover(self.tombstones.newest(&self.key));
+        resolution.cover(self.tombstones.newest(&self.current.key));
         let (mut resolved, mut records, mut older) = (Resolved::Older, 0, 0);
-        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+        while let Some(entry) = self.cursor.entry().filter(|entry| self.current.is_of(entry.key)) {
             records += 1;
             if resolved == Resolved::Older && entry.sequence < self.before {
-                resolved = resolution.take(hit(&entry), &mut self.value)?;
+                resolved = resolution.take(hit(&entry), &mut self.current.value)?;
             } else {
                 older += 1;
             }
             if older == STEPS_MAX && resolved != Resolved::Older {
-                let behind = [self.key.as_slice(), &[0]].concat();
+                let behind = [self.current.key.as_slice(), &[0]].concat();
                 self.cursor.seek(&behind).map_err(from_storage)?;
                 break;
             }
             self.cursor.next().map_err(from_storage)?;
         }
         if resolved == Resolved::Older {
-            resolved = resolution.end(&mut self.value)?;
+            resolved = resolution.end(&mut self.current.value)?;
         }
         self.reads.add(resolution.beside());
         self.give((resolved, records), out)
@@ -416,46 +378,39 @@ impl Walk {
     /// Resolves the key the cursor stands on, whose versions come oldest first, and moves before
     /// it.
     fn step_backward(&mut self, out: &mut ScanBatch) -> Result<()> {
-        let Some(entry) = self.cursor.entry().filter(|entry| entry.key >= self.start.as_slice()) else {
+        let Some(entry) = self.cursor.entry().filter(|entry| self.bounds.is_from_start(entry.key)) else {
             self.finished = true;
             return Ok(());
         };
-        self.key.clear();
-        self.key.extend_from_slice(entry.key);
-        self.versions.clear();
+        self.current.begin(entry.key);
         let mut records = 0;
-        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+        while let Some(entry) = self.cursor.entry().filter(|entry| self.current.is_of(entry.key)) {
             records += 1;
             if records == STEPS_MAX {
                 self.hold_newest().map_err(from_storage)?;
                 break;
             }
             if entry.sequence < self.before {
-                if entry.kind != Kind::Merge {
-                    self.versions.clear();
-                }
-                self.versions.push(held(&entry));
+                self.current.hold_newer(&entry);
             }
             self.cursor.prev().map_err(from_storage)?;
         }
         let operator = self.keyspace.definition.merge_operator.as_deref();
         let mut resolution = Resolution::new(
-            &self.key,
+            &self.current.key,
             (&self.shared, &self.version),
             (self.wants, ReadMode::Blocking),
             operator,
         );
-        resolution.cover(self.tombstones.newest(&self.key));
+        resolution.cover(self.tombstones.newest(&self.current.key));
         let mut resolved = Resolved::Older;
-        for held in self.versions.iter().rev() {
+        for held in self.current.versions.iter().rev() {
             if resolved == Resolved::Older {
-                let Held { sequence, kind, expires_at_ms, value } = held;
-                let hit = Hit { sequence: *sequence, kind: *kind, expires_at_ms: *expires_at_ms, value };
-                resolved = resolution.take(hit, &mut self.value)?;
+                resolved = resolution.take(held.hit(), &mut self.current.value)?;
             }
         }
         if resolved == Resolved::Older {
-            resolved = resolution.end(&mut self.value)?;
+            resolved = resolution.end(&mut self.current.value)?;
         }
         self.reads.add(resolution.beside());
         self.give((resolved, records), out)
@@ -470,25 +425,20 @@ impl Walk {
     /// Holds the versions that decide the key's value, found from its newest one on, and moves
     /// before the key.
     fn hold_newest(&mut self) -> firn_storage::Result<()> {
-        self.versions.clear();
-        self.cursor.seek(&self.key)?;
-        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == self.key.as_slice()) {
+        self.current.versions.clear();
+        self.cursor.seek(&self.current.key)?;
+        while let Some(entry) = self.cursor.entry().filter(|entry| self.current.is_of(entry.key)) {
             if entry.sequence < self.before {
-                self.versions.push(held(&entry));
+                self.current.versions.push(Held::of(&entry));
                 if entry.kind != Kind::Merge {
                     break;
                 }
             }
             self.cursor.next()?;
         }
-        self.versions.reverse();
-        self.cursor.seek_before(&self.key)
+        self.current.versions.reverse();
+        self.cursor.seek_before(&self.current.key)
     }
-}
-
-fn held(entry: &Entry<'_>) -> Held {
-    let Entry { sequence, kind, expires_at_ms, value, .. } = *entry;
-    Held { sequence, kind, expires_at_ms, value: value.to_vec() }
 }
 
 fn hit<'e>(entry: &Entry<'e>) -> Hit<'e> {
