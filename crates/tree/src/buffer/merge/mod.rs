@@ -85,7 +85,7 @@ impl<P: Deref<Target: Records>> MergeTask<P> {
         let filled: Vec<Arc<Run>> =
             inputs.iter().filter(|run| run.keys().is_some()).map(Arc::clone).collect();
         let common = common_prefix(&filled).to_vec();
-        let tombstones: Vec<&FragmentList> = inputs.iter().map(|run| &*run.tombstones).collect();
+        let tombstones: Vec<&FragmentList> = inputs.iter().map(|run| &**run.range_tombstones()).collect();
         let tombstones = FragmentList::merge(&tombstones);
         let total = filled.iter().map(|run| run.len()).sum();
         // An input without entries feeds nothing, which is what is wanted if all are such.

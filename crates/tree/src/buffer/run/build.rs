@@ -3,8 +3,8 @@
 use firn_format::filter::filter_hash;
 
 use super::{
-    Arc, Dropped, Filter, FragmentList, Position, PrefixExtractor, PrefixIndex, PrefixSet, Range, Records,
-    Result, Run, RunEntry, find, key_prefix,
+    Arc, Dropped, Filter, FragmentList, Position, PrefixExtractor, PrefixIndex, PrefixSet, Range,
+    RangeDeletes, Records, Result, Run, RunEntry, Superseding, find, key_prefix,
 };
 
 /// What a memtable leaves behind: parts of a run of level 0.
@@ -109,7 +109,6 @@ impl Parts {
             assert!(max.position() < span.end, "the span ends at {}, behind sequence {max}", span.end);
         }
         let index = PrefixIndex::build(&entries);
-        let newest_range_delete = tombstones.sequence_range().map(|(_, newest)| newest);
         Run {
             common,
             entries,
@@ -117,18 +116,16 @@ impl Parts {
             index,
             filter,
             prefixes,
-            tombstones,
+            range_deletes: RangeDeletes::new(tombstones),
             smallest,
             largest,
             span,
             level,
-            newest_range_delete,
             #[cfg(test)]
             sequence_range,
             live_bytes,
             dropped,
-            overwrites: 0.0,
-            hidden_bytes: 0,
+            superseding: Superseding::default(),
         }
     }
 }

@@ -45,7 +45,7 @@ const WALK_MAX: usize = 32;
 /// 1. Entries are sorted by (key, newest first), and no two have one sequence.
 /// 2. All keys begin with `common`; an entry's prefix is `key_prefix(key, common.len())`.
 /// 3. `hashes[i]` is the filter hash of the key of `entries[i]`, and is in the filter.
-/// 4. No entry is a range tombstone: those are in `tombstones` alone.
+/// 4. No entry is a range tombstone: those are in `range_deletes` alone.
 /// 5. Every sequence of its entries and tombstones lies in `span`.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -55,17 +55,46 @@ pub(crate) struct Run {
     index: PrefixIndex,
     filter: Filter,
     pub(super) prefixes: PrefixSet,
-    pub(super) tombstones: Arc<FragmentList>,
+    range_deletes: RangeDeletes,
     pub(super) smallest: Vec<u8>,
     pub(super) largest: Vec<u8>,
     pub(super) span: Range<Position>,
     level: u32,
-    newest_range_delete: Option<Sequence>,
     #[cfg(test)]
     sequence_range: Option<(Sequence, Sequence)>,
     pub(super) live_bytes: u64,
     pub(super) dropped: Dropped,
+    superseding: Superseding,
+}
+
+/// The range tombstones of a run, and the greatest of their sequences.
+#[derive(Debug)]
+struct RangeDeletes {
+    list: Arc<FragmentList>,
+    newest: Option<Sequence>,
+}
+
+impl RangeDeletes {
+    fn new(list: Arc<FragmentList>) -> Self {
+        let newest = list.sequence_range().map(|(_, newest)| newest);
+        Self { list, newest }
+    }
+
+    #[inline]
+    fn newest_covering(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
+        if self.list.is_empty() {
+            return None;
+        }
+        self.list.newest_covering(key, before)
+    }
+}
+
+/// What a run makes superfluous in older runs and tables, estimated; all 0 where it was not.
+#[derive(Debug, Default)]
+struct Superseding {
+    /// Share of the run's keys that they hold too.
     overwrites: f64,
+    /// Bytes of tables.
     hidden_bytes: u64,
 }
 
@@ -193,10 +222,7 @@ impl Run {
     /// The newest range tombstone below `before` that covers `key`.
     #[inline]
     pub(crate) fn newest_covering_range_delete(&self, key: &[u8], before: Sequence) -> Option<Sequence> {
-        if self.tombstones.is_empty() {
-            return None;
-        }
-        self.tombstones.newest_covering(key, before)
+        self.range_deletes.newest_covering(key, before)
     }
 
     /// A cursor over its versions below `before`; `records` is anything that leads to them
@@ -207,12 +233,12 @@ impl Run {
 
     /// Its range tombstones.
     pub(crate) fn range_tombstones(&self) -> &Arc<FragmentList> {
-        &self.tombstones
+        &self.range_deletes.list
     }
 
     /// The greatest sequence of its range tombstones; `None` if it has none. O(1).
     pub(crate) fn newest_range_delete(&self) -> Option<Sequence> {
-        self.newest_range_delete
+        self.range_deletes.newest
     }
 
     /// Smallest and greatest key with a version here; `None` if it holds range tombstones only, or
@@ -243,7 +269,7 @@ impl Run {
     /// Whether it holds neither versions nor range tombstones.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.tombstones.is_empty()
+        self.entries.is_empty() && self.range_deletes.list.is_empty()
     }
 
     /// The stretch of the log whose records of the keyspace it stands for, dropped ones included.
@@ -274,18 +300,18 @@ impl Run {
 
     /// Estimated share of its keys that older tables hold too; 0 where it was not estimated.
     pub(crate) fn overwrites(&self) -> f64 {
-        self.overwrites
+        self.superseding.overwrites
     }
 
     /// Bytes of tables that it hides, about.
     pub(crate) fn hidden_bytes(&self) -> u64 {
-        self.hidden_bytes
+        self.superseding.hidden_bytes
     }
 
     /// Sets about how many of its keys older runs and tables hold too, and how many bytes of tables
     /// it hides.
-    pub(crate) fn set_superseding(&mut self, share: f64, hidden_bytes: u64) {
-        (self.overwrites, self.hidden_bytes) = (share, hidden_bytes);
+    pub(crate) fn set_superseding(&mut self, overwrites: f64, hidden_bytes: u64) {
+        self.superseding = Superseding { overwrites, hidden_bytes };
     }
 
     /// Bytes of memory the run takes, records not included.
@@ -294,7 +320,7 @@ impl Run {
         let hashes = (self.hashes.capacity() + self.prefixes.hashes.capacity()) * size_of::<u32>();
         let filters = self.filter.memory_bytes() + self.prefixes.filter.memory_bytes();
         let keys = self.common.capacity() + self.smallest.capacity() + self.largest.capacity();
-        let indexes = self.index.memory_bytes() + self.tombstones.memory_bytes();
+        let indexes = self.index.memory_bytes() + self.range_deletes.list.memory_bytes();
         (size_of::<Self>() + entries + hashes + filters + keys + indexes) as u64
     }
 
