@@ -4,6 +4,7 @@
 //! the engine is gone (see [`Memory::cut_at`]) the run stops with [`Stop::Gone`];
 //! [`Runner::recover`] then opens what is left and holds it to the promise.
 
+mod past;
 mod read;
 mod recover;
 mod write;
@@ -23,11 +24,11 @@ use firn_storage::place::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
 
 use crate::collections::Collections;
-use crate::elsewhere::Elsewhere;
 use crate::model::{Model, Moment};
 use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
 use crate::panicked::panic_text;
 use crate::world::{Knobs, Opened, World};
+use past::Past;
 
 /// Why a run ended before its script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +70,7 @@ pub struct Runner<'w> {
     /// Records that were expected and that a compaction may have dropped, as often as one was
     /// missed.
     gone_count: u64,
-    /// Collections of value segments, by engines that were let go.
-    collections: Collections,
-    /// What was believed that is wrong, if something was.
-    believed: Option<String>,
-    /// Workers of engines that were let go; these workers may not know that.
-    left: Vec<Arc<Elsewhere>>,
+    past: Past,
     /// The last checkpoint nothing was written to, and what it must hold.
     checkpoint: Option<(PathBuf, Model)>,
 }
@@ -130,9 +126,7 @@ impl<'w> Runner<'w> {
             durable: 0,
             checkpoint_count: 0,
             gone_count: 0,
-            collections: Collections::default(),
-            believed: None,
-            left: Vec::new(),
+            past: Past::default(),
             checkpoint: None,
         };
         match runner.open_engine() {
@@ -157,7 +151,7 @@ impl<'w> Runner<'w> {
     /// Ends the run: the collections in its course.
     pub fn end(mut self) -> Result<Collections, Stop> {
         self.let_go();
-        self.believed.map_or(Ok(self.collections), |what| Err(Stop::Violation(what)))
+        self.past.check().map(|()| self.past.collections)
     }
 
     /// The storage the engine lies in.
@@ -170,8 +164,7 @@ impl<'w> Runner<'w> {
             return Err(Stop::Gone);
         }
         let begun_ms = self.now_ms();
-        self.left.iter().for_each(|workers| workers.go_on());
-        self.left.retain(|workers| !workers.is_done());
+        self.past.go_on();
         match op {
             Op::Create(space) => self.create(*space)?,
             Op::Drop(space) => self.drop_space(*space)?,

@@ -98,10 +98,8 @@ impl Runner<'_> {
         self.let_go();
         self.memory = left;
         match crash {
-            Crash::Kill => {
-                self.left.iter().for_each(|workers| workers.move_to(Arc::new(self.memory.clone())));
-            }
-            Crash::PowerLoss { .. } => self.left.clear(),
+            Crash::Kill => self.past.move_to(self.memory.clone()),
+            Crash::PowerLoss { .. } => self.past.forget_workers(),
         }
     }
 
@@ -111,21 +109,18 @@ impl Runner<'_> {
         // What came of it is not told.
         let _finished = open.opened.finish();
         let workers = open.opened.workers.clone();
-        self.collections += Collections::of(&open.opened.engine.stats(), workers.as_deref());
+        self.past.collections += Collections::of(&open.opened.engine.stats(), workers.as_deref());
         drop(open);
         // With threads, or where the machine has gone, an answer may not have been looked at yet.
         if !self.knobs.has_threads && !self.is_gone() {
-            let believed = workers.as_ref().and_then(|workers| workers.believed());
-            self.believed = self.believed.take().or(believed);
+            self.past.note_believed(workers.as_deref());
         }
-        self.left.extend(workers);
+        self.past.keep(workers);
     }
 
     /// The files, which are not open, are sound to another reader than the engine.
     fn check_files(&self, which: &str) -> Result<(), Stop> {
-        if let Some(what) = &self.believed {
-            return Err(Stop::Violation(what.clone()));
-        }
+        self.past.check()?;
         let checked = self.world.check(Arc::new(self.memory.clone()));
         if self.is_gone() {
             return Ok(());
