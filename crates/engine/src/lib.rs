@@ -53,6 +53,7 @@ pub mod settings;
 pub mod blocking;
 pub mod future;
 pub mod conformance;
+pub mod pace;
 
 pub use batch::{Batch, Op, OpKind, OrderedBatch, OrderedOp, OrderedOpKind};
 pub use completion::{Completion, CompletionQueue, CompletionSender, KeyLocks, LockTable, Notifier};

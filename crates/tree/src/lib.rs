@@ -31,7 +31,6 @@ mod counters;
 mod records;
 mod buffer;
 mod settings;
-mod due; // when writers that keep to a pace may go on
 mod memtable;
 mod log;
 mod blobs;

@@ -4,13 +4,13 @@
 //! can. Their share is what the whole may take without logs, tables and what surrounds values in
 //! their records.
 
+use firn_engine::pace::Pressure;
 use firn_format::value::SegmentNumber;
 use firn_format::value::record::HEAD_BYTES_MIN;
 use firn_format::value::segment::{ORDINAL_BYTES, Origin};
 
 use super::hidden::{hidden_bytes, hidden_bytes_min};
 use crate::background::{Rest, Unavailable};
-use crate::blobs::pace::Pressure;
 use crate::blobs::pick::{Candidate, PickRules, Space, pick};
 use crate::blobs::{BlobStore, Home};
 use crate::log::Log;

@@ -18,13 +18,13 @@ mod streamed;
 mod read;
 mod gather;
 pub(crate) mod pick;
-pub(crate) mod pace;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
 use firn_engine::Result;
+use firn_engine::pace::{Brought, SpacePace};
 use firn_format::compression::Compressor;
 use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
@@ -43,7 +43,6 @@ use streamed::Unfinished;
 pub(crate) use active::{Active, Places};
 pub(crate) use gather::ValueCollector;
 pub(crate) use map::{Birth, Home, Sealed, ValueMap};
-pub(crate) use pace::{Brought, SpacePace};
 pub(crate) use streamed::{Streamed, WholeValue};
 
 /// The value segments of one open database.

@@ -8,93 +8,13 @@
 //! Level 0 counts as full where drains begin to wait for its compactions. The buffer's room is
 //! added: it fills once drains wait.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use firn_engine::pace::Pace;
 use firn_jobs::Pressure;
 
-/// How much writers bring, and how long they are held up, of late.
-#[derive(Debug, Default)]
-pub(crate) struct StallForecast {
-    window: Mutex<Window>,
-}
-
-/// The time counted over: long enough that a pause between two bursts is no rest, and short enough
-/// that a rest shows soon.
-const SPAN: Duration = Duration::from_secs(10);
-/// Time between two samples.
-const LOOK: Duration = Duration::from_millis(250);
 /// Writers that are held up for this part of the time count as stopped.
 const HELD_UP_MAX: f64 = 0.5;
-
-/// Samples of two numbers that only grow, [`LOOK`] apart, over [`SPAN`].
-#[derive(Debug, Default)]
-struct Window {
-    samples: VecDeque<Sample>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
-    pub(crate) at: Duration,
-    /// Written to the log.
-    pub(crate) log_bytes: u64,
-    /// Microseconds that writers were slowed or stopped.
-    pub(crate) held_up_us: u64,
-}
-
-/// What a window shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Pace {
-    bytes_per_second: f64,
-    /// Of the time; above 1 where several writers were.
-    held_up: f64,
-}
-
-impl StallForecast {
-    /// Takes a sample and returns the pace of late; `None` where the last sample is so new that no
-    /// other is due.
-    pub(crate) fn look(&self, now: Duration, sample: impl FnOnce() -> Sample) -> Option<Pace> {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        if !window.is_due(now) {
-            return None;
-        }
-        window.add(sample());
-        Some(window.pace())
-    }
-}
-
-impl Window {
-    /// Whether another sample is due.
-    fn is_due(&self, now: Duration) -> bool {
-        self.samples.back().is_none_or(|last| now.saturating_sub(last.at) >= LOOK)
-    }
-
-    fn add(&mut self, sample: Sample) {
-        self.samples.push_back(sample);
-        // The newest sample older than the span stays, so that the span is covered.
-        let is_old = |sample: &Sample, now: Duration| now.saturating_sub(sample.at) >= SPAN;
-        while self.samples.get(1).is_some_and(|second| is_old(second, sample.at)) {
-            self.samples.pop_front();
-        }
-    }
-
-    /// Zero before there are two samples.
-    fn pace(&self) -> Pace {
-        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
-            return Pace::default();
-        };
-        let seconds = last.at.saturating_sub(first.at).as_secs_f64();
-        if seconds <= 0.0 {
-            return Pace::default();
-        }
-        let over = |last: u64, first: u64| last.saturating_sub(first) as f64 / seconds;
-        Pace {
-            bytes_per_second: over(last.log_bytes, first.log_bytes),
-            held_up: over(last.held_up_us, first.held_up_us) / 1e6,
-        }
-    }
-}
 
 /// A keyspace, as far as it stops writers.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,10 @@
 //! The path of a write: admission, one frame in the log, index entries, the watermark.
 //!
-//! [`pipeline`] is the path and explains it. [`frame`] is what it writes. [`admission`] slows
-//! writers before memory runs out and stops them when it has. [`room`] notes what they want of the
-//! disk, [`forecast`] when they will stop; `separate` has large values written as blobs.
+//! [`pipeline`] is the path and explains it. [`frame`] is what it writes. `pressure` slows writers
+//! before memory runs out, by the engines' [pace](firn_engine::pace). [`room`] notes what they want
+//! of the disk, [`forecast`] when they will stop; `separate` has large values written as blobs.
 //! [`env`] is what the pipeline asks of the database around it: so it is tested without one.
 
-pub(crate) mod admission;
 pub(crate) mod env;
 pub(crate) mod forecast;
 pub(crate) mod frame;

@@ -33,7 +33,7 @@
 //! ```text
 //!   commit(ops)
 //!     validate        limits, keyspaces, operators: refused before anything is written
-//!     admit           the pace of this moment: sleep                       (commit/admission.rs)
+//!     admit           the pace of this moment: sleep                       (firn_engine::pace)
 //!     separate        large values go to a blob segment; references stand for them
 //!     append          until there is room:
 //!       reserve         a range of the arena, by one atomic addition
@@ -55,6 +55,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_arena::Reservation;
+use firn_engine::pace::{Admission, StallForecast};
 use firn_engine::{Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpKind, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
@@ -62,9 +63,7 @@ use firn_format::{Kind, Position};
 use firn_maintenance::Wake;
 use firn_storage::Clock;
 
-use super::admission::Admission;
 use super::env::CommitEnv;
-use super::forecast::StallForecast;
 use super::frame::{Blobs, Frame, Item, removes};
 use super::next_segment::LargeSegment;
 use super::roll::Rolled;

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::commit::forecast::{Filling, Pace, Sample, stalls_in};
+use firn_engine::pace::{Pace, Sample};
+
+use crate::commit::forecast::{Filling, stalls_in};
 use crate::compact::pick::FAR_BEHIND;
 use crate::compact::pick::deepest;
 use crate::database::Database;

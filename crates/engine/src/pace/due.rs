@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// When what was written so far is due, at the pace that it was charged at.
 #[derive(Debug, Default)]
-pub(crate) struct Due {
+pub(super) struct Due {
     /// In nanoseconds of the engine's clock.
     ns: AtomicU64,
 }
@@ -15,7 +15,7 @@ impl Due {
     ///
     /// At most `most_ns`: one large write must not make all writers wait for longer than the pace
     /// that it was charged at lasts.
-    pub(crate) fn charge(&self, cost_ns: u64, now: Duration, most_ns: u64) -> u64 {
+    pub(super) fn charge(&self, cost_ns: u64, now: Duration, most_ns: u64) -> u64 {
         let now = now.as_nanos() as u64;
         self.ns.fetch_max(now, Ordering::Relaxed);
         let due = self.ns.fetch_add(cost_ns, Ordering::Relaxed) + cost_ns;

@@ -4,20 +4,19 @@
 //! left until `buffer_bytes_max` over the time until the next drain is expected to free some
 //! ([`Flow`]). Where that drain is late, what is left is shared over a quarter of a drain's time
 //! again and again. So the room is never used up while drains go on. At the maximum no new segment
-//! begins until a drain frees one. The log has limits of its own
-//! ([`log_length`](super::log_length)), and the smaller room counts. Reads are never slowed.
+//! begins until a drain frees one. The log has limits of its own,
+//! and the smaller room counts. Reads are never slowed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firn_engine::CompletionSender;
-
-use crate::due::Due;
+use super::due::Due;
+use crate::CompletionSender;
 
 /// Pace and stop of writers; counts what they cost.
 #[derive(Debug, Default)]
-pub(crate) struct Admission {
+pub struct Admission {
     /// Log bytes a second that are admitted; 0 = no limit.
     pace: AtomicU64,
     /// When the bytes admitted so far are due.
@@ -108,32 +107,34 @@ impl Flow {
 }
 
 impl Admission {
-    pub(crate) fn slowdown_us(&self) -> u64 {
+    /// Microseconds that writers were slowed, all together.
+    pub fn slowdown_us(&self) -> u64 {
         self.slowdown_us.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn stop_us(&self) -> u64 {
+    /// Microseconds that writers and sessions were stopped, all together.
+    pub fn stop_us(&self) -> u64 {
         self.stop_us.load(Ordering::Relaxed)
     }
 
     /// A writer or a session was stopped for `time`.
-    pub(crate) fn stopped_for(&self, time: Duration) {
+    pub fn stopped_for(&self, time: Duration) {
         self.stop_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// A writer was slowed by `time`.
-    pub(crate) fn slowed_for(&self, time: Duration) {
+    pub fn slowed_for(&self, time: Duration) {
         self.slowdown_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// A drain freed `bytes` of the log.
-    pub(crate) fn freed(&self, bytes: u64, now: Duration) {
+    pub fn freed(&self, bytes: u64, now: Duration) {
         self.flow.lock().unwrap_or_else(PoisonError::into_inner).freed(bytes, now);
     }
 
     /// Sets the pace where the buffer holds more than `buffer_bytes` if `pressed`, and has `room`
     /// until it is full.
-    pub(crate) fn set_pace(&self, pressed: bool, room: u64, drain_bytes: u64, now: Duration) {
+    pub fn set_pace(&self, pressed: bool, room: u64, drain_bytes: u64, now: Duration) {
         let pace = {
             let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
             flow.press(pressed, now);
@@ -146,14 +147,14 @@ impl Admission {
     }
 
     /// Whether the pace is to be worked out again; `true` for one caller each time.
-    pub(crate) fn is_pace_old(&self, now: Duration) -> bool {
+    pub fn is_pace_old(&self, now: Duration) -> bool {
         let (now, look) = (now.as_nanos() as u64, self.look_ns.load(Ordering::Relaxed));
         let relaxed = Ordering::Relaxed;
         now >= look && self.look_ns.compare_exchange(look, now + PACE_NS, relaxed, relaxed).is_ok()
     }
 
     /// How long a write of `bytes` has to wait at the present pace.
-    pub(crate) fn delay(&self, bytes: u64, now: Duration) -> Duration {
+    pub fn delay(&self, bytes: u64, now: Duration) -> Duration {
         let pace = self.pace.load(Ordering::Relaxed);
         if pace == 0 || pace == u64::MAX {
             return Duration::ZERO;
@@ -167,7 +168,7 @@ impl Admission {
     }
 
     /// Room may have been made: stopped writers and waiting sessions look again.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         let sessions = {
             let mut waiting = self.lock();
             waiting.round += 1;
@@ -179,23 +180,23 @@ impl Admission {
 
     /// Whether writers have a pace.
     #[inline]
-    pub(crate) fn is_paced(&self) -> bool {
+    pub fn is_paced(&self) -> bool {
         self.pace.load(Ordering::Relaxed) != 0
     }
 
     /// A writer waits for room for a segment of `bytes`. 0 = a segment has begun; a writer that
     /// still waits sets this again.
-    pub(crate) fn want(&self, bytes: u64) {
+    pub fn want(&self, bytes: u64) {
         self.wanted.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of the segment that a stopped writer waits for; 0 = no writer waits.
-    pub(crate) fn wanted(&self) -> u64 {
+    pub fn wanted(&self) -> u64 {
         self.wanted.load(Ordering::Relaxed)
     }
 
     /// Blocks until room may have been made, or for a moment.
-    pub(crate) fn wait_released(&self) {
+    pub fn wait_released(&self) {
         let waiting = self.lock();
         let round = waiting.round;
         // Each release of room bumps the round; the limit only guards against a background
@@ -205,12 +206,12 @@ impl Admission {
     }
 
     /// Whether a writer stands still for want of room.
-    pub(crate) fn is_somebody_stopped(&self) -> bool {
+    pub fn is_somebody_stopped(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
     /// Asks for a nudge at the next [`release`](Self::release) or within [`NUDGE`]; once is enough.
-    pub(crate) fn wait_in(&self, session: &CompletionSender) {
+    pub fn wait_in(&self, session: &CompletionSender) {
         let mut waiting = self.lock();
         if waiting.is_over {
             // The thread that nudges has ended.
@@ -226,7 +227,7 @@ impl Admission {
     /// A thread's life until [`end`](Self::end): nudges sessions that wait. So a session whose
     /// owner sleeps learns when its pace has let a write go. Background threads are no help where
     /// all of them are busy.
-    pub(crate) fn nudge(&self) {
+    pub fn nudge(&self) {
         let mut waiting = self.lock();
         loop {
             let is_quiet = |waiting: &mut Waiting| waiting.sessions.is_empty() && !waiting.is_over;
@@ -245,7 +246,7 @@ impl Admission {
     }
 
     /// Ends [`nudge`](Self::nudge).
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.lock().is_over = true;
         self.awaited.notify_all();
     }

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::due::Due;
+use super::due::Due;
 
 /// The pace of writers whose values lie beside the tree.
 #[derive(Debug, Default)]
-pub(crate) struct SpacePace {
+pub struct SpacePace {
     /// Bytes a second that are admitted; 0 = no limit, [`UNKNOWN`] = none until a writer has
     /// looked.
     rate: AtomicU64,
@@ -69,31 +69,31 @@ const WAITING_RATE: u64 = 1 << 30;
 
 /// What writers' pace depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Pressure {
+pub struct Pressure {
     /// Bytes beyond what is allowed, for each that lives; `None` = neither is there anything to
     /// collect, nor too much.
-    pub(crate) over: Option<f64>,
+    pub over: Option<f64>,
     /// There is something to collect, or is being collected.
-    pub(crate) is_collecting: bool,
+    pub is_collecting: bool,
     /// Segments that wait to be sealed, as many as there would be of the largest size.
-    pub(crate) waiting_segments: u64,
+    pub waiting_segments: u64,
 }
 
 impl SpacePace {
     /// Whether writers go at their own pace.
     #[inline]
-    pub(crate) fn is_off(&self) -> bool {
+    pub fn is_off(&self) -> bool {
         self.rate.load(Ordering::Relaxed) == 0
     }
 
     /// Much was written: the next writer is to look. Where writers go at a pace they look anyway.
-    pub(super) fn doubt(&self) {
+    pub fn doubt(&self) {
         let _ = self.rate.compare_exchange(0, UNKNOWN, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether the caller, and no other thread, is to look: much was written, or writers go at a
     /// pace that was found some time ago.
-    pub(crate) fn is_to_look(&self, now: Duration) -> bool {
+    pub fn is_to_look(&self, now: Duration) -> bool {
         let relaxed = Ordering::Relaxed;
         match self.rate.load(relaxed) {
             0 => false,
@@ -106,7 +106,7 @@ impl SpacePace {
     }
 
     /// How long a write of `bytes` has to wait at the present pace.
-    pub(crate) fn delay(&self, bytes: u64, now: Duration) -> Duration {
+    pub fn delay(&self, bytes: u64, now: Duration) -> Duration {
         let rate = self.rate.load(Ordering::Relaxed);
         if rate == 0 {
             return Duration::ZERO;
@@ -116,7 +116,7 @@ impl SpacePace {
     }
 
     /// A collection that ended `now` gave `bytes` back.
-    pub(crate) fn freed(&self, bytes: u64, now: Duration) {
+    pub fn freed(&self, bytes: u64, now: Duration) {
         let bytes = bytes + self.gone_bytes.swap(0, Ordering::Relaxed);
         let mut freed = self.lock();
         let Some(since) = freed.since.replace(now) else { return };
@@ -125,13 +125,13 @@ impl SpacePace {
     }
 
     /// Segments of `bytes` went without a collection: nothing of them lived.
-    pub(crate) fn gone(&self, bytes: u64) {
+    pub fn gone(&self, bytes: u64) {
         self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Gives writers a pace by `pressure`. They bring `brought` bytes for each that is written of
     /// them: they are charged for the former, and collections give back the latter.
-    pub(crate) fn set(&self, pressure: &Pressure, brought: f64, now: Duration) {
+    pub fn set(&self, pressure: &Pressure, brought: f64, now: Duration) {
         let mut freed = self.lock();
         match pressure.is_collecting {
             true => drop(freed.since.get_or_insert(now)),
@@ -155,27 +155,27 @@ impl SpacePace {
 /// Bytes that writers bring and bytes that are written of them, more where they are not compressed:
 /// both of late, halved with each segment.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub struct Brought {
     brought: AtomicU64,
     written: AtomicU64,
 }
 
 impl Brought {
     /// Of `brought` bytes `written` are written.
-    pub(super) fn add(&self, brought: u64, written: u64) {
+    pub fn add(&self, brought: u64, written: u64) {
         self.brought.fetch_add(brought, Ordering::Relaxed);
         self.written.fetch_add(written, Ordering::Relaxed);
     }
 
     /// What was before counts half from now on. What is added meanwhile may not count: an estimate.
-    pub(super) fn fade(&self) {
+    pub fn fade(&self) {
         for sum in [&self.brought, &self.written] {
             sum.store(sum.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
         }
     }
 
     /// Bytes that are brought for each that is written.
-    pub(crate) fn for_each_written(&self) -> f64 {
+    pub fn for_each_written(&self) -> f64 {
         let [brought, written] = [&self.brought, &self.written].map(|sum| sum.load(Ordering::Relaxed));
         if brought == 0 || written == 0 { 1.0 } else { brought as f64 / written as f64 }
     }

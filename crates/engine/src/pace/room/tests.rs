@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use firn_storage::{Clock, ManualClock};
-
 use super::{Admission, Flow};
 
 const SOFT: u64 = 32 << 20;
@@ -12,9 +10,9 @@ const SEGMENT: u64 = 8 << 20;
 const DRAIN: u64 = 24 << 20;
 const RECORD: u64 = 1 << 10;
 
-/// A buffer, its writers and its drains, in the time of a clock that only they move.
+/// A buffer, its writers and its drains, in a time that only they move.
 struct Model {
-    clock: ManualClock,
+    now: Duration,
     admission: Admission,
     /// Bytes of full segments, and of the active one.
     full: u64,
@@ -30,7 +28,7 @@ struct Model {
 impl Model {
     fn new() -> Self {
         Self {
-            clock: ManualClock::new(0),
+            now: Duration::ZERO,
             admission: Admission::default(),
             full: 0,
             active: 0,
@@ -48,33 +46,32 @@ impl Model {
 
     fn set_pace(&self) {
         let room = (HARD + SEGMENT - self.active).saturating_sub(self.held() + SEGMENT);
-        self.admission.set_pace(self.held() > SOFT, room, DRAIN, self.clock.now());
+        self.admission.set_pace(self.held() > SOFT, room, DRAIN, self.now);
     }
 
     /// Begins and ends drains; each takes what `took` says of its number.
     fn drain(&mut self, took: impl Fn(u64) -> Duration) {
-        if self.drain_end.is_some_and(|end| self.clock.now() >= end) {
+        if self.drain_end.is_some_and(|end| self.now >= end) {
             self.drain_end = None;
             self.full -= DRAIN;
             self.freed += DRAIN;
-            self.admission.freed(DRAIN, self.clock.now());
+            self.admission.freed(DRAIN, self.now);
             self.set_pace();
         }
         if self.drain_end.is_none() && self.held() > SOFT && self.full >= DRAIN {
-            self.drain_end = Some(self.clock.now() + took(self.drains));
+            self.drain_end = Some(self.now + took(self.drains));
             self.drains += 1;
         }
     }
 
     /// One record, `each` after the one before at the soonest; answers how long it was delayed.
     fn write(&mut self, each: Duration) -> Duration {
-        self.clock.advance(each);
-        let now = self.clock.now();
-        if self.admission.is_pace_old(now) {
+        self.now += each;
+        if self.admission.is_pace_old(self.now) {
             self.set_pace();
         }
-        let delay = self.admission.delay(RECORD, now);
-        self.clock.sleep(delay);
+        let delay = self.admission.delay(RECORD, self.now);
+        self.now += delay;
         if self.active + RECORD > SEGMENT {
             if self.held() + SEGMENT > HARD {
                 self.stops += 1;
@@ -93,7 +90,7 @@ impl Model {
     fn minute(took: impl Fn(u64) -> Duration) -> (Self, u64, u64) {
         let mut model = Self::new();
         let (mut writes, mut delayed) = (0, 0);
-        while model.clock.now() < Duration::from_secs(60) {
+        while model.now < Duration::from_secs(60) {
             model.drain(&took);
             delayed += u64::from(!model.write(Duration::from_nanos(2500)).is_zero());
             writes += 1;
@@ -164,7 +161,7 @@ fn a_burst_into_an_empty_buffer_is_not_slowed() {
 fn writers_slower_than_drains_are_not_slowed() {
     let mut model = Model::new();
     let mut slept = Duration::ZERO;
-    while model.clock.now() < Duration::from_secs(60) {
+    while model.now < Duration::from_secs(60) {
         model.drain(|_| ms(240));
         // 85 MB a second, where drains achieve 105.
         slept += model.write(Duration::from_micros(12));
