@@ -16,7 +16,7 @@
 //!
 //! What only an engine with ordered keys can do is in [`Ordered`] and [`OrderedSession`]: no method
 //! refuses because of the engine's kind. Start at [`Engine`] and [`Session`]; [`blocking`] is the
-//! thin layer most programs want.
+//! thin layer most programs want. [`pace`], [`queue`] and [`LockTable`] are for engines to embed.
 //!
 //! # Not here
 //! - Any implementation: an engine is a crate of its own (`firn-tree`).
@@ -54,6 +54,7 @@ pub mod blocking;
 pub mod future;
 pub mod conformance;
 pub mod pace;
+pub mod queue;
 
 pub use batch::{Batch, Op, OpKind, OrderedBatch, OrderedOp, OrderedOpKind};
 pub use completion::{Completion, CompletionQueue, CompletionSender, KeyLocks, LockTable, Notifier};

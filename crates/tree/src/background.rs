@@ -223,7 +223,7 @@ impl Work for Database {
 
 /// Starts the background threads of `database`, which end after [`Schedule::stop`], and one that
 /// only watches over the pace of sessions, which ends after
-/// [`Admission::end`](firn_engine::pace::Admission::end).
+/// [`Admission::end`](firn_engine::queue::Admission::end).
 ///
 /// # Errors
 /// If a thread cannot be started; those that were have ended then, or are about to.

@@ -59,7 +59,7 @@ impl Database {
             upload_refusal: self.maintenance.orphan_gc.upload_refusal(),
             log_object_count: read(&self.shared_log.count),
             log_object_write_bytes_total: read(&self.shared_log.bytes),
-            slowdown_us_total: self.commit.admission.slowdown_us(),
+            slowdown_us_total: self.commit.pace.slowdown_us(),
             stop_us_total: self.commit.admission.stop_us(),
             memory_bytes: held + self.reads.cache.memory_bytes(),
             memory_bytes_max: self.settings.memory_bytes,

@@ -35,7 +35,7 @@ pub struct Sample {
 
 /// What a window shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pace {
+pub struct Inflow {
     /// Written to the log.
     pub bytes_per_second: f64,
     /// Of the time; above 1 where several writers were.
@@ -43,15 +43,15 @@ pub struct Pace {
 }
 
 impl StallForecast {
-    /// Takes a sample and returns the pace of late; `None` where the last sample is so new that no
-    /// other is due.
-    pub fn look(&self, now: Duration, sample: impl FnOnce() -> Sample) -> Option<Pace> {
+    /// Takes a sample and returns what writers did of late; `None` where the last sample is so new
+    /// that no other is due.
+    pub fn look(&self, now: Duration, sample: impl FnOnce() -> Sample) -> Option<Inflow> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if !window.is_due(now) {
             return None;
         }
         window.add(sample());
-        Some(window.pace())
+        Some(window.inflow())
     }
 }
 
@@ -71,16 +71,16 @@ impl Window {
     }
 
     /// Zero before there are two samples.
-    fn pace(&self) -> Pace {
+    fn inflow(&self) -> Inflow {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
-            return Pace::default();
+            return Inflow::default();
         };
         let seconds = last.at.saturating_sub(first.at).as_secs_f64();
         if seconds <= 0.0 {
-            return Pace::default();
+            return Inflow::default();
         }
         let over = |last: u64, first: u64| last.saturating_sub(first) as f64 / seconds;
-        Pace {
+        Inflow {
             bytes_per_second: over(last.log_bytes, first.log_bytes),
             held_up: over(last.held_up_us, first.held_up_us) / 1e6,
         }

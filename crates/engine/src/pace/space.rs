@@ -67,9 +67,9 @@ const WAITING_FREE: u64 = 8;
 /// comes to what sealing achieves.
 const WAITING_RATE: u64 = 1 << 30;
 
-/// What writers' pace depends on.
+/// What the pace by space depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pressure {
+pub struct SpaceDebt {
     /// Bytes beyond what is allowed, for each that lives; `None` = neither is there anything to
     /// collect, nor too much.
     pub over: Option<f64>,
@@ -129,17 +129,17 @@ impl SpacePace {
         self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives writers a pace by `pressure`. They bring `brought` bytes for each that is written of
+    /// Gives writers a pace by `debt`. They bring `brought` bytes for each that is written of
     /// them: they are charged for the former, and collections give back the latter.
-    pub fn set(&self, pressure: &Pressure, brought: f64, now: Duration) {
+    pub fn set(&self, debt: &SpaceDebt, brought: f64, now: Duration) {
         let mut freed = self.lock();
-        match pressure.is_collecting {
+        match debt.is_collecting {
             true => drop(freed.since.get_or_insert(now)),
             false => freed.since = None,
         }
         let freed_rate = freed.rate();
-        let by_space = pressure.over.map_or(0, |over| rate(over, freed_rate * brought));
-        let rate = match (by_space, waiting_rate(pressure.waiting_segments)) {
+        let by_space = debt.over.map_or(0, |over| rate(over, freed_rate * brought));
+        let rate = match (by_space, waiting_rate(debt.waiting_segments)) {
             (0, rate) | (rate, 0) => rate,
             (by_space, by_waiting) => by_space.min(by_waiting),
         };

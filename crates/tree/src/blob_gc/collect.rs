@@ -75,7 +75,7 @@ impl Collecting<'_> {
             jobs.history.committed(JobKind::BlobGc, clock.now().saturating_sub(begun));
             self.count_collected(&spec, &result);
             let written = result.segment.as_ref().map_or(0, |segment| segment.bytes);
-            self.blobs.pace.freed(gone_bytes.saturating_sub(written), clock.now());
+            self.blobs.pace.space.freed(gone_bytes.saturating_sub(written), clock.now());
         }
         Ok(())
     }

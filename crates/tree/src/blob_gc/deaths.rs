@@ -280,7 +280,7 @@ impl BlobStore {
                 if let Some(Home::Sealed(sealed)) = map.known(*number) {
                     count(&self.counters.wholly_dead_count, 1);
                     count(&self.counters.wholly_dead_bytes, sealed.meta.bytes);
-                    self.pace.gone(sealed.meta.bytes);
+                    self.pace.space.gone(sealed.meta.bytes);
                     sealed.retire();
                 }
                 map.remove(*number);

@@ -4,7 +4,7 @@
 //! can. Their share is what the whole may take without logs, tables and what surrounds values in
 //! their records.
 
-use firn_engine::pace::Pressure;
+use firn_engine::pace::SpaceDebt;
 use firn_format::value::SegmentNumber;
 use firn_format::value::record::HEAD_BYTES_MIN;
 use firn_format::value::segment::{ORDINAL_BYTES, Origin};
@@ -75,7 +75,7 @@ impl BlobSpace<'_> {
             Some(look) => {
                 self.pace_by(&look, !self.unavailable.collecting.is_empty() || look.pick().is_some());
             }
-            None => self.blobs.pace.set(&Pressure::default(), 1.0, self.blobs.clock.now()),
+            None => self.blobs.pace.space.set(&SpaceDebt::default(), 1.0, self.blobs.clock.now()),
         }
     }
 
@@ -85,8 +85,8 @@ impl BlobSpace<'_> {
         let over = (is_collecting || space.is_over(rules))
             .then(|| over(space, *space_max, rules.output_bytes, self.fixed_bytes(space)));
         let waiting_segments = waiting_bytes / self.blobs.segment_bytes_max();
-        let pressure = Pressure { over, is_collecting, waiting_segments };
-        self.blobs.pace.set(&pressure, self.blobs.brought.for_each_written(), self.blobs.clock.now());
+        let debt = SpaceDebt { over, is_collecting, waiting_segments };
+        self.blobs.pace.space.set(&debt, self.blobs.brought.for_each_written(), self.blobs.clock.now());
     }
 
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more

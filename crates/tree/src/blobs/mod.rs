@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwapOption;
 use firn_engine::Result;
-use firn_engine::pace::{Brought, SpacePace};
+use firn_engine::pace::{Brought, Pace};
 use firn_format::compression::Compressor;
 use firn_format::file_name;
 use firn_format::manifest::ValueSegmentMeta;
@@ -67,8 +67,8 @@ pub(crate) struct BlobStore {
     pub(crate) brought: Brought,
     /// For writers, each of which takes one out.
     compressors: Mutex<Vec<Compressor>>,
-    /// How fast writers may go.
-    pub(crate) pace: SpacePace,
+    /// How fast writers may go, here by the space that values take.
+    pub(crate) pace: Arc<Pace>,
     /// See [`refused_bytes`](Self::refused_bytes).
     refused_bytes: AtomicU64,
     /// Held while segments are sealed, until an edit says so.
@@ -130,7 +130,7 @@ impl BlobStore {
             counters: BlobCounters::default(),
             brought: Brought::default(),
             compressors: Mutex::default(),
-            pace: SpacePace::default(),
+            pace: Arc::default(),
             refused_bytes: AtomicU64::new(0),
             sealing: Mutex::default(),
         }
@@ -207,7 +207,7 @@ impl BlobStore {
             OpenValues::create(&*self.files.storage, self.files.outputs.values(), &name, &header, bytes)
                 .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));
-        self.pace.doubt();
+        self.pace.space.doubt();
         self.brought.fade();
         rolling.next = SegmentNumber(header.number.0 + 1);
         rolling.open.push(Arc::clone(&next));

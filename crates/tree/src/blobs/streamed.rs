@@ -125,7 +125,7 @@ impl BlobStore {
         open.push(Arc::clone(active));
         *newest = newest.follow(Some(Arc::clone(active)));
         drop(rolling);
-        self.pace.doubt();
+        self.pace.space.doubt();
     }
 
     fn lock_unfinished(&self) -> MutexGuard<'_, Unfinished> {

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use firn_engine::pace::Pace;
+use firn_engine::pace::Inflow;
 use firn_jobs::Pressure;
 
 /// Writers that are held up for this part of the time count as stopped.
@@ -29,8 +29,13 @@ pub(crate) struct Filling {
 /// When the first of `keyspaces` stops writers, where each may have `depth_max` runs and the buffer
 /// takes `room` bytes more; `None` = nothing is written. Writes are assumed to be shared out as the
 /// buffer's records are.
-pub(crate) fn stalls_in(keyspaces: &[Filling], depth_max: u32, room: u64, pace: Pace) -> Option<Duration> {
-    if pace.held_up >= HELD_UP_MAX {
+pub(crate) fn stalls_in(
+    keyspaces: &[Filling],
+    depth_max: u32,
+    room: u64,
+    inflow: Inflow,
+) -> Option<Duration> {
+    if inflow.held_up >= HELD_UP_MAX {
         return Some(Duration::ZERO);
     }
     let records: u64 = keyspaces.iter().map(|keyspace| keyspace.records).sum();
@@ -42,7 +47,7 @@ pub(crate) fn stalls_in(keyspaces: &[Filling], depth_max: u32, room: u64, pace: 
             run_bytes: keyspace.run_bytes,
             // All of the room is for the writers of any keyspace, and fills by what all bring.
             buffer_headroom_bytes: (room as f64 * share) as u64,
-            fill_bytes_per_second: pace.bytes_per_second * share,
+            fill_bytes_per_second: inflow.bytes_per_second * share,
             is_stalled: false,
         }
     });

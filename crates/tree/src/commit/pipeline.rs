@@ -55,7 +55,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_arena::Reservation;
-use firn_engine::pace::{Admission, StallForecast};
+use firn_engine::pace::{Pace, StallForecast};
+use firn_engine::queue::Admission;
 use firn_engine::{Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpKind, Result};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
@@ -82,6 +83,8 @@ use crate::version::catalog::Catalog;
 pub(crate) struct CommitPipeline {
     pub(crate) log: Log,
     pub(crate) admission: Admission,
+    /// How fast writers may go.
+    pub(crate) pace: Arc<Pace>,
     /// What writers want of the disk, and what they were refused.
     pub(crate) room: Room,
     /// When writers will stop.
@@ -128,6 +131,7 @@ impl CommitPipeline {
         Self {
             log,
             admission: Admission::default(),
+            pace: Arc::clone(&values.pace),
             room: Room::default(),
             forecast: StallForecast::default(),
             update_locks: LockTable::new(),
@@ -232,21 +236,19 @@ impl CommitPipeline {
     /// Whether writers have a pace.
     #[inline]
     fn is_paced(&self) -> bool {
-        self.admission.is_paced() || !self.values.pace.is_off()
+        self.pace.is_on()
     }
 
     #[cold]
     fn admit_paced(&self, env: &impl CommitEnv, bytes: u64) -> Duration {
         let now = self.clock.now();
-        if self.admission.is_pace_old(now) {
+        if self.pace.room.is_to_look(now) {
             self.pace_by_debt();
         }
-        if self.values.pace.is_to_look(now) {
+        if self.pace.space.is_to_look(now) {
             env.renew_space_pace();
         }
-        let delay = self.values.pace.delay(bytes, now).max(self.admission.delay(bytes, now));
-        self.admission.slowed_for(delay);
-        delay
+        self.pace.delay(bytes, now)
     }
 
     /// Appends `ops` as one frame, after their large values.

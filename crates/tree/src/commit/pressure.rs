@@ -1,5 +1,7 @@
 //! How full memory and the log are, and what that means for writers.
 
+use firn_engine::pace::RoomDebt;
+
 use super::CommitPipeline;
 use crate::memory::drain_bytes;
 
@@ -64,7 +66,8 @@ impl CommitPipeline {
             room = room
                 .min((self.log_room(&version) + unused).saturating_sub(settings.engine.log_segment_bytes));
         }
-        let pressed = is_full || is_long;
-        self.admission.set_pace(pressed, room, drain_bytes(settings.engine.buffer_bytes), self.clock.now());
+        let flush_bytes = drain_bytes(settings.engine.buffer_bytes);
+        let debt = RoomDebt { is_pressed: is_full || is_long, room_bytes: room, flush_bytes };
+        self.pace.room.set(&debt, self.clock.now());
     }
 }

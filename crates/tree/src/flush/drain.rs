@@ -259,7 +259,7 @@ impl Database {
             count(&self.counters.drain_write_bytes, bytes);
             count(&self.counters.drain_count, 1);
             let freed = self.catalog.version.load().log_needed_from().0.saturating_sub(needed_from.0);
-            self.commit.admission.freed(freed, self.clock.now());
+            self.commit.pace.room.freed(freed, self.clock.now());
         }
         self.commit.pace_by_debt();
         self.commit.keep_room();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use firn_engine::pace::{Pace, Sample};
+use firn_engine::pace::{Inflow, Sample};
 
 use crate::commit::forecast::{Filling, stalls_in};
 use crate::compact::pick::FAR_BEHIND;
@@ -23,20 +23,20 @@ impl Database {
         let sample = || Sample {
             at: now,
             log_bytes: self.commit.log.written_bytes.load(Ordering::Relaxed),
-            held_up_us: self.commit.admission.slowdown_us() + self.commit.admission.stop_us(),
+            held_up_us: self.commit.pace.slowdown_us() + self.commit.admission.stop_us(),
         };
-        let Some(pace) = self.commit.forecast.look(now, sample) else { return };
-        self.maintenance.jobs.urge(self.stalls_in(pace));
+        let Some(inflow) = self.commit.forecast.look(now, sample) else { return };
+        self.maintenance.jobs.urge(self.stalls_in(inflow));
     }
 
-    fn stalls_in(&self, pace: Pace) -> Option<Duration> {
-        if self.commit.admission.is_somebody_stopped() {
+    fn stalls_in(&self, inflow: Inflow) -> Option<Duration> {
+        if self.commit.admission.is_writer_stopped() {
             return Some(Duration::ZERO);
         }
         let version = self.catalog.version.load();
         let keyspaces: Vec<Filling> = version.live().map(|keyspace| self.filling(keyspace)).collect();
         let depth_max = self.pick_rules().depth_max as f64 * FAR_BEHIND;
-        stalls_in(&keyspaces, depth_max as u32, self.room(&version), pace)
+        stalls_in(&keyspaces, depth_max as u32, self.room(&version), inflow)
     }
 
     fn filling(&self, keyspace: &Keyspace) -> Filling {

@@ -1,11 +1,11 @@
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
-const NOTHING: Pressure = Pressure { over: None, is_collecting: false, waiting_segments: 0 };
+const NOTHING: SpaceDebt = SpaceDebt { over: None, is_collecting: false, waiting_segments: 0 };
 
 /// Something is to be collected, and space is that much over.
-fn over(over: f64) -> Pressure {
-    Pressure { over: Some(over), is_collecting: true, waiting_segments: 0 }
+fn over(over: f64) -> SpaceDebt {
+    SpaceDebt { over: Some(over), is_collecting: true, waiting_segments: 0 }
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_paced_writer_writes_as_fast_as_that() {
 #[test]
 fn time_without_anything_to_collect_does_not_count() {
     let (pace, second) = (SpacePace::default(), Duration::from_secs(1));
-    let hidden = Pressure { is_collecting: false, ..over(OVER_EVEN) };
+    let hidden = SpaceDebt { is_collecting: false, ..over(OVER_EVEN) };
     for at in (0..100).step_by(10) {
         pace.set(&over(OVER_EVEN), 1.0, at * second);
         pace.freed(10 << 20, (at + 1) * second);
@@ -115,9 +115,9 @@ fn segments_that_wait_to_be_sealed_slow_writers_by_their_number() {
     assert_eq!([0, 8, 9, 10].map(waiting_rate), [0, 0, 1 << 30, 1 << 29]);
     assert_eq!([19, 20, 1 << 40].map(waiting_rate), [1 << 20; 3]);
     let pace = SpacePace::default();
-    pace.set(&Pressure { waiting_segments: 11, ..NOTHING }, 1.0, MS);
+    pace.set(&SpaceDebt { waiting_segments: 11, ..NOTHING }, 1.0, MS);
     assert_eq!(pace.rate.load(Ordering::Relaxed), 1 << 28);
-    pace.set(&Pressure { waiting_segments: 11, ..over(9.0) }, 1.0, MS);
+    pace.set(&SpaceDebt { waiting_segments: 11, ..over(9.0) }, 1.0, MS);
     assert_eq!(pace.rate.load(Ordering::Relaxed), 32 << 20, "the slower of both");
     pace.set(&NOTHING, 1.0, MS);
     assert!(pace.is_off());

@@ -2,9 +2,9 @@ use super::*;
 
 #[test]
 fn the_keyspace_that_is_full_first_says_when_writers_stop() {
-    let pace = Pace { bytes_per_second: 100.0, held_up: 0.0 };
+    let inflow = Inflow { bytes_per_second: 100.0, held_up: 0.0 };
     let seconds = |keyspaces: &[Filling], room| {
-        stalls_in(keyspaces, 24, room, pace).map(|stalls_in| stalls_in.as_millis())
+        stalls_in(keyspaces, 24, room, inflow).map(|stalls_in| stalls_in.as_millis())
     };
     let one = Filling { depth: 4, run_bytes: 50, records: 7 };
     assert_eq!(seconds(&[one], 1000), Some(20_000), "20 runs of 50 bytes, and the buffer's room");
@@ -16,7 +16,7 @@ fn the_keyspace_that_is_full_first_says_when_writers_stop() {
     assert_eq!(seconds(&[one, rests], 0), Some(10_000), "nobody writes there");
     assert_eq!(seconds(&[Filling { depth: 30, ..one }], 0), Some(0));
     assert_eq!(seconds(&[rests], 0), None);
-    assert_eq!(stalls_in(&[one], 24, 0, Pace::default()), None);
-    assert_eq!(stalls_in(&[one], 24, 0, Pace { held_up: 0.5, ..pace }), Some(Duration::ZERO));
-    assert_eq!(stalls_in(&[one], 24, 0, Pace { held_up: 0.4, ..pace }), Some(Duration::from_secs(10)));
+    assert_eq!(stalls_in(&[one], 24, 0, Inflow::default()), None);
+    assert_eq!(stalls_in(&[one], 24, 0, Inflow { held_up: 0.5, ..inflow }), Some(Duration::ZERO));
+    assert_eq!(stalls_in(&[one], 24, 0, Inflow { held_up: 0.4, ..inflow }), Some(Duration::from_secs(10)));
 }
