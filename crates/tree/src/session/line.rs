@@ -1,17 +1,16 @@
 //! Writes of a session that does not block, and have to wait: for room, for an update before them,
 //! for their pace.
 //!
-//! Writes happen in call order. So each write that comes while another stands in the line joins it.
-//! An update, whose function belongs on the pool, holds the line until it has been written.
+//! Writes happen in call order, in a [line](queue::Line). An update, whose function belongs on the
+//! pool, holds the line until it has been written.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Completion, CompletionSender, Durability, KeyspaceId, OrderedBatch, Outcome, Position, Result, Ticket,
-    UpdateFn, WriteOptions,
+    Completion, CompletionQueue, CompletionSender, Durability, KeyspaceId, OrderedBatch, Outcome, Position,
+    Result, Ticket, UpdateFn, WriteOptions, queue,
 };
 
 use super::TreeSession;
@@ -21,47 +20,25 @@ use crate::error::from_storage;
 use crate::error::survived;
 use crate::write::update::Update;
 
-/// Writes that wait, and what for.
-#[derive(Default)]
-pub(super) struct Line {
-    /// Writes not yet written, in call order.
-    waiting: VecDeque<(Ticket, Write, WriteOptions)>,
-    /// An update is being worked on by the pool; nothing that waits may be written before it.
-    updating: Arc<AtomicBool>,
-    /// Since when (engine's clock) the first one finds no room.
-    stopped_since: Option<Duration>,
-    /// Acknowledgements that admission delays: when (engine's clock), which, of what.
-    delayed: Vec<(Duration, Ticket, Position, Durability)>,
+/// Writes of a session that wait, and acknowledgements that its pace delays.
+pub(super) type Line = queue::Line<Waiting, Delayed>;
+
+/// A write that waits.
+pub(super) struct Waiting {
+    write: Write,
+    options: WriteOptions,
+}
+
+/// What is to be acknowledged.
+pub(super) struct Delayed {
+    end: Position,
+    durability: Durability,
 }
 
 /// A write that is kept until it may be written.
 pub(super) enum Write {
     Batch(OrderedBatch),
     Update { keyspace: KeyspaceId, key: Vec<u8>, f: UpdateFn },
-}
-
-impl Line {
-    /// Whether a write may be written now, before no other.
-    pub(super) fn is_free(&self) -> bool {
-        self.waiting.is_empty() && !self.is_updating()
-    }
-
-    fn is_updating(&self) -> bool {
-        self.updating.load(Ordering::Acquire)
-    }
-}
-
-/// An update that the pool works on; lets the line go on when it is written, given up, or panics.
-struct Updating {
-    flag: Arc<AtomicBool>,
-    session: CompletionSender,
-}
-
-impl Drop for Updating {
-    fn drop(&mut self) {
-        self.flag.store(false, Ordering::Release);
-        self.session.nudge();
-    }
 }
 
 impl Database {
@@ -84,7 +61,7 @@ impl TreeSession {
     /// Puts `write` at the end of the line.
     pub(super) fn line_up(&mut self, write: Write, options: WriteOptions) -> Ticket {
         let ticket = self.tickets.next();
-        self.line.waiting.push_back((ticket, write, options));
+        self.line.push(ticket, Waiting { write, options });
         self.shared.commit.admission.wait_in(&self.queue.sender());
         ticket
     }
@@ -109,29 +86,19 @@ impl TreeSession {
         }
         let ticket = self.tickets.next();
         if delay.is_zero() {
-            self.make_durable_later(ticket, end, durability);
+            make_durable_later(&self.shared, &self.queue, ticket, Delayed { end, durability });
         } else {
             let due = self.shared.clock.now() + delay;
-            self.line.delayed.push((due, ticket, end, durability));
+            self.line.delay(ticket, Delayed { end, durability }, due);
             self.shared.commit.admission.wait_in(&self.queue.sender());
         }
         Ok(Outcome::Pending(ticket))
     }
 
-    fn make_durable_later(&self, ticket: Ticket, end: Position, durability: Durability) {
-        let shared = Arc::clone(&self.shared);
-        let sender = self.queue.sender();
-        self.shared
-            .reads
-            .on_pool_for(durability, move || shared.tell_durable(&sender, ticket, end, durability));
-    }
-
     /// Brings the line on: writes what may be written, and hands over delayed acknowledgements that
     /// are due.
     pub(super) fn go_on(&mut self) {
-        while !self.line.is_updating()
-            && let Some((ticket, write, options)) = self.line.waiting.pop_front()
-        {
+        while let Some((ticket, Waiting { write, options })) = self.line.pop() {
             match write {
                 Write::Update { keyspace, key, f } => self.update_later(ticket, keyspace, key, f, options),
                 Write::Batch(batch) => match self.shared.commit.append_ops(&*self.shared, batch.ops()) {
@@ -140,7 +107,8 @@ impl TreeSession {
                             self.queue.sender().send(ticket, Completion::Failed(error));
                             continue;
                         }
-                        self.line.waiting.push_front((ticket, Write::Batch(batch), options));
+                        let waiting = Waiting { write: Write::Batch(batch), options };
+                        self.line.put_back(ticket, waiting);
                         break;
                     }
                     Ok(Appended::At(end)) => {
@@ -148,46 +116,39 @@ impl TreeSession {
                         self.count_written(batch.data_bytes());
                         let delay = self.shared.commit.admit(&*self.shared, batch.data_bytes() as u64);
                         let due = self.shared.clock.now() + delay;
-                        self.line.delayed.push((due, ticket, end, self.durability(options)));
+                        let durability = self.durability(options);
+                        self.line.delay(ticket, Delayed { end, durability }, due);
                     }
                     Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
                 },
             }
         }
-        if self.line.waiting.is_empty() {
+        if self.line.has_no_writes() {
             self.note_written();
         }
         // When the database closes, acknowledgements are delayed no more.
         let is_closed = self.shared.closed.load(Ordering::Acquire);
         let now = if is_closed { Duration::MAX } else { self.shared.clock.now() };
-        let mut index = 0;
-        while index < self.line.delayed.len() {
-            if self.line.delayed[index].0 > now {
-                index += 1;
-                continue;
-            }
-            let (_, ticket, end, durability) = self.line.delayed.swap_remove(index);
-            self.make_durable_later(ticket, end, durability);
-        }
-        if !self.line.waiting.is_empty() || !self.line.delayed.is_empty() {
+        let (shared, queue) = (&self.shared, &self.queue);
+        self.line.take_due(now, |ticket, delayed| make_durable_later(shared, queue, ticket, delayed));
+        if !self.line.is_empty() {
             self.shared.commit.admission.wait_in(&self.queue.sender());
         }
     }
 
     /// The first of the line finds no room. `Err` if none can be made.
     pub(super) fn note_stopped(&mut self) -> Result<()> {
-        if self.line.stopped_since.is_some() {
+        if !self.line.note_stopped(self.shared.clock.now()) {
             return self.shared.refused_room();
         }
-        self.line.stopped_since = Some(self.shared.clock.now());
         self.shared.retry_drains();
         Ok(())
     }
 
     /// The line is empty or was written: counts how long there was no room.
     fn note_written(&mut self) {
-        if let Some(since) = self.line.stopped_since.take() {
-            self.shared.commit.admission.stopped_for(self.shared.clock.now().saturating_sub(since));
+        if let Some(stopped) = self.line.note_written(|| self.shared.clock.now()) {
+            self.shared.commit.admission.stopped_for(stopped);
         }
     }
 
@@ -202,8 +163,7 @@ impl TreeSession {
     ) {
         let (shared, sender) = (Arc::clone(&self.shared), self.queue.sender());
         let durability = self.durability(options);
-        self.line.updating.store(true, Ordering::Release);
-        let updating = Updating { flag: Arc::clone(&self.line.updating), session: self.queue.sender() };
+        let updating = self.line.hold(self.queue.sender());
         self.shared.reads.on_pool(move || {
             let written = survived("an update", || {
                 let mut update = Update::new(keyspace, &key, f, options.expires_at_ms);
@@ -230,13 +190,13 @@ impl TreeSession {
     pub(super) fn next_due(&self) -> Option<Instant> {
         #[expect(clippy::disallowed_methods, reason = "`wait` takes its deadline as an Instant")]
         let now = Instant::now();
-        let clock = self.shared.clock.now();
-        let due = self.line.delayed.iter().map(|(due, ..)| due.saturating_sub(clock)).min();
-        let again = (!self.line.waiting.is_empty()).then_some(Duration::from_millis(10));
-        let wait = match (due, again) {
-            (Some(due), Some(again)) => due.min(again),
-            (due, again) => due.or(again)?,
-        };
-        Some(now + wait.max(Duration::from_micros(50)))
+        Some(now + self.line.next_look(self.shared.clock.now())?)
     }
+}
+
+/// Has a written frame acknowledged once it has its durability.
+fn make_durable_later(shared: &Arc<Database>, queue: &CompletionQueue, ticket: Ticket, delayed: Delayed) {
+    let Delayed { end, durability } = delayed;
+    let (database, sender) = (Arc::clone(shared), queue.sender());
+    shared.reads.on_pool_for(durability, move || database.tell_durable(&sender, ticket, end, durability));
 }
