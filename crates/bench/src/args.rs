@@ -35,10 +35,10 @@ pub struct RunArgs {
     /// Memory for buffers and caches together, e.g. 512M or 2GiB [default: the store's own]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub memory_bytes: Option<u64>,
-    /// Bytes from which on Firn puts values beside the tree; 0 = none [default: the store's own]
+    /// Bytes from which on Firn puts separated values; 0 = none [default: the store's own]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub separate_bytes: Option<u64>,
-    /// Bytes of files that Firn may take for each byte of values beside the tree that lives
+    /// Bytes of files that Firn may take for each byte of separated values that lives
     /// [default: the store's own]
     #[arg(long, value_name = "X")]
     pub space_amplification_max: Option<f64>,
@@ -46,7 +46,7 @@ pub struct RunArgs {
     /// [default: the store's own]
     #[arg(long, value_name = "X")]
     pub read_compaction_price: Option<f64>,
-    /// How Firn compresses its last level and its values beside the tree: none, lz4 or zstd
+    /// How Firn compresses its last level and its separated values: none, lz4 or zstd
     /// [default: the store's own]
     #[arg(long, value_name = "WORD", value_parser = parse_compression)]
     pub compression: Option<Compression>,

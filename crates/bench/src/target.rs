@@ -36,7 +36,7 @@ pub struct OpenOptions {
     pub dir: PathBuf,
     /// Bytes of memory for buffers and caches together; `None` = the store's own default.
     pub memory_bytes: Option<u64>,
-    /// Bytes from which on values lie beside the tree; `None` = the store's own default. Only Firn
+    /// Bytes from which on values are separated; `None` = the store's own default. Only Firn
     /// follows it.
     pub separate_bytes: Option<u32>,
     /// Bytes of values' files for each live byte; `None` = the store's own default. Only Firn

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_objects::LazyRuntime;
 use firn_storage::ThreadSpawn;
-use firn_storage::place::{OpenWith, Registry, Throttle};
+use firn_storage::backend::{OpenWith, Registry, Throttle};
 
 /// What this program can open: directories and object stores. Clients of all stores that one
 /// registry opens share a thread.

@@ -12,7 +12,7 @@ use crate::database::{check_directory, read_settings};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
 use crate::progress;
-use crate::shared_place::{SharedName, SharedPlace};
+use crate::shared_storage::{SharedName, SharedStorage};
 
 /// How long a server may take for a backup: it waits for a sync, links files, and copies what lies
 /// on shared storage.
@@ -25,7 +25,7 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 ///
 /// Files that never change are linked, not copied: it takes moments and little space, and must lie
 /// on the database's file system. Of a database on shared storage the log is linked, and everything
-/// that lies there (tables, value segments) is copied. The backup is whole where it is written and
+/// that lies there (tables, blob segments) is copied. The backup is whole where it is written and
 /// needs that place no more. It takes as much space and time as reading all of it.
 ///
 /// It appears under its name once it is whole. Copy it elsewhere to survive the loss of the disk;
@@ -56,19 +56,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         (Some(dir), _) => {
             let settings =
                 arguments.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;
-            let shared = SharedPlace { name: arguments.shared.clone(), ..SharedPlace::default() };
+            let shared = SharedStorage { name: arguments.shared.clone(), ..SharedStorage::default() };
             // A directory without a log is none of the database's.
             let access = if shared.name.shared.is_some() { Access::ReadLog } else { Access::Write };
             check_directory(dir, access)?;
             let failed = |error| Failure::database(dir, &error);
-            let checkpoint = progress::during(&format!("backing up {}", dir.display()), |_| {
+            let copy = progress::during(&format!("backing up {}", dir.display()), |_| {
                 let builder = Db::builder(dir).settings(settings).create(false);
                 let db = shared.set(builder, Access::Write)?.open().map_err(failed)?;
                 let made = db.backup(&arguments.to).map_err(failed);
                 db.close().map_err(failed)?;
                 made
             })?;
-            let (path, position) = (checkpoint.path.display(), checkpoint.position.0);
+            let (path, position) = (copy.path.display(), copy.position.0);
             announce(format_args!("{path} holds all writes before position {position}"));
         }
         (None, Some(_)) if arguments.shared.shared.is_some() => {

@@ -17,7 +17,7 @@ use firn_storage::ThreadSpawn;
 use crate::access::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::service::{Reach, WEIGHT, parse_tenant, parse_weight, remote};
-use crate::shared_place::{SharedName, SharedPlace};
+use crate::shared_storage::{SharedName, SharedStorage};
 use crate::signals;
 use crate::store_rates::StoreRates;
 use crate::tls::ClientFiles;
@@ -74,7 +74,7 @@ enum Suite {
 
 #[derive(Subcommand)]
 enum Experiment {
-    /// How much is written for how little space, values beside the tree: the curve from 1.15 to
+    /// How much is written for how little space, separated values: the curve from 1.15 to
     /// 2.0, and a model's
     Space(SpaceArgs),
     /// Compactions by the database, by one worker, by a service: throughput, latency, processor
@@ -107,7 +107,7 @@ struct ServiceArgs {
     /// collections
     #[arg(long, value_name = "URLS", conflicts_with = "worker")]
     control_plane: Option<String>,
-    /// Where Firn's tables, sealed value segments and manifest lie, if that is not the directory:
+    /// Where Firn's tables, sealed blob segments and manifest lie, if that is not the directory:
     /// another one, s3://BUCKET/PREFIX, ...
     #[arg(long, value_name = "PLACE")]
     shared: Option<String>,
@@ -131,7 +131,7 @@ impl ServiceArgs {
         FirnFactory::new().prepared_by(move |builder, options| {
             let failed = |failure: Failure| Error::invalid(failure.to_string());
             let name = SharedName { shared: service.shared.clone(), store_rates: service.store_rates };
-            let shared = SharedPlace { name, ..SharedPlace::default() };
+            let shared = SharedStorage { name, ..SharedStorage::default() };
             let builder = shared.set(builder, Access::Create).map_err(failed)?;
             let Some(control_planes) = &service.control_plane else { return Ok(builder) };
             let place = service.shared.clone().unwrap_or_else(|| options.dir.display().to_string());

@@ -27,7 +27,7 @@ use crate::tls::ServerFiles;
 
 /// Hand the jobs of databases to workers. Runs until it is ended.
 ///
-/// Databases (`firn serve --control-plane`) hand in compactions and collections, workers
+/// Databases (`firn serve --control-plane`) hand in compactions and GCs, workers
 /// (`firn worker --control-plane`) take them. It keeps nothing on disk: killed and started again,
 /// it is told everything by both sides. Several may run, each of which is named to all databases
 /// and workers. `firn jobs` shows what it knows.

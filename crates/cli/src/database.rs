@@ -10,7 +10,7 @@ use firn_format::file_name::{self, FileName};
 use crate::access::Access;
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
-use crate::shared_place::{SharedName, SharedPlace};
+use crate::shared_storage::{SharedName, SharedStorage};
 
 /// Which database, and which part of it.
 #[derive(clap::Args, Clone, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Place {
     #[arg(long, default_value = "default", value_name = "NAME")]
     keyspace: String,
     #[command(flatten)]
-    shared: SharedPlace,
+    shared: SharedStorage,
     /// A settings file (see `firn config`); without one the defaults hold.
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -35,7 +35,7 @@ impl Place {
         Self {
             dir: dir.to_owned(),
             keyspace: "default".to_owned(),
-            shared: SharedPlace { name: shared.clone(), ..SharedPlace::default() },
+            shared: SharedStorage { name: shared.clone(), ..SharedStorage::default() },
             settings: None,
         }
     }

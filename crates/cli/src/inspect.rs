@@ -6,7 +6,7 @@ use firn_format::dump::describe;
 
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
-use crate::shared_place::use_place;
+use crate::shared_storage::open_backend;
 
 /// Show what a database file holds, with offsets and meaning. Opens no database and changes
 /// nothing.
@@ -17,7 +17,7 @@ use crate::shared_place::use_place;
 /// is.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A log segment, manifest edit, table, value segment or log object; the kind is told by its
+    /// A log segment, manifest edit, table, blob segment or log object; the kind is told by its
     /// name, else by its first bytes.
     file: PathBuf,
     /// Where the file lies, if that is no path of this machine: as `firn serve --shared` has it
@@ -58,7 +58,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 
 /// The bytes of the file `name` of a place that other machines reach.
 fn read_shared(place: &str, name: &str) -> Result<Vec<u8>> {
-    let storage = use_place(place, None, false)?;
+    let storage = open_backend(place, None, false)?;
     let read = storage.open_read(name).and_then(|file| {
         let mut bytes = vec![0; file.len() as usize];
         file.read_at(0, &mut bytes).map(|()| bytes)

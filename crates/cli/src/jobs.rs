@@ -170,7 +170,7 @@ fn shown(list: &proto::ListReply, shows: Shows) -> String {
             proto::job_row::State::Failed => "failed",
             proto::job_row::State::Unspecified => "?",
         };
-        let lane = if row.lane() == proto::Lane::Relief { "relief" } else { "bulk" };
+        let lane = if row.lane() == proto::Lane::L0 { "l0" } else { "deep" };
         let share = 100.0 * row.done_bytes as f64 / (row.input_bytes.max(1)) as f64;
         let (read, age) = (format!("{:.0} %", share.min(100.0)), format!("{:.2} s", row.age_ms as f64 / 1e3));
         out += &format!(

@@ -18,7 +18,7 @@ mod until_stdin_closes;
 mod access;
 mod backends;
 mod store_rates;
-mod shared_place;
+mod shared_storage;
 mod database;
 mod get;
 mod put;

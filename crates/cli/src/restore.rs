@@ -11,7 +11,7 @@ use crate::access::Access;
 use crate::database::check_directory;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
-use crate::shared_place::SharedName;
+use crate::shared_storage::SharedName;
 use crate::{progress, verify};
 
 /// Make a database of a backup: check all of it, and copy it.

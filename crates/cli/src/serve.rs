@@ -20,7 +20,7 @@ use crate::output::announce;
 use crate::progress;
 use crate::secrets;
 use crate::service::{Reach, WEIGHT, remote};
-use crate::shared_place::{RangeCache, SharedName, SharedPlace};
+use crate::shared_storage::{RangeCache, SharedName, SharedStorage};
 use crate::signals;
 use crate::tls::ClientFiles;
 pub(crate) use layers::Effective;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let dir = &dir;
     check_directory(dir, Access::Create)?;
     together::check(&options, arguments.take_over)?;
-    let shared = shared_place(&options, arguments.take_over);
+    let shared = shared_storage(&options, arguments.take_over);
     // As many as it may, shared out before the database is opened.
     let limit = raise_descriptor_limit(u64::MAX);
     let http = if serve.http.is_some() { HTTP_CONNECTIONS } else { 0 };
@@ -141,11 +141,11 @@ fn reach<'o>(options: &'o Options, control_planes: &'o str) -> Reach<'o> {
     }
 }
 
-fn shared_place(options: &Options, take_over: bool) -> SharedPlace {
+fn shared_storage(options: &Options, take_over: bool) -> SharedStorage {
     let bytes = options.shared_cache_bytes.unwrap_or(SHARED_CACHE_BYTES);
     let cache = options.shared_cache.clone().map(|dir| RangeCache { dir, bytes });
     let name = SharedName { shared: options.shared.clone(), store_rates: options.store_rates };
-    SharedPlace { name, take_over, cache }
+    SharedStorage { name, take_over, cache }
 }
 
 /// The database's directory, and what the server is told.

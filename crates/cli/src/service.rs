@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_job_service::{Places, Remote, RemoteOptions, SharedToken};
-use firn_storage::place::{Registry, Throttle};
+use firn_storage::backend::{Registry, Throttle};
 use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::backends::{open_with, registry};

@@ -9,7 +9,7 @@ use crate::access::Access;
 use crate::database::{Database, Place};
 use crate::ending::{Ending, Result};
 use crate::output::Output;
-use crate::shared_place::SharedName;
+use crate::shared_storage::SharedName;
 
 /// Print sizes and counters of a database, of its keyspaces and of their levels.
 ///
@@ -45,7 +45,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
-        ("drain_write_bytes_total", tree.drain_write_bytes_total),
+        ("flush_write_bytes_total", tree.flush_write_bytes_total),
         ("compaction_write_bytes_total", tree.compaction_write_bytes_total),
         ("compaction_read_bytes_total", tree.compaction_read_bytes_total),
         ("manifest_write_bytes_total", stats.manifest_write_bytes_total),
@@ -54,7 +54,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
         ("read_miss_count", stats.read_miss_count),
         ("scan_dead_passed_count", tree.scan_dead_passed_count),
         ("sync_count", stats.sync_count),
-        ("drain_count", tree.drain_count),
+        ("flush_count", tree.flush_count),
         ("compaction_count", tree.compaction_count),
         ("merge_count", tree.merge_count),
         ("jobs_passed_on_count", stats.jobs_passed_on_count),
@@ -75,32 +75,32 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
         ("recycled_bytes", stats.recycled_bytes),
         ("debt_bytes", stats.debt_bytes),
         ("snapshot_count", stats.snapshot_count),
-        ("value_segment_count", tree.values.segment_count),
-        ("value_segment_bytes", tree.values.segment_bytes),
-        ("value_dead_bytes", tree.values.dead_bytes),
-        ("value_stale_count", tree.values.stale_count),
-        ("value_hidden_bytes", tree.values.hidden_bytes),
-        ("value_debt_bytes", tree.values.debt_bytes),
-        ("value_retired_count", tree.values.retired_count),
-        ("value_retired_bytes", tree.values.retired_bytes),
-        ("redirect_count", tree.values.redirect_count),
-        ("redirect_bytes", tree.values.redirect_bytes),
-        ("value_write_count", tree.values.write_count),
-        ("value_write_bytes_total", tree.values.write_bytes_total),
-        ("value_sync_count", tree.values.sync_count),
-        ("value_read_count", tree.values.read_count),
-        ("value_read_bytes_total", tree.values.read_bytes_total),
-        ("collection_count", tree.values.collection_count),
-        ("collected_segment_count", tree.values.collected_segment_count),
-        ("collection_failure_count", tree.values.collection_failure_count),
-        ("collection_read_bytes_total", tree.values.collection_read_bytes_total),
-        ("collection_write_bytes_total", tree.values.collection_write_bytes_total),
-        ("value_survivor_count", tree.values.survivor_count),
-        ("value_survivor_bytes_total", tree.values.survivor_bytes_total),
-        ("value_dropped_count", tree.values.dropped_count),
-        ("value_dropped_bytes_total", tree.values.dropped_bytes_total),
-        ("value_wholly_dead_count", tree.values.wholly_dead_count),
-        ("value_wholly_dead_bytes_total", tree.values.wholly_dead_bytes_total),
+        ("blob_segment_count", tree.blobs.segment_count),
+        ("blob_segment_bytes", tree.blobs.segment_bytes),
+        ("blob_dead_bytes", tree.blobs.dead_bytes),
+        ("blob_obsolete_reference_count", tree.blobs.obsolete_count),
+        ("blob_unreclaimed_bytes", tree.blobs.unreclaimed_bytes),
+        ("blob_debt_bytes", tree.blobs.debt_bytes),
+        ("blob_retired_count", tree.blobs.retired_count),
+        ("blob_retired_bytes", tree.blobs.retired_bytes),
+        ("relocation_count", tree.blobs.relocation_count),
+        ("relocation_bytes", tree.blobs.relocation_bytes),
+        ("blob_write_count", tree.blobs.write_count),
+        ("blob_write_bytes_total", tree.blobs.write_bytes_total),
+        ("blob_sync_count", tree.blobs.sync_count),
+        ("blob_read_count", tree.blobs.read_count),
+        ("blob_read_bytes_total", tree.blobs.read_bytes_total),
+        ("blob_gc_count", tree.blobs.gc_count),
+        ("blob_gc_segment_count", tree.blobs.gc_segment_count),
+        ("blob_gc_failure_count", tree.blobs.gc_failure_count),
+        ("blob_gc_read_bytes_total", tree.blobs.gc_read_bytes_total),
+        ("blob_gc_write_bytes_total", tree.blobs.gc_write_bytes_total),
+        ("blob_survivor_count", tree.blobs.survivor_count),
+        ("blob_survivor_bytes_total", tree.blobs.survivor_bytes_total),
+        ("blob_dropped_count", tree.blobs.dropped_count),
+        ("blob_dropped_bytes_total", tree.blobs.dropped_bytes_total),
+        ("blob_wholly_dead_count", tree.blobs.wholly_dead_count),
+        ("blob_wholly_dead_bytes_total", tree.blobs.wholly_dead_bytes_total),
     ]
 }
 
@@ -121,8 +121,8 @@ fn as_json(stats: &Stats) -> Value {
         })
     };
     object.insert(
-        "value_segments_by_dead".to_owned(),
-        json!(stats.tree.clone().unwrap_or_default().values.by_dead),
+        "blob_segments_by_dead".to_owned(),
+        json!(stats.tree.clone().unwrap_or_default().blobs.by_dead),
     );
     object.insert("keyspaces".to_owned(), stats.keyspaces.iter().map(keyspace).collect());
     Value::Object(object)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use firn_bench::args::{parse_bytes, parse_count};
 use firn_objects::PART_BYTES;
 use firn_storage::SystemClock;
-use firn_storage::place::{Limits, Throttle};
+use firn_storage::backend::{Limits, Throttle};
 
 /// Requests and bytes a second, at most: `reads=500,write-bytes=20M`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

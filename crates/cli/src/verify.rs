@@ -10,7 +10,7 @@ use crate::database::check_directory;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::progress;
-use crate::shared_place::SharedName;
+use crate::shared_storage::SharedName;
 
 /// Check every checksum, reference and invariant of a database. Reads all of it and changes
 /// nothing.

@@ -27,7 +27,7 @@ use crate::signals;
 use crate::store_rates::StoreRates;
 use crate::tls::ClientFiles;
 
-/// Work for databases: compact their tables and collect their value segments in this process. Runs
+/// Work for databases: compact their tables and collect their blob segments in this process. Runs
 /// until it is ended.
 ///
 /// With --control-plane it takes the jobs of any number of databases whose files it reaches, on any

@@ -27,7 +27,7 @@ mod ranges;
 mod keyspaces;
 mod limits;
 mod sources;
-mod checkpoints;
+mod copies;
 mod lifecycle;
 
 pub use semantics::{ADD, APPEND, FILTER_DROP, PREFIX_4, semantics};
@@ -58,11 +58,11 @@ pub trait Harness: Send {
     /// The suite closes and drops the engine before it opens it again.
     fn open(&mut self, with: OpenWith) -> Result<Arc<dyn Engine>>;
 
-    /// Where a checkpoint called `name` may be put.
-    fn checkpoint_path(&self, name: &str) -> PathBuf;
+    /// Where a copy called `name` may be put.
+    fn copy_path(&self, name: &str) -> PathBuf;
 
-    /// Opens the checkpoint at `path` as a database of its own.
-    fn open_checkpoint(&mut self, path: &Path) -> Result<Arc<dyn Engine>>;
+    /// Opens the copy at `path` as a database of its own.
+    fn open_copy(&mut self, path: &Path) -> Result<Arc<dyn Engine>>;
 
     /// What the engine's clock says, in milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
@@ -142,7 +142,7 @@ fn checks() -> impl Iterator<Item = Check> {
         keyspaces::CHECKS,
         limits::CHECKS,
         sources::CHECKS,
-        checkpoints::CHECKS,
+        copies::CHECKS,
         lifecycle::CHECKS,
     ];
     topics.into_iter().flatten().copied()

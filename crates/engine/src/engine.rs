@@ -8,9 +8,9 @@ use crate::{
     KeyspaceId, KeyspaceSettings, OrderedSession, Position, Result, Session, Snapshot, Stats, WriteOptions,
 };
 
-/// What a checkpoint contains.
+/// What a copy contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct DatabaseCopy {
     /// Where it lies; opens as a database of its own.
     pub path: PathBuf,
     /// Every write with a smaller position is in it, no other is.
@@ -41,7 +41,7 @@ pub trait Engine: Send + Sync {
     /// Drops a keyspace with all its data, durable on return; the default one cannot be dropped.
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()>;
 
-    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as
+    /// Changes from how many bytes on values of a keyspace are separated, durably; `None`: as
     /// the engine's settings say. New values follow at once, and older ones when they are
     /// rewritten. Changes no answer.
     ///
@@ -81,7 +81,7 @@ pub trait Engine: Send + Sync {
     fn sync(&self) -> Result<Position>;
 
     /// Waits until no background work is left; with `flush` before it, until the database is
-    /// drained.
+    /// flushed.
     ///
     /// # Errors
     /// What keeps background work from going on. `Corrupt` if background work left a file that it
@@ -89,7 +89,7 @@ pub trait Engine: Send + Sync {
     fn wait_idle(&self) -> Result<()>;
 
     /// A consistent copy of the database at `path` (same file system: immutable files are linked).
-    fn checkpoint(&self, path: &std::path::Path) -> Result<Checkpoint>;
+    fn copy_to(&self, path: &std::path::Path) -> Result<DatabaseCopy>;
 
     /// Counters and sizes.
     fn stats(&self) -> Stats;

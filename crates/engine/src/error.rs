@@ -29,7 +29,7 @@ pub enum ErrorKind {
 
 /// Where stored bytes failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// File name as seen from the database directory.
     pub file: String,
     /// Byte offset in the file, where known.
@@ -46,14 +46,14 @@ pub struct Error {
 struct Inner {
     kind: ErrorKind,
     message: Cow<'static, str>,
-    place: Option<Place>,
+    location: Option<Location>,
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
-    /// An error with no place and no source.
+    /// An error with no location and no source.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { inner: Box::new(Inner { kind, message: message.into(), place: None, source: None }) }
+        Self { inner: Box::new(Inner { kind, message: message.into(), location: None, source: None }) }
     }
 
     /// The call must change before it can succeed.
@@ -61,9 +61,9 @@ impl Error {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Stored bytes at `place` are wrong.
-    pub fn corrupt(place: Place, message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::Corrupt, message).at(place)
+    /// Stored bytes at `location` are wrong.
+    pub fn corrupt(location: Location, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Corrupt, message).at(location)
     }
 
     /// A promise inside Firn is broken.
@@ -71,10 +71,10 @@ impl Error {
         Self::new(ErrorKind::Bug, message)
     }
 
-    /// The same error with a place.
+    /// The same error with a location.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
-        self.inner.place = Some(place);
+    pub fn at(mut self, location: Location) -> Self {
+        self.inner.location = Some(location);
         self
     }
 
@@ -90,22 +90,22 @@ impl Error {
         self.inner.kind
     }
 
-    /// What happened, without place and cause.
+    /// What happened, without location and cause.
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
     /// Where stored bytes failed, if that is what failed.
-    pub fn place(&self) -> Option<&Place> {
-        self.inner.place.as_ref()
+    pub fn location(&self) -> Option<&Location> {
+        self.inner.location.as_ref()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.inner.place {
-            write!(f, "{}", place.file)?;
-            if let Some(offset) = place.offset {
+        if let Some(location) = &self.inner.location {
+            write!(f, "{}", location.file)?;
+            if let Some(offset) = location.offset {
                 write!(f, " at offset {offset}")?;
             }
             write!(f, ": ")?;
@@ -123,7 +123,7 @@ impl fmt::Debug for Error {
         f.debug_struct("Error")
             .field("kind", &self.inner.kind)
             .field("message", &self.inner.message)
-            .field("place", &self.inner.place)
+            .field("location", &self.inner.location)
             .field("source", &self.inner.source)
             .finish()
     }

@@ -1,6 +1,6 @@
 //! Statistics of background jobs: where they ran, how long that took, and what waits.
 
-/// Jobs of compactions and collections since the database was opened.
+/// Jobs of compactions and GCs since the database was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobStats {
     /// Jobs by what they do.
@@ -9,7 +9,7 @@ pub struct JobStats {
     pub stages: Vec<JobStage>,
     /// The last jobs that were completed, newest first; bounded.
     pub last: Vec<JobRow>,
-    /// Bulk jobs that wait now: for an executor elsewhere to come back, or for their turn here.
+    /// Deep jobs that wait now: for an executor elsewhere to come back, or for their turn here.
     pub held_count: u64,
     /// Bytes of their inputs.
     pub held_bytes: u64,
@@ -36,8 +36,8 @@ pub struct JobStats {
 /// Jobs of one kind that were completed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobKindStats {
-    /// `relief`: compactions out of level 0; `compaction`: all others; `collection`: of value
-    /// segments.
+    /// `l0_compaction`: compactions out of level 0; `deep_compaction`: all others; `blob_gc`: of
+    /// blob segments.
     pub kind: &'static str,
     /// Done by a worker elsewhere.
     pub elsewhere_count: u64,
@@ -59,7 +59,7 @@ pub struct JobStage {
     /// `merge`: what it did beside waiting. `write`: its waits for outputs, until they were durable
     /// and read back; `check`: of its answer, files included. Workers that do not measure their
     /// waits have all but `queue` and `open` in `merge`. Of jobs done in this process `here`: until
-    /// they were done. `commit`: of compactions and collections, wherever their jobs ran.
+    /// they were done. `commit`: of compactions and GCs, wherever their jobs ran.
     pub stage: &'static str,
     /// How often.
     pub count: u64,

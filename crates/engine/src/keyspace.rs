@@ -15,7 +15,7 @@ impl fmt::Display for KeyspaceId {
     }
 }
 
-/// How table blocks, and values beside the tree, are compressed; what that shrinks by less than an
+/// How table blocks, and separated values, are compressed; what that shrinks by less than an
 /// eighth is stored as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -51,7 +51,7 @@ impl Compression {
 /// parameters are not kept: those of the code registered at each opening apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceSettings {
-    /// Compression of the tables of the last level, and of values beside the tree, which their
+    /// Compression of the tables of the last level, and of separated values, which their
     /// writers compress. Default: as the engine's settings say at each opening; what is written
     /// from then on follows them.
     pub compression: Option<Compression>,
@@ -62,7 +62,7 @@ pub struct KeyspaceSettings {
     pub compaction_filter: Option<String>,
     /// Name of the prefix extractor whose prefixes also enter the filters. Default none.
     pub prefix_extractor: Option<String>,
-    /// Bytes from which on values lie beside the tree: written once, and not again when the tree is
+    /// Bytes from which on values are separated: written once, and not again when the tree is
     /// compacted. Default: as the engine's settings say. Changed by
     /// [`Engine::set_separate_bytes`](crate::Engine::set_separate_bytes). Where there is a
     /// compaction filter, compactions read all values for it.

@@ -44,7 +44,7 @@ mod completion;
 mod session;
 mod snapshot;
 mod job_stats;
-mod value_stats;
+mod blob_stats;
 mod stats;
 #[path = "engine.rs"]
 mod contract;
@@ -57,10 +57,11 @@ pub mod pace;
 pub mod queue;
 
 pub use batch::{Batch, Op, OpKind, OrderedBatch, OrderedOp, OrderedOpKind};
+pub use blob_stats::BlobStats;
 pub use completion::{Completion, CompletionQueue, CompletionSender, KeyLocks, LockTable, Notifier};
-pub use contract::{Checkpoint, Engine, Ordered};
+pub use contract::{DatabaseCopy, Engine, Ordered};
 pub use durability::Durability;
-pub use error::{Error, ErrorKind, Place, Result};
+pub use error::{Error, ErrorKind, Location, Result};
 pub use firn_format::Position;
 pub use job_stats::{JobKindStats, JobRow, JobStage, JobStats};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
@@ -73,5 +74,4 @@ pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
 pub use source::ValueSource;
 pub use stats::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
 pub use update::{Change, UpdateFn};
-pub use value_stats::ValueStats;
 pub use values::Values;

@@ -1,6 +1,6 @@
 //! What an engine counts.
 
-use crate::{Compression, Durability, JobStats, KeyspaceId, ValueStats};
+use crate::{BlobStats, Compression, Durability, JobStats, KeyspaceId};
 
 /// Counters since the database was opened, and sizes as they are now.
 ///
@@ -60,15 +60,15 @@ pub struct Stats {
     pub debt_bytes: u64,
     /// Snapshots alive.
     pub snapshot_count: u64,
-    /// Why the last drain, compaction or the like failed and is to be tried again, in words: no
+    /// Why the last flush, compaction or the like failed and is to be tried again, in words: no
     /// room, or a panic of an operator. `None` = all that was tried was done.
     pub background_refusal: Option<String>,
-    /// Tables and value segments that background work found damaged since the database was opened,
+    /// Tables and blob segments that background work found damaged since the database was opened,
     /// and left as they are. Nothing of them is compacted or collected, everything else goes on.
     pub damaged_file_count: u64,
     /// What is wrong with one of these files, in words; `None` = there are none.
     pub damage: Option<String>,
-    /// Tables and value segments that background work fails on each time it is tried, though they
+    /// Tables and blob segments that background work fails on each time it is tried, though they
     /// can be read. They are left as they are since the database was opened. Nothing of them is
     /// compacted or collected, everything else goes on.
     pub set_aside_file_count: u64,
@@ -93,8 +93,8 @@ pub struct Stats {
 /// What the ordered engine counts. Fields are as those of [`Stats`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TreeStats {
-    /// Bytes drains wrote to tables.
-    pub drain_write_bytes_total: u64,
+    /// Bytes flushes wrote to tables.
+    pub flush_write_bytes_total: u64,
     /// Bytes compactions wrote to tables.
     pub compaction_write_bytes_total: u64,
     /// Bytes compactions read.
@@ -104,8 +104,8 @@ pub struct TreeStats {
     /// Records that scans passed without giving them: of deleted and expired keys, and older
     /// versions of others.
     pub scan_dead_passed_count: u64,
-    /// Drains committed.
-    pub drain_count: u64,
+    /// Flushes committed.
+    pub flush_count: u64,
     /// Compactions committed.
     pub compaction_count: u64,
     /// Buffer merges finished.
@@ -116,8 +116,8 @@ pub struct TreeStats {
     pub table_bytes: u64,
     /// Live tables.
     pub table_count: u64,
-    /// Values beside the tree.
-    pub values: ValueStats,
+    /// Separated values.
+    pub blobs: BlobStats,
 }
 
 /// Parts of files on shared storage that are kept in a directory of this machine.
@@ -180,11 +180,11 @@ impl Stats {
 }
 
 impl TreeStats {
-    /// Bytes of tables and of values beside the tree handed to a device for writing.
+    /// Bytes of tables and of separated values handed to a device for writing.
     pub fn device_write_bytes_total(&self) -> u64 {
-        self.drain_write_bytes_total
+        self.flush_write_bytes_total
             + self.compaction_write_bytes_total
-            + self.values.write_bytes_total
-            + self.values.collection_write_bytes_total
+            + self.blobs.write_bytes_total
+            + self.blobs.gc_write_bytes_total
     }
 }

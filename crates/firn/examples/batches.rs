@@ -37,13 +37,13 @@ pub fn main() -> firn::Result<()> {
     println!("before: {then:?}\nafter:  {now:?}");
     assert_eq!(journal.at(&before).get("0001")?, None);
 
-    // A checkpoint links files instead of copying them; the copy is a database that goes its own
+    // A copy links files instead of copying them; the copy is a database that goes its own
     // way.
-    let checkpoint = db.checkpoint(&copy)?;
+    let made = db.copy_to(&copy)?;
     accounts.put("anna", "0")?;
     let copied = Db::open(&copy)?;
     let in_copy = balances(&copied.in_keyspace(copied.keyspace("accounts")?))?;
-    println!("{} holds every write before {:?}", checkpoint.path.display(), checkpoint.position);
+    println!("{} holds every write before {:?}", made.path.display(), made.position);
 
     copied.close()?;
     db.close()?;

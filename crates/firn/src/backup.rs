@@ -1,4 +1,4 @@
-//! Backups: checkpoints that are there whole or not at all.
+//! Backups: copies that are there whole or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -6,18 +6,18 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use firn_engine::{Checkpoint, Error, ErrorKind, Result};
+use firn_engine::{DatabaseCopy, Error, ErrorKind, Result};
 
 use crate::PointDb;
 
 impl PointDb {
-    /// As [`checkpoint`](Self::checkpoint), but `path`, which must be missing, appears only once it
+    /// As [`copy_to`](Self::copy_to), but `path`, which must be missing, appears only once it
     /// is whole and survives loss of power. Until then the backup lies beside it under a name that
     /// begins with a dot.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint); `Retry` with what the system says of the folder.
-    pub fn backup(&self, path: impl AsRef<Path>) -> Result<Checkpoint> {
+    /// As [`copy_to`](Self::copy_to); `Retry` with what the system says of the folder.
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<DatabaseCopy> {
         let path = path.as_ref();
         let failed = |what: &str, error: &io::Error| {
             Error::new(ErrorKind::Retry, format!("cannot {what} for the backup {}: {error}", path.display()))
@@ -35,13 +35,13 @@ impl PointDb {
         if partial.exists() {
             fs::remove_dir_all(&partial).map_err(|error| failed("clean up", &error))?;
         }
-        let made = self.checkpoint(&partial).and_then(|checkpoint| {
+        let made = self.copy_to(&partial).and_then(|copy| {
             File::open(&partial).and_then(|made| made.sync_all()).map_err(|error| failed("sync", &error))?;
             fs::rename(&partial, path).map_err(|error| failed("rename", &error))?;
             File::open(&folder)
                 .and_then(|folder| folder.sync_all())
                 .map_err(|error| failed("sync", &error))?;
-            Ok(Checkpoint { path: path.to_owned(), ..checkpoint })
+            Ok(DatabaseCopy { path: path.to_owned(), ..copy })
         });
         if made.is_err() {
             // The next one of this name tries again.

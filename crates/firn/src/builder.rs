@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_engine::{CompactionFilter, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_jobs::Executor;
-use firn_storage::place::{Divided, Local, LocalOptions, OpenWith, Registry};
+use firn_storage::backend::{Divided, Local, LocalOptions, OpenWith, Registry};
 use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
@@ -118,13 +118,13 @@ impl Builder {
         self
     }
 
-    /// Puts finished files (tables, sealed value segments) and the manifest at `place`, which other
+    /// Puts finished files (tables, sealed blob segments) and the manifest at `place`, which other
     /// machines reach. The log and the files that grow stay in the local directory.
     ///
     /// The database can then be opened on another machine, and compactions can run wherever that
-    /// place is reached. At most one process writes to it: the one that opened it last. Checkpoints
+    /// place is reached. At most one process writes to it: the one that opened it last. Copies
     /// copy what lies there. Put a directory whose file server may be away for a moment into a
-    /// [`Mounted`](firn_storage::place::Mounted) one: otherwise a read that fails there ends
+    /// [`Mounted`](firn_storage::backend::Mounted) one: otherwise a read that fails there ends
     /// writing.
     #[must_use]
     pub fn shared(mut self, place: Arc<dyn Storage>) -> Self {

@@ -33,16 +33,16 @@ pub use builder::Builder;
 pub use db::Db;
 pub use firn_engine::blocking::{Blocking, OrderedBlocking};
 pub use firn_engine::{
-    Batch, BatchLimit, Change, Checkpoint, CompactionFilter, Completion, Compression, Direction, Durability,
-    Engine, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, KeyspaceStats,
-    MergeOperator, Notifier, Op, OpKind, Ordered, OrderedBatch, OrderedOp, OrderedOpKind, OrderedSession,
-    Outcome, Place, Position, PrefixExtractor, ReadAt, Result, Rmw, RmwAnswer, ScanBatch, ScanRange, Session,
-    Snapshot, Stats, Ticket, Values, WriteOptions, future,
+    Batch, BatchLimit, Change, CompactionFilter, Completion, Compression, DatabaseCopy, Direction,
+    Durability, Engine, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
+    KeyspaceStats, Location, MergeOperator, Notifier, Op, OpKind, Ordered, OrderedBatch, OrderedOp,
+    OrderedOpKind, OrderedSession, Outcome, Position, PrefixExtractor, ReadAt, Result, Rmw, RmwAnswer,
+    ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
 };
 /// A component that [`Builder`] takes: where compactions run ([`jobs::Executor`]).
 pub use firn_jobs as jobs;
-/// Components that [`Builder`] takes: places for files ([`storage::place`]), openers of places by
-/// name ([`storage::place::Registry`]), clocks.
+/// Components that [`Builder`] takes: places for files ([`storage::backend`]), openers of places by
+/// name ([`storage::backend::Registry`]), clocks.
 pub use firn_storage as storage;
 pub use firn_tree::{Finding, Settings, Severity, TreeSettings, VerifyProgress, VerifyReport, VerifyTotals};
 pub use keyspace::Keyspace;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Batch, Change, Checkpoint, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position,
+    Batch, Change, DatabaseCopy, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position,
     ReadAt, Result, Snapshot, Stats, Values, WriteOptions,
 };
 use firn_storage::ThreadSpawn;
@@ -129,7 +129,7 @@ impl PointDb {
         self.shared.engine.create_keyspace(name, settings)
     }
 
-    /// Changes from how many bytes on values of a keyspace lie beside the tree, durably; `None`: as
+    /// Changes from how many bytes on values of a keyspace are separated, durably; `None`: as
     /// the database's settings say.
     ///
     /// New values follow at once, older ones when a compaction meets them;
@@ -172,8 +172,8 @@ impl PointDb {
     /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes
     /// are. What was made is removed then, but for the directory itself; where that fails too, the
     /// message says so.
-    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<Checkpoint> {
-        self.shared.engine.checkpoint(path.as_ref())
+    pub fn copy_to(&self, path: impl AsRef<Path>) -> Result<DatabaseCopy> {
+        self.shared.engine.copy_to(path.as_ref())
     }
 
     /// Makes every write acknowledged so far durable at `Disk` and answers the position through

@@ -16,7 +16,7 @@ use crate::PointDb;
 ///
 /// ```
 /// # fn main() -> firn::Result<()> {
-/// # let storage = std::sync::Arc::new(firn::storage::place::Memory::new());
+/// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
 /// # let db = firn::Db::builder("example").storage(storage).open()?;
 /// use firn::{Durability, WriteOptions};
 ///
@@ -118,7 +118,7 @@ impl PointKeyspace {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let storage = std::sync::Arc::new(firn::storage::place::Memory::new());
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
     /// # let db = firn::Db::builder("example").storage(storage).open()?;
     /// use firn::KeyspaceSettings;
     ///

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_engine::{Result, Semantics};
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 use firn_tree::{VerifyOptions, VerifyProgress, VerifyReport};
 
 /// Checks every checksum, reference and invariant of the database in the directory `path`, and

@@ -7,8 +7,16 @@
 
 use std::ops::Bound;
 
+use firn_format::blob::record::{HEAD_BYTES_MIN, long_head_bytes};
+use firn_format::blob::segment::{
+    BLOB_FOOTER_BYTES, BLOB_FOOTER_MAGIC, BLOB_HEADER_BYTES, BLOB_SEGMENT_MAGIC,
+};
+use firn_format::blob::{
+    BlobFooter, BlobRecord, BlobSegmentHeader, Ordinals, REFERENCE_BYTES_MAX, Reference, Relocation,
+};
 use firn_format::bytes::Reader;
 use firn_format::checksum;
+use firn_format::combiner::{DATA_BYTES, PIECES_MAX, Piece as CombinedPiece, SLOT_BYTES, SlotHead, pieces};
 use firn_format::compression::decompress;
 use firn_format::datatype::key::{COLLECTION_BYTES, HASH_BYTES, SLOT_PREFIX_BYTES};
 use firn_format::datatype::slot::hash_tag;
@@ -23,19 +31,11 @@ use firn_format::log::{
 };
 use firn_format::log_object::{LOG_OBJECT_HEADER_BYTES, LogObject, Piece};
 use firn_format::manifest::{EDIT_HEADER_BYTES, ManifestEdit};
-use firn_format::stage::{DATA_BYTES, PIECES_MAX, Piece as StagedPiece, SLOT_BYTES, SlotHead, pieces};
 use firn_format::table::block::{Checked, check, seal_raw};
 use firn_format::table::data::{DataBlock, Walker};
 use firn_format::table::index::Index;
 use firn_format::table::{FOOTER_BYTES, Properties, ReferenceSet, TABLE_MAGIC};
 use firn_format::tombstone::FragmentList;
-use firn_format::value::record::{HEAD_BYTES_MIN, long_head_bytes};
-use firn_format::value::segment::{
-    VALUE_FOOTER_BYTES, VALUE_FOOTER_MAGIC, VALUE_HEADER_BYTES, VALUE_SEGMENT_MAGIC,
-};
-use firn_format::value::{
-    Ordinals, REFERENCE_BYTES_MAX, Redirect, Reference, ValueFooter, ValueRecord, ValueSegmentHeader,
-};
 use firn_format::{FormatVersion, Position, Sequence, dump, varint};
 
 /// The name of a fuzz target and what it checks.
@@ -48,7 +48,7 @@ pub(crate) const ALL: &[Check] = &[
     ("record", record),
     ("manifest", manifest),
     ("log_object", log_object),
-    ("stage", stage),
+    ("combiner", combiner),
     ("varint", number),
     ("file_name", name),
     ("dump", text),
@@ -59,9 +59,9 @@ pub(crate) const ALL: &[Check] = &[
     ("properties", properties),
     ("table", table),
     ("reference", reference),
-    ("value_record", value_record),
-    ("value_segment", value_segment),
-    ("redirect", redirect),
+    ("blob_record", blob_record),
+    ("blob_segment", blob_segment),
+    ("relocation", relocation),
     ("ordinals", ordinals),
     ("references", references),
     ("datatype_key", datatype_key),
@@ -164,7 +164,7 @@ fn log_object(bytes: &[u8]) {
         let Ok(object) = LogObject::decode(bytes) else { return };
         let mut again = Vec::new();
         object.pieces.iter().for_each(|piece: &Piece<'_>| piece.encode(&mut again));
-        // The same but for the version: headers of value segments in it get today's.
+        // The same but for the version: headers of blob segments in it get today's.
         let again = object.id.encode(object.kind, &again);
         assert_eq!(again.len(), bytes.len());
         assert_eq!(LogObject::decode(&again).as_ref(), Ok(&object));
@@ -179,8 +179,8 @@ fn log_object(bytes: &[u8]) {
     }
 }
 
-/// A slot of a stage: as it stands, and with an entry whose checksum is made right.
-fn stage(bytes: &[u8]) {
+/// A slot of a combiner: as it stands, and with an entry whose checksum is made right.
+fn combiner(bytes: &[u8]) {
     if let Some(head) = SlotHead::read(bytes) {
         let mut again = bytes.to_vec();
         head.write(&mut again);
@@ -198,7 +198,7 @@ fn stage(bytes: &[u8]) {
     let at = at as usize % DATA_BYTES;
     let piece = &bytes[..bytes.len().min(DATA_BYTES - at)];
     if !piece.is_empty() {
-        let written = StagedPiece::write(&mut slot, head.salt, PIECES_MAX - 1, (offset, at), piece);
+        let written = CombinedPiece::write(&mut slot, head.salt, PIECES_MAX - 1, (offset, at), piece);
         assert_eq!(pieces(&slot, &head).last(), Some((written, piece)));
     }
 }
@@ -226,8 +226,8 @@ fn text(bytes: &[u8]) {
     for name in [
         "0000000000000000.log",
         "manifest-0000000000000001",
-        "drain-1-000000.table",
-        "00000001.values",
+        "flush-1-000000.table",
+        "00000001.blobs",
         "LOCK",
         "?",
     ] {
@@ -325,7 +325,7 @@ fn table(bytes: &[u8]) {
     let checksum = checksum::xxh3(&sealed[at..at + 120]);
     sealed[at + 120..].copy_from_slice(&checksum.to_le_bytes());
     let mut out = String::new();
-    let error = dump::describe("drain-1-000000.table", &sealed, &mut out).expect("a string takes any text");
+    let error = dump::describe("flush-1-000000.table", &sealed, &mut out).expect("a string takes any text");
     assert!(error.is_none_or(|error| error.offset <= sealed.len()));
 }
 
@@ -342,9 +342,9 @@ fn reference(bytes: &[u8]) {
 }
 
 /// A value's record: its head, and its chunks as far as they are there.
-fn value_record(bytes: &[u8]) {
+fn blob_record(bytes: &[u8]) {
     for bytes in [bytes, &seal_value(bytes)] {
-        let Ok(record) = ValueRecord::decode(bytes) else { continue };
+        let Ok(record) = BlobRecord::decode(bytes) else { continue };
         let chunks = (0..record.chunk_count()).map(|index| record.chunk(index));
         let mut again = Vec::new();
         let checksum = record.head.encode(chunks, record.key, &mut again);
@@ -363,51 +363,51 @@ fn value_record(bytes: &[u8]) {
     }
 }
 
-/// Header and footer of a value segment, as they stand and with their checksums made right; and its
+/// Header and footer of a blob segment, as they stand and with their checksums made right; and its
 /// dump.
-fn value_segment(bytes: &[u8]) {
+fn blob_segment(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
-    if let Some(header) = sealed.first_chunk_mut::<VALUE_HEADER_BYTES>() {
-        header[..8].copy_from_slice(&VALUE_SEGMENT_MAGIC);
+    if let Some(header) = sealed.first_chunk_mut::<BLOB_HEADER_BYTES>() {
+        header[..8].copy_from_slice(&BLOB_SEGMENT_MAGIC);
         header[12..16].fill(0);
         let checksum = checksum::crc32c(header);
         header[12..16].copy_from_slice(&checksum.to_le_bytes());
     }
-    if let Some(footer) = sealed.last_chunk_mut::<VALUE_FOOTER_BYTES>() {
-        footer[..8].copy_from_slice(&VALUE_FOOTER_MAGIC);
-        let checksum = checksum::xxh3(&footer[..VALUE_FOOTER_BYTES - 8]);
-        footer[VALUE_FOOTER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
+    if let Some(footer) = sealed.last_chunk_mut::<BLOB_FOOTER_BYTES>() {
+        footer[..8].copy_from_slice(&BLOB_FOOTER_MAGIC);
+        let checksum = checksum::xxh3(&footer[..BLOB_FOOTER_BYTES - 8]);
+        footer[BLOB_FOOTER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
     }
     for bytes in [bytes, &sealed] {
         let is_current = |bytes: &[u8]| bytes[8..12] == (FormatVersion::CURRENT as u32).to_le_bytes();
-        if let Ok(header) = ValueSegmentHeader::decode(bytes) {
-            assert_eq!(ValueSegmentHeader::decode(&header.encode()), Ok(header));
+        if let Ok(header) = BlobSegmentHeader::decode(bytes) {
+            assert_eq!(BlobSegmentHeader::decode(&header.encode()), Ok(header));
             assert!(!is_current(bytes) || bytes.starts_with(&header.encode()));
         }
-        let footer = bytes.last_chunk::<VALUE_FOOTER_BYTES>();
-        if let Some(Ok(footer)) = footer.map(|footer| ValueFooter::decode(footer, bytes.len() as u64)) {
+        let footer = bytes.last_chunk::<BLOB_FOOTER_BYTES>();
+        if let Some(Ok(footer)) = footer.map(|footer| BlobFooter::decode(footer, bytes.len() as u64)) {
             let again = encoded(|out| footer.encode(out));
-            assert_eq!(ValueFooter::decode(&again, bytes.len() as u64), Ok(footer));
+            assert_eq!(BlobFooter::decode(&again, bytes.len() as u64), Ok(footer));
             let found = &bytes[bytes.len() - again.len()..];
             assert!(!is_current(found) || found == again);
         }
         let mut out = String::new();
-        let error = dump::describe("00000001.values", bytes, &mut out).expect("a string takes any text");
+        let error = dump::describe("00000001.blobs", bytes, &mut out).expect("a string takes any text");
         assert!(error.is_none_or(|error| error.offset <= bytes.len()));
     }
 }
 
-/// A redirect, as it stands and with its checksum made right.
-fn redirect(bytes: &[u8]) {
+/// A relocation, as it stands and with its checksum made right.
+fn relocation(bytes: &[u8]) {
     let mut sealed = bytes.to_vec();
     if let Some(body) = bytes.len().checked_sub(8) {
         let checksum = checksum::xxh3(&bytes[..body]);
         sealed[body..].copy_from_slice(&checksum.to_le_bytes());
     }
     for bytes in [bytes, &sealed] {
-        if let Ok((redirect, taken)) = Redirect::decode(bytes) {
-            assert_eq!(encoded(|out| redirect.encode(out)), &bytes[..taken]);
-            assert_eq!(redirect.survivors().len(), u64::from(redirect.survivor_count()));
+        if let Ok((relocation, taken)) = Relocation::decode(bytes) {
+            assert_eq!(encoded(|out| relocation.encode(out)), &bytes[..taken]);
+            assert_eq!(relocation.survivors().len(), u64::from(relocation.survivor_count()));
         }
     }
 }

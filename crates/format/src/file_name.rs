@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! LOCK                          taken by the process that has the database open
-//! STAGE                         bytes on their way into files
+//! COMBINER                         bytes on their way into files
 //! home                          identity of the directory, where only the log and what belongs to it lies there
 //! manifest-<number>             a manifest edit; number in 16 hex digits
 //! <base>.log                    a log segment; the log position of its byte 0 in 16 hex digits
 //! <stem>-<index>.table          a table; stem chosen by its writer, index in 6 decimal digits or more
 //! <stem>-<index>.tables         tables of several keyspaces, one after another; named alike
-//! <number>.values               a value segment that was written to; its number in 8 hex digits
-//! <stem>-<index>.values         a value segment that a collection made, named as tables are
+//! <number>.blobs               a blob segment that was written to; its number in 8 hex digits
+//! <stem>-<index>.blobs         a blob segment that a GC made, named as tables are
 //! <generation>-<number>.group   a log object; generation of its log and number in 16 hex digits each
 //! ```
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file
@@ -22,8 +22,8 @@
 
 use std::fmt;
 
+use crate::blob::SegmentNumber;
 use crate::key::Position;
-use crate::value::SegmentNumber;
 
 /// Longest name.
 pub const NAME_BYTES_MAX: usize = 100;
@@ -40,7 +40,7 @@ pub enum FileName {
     /// The lock file.
     Lock,
     /// Bytes on their way into files.
-    Stage,
+    Combiner,
     /// Identity of the directory.
     Home,
     /// Manifest edit with this number.
@@ -61,11 +61,11 @@ pub enum FileName {
         /// From 0.
         index: u32,
     },
-    /// Value segment of this number, which writers have put values into.
-    ValueSegment(SegmentNumber),
-    /// The `index`th value segment that the collection called `stem` made.
-    CollectedValues {
-        /// Names the collection that made it.
+    /// Blob segment of this number, which writers have put values into.
+    BlobSegment(SegmentNumber),
+    /// The `index`th blob segment that the GC called `stem` made.
+    CollectedBlobs {
+        /// Names the GC that made it.
         stem: String,
         /// From 0.
         index: u32,
@@ -83,7 +83,7 @@ pub enum FileName {
 pub const LOCK: &str = "LOCK";
 
 /// Name of the file in which bytes wait on their way into others.
-pub const STAGE: &str = "STAGE";
+pub const COMBINER: &str = "COMBINER";
 
 /// Name of the file with the directory's identity.
 pub const HOME: &str = "home";
@@ -162,18 +162,18 @@ pub fn is_table_name(name: &str) -> bool {
     is_valid(name) || part(name).is_some()
 }
 
-/// Name of the value segment `number`, which writers put values into.
-pub fn value_segment(number: SegmentNumber) -> String {
-    FileName::ValueSegment(number).to_string()
+/// Name of the blob segment `number`, which writers put values into.
+pub fn blob_segment(number: SegmentNumber) -> String {
+    FileName::BlobSegment(number).to_string()
 }
 
-/// Name of the `index`th value segment of the collection `stem`.
+/// Name of the `index`th blob segment of the GC `stem`.
 ///
 /// # Panics
 /// As [`table`].
-pub fn collected_values(stem: &str, index: u32) -> String {
+pub fn collected_blobs(stem: &str, index: u32) -> String {
     assert!(is_stem(stem), "a stem has 1 to {STEM_BYTES_MAX} letters, digits, '-', '_' or '.', not {stem:?}");
-    FileName::CollectedValues { stem: stem.to_owned(), index }.to_string()
+    FileName::CollectedBlobs { stem: stem.to_owned(), index }.to_string()
 }
 
 /// Name of log object `number` of the log's `generation`.
@@ -201,8 +201,8 @@ pub fn parse(name: &str) -> Option<FileName> {
     if name == LOCK {
         return Some(FileName::Lock);
     }
-    if name == STAGE {
-        return Some(FileName::Stage);
+    if name == COMBINER {
+        return Some(FileName::Combiner);
     }
     if name == HOME {
         return Some(FileName::Home);
@@ -224,10 +224,10 @@ pub fn parse(name: &str) -> Option<FileName> {
         let (stem, index) = numbered(name)?;
         FileName::Tables { stem, index }
     } else {
-        let name = name.strip_suffix(".values")?;
+        let name = name.strip_suffix(".blobs")?;
         match (numbered(name), hex(name, 8)) {
-            (Some((stem, index)), _) => FileName::CollectedValues { stem, index },
-            (None, number) => FileName::ValueSegment(SegmentNumber(u32::try_from(number?).ok()?)),
+            (Some((stem, index)), _) => FileName::CollectedBlobs { stem, index },
+            (None, number) => FileName::BlobSegment(SegmentNumber(u32::try_from(number?).ok()?)),
         }
     };
     (parsed.to_string() == name).then_some(parsed)
@@ -255,14 +255,14 @@ impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileName::Lock => f.write_str(LOCK),
-            FileName::Stage => f.write_str(STAGE),
+            FileName::Combiner => f.write_str(COMBINER),
             FileName::Home => f.write_str(HOME),
             FileName::ManifestEdit(number) => write!(f, "manifest-{number:016x}"),
             FileName::LogSegment(base) => write!(f, "{:016x}.log", base.0),
             FileName::Table { stem, index } => write!(f, "{stem}-{index:06}.table"),
             FileName::Tables { stem, index } => write!(f, "{stem}-{index:06}.tables"),
-            FileName::ValueSegment(number) => write!(f, "{:08x}.values", number.0),
-            FileName::CollectedValues { stem, index } => write!(f, "{stem}-{index:06}.values"),
+            FileName::BlobSegment(number) => write!(f, "{:08x}.blobs", number.0),
+            FileName::CollectedBlobs { stem, index } => write!(f, "{stem}-{index:06}.blobs"),
             FileName::LogObject { generation, number } => write!(f, "{generation:016x}-{number:016x}.group"),
         }
     }

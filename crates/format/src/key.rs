@@ -74,7 +74,7 @@ pub enum Kind {
     Merge = 3,
     /// Keys from `key` to `value` (excluded) have no value.
     DeleteRange = 4,
-    /// Key and a [reference](crate::value::Reference) into a value segment.
+    /// Key and a [reference](crate::blob::Reference) into a blob segment.
     PutReference = 5,
     /// A promise that no reader reaches a range of keys (reserved).
     Purge = 6,

@@ -5,16 +5,16 @@
 //!
 //! ```text
 //!   batch ──► log: segment { frame { record … } … }        names: file_name
-//!                    │ drained                             any file as text: dump
+//!                    │ flushed                             any file as text: dump
 //!                    ▼
 //!             table: blocks, index, filter, tombstones, footer
 //!                    │ large values lie beside
-//!             value: segment { record … }, references, redirects
+//!             blob: segment { record … }, references, relocations
 //!                    │ which files are live
 //!                    ▼
 //!             manifest: edit { change … }
 //!
-//!   what is on its way into a log or a value segment ──► stage: slot { piece … }
+//!   what is on its way into a log or a blob segment ──► combiner: slot { piece … }
 //!
 //!   a server's hashes, lists, sets … ──► datatype: keys and values of records
 //! ```
@@ -51,11 +51,11 @@ pub mod log;
 pub mod tombstone;
 pub mod filter;
 pub mod table;
-pub mod value;
+pub mod blob;
 pub mod manifest;
 pub mod home;
 pub mod log_object;
-pub mod stage;
+pub mod combiner;
 pub mod datatype;
 pub mod dump;
 

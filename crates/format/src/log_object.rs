@@ -12,7 +12,7 @@
 //!     56    8  checksum    u64 LE, xxh3 of the pieces, seeded with the xxh3 of bytes 0..56
 //!     64       pieces, one after another, up to the end of the file
 //!
-//! piece:    0   64  header      of a log segment or a value segment, as the segment has it
+//! piece:    0   64  header      of a log segment or a blob segment, as the segment has it
 //!          64    8  offset      u64 LE, where in the segment's file the bytes lie; behind the header
 //!          72    8  bytes       u64 LE
 //!          80       the bytes
@@ -21,12 +21,12 @@
 //! pieces, written out, give the segments' files as far as they are needed. Since:
 //! FormatVersion::V1. Golden: golden/log-object-v1-*.{bin,txt}.
 
+use crate::blob::BlobSegmentHeader;
+use crate::blob::segment::{BLOB_HEADER_BYTES, BLOB_SEGMENT_MAGIC};
 use crate::bytes::Reader;
 use crate::checksum::xxh3_of_two;
 use crate::error::{Error, Result};
 use crate::log::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, SegmentHeader};
-use crate::value::ValueSegmentHeader;
-use crate::value::segment::{VALUE_HEADER_BYTES, VALUE_SEGMENT_MAGIC};
 use crate::version::FormatVersion;
 
 /// What a log object begins with.
@@ -87,8 +87,8 @@ pub struct Piece<'a> {
 pub enum PieceOf {
     /// Of the log: frames.
     Log(SegmentHeader),
-    /// Of values beside the tree: records.
-    Values(ValueSegmentHeader),
+    /// Of separated values: records.
+    Values(BlobSegmentHeader),
 }
 
 impl LogObjectKind {
@@ -113,15 +113,15 @@ impl PieceOf {
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         // One length for both.
-        const { assert!(SEGMENT_HEADER_BYTES == VALUE_HEADER_BYTES) };
+        const { assert!(SEGMENT_HEADER_BYTES == BLOB_HEADER_BYTES) };
         let start = reader.offset();
         let bytes = reader.take(SEGMENT_HEADER_BYTES)?;
         let decoded = match bytes.first_chunk::<8>() {
             Some(&SEGMENT_MAGIC) => SegmentHeader::decode(bytes).map(Self::Log),
-            Some(&VALUE_SEGMENT_MAGIC) => ValueSegmentHeader::decode(bytes).map(Self::Values),
+            Some(&BLOB_SEGMENT_MAGIC) => BlobSegmentHeader::decode(bytes).map(Self::Values),
             found => {
                 let found = found.map(|magic| magic.escape_ascii().to_string()).unwrap_or_default();
-                Err(Error::new(0, "the magic of a log segment or a value segment", found))
+                Err(Error::new(0, "the magic of a log segment or a blob segment", found))
             }
         };
         decoded.map_err(|error| error.based(start))

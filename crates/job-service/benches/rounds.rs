@@ -7,8 +7,8 @@
 //! come 6 ms one after the other from 100 tenants with a database each. Workers have four slots,
 //! are measured at 60 to 140 MiB a second, and half of them are in another zone than the files.
 //!
-//! - `mixed`: a third of the jobs is relief of databases that stall in 10 s to 100 s.
-//! - `bulk`: all waiting jobs are bulk work, and what comes then is relief that nothing presses,
+//! - `mixed`: a third of the jobs is L0 work of databases that stall in 10 s to 100 s.
+//! - `deep`: all waiting jobs are deep work, and what comes then is L0 work that nothing presses,
 //!   for which slots are kept. It comes after all others and is leased nevertheless.
 //! - `unfit`: as mixed, and no worker there has what the jobs need.
 //! - `barred`: as mixed, and half of the workers lack what the jobs need: their slots are free, and
@@ -34,7 +34,7 @@ fn main() {
     println!("{:>8} {:>7}  {:<8} {:>12} {:>12}", "jobs", "workers", "what", "median us", "greatest us");
     let scenes = counts.iter().flat_map(|jobs| [(*jobs, 10), (*jobs, 100)]);
     for (jobs, workers) in scenes {
-        for queue in [Queue::Mixed, Queue::Bulk, Queue::Barred, Queue::Unfit] {
+        for queue in [Queue::Mixed, Queue::Deep, Queue::Barred, Queue::Unfit] {
             for (what, mut times) in Scene::new(queue, jobs, workers).measure() {
                 times.sort_unstable();
                 let micros = |time: Duration| time.as_secs_f64() * 1e6;
@@ -49,7 +49,7 @@ fn main() {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
     Mixed,
-    Bulk,
+    Deep,
     Barred,
     Unfit,
 }
@@ -75,7 +75,7 @@ impl Scene {
         let (long, jobs_max) = (Duration::from_secs(1 << 20), usize::MAX);
         let limits = Limits { jobs_max, client: long, no_worker: long, ..Limits::default() };
         let is_barred = |id: u64| match queue {
-            Queue::Mixed | Queue::Bulk => false,
+            Queue::Mixed | Queue::Deep => false,
             Queue::Barred => id % 4 < 2,
             Queue::Unfit => true,
         };
@@ -136,8 +136,8 @@ impl Scene {
     fn submit(&mut self) {
         self.next += 1;
         let tenant = self.next % TENANTS;
-        let (is_relief, stalls_in) = match self.queue {
-            Queue::Bulk => (self.is_full, None),
+        let (is_l0, stalls_in) = match self.queue {
+            Queue::Deep => (self.is_full, None),
             Queue::Mixed | Queue::Barred | Queue::Unfit => {
                 (self.random.u8(0..3) == 0, Some(Duration::from_secs(10 + tenant)))
             }
@@ -150,7 +150,7 @@ impl Scene {
             spec: vec![7; 100],
             spec_version: 1,
             needs: ["merge:sum".to_owned()].into(),
-            lane: if is_relief { Lane::Relief } else { Lane::Bulk },
+            lane: if is_l0 { Lane::L0 } else { Lane::Deep },
             bytes: self.random.u64(16..1024) << 20,
             stalls_in,
         };

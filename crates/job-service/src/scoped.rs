@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_format::file_name::file_of;
 use firn_jobs::{Control, JobSpec, is_output_of};
-use firn_storage::place::UnfinishedUpload;
+use firn_storage::backend::UnfinishedUpload;
 use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 pub(crate) use progress::Progress;
@@ -233,7 +233,7 @@ impl WriteFile for Written {
 mod tests {
     use firn_jobs::CompactSpec;
     use firn_storage::SystemClock;
-    use firn_storage::place::{Faulty, Memory};
+    use firn_storage::backend::{Faulty, Memory};
 
     use super::*;
 

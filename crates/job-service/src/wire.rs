@@ -45,7 +45,7 @@ pub(crate) fn agree(theirs: Option<proto::Versions>) -> Result<u32, Status> {
 
 /// The lane that `spec` waits in.
 pub(crate) fn lane(spec: &JobSpec) -> Lane {
-    if spec.is_relief() { Lane::Relief } else { Lane::Bulk }
+    if spec.is_l0() { Lane::L0 } else { Lane::Deep }
 }
 
 /// How jobs get on.
@@ -296,16 +296,16 @@ pub(crate) fn millis(time: Duration) -> u64 {
 
 pub(crate) fn put_lane(lane: Lane) -> proto::Lane {
     match lane {
-        Lane::Relief => proto::Lane::Relief,
-        Lane::Bulk => proto::Lane::Bulk,
+        Lane::L0 => proto::Lane::L0,
+        Lane::Deep => proto::Lane::Deep,
     }
 }
 
 fn lane_of(lane: proto::Lane) -> Lane {
     match lane {
-        proto::Lane::Relief => Lane::Relief,
+        proto::Lane::L0 => Lane::L0,
         // A lane that is not known here is none that writers wait for.
-        proto::Lane::Bulk | proto::Lane::Unspecified => Lane::Bulk,
+        proto::Lane::Deep | proto::Lane::Unspecified => Lane::Deep,
     }
 }
 

@@ -15,8 +15,8 @@ use firn_format::table::TableForm;
 use firn_jobs::{
     CompactResult, CompactSpec, Control, JobInput, OutputForm, partition, run_compact, verify_all,
 };
+use firn_storage::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::file::table::TableBuilder;
-use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, Storage, SystemClock};
 
 const TABLE_BYTES: u64 = 2 << 20;

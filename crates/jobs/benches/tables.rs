@@ -16,9 +16,9 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::TableForm;
 use firn_jobs::{CompactSpec, Control, Cursor, JobInput, OutputForm, RunCursor, run_compact};
 use firn_storage::Storage;
+use firn_storage::backend::{Local, LocalOptions};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, Lookup, ReadMode, ReaderOptions, TableBuilder, TableReader};
-use firn_storage::place::{Local, LocalOptions};
 use rustix::time::{ClockId, clock_gettime};
 
 const TABLE_BYTES: u64 = 64 << 20;
@@ -32,11 +32,11 @@ fn main() {
     let storage = Local::open(dir.path(), LocalOptions { create: true }).expect("an empty directory");
     for (value_bytes, records) in [(1024, records), (100, records * 4)] {
         println!("{records} records of {value_bytes} B values, 23 B keys");
-        bench_values(&storage, records, value_bytes);
+        bench_blobs(&storage, records, value_bytes);
     }
 }
 
-fn bench_values(storage: &Local, records: u64, value_bytes: usize) {
+fn bench_blobs(storage: &Local, records: u64, value_bytes: usize) {
     let value = compressible(value_bytes);
     let bytes = records * (value_bytes as u64 + 23);
     let mut inputs = Vec::new();

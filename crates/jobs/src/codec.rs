@@ -4,26 +4,26 @@
 //! offset size  field     meaning
 //!      0    8  magic     "FIRNJOB1" (a spec) or "FIRNRES1" (a result)
 //!      8    4  version   u32 LE: 1, of a spec and of a result
-//!     12    1  kind      0 = compaction, 1 = collection
+//!     12    1  kind      0 = compaction, 1 = GC
 //!     13    n  fields    in the order of the struct; numbers are varints, texts and keys have their length before
 //!                        them, lists their count, an optional thing a byte 0 or 1
 //!   13+n    8  checksum  xxh3-64 LE over everything before
 //! ```
 //! For spec and result alike: what decodes encodes to the same bytes. Since: FormatVersion::V1.
 
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{Ordinals, SegmentNumber};
 use firn_format::bytes::{Reader, put_bytes};
 use firn_format::checksum::xxh3;
 use firn_format::compression::Compression;
-use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
+use firn_format::manifest::{BlobSegmentMeta, RelocationTarget, TableMeta};
 use firn_format::table::ReferenceSet;
-use firn_format::value::segment::Origin;
-use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{Error, Result, Sequence, varint};
 
-use crate::collect::{CollectResult, CollectSpec, Victim};
+use crate::blob_gc::{BlobGcResult, BlobGcSpec, Victim};
 use crate::conservation::{Sums, Tally};
 use crate::spec::{
-    CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, ValuePolicy,
+    BlobPolicy, CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules,
     ValueSource,
 };
 
@@ -45,7 +45,7 @@ impl JobSpec {
                 out.push(COMPACT);
                 put_compact(spec, &mut out);
             }
-            Self::Collect(spec) => {
+            Self::BlobGc(spec) => {
                 out.push(COLLECT);
                 put_collect(spec, &mut out);
             }
@@ -61,7 +61,7 @@ impl JobSpec {
         let mut input = body(bytes, SPEC_MAGIC, Self::VERSION, ("this worker", "the database"))?;
         let spec = match take_kind(&mut input)? {
             COMPACT => Self::Compact(take_compact(&mut input)?),
-            _ => Self::Collect(take_collect(&mut input)?),
+            _ => Self::BlobGc(take_collect(&mut input)?),
         };
         finish(&input)?;
         Ok(spec)
@@ -79,10 +79,10 @@ impl JobResult {
                 put_segment(result.values.as_ref(), &mut out);
                 put_sums(&result.sums, &mut out);
             }
-            Self::Collect(result) => {
+            Self::BlobGc(result) => {
                 out.push(COLLECT);
                 put_segment(result.segment.as_ref(), &mut out);
-                put_places(&result.redirects, &mut out);
+                put_places(&result.relocations, &mut out);
             }
         }
         end(out)
@@ -102,7 +102,7 @@ impl JobResult {
             }
             _ => {
                 let segment = take_segment(&mut input)?;
-                Self::Collect(CollectResult { segment, redirects: take_places(&mut input)? })
+                Self::BlobGc(BlobGcResult { segment, relocations: take_places(&mut input)? })
             }
         };
         finish(&input)?;
@@ -148,89 +148,89 @@ fn take_compact(input: &mut Reader<'_>) -> Result<CompactSpec> {
     })
 }
 
-fn put_policy(policy: &ValuePolicy, out: &mut Vec<u8>) {
+fn put_policy(policy: &BlobPolicy, out: &mut Vec<u8>) {
     varint::encode(u64::from(policy.separate_bytes), out);
     put_list(&policy.sources, out, |source, out| {
         varint::encode(source.born.0.into(), out);
         source.segment.encode(out);
-        out.push(u8::from(source.redirect.is_some()));
-        source.redirect.iter().for_each(|place| place.encode(out));
+        out.push(u8::from(source.relocation.is_some()));
+        source.relocation.iter().for_each(|place| place.encode(out));
     });
-    policy.stale.encode(out);
+    policy.obsolete.encode(out);
     out.push(u8::from(policy.output.is_some()));
     policy.output.iter().for_each(|number| varint::encode(number.0.into(), out));
     out.push(policy.compression as u8);
     out.extend_from_slice(&policy.database.to_le_bytes());
 }
 
-fn take_policy(input: &mut Reader<'_>) -> Result<ValuePolicy> {
-    Ok(ValuePolicy {
+fn take_policy(input: &mut Reader<'_>) -> Result<BlobPolicy> {
+    Ok(BlobPolicy {
         separate_bytes: input.number32()?,
         sources: take_list(input, |input| {
-            let (born, segment) = (SegmentNumber(input.number32()?), ValueSegmentMeta::decode(input)?);
-            let redirect = if take_flag(input)? { Some(RedirectPlace::decode(input)?) } else { None };
-            Ok(ValueSource { born, segment, redirect })
+            let (born, segment) = (SegmentNumber(input.number32()?), BlobSegmentMeta::decode(input)?);
+            let relocation = if take_flag(input)? { Some(RelocationTarget::decode(input)?) } else { None };
+            Ok(ValueSource { born, segment, relocation })
         })?,
-        stale: ReferenceSet::take_from(input)?,
+        obsolete: ReferenceSet::take_from(input)?,
         output: if take_flag(input)? { Some(SegmentNumber(input.number32()?)) } else { None },
         compression: take_compression(input)?,
         database: input.u128()?,
     })
 }
 
-fn put_collect(spec: &CollectSpec, out: &mut Vec<u8>) {
+fn put_collect(spec: &BlobGcSpec, out: &mut Vec<u8>) {
     out.extend_from_slice(&spec.database.to_le_bytes());
     varint::encode(spec.number.0.into(), out);
     put_list(&spec.victims, out, |victim, out| {
         victim.segment.encode(out);
         out.push(victim.origin as u8);
         victim.dead.encode(out);
-        put_places(&victim.redirects, out);
+        put_places(&victim.relocations, out);
     });
     put_bytes(spec.output_stem.as_bytes(), out);
     put_option(spec.recycled.as_deref(), out);
 }
 
-fn take_collect(input: &mut Reader<'_>) -> Result<CollectSpec> {
-    Ok(CollectSpec {
+fn take_collect(input: &mut Reader<'_>) -> Result<BlobGcSpec> {
+    Ok(BlobGcSpec {
         database: input.u128()?,
         number: SegmentNumber(input.number32()?),
         victims: take_list(input, |input| {
-            let segment = ValueSegmentMeta::decode(input)?;
+            let segment = BlobSegmentMeta::decode(input)?;
             let origin = match take_flag(input)? {
                 false => Origin::Written,
                 true => Origin::Collected,
             };
             let dead = Ordinals::decode(input)?;
-            Ok(Victim { segment, origin, dead, redirects: take_places(input)? })
+            Ok(Victim { segment, origin, dead, relocations: take_places(input)? })
         })?,
         output_stem: input.text()?.to_owned(),
         recycled: take_option(input)?,
     })
 }
 
-fn put_segment(segment: Option<&ValueSegmentMeta>, out: &mut Vec<u8>) {
+fn put_segment(segment: Option<&BlobSegmentMeta>, out: &mut Vec<u8>) {
     out.push(u8::from(segment.is_some()));
     segment.iter().for_each(|segment| segment.encode(out));
 }
 
-fn take_segment(input: &mut Reader<'_>) -> Result<Option<ValueSegmentMeta>> {
+fn take_segment(input: &mut Reader<'_>) -> Result<Option<BlobSegmentMeta>> {
     match take_flag(input)? {
-        true => ValueSegmentMeta::decode(input).map(Some),
+        true => BlobSegmentMeta::decode(input).map(Some),
         false => Ok(None),
     }
 }
 
-fn put_places(places: &[(SegmentNumber, RedirectPlace)], out: &mut Vec<u8>) {
-    let put = |(from, place): &(SegmentNumber, RedirectPlace), out: &mut Vec<u8>| {
+fn put_places(places: &[(SegmentNumber, RelocationTarget)], out: &mut Vec<u8>) {
+    let put = |(from, place): &(SegmentNumber, RelocationTarget), out: &mut Vec<u8>| {
         varint::encode(from.0.into(), out);
         place.encode(out);
     };
     put_list(places, out, put);
 }
 
-fn take_places(input: &mut Reader<'_>) -> Result<Vec<(SegmentNumber, RedirectPlace)>> {
-    take_list(input, |input| Ok((SegmentNumber(input.number32()?), RedirectPlace::decode(input)?)))
+fn take_places(input: &mut Reader<'_>) -> Result<Vec<(SegmentNumber, RelocationTarget)>> {
+    take_list(input, |input| Ok((SegmentNumber(input.number32()?), RelocationTarget::decode(input)?)))
 }
 
 fn put_sums(sums: &Sums, out: &mut Vec<u8>) {

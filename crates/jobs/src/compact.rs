@@ -5,7 +5,7 @@
 //! to oldest:
 //!
 //! 1. Behind a put or delete, nothing older of its interval can be read: *shadowed*. Same for what
-//!    a range tombstone of its interval covers: *range*. A record whose reference is stale is
+//!    a range tombstone of its interval covers: *range*. A record whose reference is obsolete is
 //!    shadowed too, by one outside of the inputs.
 //! 2. A put that expired becomes a tombstone of the same sequence; so does one that no snapshot
 //!    sees and that the compaction filter drops.
@@ -15,17 +15,17 @@
 //!    one operand if the operator can. The result has the newest operand's sequence. Records that
 //!    expire take no part in it: each has a time of its own. What the operator cannot apply stays,
 //!    so that reads say so.
-//! 5. What is kept has its value in the tree or beside it, by its length. A value beside the tree
+//! 5. What is kept has its value in the tree or beside it, by its length. A separated value
 //!    is read only for that move, for the filter, and as the base of operands.
 //!
 //! Everything is counted in [`Sums`]. No allocation per entry, merge operators apart.
 
 mod operands;
 mod rules;
-mod values;
+mod blobs;
 
+pub use blobs::CompactBlobs;
 pub use rules::CompactRules;
-pub use values::CompactValues;
 
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::table::content::entry_hash;
@@ -56,7 +56,7 @@ impl Sink for crate::write::TableWriter<'_> {
 /// Runs the rules over all entries of `source` in `range` and gives what stays to `sink`.
 ///
 /// `tombstones` are all range tombstones of the inputs inside `range`; which of them stay is
-/// [`CompactRules::kept_tombstones`]' business. Without `values` those beside the tree are not read
+/// [`CompactRules::kept_tombstones`]' business. Without `values` the separated ones are not read
 /// and stay there: no operand is combined with one, and no filter sees one. The sums have
 /// everything but the range tombstones. Blocks on whatever the source reads; looks at `control`
 /// every thousand entries, and every MiB.
@@ -68,7 +68,7 @@ pub fn compact_entries<C: Cursor + ?Sized, S: Sink + ?Sized>(
     range: &KeyRange,
     tombstones: &FragmentList,
     rules: &CompactRules,
-    values: Option<&mut CompactValues<'_>>,
+    values: Option<&mut CompactBlobs<'_>>,
     sink: &mut S,
     control: &Control,
 ) -> Result<Sums> {
@@ -103,7 +103,7 @@ pub fn compact_entries<C: Cursor + ?Sized, S: Sink + ?Sized>(
 struct Compaction<'r, 'v, S: ?Sized> {
     rules: &'r CompactRules,
     tombstones: &'r FragmentList,
-    values: Option<&'r mut CompactValues<'v>>,
+    values: Option<&'r mut CompactBlobs<'v>>,
     sink: &'r mut S,
     sums: Sums,
     key: Vec<u8>,
@@ -151,7 +151,7 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         if self.operands.interval().is_some_and(|pending| pending != interval) {
             self.flush_partly()?;
         }
-        if self.is_stale(entry)? {
+        if self.is_obsolete(entry)? {
             self.sums.shadowed.add(bytes, hash);
             self.closed = Some(interval);
             return Ok(());
@@ -167,9 +167,9 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
     /// Whether a newer record outside of the inputs hides this one from every reader, so that its
     /// value may be gone.
     #[inline]
-    fn is_stale(&self, entry: &Entry<'_>) -> Result<bool> {
+    fn is_obsolete(&self, entry: &Entry<'_>) -> Result<bool> {
         match (&self.values, entry.kind) {
-            (Some(values), Kind::PutReference) => values.is_stale(entry),
+            (Some(values), Kind::PutReference) => values.is_obsolete(entry),
             _ => Ok(false),
         }
     }
@@ -230,7 +230,7 @@ impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
         }
     }
 
-    /// Ends the interval's operands with a value that lies beside the tree.
+    /// Ends the interval's operands with a value that is separated.
     fn close_with_reference(
         &mut self,
         entry: &Entry<'_>,

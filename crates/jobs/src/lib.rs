@@ -1,6 +1,6 @@
 //! Background work as values.
 //!
-//! A [`JobSpec`] says *what* to rewrite: which immutable tables or value segments to read, which
+//! A [`JobSpec`] says *what* to rewrite: which immutable tables or blob segments to read, which
 //! rules to apply, where the outputs go. It does not say *where* it runs. The same spec yields the
 //! same bytes on this thread, on another one, or on another machine.
 //!
@@ -8,8 +8,8 @@
 //!   picks ─► JobSpec ─► Executor ─► JobResult ─► verify ─► commit (the engine's one manifest edit)
 //!               │                       ▲
 //!               └─ run: tables ─► MergeCursor ─► compact_entries ─► TableWriter ─► tables
-//!                       value segments ─► collect: records that live, as they are ─► a value segment
-//!      drain: buffer runs ─► MergeCursor ─┘  (compact_source: the same core over any cursor)
+//!                       blob segments ─► collect: records that live, as they are ─► a blob segment
+//!      flush: buffer runs ─► MergeCursor ─┘  (compact_source: the same core over any cursor)
 //! ```
 //!
 //! Start at [`JobSpec`], then [`run()`]; everything else serves them.
@@ -23,7 +23,7 @@
 //! 1. Inputs are immutable; the submitter keeps them until the result is committed or given up.
 //! 2. Output bytes are a function of the spec alone: no clock, no randomness, no thread order.
 //! 3. `input + produced = outputs + dropped`, by count, bytes and content hash, or there is no
-//!    result. Of a collection: all values that live, and each where its redirect leads.
+//!    result. Of a GC: all values that live, and each where its relocation leads.
 //! 4. Outputs are invisible until committed; the outputs of a dead attempt are garbage, never
 //!    damage.
 
@@ -34,7 +34,7 @@ mod cursor; // walking entries, whatever holds them
 mod run_cursor; // the tables of one sorted run
 mod merge; // many cursors as one
 mod compact; // the rules of compactions
-mod collect; // copying values that live
+mod blob_gc; // copying values that live
 mod conservation; // the sums that show nothing was lost
 mod write; // the outputs
 mod run; // all of it on one thread
@@ -49,8 +49,8 @@ mod verify; // when a result may be believed
 mod control; // stopping it
 mod error;
 
-pub use collect::{CollectResult, CollectSpec, Redirects, Victim, read_redirects, redirects};
-pub use compact::{CompactRules, CompactValues, Sink, compact_entries};
+pub use blob_gc::{BlobGcResult, BlobGcSpec, Relocations, Victim, read_relocations, relocations};
+pub use compact::{CompactBlobs, CompactRules, Sink, compact_entries};
 pub use conservation::{Sums, Tally};
 pub use control::Control;
 pub use cursor::Cursor;
@@ -64,10 +64,10 @@ pub use range::partition;
 pub use run::{Output, Scope, compact_source, run, run_compact};
 pub use run_cursor::{RunCursor, Tables};
 pub use spec::{
-    CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, ValuePolicy,
+    BlobPolicy, CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules,
     ValueSource,
 };
 pub use verify::{
-    is_output_of, read_back, verify, verify_all, verify_collect, verify_compact, verify_files, verify_same,
+    is_output_of, read_back, verify, verify_all, verify_blob_gc, verify_compact, verify_files, verify_same,
 };
 pub use write::TableWriter;

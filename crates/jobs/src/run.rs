@@ -10,8 +10,8 @@ use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, ReaderOptions, TableReader};
 
 use crate::Cursor;
-use crate::collect::run_collect;
-use crate::compact::{CompactRules, CompactValues, compact_entries};
+use crate::blob_gc::run_blob_gc;
+use crate::compact::{CompactBlobs, CompactRules, compact_entries};
 use crate::control::Control;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge::MergeCursor;
@@ -48,7 +48,7 @@ pub fn run(
 ) -> Result<JobResult> {
     let done = match spec {
         JobSpec::Compact(spec) => run_compact(spec, storage, semantics, control).map(JobResult::Compact),
-        JobSpec::Collect(spec) => run_collect(spec, storage, control).map(JobResult::Collect),
+        JobSpec::BlobGc(spec) => run_blob_gc(spec, storage, control).map(JobResult::BlobGc),
     };
     done.map_err(|error| told_apart(spec, error))
 }
@@ -86,10 +86,10 @@ pub fn run_compact(
     cursors.iter().for_each(|cursor| cursor.ask(&spec.range.start));
     let mut source = MergeCursor::with_common_prefix(cursors, common_prefix(&spec.inputs));
     let output = Output { storage, semantics, form: &spec.output, stem: &spec.output_stem };
-    let mut values = CompactValues::new(spec, storage)?;
+    let mut values = CompactBlobs::new(spec, storage)?;
     let scope = Scope { range: &spec.range, rules: &spec.rules };
     let result = compact_source(&mut source, &tombstones, scope, values.as_mut(), &output, control)?;
-    values.into_iter().for_each(CompactValues::keep);
+    values.into_iter().for_each(CompactBlobs::keep);
     Ok(result)
 }
 
@@ -103,7 +103,7 @@ pub struct Scope<'s> {
 }
 
 /// Runs rules over what `source` and `tombstones` hold in a range and writes what stays: the common
-/// core of compactions and drains. A drain's source is a merge of runs, and it leaves `values`
+/// core of compactions and flushes. A flush's source is a merge of runs, and it leaves `values`
 /// where they are.
 ///
 /// The sums are checked against the outputs before this returns.
@@ -114,7 +114,7 @@ pub fn compact_source<C: Cursor + ?Sized>(
     source: &mut C,
     tombstones: &FragmentList,
     Scope { range, rules }: Scope<'_>,
-    mut values: Option<&mut CompactValues<'_>>,
+    mut values: Option<&mut CompactBlobs<'_>>,
     output: &Output<'_>,
     control: &Control,
 ) -> Result<CompactResult> {
@@ -129,7 +129,7 @@ pub fn compact_source<C: Cursor + ?Sized>(
     sums.input.hash = sums.input.hash.wrapping_add(read_hash);
     sums.range_tombstones_hash = read_hash.wrapping_sub(kept_hash);
     // Before the tables: they make the names durable.
-    let segment = values.map_or(Ok(None), CompactValues::finish)?;
+    let segment = values.map_or(Ok(None), CompactBlobs::finish)?;
     let tables = writer.finish()?;
     if let Err(error) = sums.check_outputs(&tables) {
         for table in &tables {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firn_format::Sequence;
+use firn_format::blob::SegmentNumber;
 use firn_format::compression::Compression;
-use firn_format::manifest::{RedirectPlace, TableMeta, ValueSegmentMeta};
+use firn_format::manifest::{BlobSegmentMeta, RelocationTarget, TableMeta};
 use firn_format::table::ReferenceSet;
-use firn_format::value::SegmentNumber;
 
-use crate::collect::{CollectResult, CollectSpec};
+use crate::blob_gc::{BlobGcResult, BlobGcSpec};
 use crate::conservation::Sums;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -22,7 +22,7 @@ pub enum JobSpec {
     /// Tables are rewritten.
     Compact(CompactSpec),
     /// Values that live are copied out of their segments.
-    Collect(CollectSpec),
+    BlobGc(BlobGcSpec),
 }
 
 /// What came of a job, of the kind of its spec.
@@ -31,8 +31,8 @@ pub enum JobSpec {
 pub enum JobResult {
     /// Of [`JobSpec::Compact`].
     Compact(CompactResult),
-    /// Of [`JobSpec::Collect`].
-    Collect(CollectResult),
+    /// Of [`JobSpec::BlobGc`].
+    BlobGc(BlobGcResult),
 }
 
 impl JobSpec {
@@ -40,7 +40,7 @@ impl JobSpec {
     pub fn output_stem(&self) -> &str {
         match self {
             Self::Compact(spec) => &spec.output_stem,
-            Self::Collect(spec) => &spec.output_stem,
+            Self::BlobGc(spec) => &spec.output_stem,
         }
     }
 
@@ -50,9 +50,7 @@ impl JobSpec {
             Self::Compact(spec) => {
                 Self::Compact(CompactSpec { output_stem: stem.to_owned(), ..spec.clone() })
             }
-            Self::Collect(spec) => {
-                Self::Collect(CollectSpec { output_stem: stem.to_owned(), ..spec.clone() })
-            }
+            Self::BlobGc(spec) => Self::BlobGc(BlobGcSpec { output_stem: stem.to_owned(), ..spec.clone() }),
         }
     }
 
@@ -60,15 +58,15 @@ impl JobSpec {
     pub fn input_bytes(&self) -> u64 {
         match self {
             Self::Compact(spec) => spec.input_bytes(),
-            Self::Collect(spec) => spec.input_bytes(),
+            Self::BlobGc(spec) => spec.input_bytes(),
         }
     }
 }
 
 impl JobSpec {
-    /// Whether it takes runs out of level 0, which writers wait for. Everything else is bulk: it
-    /// can wait for a while.
-    pub fn is_relief(&self) -> bool {
+    /// Whether it takes runs out of level 0, which writers wait for. Everything else is deep work:
+    /// it can wait for a while.
+    pub fn is_l0(&self) -> bool {
         matches!(self, Self::Compact(spec) if spec.inputs.iter().any(|input| input.level == 0))
     }
 
@@ -93,7 +91,7 @@ impl JobSpec {
                 let sources = spec.values.iter().flat_map(|values| &values.sources);
                 tables.chain(sources.map(|one| (one.segment.file.as_str(), one.segment.bytes))).collect()
             }
-            Self::Collect(spec) => {
+            Self::BlobGc(spec) => {
                 spec.victims.iter().map(|one| (one.segment.file.as_str(), one.segment.bytes)).collect()
             }
         }
@@ -104,7 +102,7 @@ impl JobSpec {
     pub fn without_recycled(self) -> Self {
         match self {
             Self::Compact(spec) => Self::Compact(spec),
-            Self::Collect(spec) => Self::Collect(CollectSpec { recycled: None, ..spec }),
+            Self::BlobGc(spec) => Self::BlobGc(BlobGcSpec { recycled: None, ..spec }),
         }
     }
 
@@ -119,9 +117,9 @@ impl From<CompactSpec> for JobSpec {
     }
 }
 
-impl From<CollectSpec> for JobSpec {
-    fn from(spec: CollectSpec) -> Self {
-        Self::Collect(spec)
+impl From<BlobGcSpec> for JobSpec {
+    fn from(spec: BlobGcSpec) -> Self {
+        Self::BlobGc(spec)
     }
 }
 
@@ -133,18 +131,18 @@ impl JobResult {
     pub fn into_compact(self) -> Result<CompactResult> {
         match self {
             Self::Compact(result) => Ok(result),
-            Self::Collect(_) => Err(other_kind("a compaction")),
+            Self::BlobGc(_) => Err(other_kind("a compaction")),
         }
     }
 
-    /// The result of a collection.
+    /// The result of a GC.
     ///
     /// # Errors
     /// `Invalid`: it is another job's.
-    pub fn into_collect(self) -> Result<CollectResult> {
+    pub fn into_blob_gc(self) -> Result<BlobGcResult> {
         match self {
-            Self::Collect(result) => Ok(result),
-            Self::Compact(_) => Err(other_kind("a collection")),
+            Self::BlobGc(result) => Ok(result),
+            Self::Compact(_) => Err(other_kind("a blob GC")),
         }
     }
 }
@@ -171,7 +169,7 @@ pub struct CompactSpec {
     pub output: OutputForm,
     /// Where values are, and where they are to be. `None`: none is read, and each stays where it
     /// is.
-    pub values: Option<ValuePolicy>,
+    pub values: Option<BlobPolicy>,
     /// Outputs are called `<stem>-<index>.table`, or `<stem>-<attempt>-<index>.table` where an
     /// executor makes several attempts. No other job may use the stem, nor a stem that begins with
     /// it and a `-`.
@@ -272,19 +270,19 @@ impl Default for OutputForm {
     }
 }
 
-/// Values beside the tree, for a compaction that may read them, bring them into the tree or out of
+/// Separated values, for a compaction that may read them, bring them into the tree or out of
 /// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ValuePolicy {
-    /// Puts of at least so many bytes of value lie beside the tree afterwards, and others in it.
+pub struct BlobPolicy {
+    /// Puts of at least so many bytes of value are separated afterwards, and others in it.
     pub separate_bytes: u32,
     /// Where the values are that the inputs refer to, in rising order of the segments that they
     /// were born in.
     pub sources: Vec<ValueSource>,
-    /// References of the inputs that newer records outside of them have made stale. Their records
-    /// are dropped as shadowed ones. Their values may be gone, and are not read.
-    pub stale: ReferenceSet,
-    /// The number of the output for values that leave the tree, `<stem>-000000.values`; no other
+    /// References of the inputs that newer records outside of them have made obsolete. Their
+    /// records are dropped as shadowed ones. Their values may be gone, and are not read.
+    pub obsolete: ReferenceSet,
+    /// The number of the output for values that leave the tree, `<stem>-000000.blobs`; no other
     /// segment may ever have it. `None`: they stay.
     pub output: Option<SegmentNumber>,
     /// How those are compressed.
@@ -299,9 +297,9 @@ pub struct ValueSource {
     /// The segment that they were born in.
     pub born: SegmentNumber,
     /// The segment that has them now.
-    pub segment: ValueSegmentMeta,
+    pub segment: BlobSegmentMeta,
     /// What leads there, if that is another one.
-    pub redirect: Option<RedirectPlace>,
+    pub relocation: Option<RelocationTarget>,
 }
 
 /// What came of a compaction.
@@ -311,7 +309,7 @@ pub struct CompactResult {
     pub tables: Vec<TableMeta>,
     /// The segment of the values that left the tree, durable with its name; the tables refer to
     /// each of them once.
-    pub values: Option<ValueSegmentMeta>,
+    pub values: Option<BlobSegmentMeta>,
     /// What was read, dropped and produced.
     pub sums: Sums,
 }

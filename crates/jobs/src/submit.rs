@@ -92,10 +92,10 @@ impl Submitter {
     pub fn unfinished(&self) -> (usize, usize) {
         let state = self.lock();
         let unfinished = state.running.values().filter(|(_, handle)| !handle.is_finished());
-        unfinished.fold((0, 0), |(relief, all), (kind, _)| match kind {
-            JobKind::L0Compaction => (relief + 1, all + 1),
-            JobKind::DeepCompaction => (relief, all + 1),
-            JobKind::BlobGc => (relief, all),
+        unfinished.fold((0, 0), |(l0, all), (kind, _)| match kind {
+            JobKind::L0Compaction => (l0 + 1, all + 1),
+            JobKind::DeepCompaction => (l0, all + 1),
+            JobKind::BlobGc => (l0, all),
         })
     }
 

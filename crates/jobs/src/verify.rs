@@ -1,18 +1,18 @@
 //! When a result may be believed.
 
-mod collect;
+mod blob_gc;
 mod compact;
 mod same;
 
-pub use collect::verify_collect;
+pub use blob_gc::verify_blob_gc;
 pub use compact::{verify_all, verify_compact};
 pub(crate) use same::same_files;
 pub use same::verify_same;
 
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;
+use firn_storage::backend::open_table;
 use firn_storage::file::table::file_checksum;
-use firn_storage::place::open_table;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{JobResult, JobSpec};
@@ -26,13 +26,13 @@ use crate::spec::{JobResult, JobSpec};
 pub fn verify(spec: &JobSpec, result: &JobResult) -> Result<()> {
     match (spec, result) {
         (JobSpec::Compact(spec), JobResult::Compact(result)) => verify_compact(spec, result),
-        (JobSpec::Collect(spec), JobResult::Collect(result)) => verify_collect(spec, result),
+        (JobSpec::BlobGc(spec), JobResult::BlobGc(result)) => verify_blob_gc(spec, result),
         _ => Err(other_kind()),
     }
 }
 
 /// Opens every output and checks that it is what the result says. Of tables it reads footers,
-/// indexes and filters, but no data. Of value segments it reads everything: each value is the one
+/// indexes and filters, but no data. Of blob segments it reads everything: each value is the one
 /// that should be there, and whole. Blocks while these are read.
 ///
 /// # Errors
@@ -42,14 +42,14 @@ pub fn verify_files(storage: &dyn Storage, spec: &JobSpec, result: &JobResult) -
         (JobSpec::Compact(spec), JobResult::Compact(result)) => {
             compact::verify_outputs(storage, spec, result)
         }
-        (JobSpec::Collect(spec), JobResult::Collect(result)) => collect::verify_values(storage, spec, result),
+        (JobSpec::BlobGc(spec), JobResult::BlobGc(result)) => blob_gc::verify_blobs(storage, spec, result),
         _ => Err(other_kind()),
     }
 }
 
 /// Reads all tables of `result` back from `storage` and compares their checksums with those of what
 /// was written. A worker whose outputs travel over a network does that before it answers. The
-/// database reads of tables what [`verify_files`] says, and removes their inputs. Value segments
+/// database reads of tables what [`verify_files`] says, and removes their inputs. Blob segments
 /// the database reads as a whole. Blocks while these are read.
 ///
 /// # Errors
@@ -76,17 +76,17 @@ fn other_kind() -> Error {
 /// Whether `file` is called as an output of a job with this stem, or of an attempt at it.
 pub fn is_output_of(file: &str, stem: &str) -> bool {
     match file_name::parse(file) {
-        Some(FileName::Table { stem: found, .. } | FileName::CollectedValues { stem: found, .. }) => {
+        Some(FileName::Table { stem: found, .. } | FileName::CollectedBlobs { stem: found, .. }) => {
             is_stem_of(&found, stem)
         }
         _ => false,
     }
 }
 
-/// Whether `file` is called as the value segment of a job with this stem, or of an attempt at it.
+/// Whether `file` is called as the blob segment of a job with this stem, or of an attempt at it.
 fn is_segment_of(file: &str, stem: &str) -> bool {
     match file_name::parse(file) {
-        Some(FileName::CollectedValues { stem: found, index: 0 }) => is_stem_of(&found, stem),
+        Some(FileName::CollectedBlobs { stem: found, index: 0 }) => is_stem_of(&found, stem),
         _ => false,
     }
 }

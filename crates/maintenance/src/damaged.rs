@@ -102,7 +102,7 @@ impl Report {
 /// The file of which `error`, met in reading it, says that it cannot be read whole.
 pub fn unreadable_file(error: &Error) -> Option<&str> {
     let says = error.kind() == ErrorKind::Corrupt || is_of_device(error);
-    error.place().filter(|_| says).map(|place| place.file.as_str())
+    error.location().filter(|_| says).map(|place| place.file.as_str())
 }
 
 /// Whether the device or the system failed. Where `error` names no input, that was in writing, and
@@ -113,7 +113,7 @@ pub fn is_of_device(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use firn_engine::Place;
+    use firn_engine::Location;
 
     use super::*;
     use crate::error::from_storage;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_lives_is_reported_by_its_cause() {
-        let place = |file: &str| Place { file: file.to_owned(), offset: None };
+        let place = |file: &str| Location { file: file.to_owned(), offset: None };
         let error = |file| Error::new(ErrorKind::Corrupt, "cannot").at(place(file));
         let mut aside = SetAside::default();
         assert!(aside.is_empty());
@@ -143,7 +143,7 @@ mod tests {
         aside.add(["b".to_owned(), "c".to_owned()], &error("b"), Cause::Failed);
         assert!(aside.contains("a") && !aside.contains("d") && aside.files().count() == 3);
         let damaged = aside.report(Cause::Damaged, |_| true);
-        assert_eq!((damaged.count, damaged.why.unwrap().place().unwrap().file.as_str()), (1, "a"));
+        assert_eq!((damaged.count, damaged.why.unwrap().location().unwrap().file.as_str()), (1, "a"));
         let failed = |lives: &str| aside.report(Cause::Failed, |file| lives.contains(file.as_str()));
         assert_eq!((failed("bc").count, failed("c").count, failed("a").count), (2, 1, 0));
         assert!(failed("a").why.is_none());

@@ -1,6 +1,6 @@
 //! One way from the errors of storage and of jobs to the contract's error.
 
-use firn_engine::{Error, ErrorKind, Place};
+use firn_engine::{Error, ErrorKind, Location};
 use firn_storage::Cause;
 
 /// The contract's error for what storage said.
@@ -14,7 +14,8 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
         Kind::Unsynced | Kind::Io | Kind::Closed => ErrorKind::Closed,
         Kind::Bug => ErrorKind::Bug,
     };
-    let place = (!error.file.is_empty()).then(|| Place { file: error.file.clone(), offset: error.offset });
+    let location =
+        (!error.file.is_empty()).then(|| Location { file: error.file.clone(), offset: error.offset });
     let mut lifted = Error::new(kind, error.message.clone());
     lifted = match error.source {
         Some(cause) => match from_cause(&cause) {
@@ -24,8 +25,8 @@ pub fn from_storage(error: firn_storage::Error) -> Error {
         None if ends_writing(error.kind) => lifted.because(Said { kind: error.kind, system: None }),
         None => lifted,
     };
-    match place {
-        Some(place) => lifted.at(place),
+    match location {
+        Some(location) => lifted.at(location),
         None => lifted,
     }
 }

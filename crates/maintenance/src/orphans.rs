@@ -84,7 +84,7 @@ pub fn is_abandoned(name: &str, abandoned: &AbandonedNames, is_named: impl Fn(&s
         Some(
             FileName::Table { stem, .. }
             | FileName::Tables { stem, .. }
-            | FileName::CollectedValues { stem, .. },
+            | FileName::CollectedBlobs { stem, .. },
         ) => stem,
         _ => return false,
     };

@@ -1,23 +1,23 @@
 //! Places in object stores: S3 and what speaks its language, Google Cloud Storage, Azure.
 //!
-//! An [`ObjectPlace`] is a [`Storage`](firn_storage::Storage) in which each file is one object. It
-//! is written from its beginning to its end, there as a whole once it is synced, never changed.
-//! What a database keeps of that kind lives here as in a directory: tables, sealed value segments,
+//! An [`ObjectBackend`] is a [`Storage`](firn_storage::Storage) in which each file is one object.
+//! It is written from its beginning to its end, there as a whole once it is synced, never changed.
+//! What a database keeps of that kind lives here as in a directory: tables, sealed blob segments,
 //! edits of the manifest. A log does not.
 //!
 //! ```text
-//!   tree, jobs ─► ObjectPlace ─┬─ write: parts, several at once ─► object, whole or not at all
+//!   tree, jobs ─► ObjectBackend ─┬─ write: parts, several at once ─► object, whole or not at all
 //!                 (blocking)   ├─ read: ranges, and ahead of sequential readers
 //!                              ├─ uploads: begun and never ended (S3)
 //!                              └─ Runtime: one thread that talks with the store
 //! ```
 //!
 //! Start at [`register`], by which a registry opens `s3://BUCKET/PREFIX` and its like, or at
-//! [`ObjectPlace::open`].
+//! [`ObjectBackend::open`].
 //!
 //! # Not here
-//! - How files of a directory are written and read: `firn_storage::place::Local`.
-//! - Ranges kept on this machine, and limits of requests: `firn_storage::place::Cached` and
+//! - How files of a directory are written and read: `firn_storage::backend::Local`.
+//! - Ranges kept on this machine, and limits of requests: `firn_storage::backend::Cached` and
 //!   `Throttle`.
 //! - Locks: an object store has none. A database is fenced by its manifest, whose edits are created
 //!   once each.
@@ -42,10 +42,10 @@ mod uploads; // objects that were begun in parts and not ended
 mod store; // requests for objects below one prefix
 mod write; // one object being written
 mod read; // one object being read
-mod place; // the directory
+mod backend; // the directory
 mod opener; // places by their URLs
 
+pub use backend::ObjectBackend;
 pub use opener::register;
 pub use options::{ObjectOptions, PART_BYTES};
-pub use place::ObjectPlace;
 pub use runtime::{LazyRuntime, Runtime};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use firn_storage::place::{BackendUrl, OpenWith, Opener, Registry, Throttling};
+use firn_storage::backend::{BackendUrl, OpenWith, Opener, Registry, Throttling};
 use firn_storage::{Result, Storage};
 
 use crate::options::SCHEMES;
-use crate::{LazyRuntime, ObjectOptions, ObjectPlace};
+use crate::{LazyRuntime, ObjectBackend, ObjectOptions};
 
 /// Registers the schemes of object stores (see [`ObjectOptions::url`]) at `registry`. What is
 /// opened there shares `runtime`, which starts with the first of it.
@@ -38,7 +38,7 @@ impl Opener for ObjectOpener {
         let mut options = ObjectOptions::new(url.text);
         options.settings = with.settings.clone();
         options.throttle = with.throttle.clone();
-        Ok(Arc::new(ObjectPlace::open(&options, &self.runtime.get()?)?))
+        Ok(Arc::new(ObjectBackend::open(&options, &self.runtime.get()?)?))
     }
 }
 

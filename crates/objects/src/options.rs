@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_storage::place::Throttle;
+use firn_storage::backend::Throttle;
 use firn_storage::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -24,7 +24,7 @@ use crate::uploads::Uploads;
 /// Bytes of one part of a large object, by default.
 pub const PART_BYTES: usize = 8 << 20;
 
-/// What [`ObjectPlace::open`](crate::ObjectPlace::open) is told.
+/// What [`ObjectBackend::open`](crate::ObjectBackend::open) is told.
 #[derive(Clone)]
 pub struct ObjectOptions {
     /// `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`.

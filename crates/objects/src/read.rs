@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use firn_storage::place::{ASKED_MAX, RequestClass};
+use firn_storage::backend::{ASKED_MAX, RequestClass};
 use firn_storage::{Error, FileBytes, ReadFile, Result};
 use tokio::task::JoinHandle;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use firn_storage::place::{RequestClass, Throttle};
+use firn_storage::backend::{RequestClass, Throttle};
 use firn_storage::{Error, ErrorKind, Result};
 use object_store::path::Path;
 use object_store::{

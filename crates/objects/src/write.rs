@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use firn_storage::place::RequestClass;
+use firn_storage::backend::RequestClass;
 use firn_storage::{Error, ErrorKind, Result, WriteFile};
 use object_store::MultipartUpload;
 use tokio::task::JoinHandle;

@@ -1,7 +1,7 @@
 //! Units of background work that stop in the middle of a job while the script goes on.
 //!
 //! ```text
-//!   script's thread:  write ─ step ┐         ┌ get ─ checkpoint ─ step ┐         ┌ …
+//!   script's thread:  write ─ step ┐         ┌ get ─ copy ─ step ┐         ┌ …
 //!   unit's thread:                 └ choose ─ job (stops)              └ (goes on) commit ┘
 //! ```
 //! One of both has the turn, so that a run stays a function of its seed.

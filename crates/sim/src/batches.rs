@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use firn_engine::blocking::Blocking;
 use firn_engine::{Batch, Durability, KeyspaceId, ReadAt, Result, ScanRange, WriteOptions};
-use firn_storage::place::{Crash, Memory};
+use firn_storage::backend::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
 
 use crate::model::shown;

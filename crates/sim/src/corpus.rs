@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 
 use crate::ops::Script;
 

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use firn_format::file_name::{FileName, parse};
-use firn_storage::place::{Crash, Memory};
+use firn_storage::backend::{Crash, Memory};
 
-use crate::collections::Collections;
 use crate::corpus::{Case, Cut, Failure};
+use crate::gc_counts::GcCounts;
 use crate::generate::{Profile, script};
 use crate::ops::Script;
 use crate::runner::{Runner, Stop, caught};
@@ -30,18 +30,18 @@ pub struct Totals {
     pub power_loss_count: u64,
     /// Cuts at an operation on values that a job had put together.
     pub amid_count: u64,
-    /// Collections of value segments, before and after the cuts.
-    pub collections: Collections,
+    /// GCs of blob segments, before and after the cuts.
+    pub collections: GcCounts,
 }
 
 /// A cut that was survived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survived {
     /// Whether the machine stopped at an operation on values that a job had put together: a
-    /// collection, or a compaction.
+    /// GC, or a compaction.
     pub is_amid: bool,
-    /// Collections before and after.
-    pub collections: Collections,
+    /// GCs before and after.
+    pub collections: GcCounts,
 }
 
 impl Totals {
@@ -148,9 +148,9 @@ pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Resu
     })
 }
 
-/// Whether the operation, in words, names a value segment that a job puts together.
+/// Whether the operation, in words, names a blob segment that a job puts together.
 fn is_on_made_values(operation: &str) -> bool {
-    operation.split_whitespace().any(|word| matches!(parse(word), Some(FileName::CollectedValues { .. })))
+    operation.split_whitespace().any(|word| matches!(parse(word), Some(FileName::CollectedBlobs { .. })))
 }
 
 fn at_cut(memory: &Memory, what: &str) -> String {

@@ -59,7 +59,7 @@ impl Generator {
             645..690 => Op::SnapshotOpen(self.slot()),
             690..720 => Op::SnapshotClose(self.slot()),
             720..730 => Op::Verify,
-            730..738 => Op::Checkpoint,
+            730..738 => Op::CopyDatabase,
             738..775 => Op::Flush,
             775..800 => Op::Sync,
             800..805 => Op::Idle,

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use fastrand::Rng;
 use firn_engine::blocking::Blocking;
 use firn_engine::{Batch, KEYSPACE_DEFAULT, KeyspaceId, ReadAt, WriteOptions};
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 use firn_storage::{Clock, SystemClock};
 
 use crate::model::shown;

@@ -38,7 +38,7 @@ pub mod lying;
 pub mod ops;
 pub mod text;
 pub mod generate;
-pub mod collections;
+pub mod gc_counts;
 pub mod runner;
 pub mod shrink;
 pub mod corpus;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::Result as EngineResult;
-use firn_storage::place::{CacheCounters, SharedPart, UnfinishedUpload};
+use firn_storage::backend::{CacheCounters, SharedPart, UnfinishedUpload};
 use firn_storage::{Clock, ReadFile, Result, Storage, StorageLock, WriteFile};
 
 use crate::world::{Knobs, Opened, World};

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
-use firn_sim::collections::Collections;
 use firn_sim::corpus::Failure;
 use firn_sim::fleet::{self, Plan};
+use firn_sim::gc_counts::GcCounts;
 use firn_sim::generate::{self, Profile};
 use firn_sim::world::World;
 use firn_sim::{batches, corpus, crash, kill, metamorphic, replay, world};
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 
 /// Scripts, crashes and kills against an engine. Exit code 1 means that a promise was broken.
 #[derive(Parser)]
@@ -239,7 +239,7 @@ fn main() -> Result<ExitCode> {
 fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> bool {
     let (first, count) = options.seed.map_or((options.first_seed, options.seeds), |seed| (seed, 1));
     let [runs, steps] = [const { AtomicU64::new(0) }; 2];
-    let collections = Mutex::new(Collections::default());
+    let collections = Mutex::new(GcCounts::default());
     let clock = Progress::new("metamorphic");
     let failures = in_parallel(
         options.threads,
@@ -261,7 +261,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
         first + count,
         runs.into_inner(),
         steps.into_inner(),
-        add(&collections, Collections::default()),
+        add(&collections, GcCounts::default()),
         failures.len(),
         clock.seconds()
     );
@@ -282,7 +282,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
     }
     let first = options.seed.unwrap_or(options.first_seed);
     let [kills, power_losses, seeds, amid] = [const { AtomicU64::new(0) }; 4];
-    let collections = Mutex::new(Collections::default());
+    let collections = Mutex::new(GcCounts::default());
     let clock = Progress::new("crash");
     let cuts = || kills.load(Ordering::Relaxed) + power_losses.load(Ordering::Relaxed);
     let is_wanted = |seed: u64| if options.seed.is_some() { seed == first } else { cuts() < options.cuts };
@@ -305,7 +305,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
         power_losses.load(Ordering::Relaxed),
         amid.into_inner(),
         seeds.into_inner(),
-        add(&collections, Collections::default()),
+        add(&collections, GcCounts::default()),
         failures.len(),
         clock.seconds()
     );
@@ -313,7 +313,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
 }
 
 /// Adds `more` to what threads count together; the sum.
-fn add(collections: &Mutex<Collections>, more: Collections) -> Collections {
+fn add(collections: &Mutex<GcCounts>, more: GcCounts) -> GcCounts {
     let mut collections = collections.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     *collections += more;
     *collections

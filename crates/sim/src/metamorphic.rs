@@ -3,10 +3,10 @@
 //! Every run is compared with the model step by step, so runs that end well had the same history.
 //! Settings vary sizes, compression, durability and background work; see [`Knobs::draw`].
 
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 
-use crate::collections::Collections;
 use crate::corpus::{Case, Failure};
+use crate::gc_counts::GcCounts;
 use crate::generate::{Profile, script};
 use crate::ops::Script;
 use crate::runner::{Runner, caught};
@@ -25,8 +25,8 @@ pub struct Totals {
     pub run_count: u64,
     /// Steps of scripts, all runs.
     pub step_count: u64,
-    /// Collections of value segments, all runs.
-    pub collections: Collections,
+    /// GCs of blob segments, all runs.
+    pub collections: GcCounts,
 }
 
 /// Runs the script of `seed` under each of its settings; steps whose first word is in `skip` are
@@ -46,9 +46,9 @@ pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Total
     Ok(totals)
 }
 
-/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation. The collections
+/// Runs `script` under the settings of seed `knobs`; a panic counts as a violation. The GCs
 /// in its course.
-pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<Collections, String> {
+pub fn attempt(world: &dyn World, script: &Script, knobs: u64) -> Result<GcCounts, String> {
     caught(|| {
         let mut runner = Runner::new(world, Knobs::draw(knobs), Memory::new(), script.seed)?;
         runner.run(script)?;
@@ -103,7 +103,7 @@ mod tests {
             Fault::SkipSync,
             Fault::LateJournal(1),
             Fault::HalfBatch,
-            Fault::StaleCheckpoint,
+            Fault::StaleCopy,
         ];
         for fault in faults {
             let world = ReferenceWorld { fault: Some(fault) };

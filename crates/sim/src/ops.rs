@@ -133,8 +133,8 @@ pub enum Op {
     SnapshotClose(u8),
     /// Reads everything, now and at every open snapshot.
     Verify,
-    /// Takes a checkpoint, opens it, reads everything, writes to it.
-    Checkpoint,
+    /// Takes a copy, opens it, reads everything, writes to it.
+    CopyDatabase,
     /// Flushes.
     Flush,
     /// Syncs.
@@ -150,7 +150,7 @@ pub enum Op {
         /// The key before which it ends, by number; `None` = to the last.
         end: Option<u16>,
     },
-    /// Changes from which length on values of one keyspace lie beside the tree.
+    /// Changes from which length on values of one keyspace are separated.
     Separate {
         /// The keyspace, by number.
         space: u8,

@@ -20,10 +20,10 @@ use firn_engine::conformance::semantics;
 use firn_engine::{
     Completion, Durability, Error, ErrorKind, KeyspaceId, OrderedSession, Outcome, Scan, Snapshot, Ticket,
 };
-use firn_storage::place::{Crash, Memory};
+use firn_storage::backend::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
 
-use crate::collections::Collections;
+use crate::gc_counts::GcCounts;
 use crate::model::{Model, Moment};
 use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
 use crate::panicked::panic_text;
@@ -66,13 +66,13 @@ pub struct Runner<'w> {
     acknowledged: Moment,
     /// Everything before it survives power loss.
     durable: Moment,
-    checkpoint_count: u32,
+    copy_count: u32,
     /// Records that were expected and that a compaction may have dropped, as often as one was
     /// missed.
     gone_count: u64,
     past: Past,
-    /// The last checkpoint nothing was written to, and what it must hold.
-    checkpoint: Option<(PathBuf, Model)>,
+    /// The last copy nothing was written to, and what it must hold.
+    copy: Option<(PathBuf, Model)>,
 }
 
 /// What is gone when the engine is closed. Fields are dropped in this order.
@@ -124,10 +124,10 @@ impl<'w> Runner<'w> {
             alternative: None,
             acknowledged: 0,
             durable: 0,
-            checkpoint_count: 0,
+            copy_count: 0,
             gone_count: 0,
             past: Past::default(),
-            checkpoint: None,
+            copy: None,
         };
         match runner.open_engine() {
             Ok(()) | Err(Stop::Gone) => Ok(runner),
@@ -148,8 +148,8 @@ impl<'w> Runner<'w> {
         if self.is_gone() { Err(Stop::Gone) } else { Ok(()) }
     }
 
-    /// Ends the run: the collections in its course.
-    pub fn end(mut self) -> Result<Collections, Stop> {
+    /// Ends the run: the GCs in its course.
+    pub fn end(mut self) -> Result<GcCounts, Stop> {
         self.let_go();
         self.past.check().map(|()| self.past.collections)
     }
@@ -179,7 +179,7 @@ impl<'w> Runner<'w> {
             Op::SnapshotOpen(slot) => self.snapshot_open(*slot)?,
             Op::SnapshotClose(slot) => drop(self.opened()?.snapshots.remove(slot)),
             Op::Verify => self.verify()?,
-            Op::Checkpoint => self.take_checkpoint()?,
+            Op::CopyDatabase => self.take_copy()?,
             Op::Flush => self.maintain("flush", |open| open.opened.engine.flush())?,
             Op::Sync => self.maintain("sync", |open| open.opened.engine.sync().map(|_| ()))?,
             Op::Idle => self.maintain("wait_idle", |open| open.opened.engine.wait_idle())?,

@@ -27,17 +27,17 @@ pub struct Knobs {
     pub memtable_bytes: u64,
     /// Size of a log segment.
     pub segment_bytes: u64,
-    /// Size above which the buffer drains.
+    /// Size above which the buffer flushes.
     pub buffer_bytes: u64,
-    /// Size of the log above which the oldest data is drained.
+    /// Size of the log above which the oldest data is flushed.
     pub log_bytes_max: u64,
     /// Size of a table.
     pub table_bytes: u64,
-    /// Size from which on values lie beside the tree.
+    /// Size from which on values are separated.
     pub separate_bytes: u32,
-    /// Size of a value segment.
-    pub value_segment_bytes: u64,
-    /// Bytes of value segments for each live byte.
+    /// Size of a blob segment.
+    pub blob_segment_bytes: u64,
+    /// Bytes of blob segments for each live byte.
     pub space_amplification_max: f64,
     /// Bytes of tables above which they are read as where data is larger than memory.
     pub page_cache_bytes: u64,
@@ -83,7 +83,7 @@ impl Knobs {
             log_bytes_max: 16 << 20,
             table_bytes: 64 << 10,
             separate_bytes: 64,
-            value_segment_bytes: 4 << 10,
+            blob_segment_bytes: 4 << 10,
             space_amplification_max: 1.2,
             page_cache_bytes: 0,
             block_bytes: 4096,
@@ -120,7 +120,7 @@ impl Knobs {
             // Drawn last, so that older seeds mean what they meant.
             page_cache_bytes: pick(&mut rng, &[1, 128 << 10, 0]),
             separate_bytes: pick(&mut rng, &[32, 200, 5000, u32::MAX]),
-            value_segment_bytes: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 20]),
+            blob_segment_bytes: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 20]),
             space_amplification_max: pick(&mut rng, &[1.05, 1.5, 3.0]),
             interleaves: rng.u8(..3) == 0,
             elsewhere: rng.u8(..3) == 0,
@@ -370,7 +370,7 @@ fn tree_settings(knobs: &Knobs) -> Settings {
         tree.block_bytes = knobs.block_bytes;
         tree.table_bytes = knobs.table_bytes;
         tree.separate_bytes = knobs.separate_bytes;
-        tree.value_segment_bytes = knobs.value_segment_bytes;
+        tree.blob_segment_bytes = knobs.blob_segment_bytes;
         tree.filter_bits_per_key = knobs.filter_bits_per_key;
         tree.level0_runs_max = knobs.level0_runs_max;
     })

@@ -8,16 +8,16 @@
 //! ```text
 //!   tree, jobs ──► file: table, block cache ──┐
 //!        │                                    ▼
-//!        └──────────────► Storage ◄── place::Faulty (scripted errors, limits, counters; around any other)
-//!                            ├─ place::Local    a directory on disk: publish = temporary, fsync, rename, fsync
-//!                            ├─ place::Memory   a directory in memory: what would a crash leave of it?
-//!                            └─ other crates    object stores, opened by place::Registry
-//!   place::ReadPool: threads for reads that missed memory     Clock, Spawn: time and threads, as arguments
+//!        └──────────────► Storage ◄── backend::Faulty (scripted errors, limits, counters; around any other)
+//!                            ├─ backend::Local    a directory on disk: publish = temporary, fsync, rename, fsync
+//!                            ├─ backend::Memory   a directory in memory: what would a crash leave of it?
+//!                            └─ other crates    object stores, opened by backend::Registry
+//!   backend::ReadPool: threads for reads that missed memory     Clock, Spawn: time and threads, as arguments
 //! ```
 //!
-//! Start at [`Storage`]; [`place::conformance`] says in code what every kind of it must do. Around
-//! any kind stand [`place::Cached`] (ranges kept on this machine) and [`place::Throttled`] (limits
-//! of requests).
+//! Start at [`Storage`]; [`backend::conformance`] says in code what every kind of it must do.
+//! Around any kind stand [`backend::Cached`] (ranges kept on this machine) and
+//! [`backend::Throttled`] (limits of requests).
 //!
 //! # Not here
 //! - What the bytes mean: crate `firn-format`.
@@ -28,7 +28,7 @@
 //! 1. A file that was published or synced, and whose directory was synced, is found whole after
 //!    power loss.
 //! 2. Nothing is overwritten in place except the log segment being written, obsolete files that are
-//!    given on ([`place::RecycledFiles`]), and the stage of a local directory.
+//!    given on ([`backend::RecycledFiles`]), and the combiner of a local directory.
 //! 3. A failed sync is final: the file's content is unknown for good, and no later answer changes
 //!    that.
 //! 4. Opening a directory for reading, and locking it for reading, changes nothing on disk.
@@ -38,7 +38,7 @@
 //! 1. *Mapped bytes stand still.* A mapped file was finished by this program, and this process
 //!    holds the directory's lock as long as a mapping of it is used. So no Firn process writes or
 //!    cuts it before its last reader is gone. (Removing it does no harm: the mapping keeps the
-//!    file.) A caller that gives a file to [`place::RecycledFiles`] has dropped every mapping of
+//!    file.) A caller that gives a file to [`backend::RecycledFiles`] has dropped every mapping of
 //!    it. **The compiler cannot check this.** Nothing can stop a foreign program, or a caller of
 //!    this crate that maps a file it still writes. Then bytes change under a shared slice, which is
 //!    undefined behaviour, or a read beyond a cut kills the process with SIGBUS. A device error
@@ -48,19 +48,19 @@
 //!    each.
 //! 3. *`sync_file_range` touches no memory*, and its descriptor is borrowed from an open file.
 //! 4. *A prefetch changes nothing* that a program can see, and faults nowhere.
-//! 5. *A mapped slot has one owner.* The stage's file is used by the process that has the directory
-//!    locked for writing. Its slots do not overlap, and it is never cut. As in 1, nothing can stop
-//!    a foreign program; what is found there later is checked.
+//! 5. *A mapped slot has one owner.* The combiner's file is used by the process that has the
+//!    directory locked for writing. Its slots do not overlap, and it is never cut. As in 1, nothing
+//!    can stop a foreign program; what is found there later is checked.
 
 mod error;
 mod clock;
 mod spawn;
 mod load;
-pub mod place;
+pub mod backend;
 pub mod file;
 
+pub use backend::{FileBytes, ReadFile, Storage, StorageLock, WriteFile};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::{Cause, Error, ErrorKind, Result};
 pub use load::{Load, ProcessLoad};
-pub use place::{FileBytes, ReadFile, Storage, StorageLock, WriteFile};
 pub use spawn::{Priority, Spawn, ThreadSpawn};

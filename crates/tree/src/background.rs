@@ -8,8 +8,8 @@ mod bury;
 mod choose;
 mod claims;
 mod compactions;
-mod drains;
-mod expose;
+mod flushes;
+mod flush_for_gc;
 mod kinds; // of units, as far as they rest
 mod maintenance; // the owner
 mod hiding;
@@ -27,7 +27,7 @@ use choose::Choosing;
 pub(crate) use claims::Claims;
 use firn_engine::{Error, Result};
 use firn_format::Position;
-use firn_format::value::SegmentNumber;
+use firn_format::blob::SegmentNumber;
 use firn_maintenance::{Room, Schedule, Work, start_threads};
 use firn_storage::{Priority, Spawn};
 pub(crate) use kinds::{TaskKind, Unit};
@@ -35,14 +35,14 @@ pub(crate) use maintenance::Maintenance;
 pub(crate) use orphans::NamedOutputs;
 pub(crate) use rest::Rest;
 pub(crate) use set_aside::{Inputs, Unavailable};
-pub(crate) use wait::drain_through;
+pub(crate) use wait::flush_through;
 
-use crate::blob_gc::{SEALED_AT_ONCE_MAX, seal_values};
+use crate::blob_gc::{SEALED_AT_ONCE_MAX, seal_blobs};
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::flush::drain::Drain;
+use crate::flush::run::Flush;
 
 /// One unit of background work.
 #[derive(Debug)]
@@ -52,11 +52,11 @@ pub(crate) enum Task {
     /// Runs of a keyspace, adjacent in age, become one; by the starts of their spans, newest first.
     Merge { keyspace: u32, runs: Vec<Position> },
     /// The oldest runs of a keyspace become tables; newest first.
-    Drain { keyspace: u32, runs: Vec<Position> },
+    Flush { keyspace: u32, runs: Vec<Position> },
     /// The runs of several keyspaces that hold little become tables; newest first.
-    DrainSmall { drains: Vec<(u32, Vec<Position>)> },
-    /// One key range of a drain that another thread began.
-    DrainPart { drain: Arc<Drain>, part: usize },
+    FlushSmall { flushes: Vec<(u32, Vec<Position>)> },
+    /// One key range of a flush that another thread began.
+    FlushPart { flush: Arc<Flush>, part: usize },
     /// Tables are rewritten or moved.
     Compact { keyspace: u32, choice: Choice },
     /// Tables of several keyspaces that hold little are rewritten or moved, in one edit.
@@ -64,16 +64,16 @@ pub(crate) enum Task {
     /// Tables of a keyspace that range tombstones hide are removed.
     Reclaim { keyspace: u32 },
     /// The device is asked to begin writing values, so that sealing waits less.
-    WriteBackValues,
+    WriteBackBlobs,
     /// Tables that lie in shared files, most of which is dead, are copied to a new one.
     Repack { tables: Vec<repack::Moving> },
-    /// Value segments that take nothing more are sealed.
-    SealValues,
+    /// Blob segments that take nothing more are sealed.
+    SealBlobs,
     /// What the buffer of a keyspace hides is brought to light: its memtable is frozen, or all is
-    /// drained through there.
-    Expose { keyspace: u32, through: Position },
-    /// What lives in value segments goes to a new one.
-    Collect { victims: Vec<SegmentNumber> },
+    /// flushed through there.
+    FlushForGc { keyspace: u32, through: Position },
+    /// What lives in blob segments goes to a new one.
+    BlobGc { victims: Vec<SegmentNumber> },
     /// Files that nothing refers to are removed.
     Bury,
     /// Outputs that nothing waits for are looked for and removed.
@@ -82,7 +82,7 @@ pub(crate) enum Task {
     MergeLogObjects,
     /// The cache makes room for what will be written next.
     Balance,
-    /// The log gives up what no record needs, and at rest what it holds is drained.
+    /// The log gives up what no record needs, and at rest what it holds is flushed.
     ShortenLog,
     /// What dead segments and tables left, and no new file took in a while, goes back to the
     /// system.
@@ -152,20 +152,20 @@ impl Work for Database {
         match task {
             Task::Freeze { keyspaces } => self.freeze(keyspaces),
             Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
-            Task::Drain { keyspace, runs } => self.drain(*keyspace, runs),
-            Task::DrainSmall { drains } => self.drain_small(drains),
-            Task::DrainPart { drain, part } => {
-                drain.run_part(*part, self);
+            Task::Flush { keyspace, runs } => self.flush(*keyspace, runs),
+            Task::FlushSmall { flushes } => self.flush_small(flushes),
+            Task::FlushPart { flush, part } => {
+                flush.run_part(*part, self);
                 Ok(())
             }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
             Task::CompactSmall { choices } => self.compact_small(choices),
             Task::Reclaim { keyspace } => reclaim::reclaim(self, *keyspace),
             Task::Repack { tables } => repack::repack(self, tables),
-            Task::WriteBackValues => self.values.begin_write_back().map_err(from_storage),
-            Task::SealValues => seal_values(&self.values, &self.catalog, &self.commit, SEALED_AT_ONCE_MAX),
-            Task::Expose { keyspace, through } => expose::expose(self, *keyspace, *through),
-            Task::Collect { victims } => self.collecting().collect(victims),
+            Task::WriteBackBlobs => self.values.begin_write_back().map_err(from_storage),
+            Task::SealBlobs => seal_blobs(&self.values, &self.catalog, &self.commit, SEALED_AT_ONCE_MAX),
+            Task::FlushForGc { keyspace, through } => flush_for_gc::flush_for_gc(self, *keyspace, *through),
+            Task::BlobGc { victims } => self.collecting().collect(victims),
             Task::Bury => self.bury(),
             Task::RemoveOrphans => orphans::remove_orphans(self),
             Task::MergeLogObjects => self.shared_log.merge(self).map_err(from_storage),

@@ -10,12 +10,12 @@ pub(crate) struct Counters {
     /// The manifest's own: `stats` does not wait for an edit, which may take minutes where the
     /// place is away.
     pub(crate) manifest_write_bytes: Arc<AtomicU64>,
-    pub(crate) drain_write_bytes: AtomicU64,
+    pub(crate) flush_write_bytes: AtomicU64,
     pub(crate) compaction_write_bytes: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
     pub(crate) merge_index_bytes: AtomicU64,
     pub(crate) read_miss_count: AtomicU64,
-    pub(crate) drain_count: AtomicU64,
+    pub(crate) flush_count: AtomicU64,
     pub(crate) compaction_count: AtomicU64,
     pub(crate) merge_count: AtomicU64,
     pub(crate) user_write_bytes: AtomicU64,
@@ -26,7 +26,7 @@ pub(crate) struct Counters {
     pub(crate) scan_dead_passed: AtomicU64,
 }
 
-/// Counters of values as they come beside the tree, and of their segments; of collections too, once
+/// Counters of values as they come separated, and of their segments; of GCs too, once
 /// each.
 #[derive(Debug, Default)]
 pub(crate) struct BlobCounters {
@@ -34,14 +34,14 @@ pub(crate) struct BlobCounters {
     pub(crate) written_bytes: AtomicU64,
     pub(crate) written_count: AtomicU64,
     pub(crate) sync_count: AtomicU64,
-    /// Segments that were removed without a collection.
+    /// Segments that were removed without a GC.
     pub(crate) wholly_dead_count: AtomicU64,
     pub(crate) wholly_dead_bytes: AtomicU64,
-    pub(crate) collection_read_bytes: AtomicU64,
-    pub(crate) collection_write_bytes: AtomicU64,
-    pub(crate) collection_count: AtomicU64,
-    pub(crate) collected_segment_count: AtomicU64,
-    pub(crate) collection_failure_count: AtomicU64,
+    pub(crate) gc_read_bytes: AtomicU64,
+    pub(crate) gc_write_bytes: AtomicU64,
+    pub(crate) gc_count: AtomicU64,
+    pub(crate) gc_segment_count: AtomicU64,
+    pub(crate) gc_failure_count: AtomicU64,
     pub(crate) survivor_count: AtomicU64,
     pub(crate) survivor_bytes: AtomicU64,
     pub(crate) dropped_count: AtomicU64,

@@ -33,7 +33,7 @@ pub(crate) struct Database {
     pub(crate) clock: Arc<dyn Clock>,
     /// The path of every write.
     pub(crate) commit: CommitPipeline,
-    /// Values beside the tree.
+    /// Separated values.
     pub(crate) values: Arc<BlobStore>,
     /// The set of files, and what it consists of at this moment.
     pub(crate) catalog: Arc<Catalog>,

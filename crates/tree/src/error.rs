@@ -1,6 +1,6 @@
 //! One way from the errors below to the contract's error.
 
-use firn_engine::{Error, ErrorKind, Place};
+use firn_engine::{Error, ErrorKind, Location};
 pub(crate) use firn_maintenance::{from_job, from_storage, said_by_storage};
 
 /// The contract's error for bytes of `file` that do not decode; `base` = file offset of the decoded
@@ -8,7 +8,7 @@ pub(crate) use firn_maintenance::{from_job, from_storage, said_by_storage};
 ///
 /// `Corrupt`, or `Invalid` if a newer release wrote them.
 pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> Error {
-    let place = Place { file: file.to_owned(), offset: Some(base + error.offset as u64) };
+    let place = Location { file: file.to_owned(), offset: Some(base + error.offset as u64) };
     let kind = if error.is_newer { ErrorKind::Invalid } else { ErrorKind::Corrupt };
     Error::new(kind, format!("expected {}, found {}", error.expected, error.found)).at(place)
 }

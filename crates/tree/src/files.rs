@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 
 use firn_jobs::is_output_of;
 use firn_jobs::submit::Submitter;
+use firn_storage::backend::Reusing;
 use firn_storage::file::obsolete::{Obsolete, ObsoleteFiles};
-use firn_storage::place::Reusing;
 use firn_storage::{ErrorKind, Storage};
 
 /// The storage of a database, and the ways in which files come to it and go.

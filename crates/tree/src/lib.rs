@@ -5,7 +5,7 @@
 //!            │ group commit                │ freeze: the index becomes a run; no record moves
 //!            ▼                             ▼
 //!          files ─► shared_log (where    buffer/ (runs, merged by reference)
-//!             other machines find them)    │ drain: the oldest runs are written out
+//!             other machines find them)    │ flush: the oldest runs are written out
 //!                                          ▼
 //!                                       version/ (tables in levels) ◄─ compact/ (jobs)
 //!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
@@ -50,7 +50,7 @@ mod blob_gc;
 mod background;
 mod recovery;
 mod open;
-mod checkpoint;
+mod copy;
 mod session;
 mod stats;
 mod tree;

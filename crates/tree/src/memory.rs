@@ -79,7 +79,7 @@ impl Balance {
     }
 }
 
-/// Live bytes that a drain under pressure takes at least, of a buffer that may hold `buffer_bytes`.
-pub(crate) fn drain_bytes(buffer_bytes: u64) -> u64 {
+/// Live bytes that a flush under pressure takes at least, of a buffer that may hold `buffer_bytes`.
+pub(crate) fn flush_bytes(buffer_bytes: u64) -> u64 {
     buffer_bytes / 8 * 5
 }

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use firn_engine::{Durability, Error, ErrorKind, Result};
-use firn_format::value::SegmentNumber;
+use firn_format::blob::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Submitter};
 use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
+use firn_storage::backend::{ReadPool, Reusing};
 use firn_storage::file::log::objects::SharedLog;
 use firn_storage::file::manifest::load;
 use firn_storage::file::obsolete::ObsoleteFiles;
-use firn_storage::place::{ReadPool, Reusing};
 use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
 use crate::background::{Maintenance, Rest, start as start_background};
@@ -70,16 +70,16 @@ const RACES_MAX: usize = 10;
 
 /// Makes a database of what was found.
 fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<Database>> {
-    let Begun { state, mut version, recovered, obsolete, cache, next_values, older, aborted, .. } = begun;
+    let Begun { state, mut version, recovered, obsolete, cache, next_blobs, older, aborted, .. } = begun;
     let generation = state.generation + 1;
     let settings = Arc::new(options.settings.clone());
     let files = Arc::new(start_files(&options.storage, obsolete));
-    let values = start_blobs(options, (&files, &settings), (&state, &version), next_values);
+    let values = start_blobs(options, (&files, &settings), (&state, &version), next_blobs);
     let log = start_log(options, &state, generation, &recovered, &mut version, &files.obsolete)?;
     log.set_referred(&values);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
-    let found_values = if recovered.segments.is_empty() { 0 } else { version.values.sealed_bytes() };
+    let found_blobs = if recovered.segments.is_empty() { 0 } else { version.blobs.sealed_bytes() };
     let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &files.job_outputs)?;
     let counters = counters(&manifest, &aborted);
@@ -114,7 +114,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         shared_log,
         maintenance: Maintenance {
             schedule,
-            rest: Rest::new(found_values),
+            rest: Rest::new(found_blobs),
             jobs,
             output_names: OutputNames::new(generation),
             orphan_gc: OrphanGc::new(options.clock.now(), aborted, begun.may_follow),
@@ -165,7 +165,7 @@ fn start_blobs(
         clock: Arc::clone(&options.clock),
         database: state.database,
         generation: state.generation + 1,
-        map: Arc::clone(&version.values),
+        map: Arc::clone(&version.blobs),
         next,
     });
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
@@ -196,9 +196,9 @@ fn start_jobs(options: &TreeOptions, outputs: &Arc<Reusing>) -> Result<Submitter
     let Some(given) = &options.executor else { return Ok(Submitter::new(local, None, clock)) };
     let both = [Arc::clone(given), local];
     let storage = Arc::clone(&options.storage);
-    let bulk_bytes_per_second = options.settings.local_bytes_per_second;
+    let deep_bytes_per_second = options.settings.local_bytes_per_second;
     let reexecuted_share = options.settings.reexecuted_share;
-    let patience = Patience { bulk_bytes_per_second, reexecuted_share, ..Patience::default() };
+    let patience = Patience { deep_bytes_per_second, reexecuted_share, ..Patience::default() };
     let chain = match spawn {
         Some(spawn) => {
             let seed = options.seed;
@@ -277,7 +277,7 @@ fn start_log(
     Ok(log)
 }
 
-/// Dead segments to keep for new ones: what a drain frees at once.
+/// Dead segments to keep for new ones: what a flush frees at once.
 fn recycled_max(settings: &Settings) -> usize {
     (settings.engine.buffer_bytes / settings.engine.log_segment_bytes).clamp(1, RECYCLED_MAX) as usize
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use firn_engine::{Durability, LockTable};
+use firn_storage::backend::{ReadPool, Rejected};
 use firn_storage::file::cache::BlockCache;
-use firn_storage::place::{ReadPool, Rejected};
 
 use crate::memory::Balance;
 
@@ -53,7 +53,7 @@ fn on(pool: Option<&ReadPool>, work: impl FnOnce() + Send + 'static) {
     let Some(pool) = pool else { return work() };
     match pool.submit(Box::new(work)) {
         Ok(()) => {}
-        // A full queue slows the thread that fills it; a closed one is drained by its last users.
+        // A full queue slows the thread that fills it; a closed one is flushed by its last users.
         Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
     }
 }

@@ -14,7 +14,7 @@ mod hiding; // a place without one of its files
 use std::fmt;
 use std::sync::Arc;
 
-use firn_engine::{Error, Place, Result, Semantics};
+use firn_engine::{Error, Location, Result, Semantics};
 use firn_format::file_name::{FileName, parse};
 use firn_format::manifest::ManifestEdit;
 use firn_storage::Storage;
@@ -119,7 +119,7 @@ fn torn_edit(storage: &dyn Storage) -> Result<Option<(String, Error)>> {
     match ManifestEdit::decode(&read(storage, name)?) {
         Ok(edit) if edit.number == number => Ok(None),
         Ok(edit) => {
-            let place = Place { file: name.clone(), offset: Some(16) };
+            let place = Location { file: name.clone(), offset: Some(16) };
             let message = format!("expected edit {number} as the name says, found {}", edit.number);
             Ok(Some((name.clone(), Error::corrupt(place, message))))
         }
@@ -143,7 +143,7 @@ fn check_without(view: &Arc<dyn Storage>, name: &str) -> Result<()> {
         let message = format!(
             "the edit is damaged, and the ones before it do not do: {told}. Nothing was changed; restore the database from a backup"
         );
-        Error::corrupt(Place { file: name.to_owned(), offset: None }, message)
+        Error::corrupt(Location { file: name.to_owned(), offset: None }, message)
     };
     let report = verify(options, &mut |_| {}).map_err(|error| refused(error.to_string()))?;
     let is_other = |file: &str| !matches!(parse(file), Some(FileName::LogSegment(_)));

@@ -46,7 +46,7 @@ pub(crate) struct TreeSession {
     uncounted_bytes: u64,
     /// Point reads since the last one that was counted in the statistics.
     unnoted_reads: u32,
-    /// Reads of values beside the tree since then.
+    /// Reads of separated values since then.
     beside: BesideReads,
     line: Line,
     /// Answers of named changes that are under way.
@@ -313,7 +313,7 @@ impl Session for TreeSession {
         // With several keys, those that are not in memory are waited for together, at the end.
         let are_many = keys.len() > 1;
         let mode = if are_many { ReadMode::ResidentOnly } else { self.mode() };
-        let wants = if are_many && !version.values.is_empty() { Wants::Ahead } else { Wants::ALL };
+        let wants = if are_many && !version.blobs.is_empty() { Wants::Ahead } else { Wants::ALL };
         for (index, key) in keys.iter().enumerate() {
             // Not all at once: the first would have left the processor's caches when their turn
             // comes.

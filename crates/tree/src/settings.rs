@@ -14,7 +14,7 @@ firn_engine::engine_settings! {
     /// What an ordered engine alone is told: sizes and limits of log, buffer, tables and values.
     pub struct TreeSettings in "tree";
 
-    /// Bytes from which on values lie beside the tree, in keyspaces that do not say. Such values
+    /// Bytes from which on values are separated, in keyspaces that do not say. Such values
     /// are written once, compactions do not copy them, and unreferenced ones are collected. 0 =
     /// none do.
     separate_bytes: u32, Everyone,
@@ -23,7 +23,7 @@ firn_engine::engine_settings! {
         |s| s.engine.separate_bytes == 0 || s.engine.separate_bytes >= 32,
         "raise it, or set it to 0";
 
-    /// Bytes of log above which the keyspace that holds the oldest segment is frozen and drained,
+    /// Bytes of log above which the keyspace that holds the oldest segment is frozen and flushed,
     /// whatever its size. Bounds the disk space of the log and the time of a replay.
     log_bytes_max: u64, Everyone,
         "memory_bytes", |memory_bytes| memory_bytes,
@@ -49,7 +49,7 @@ firn_engine::engine_settings! {
         tests "at least 4 KiB", |s| s.engine.memtable_bytes >= 4096;
 
     /// Bytes of one log segment. A batch beyond a quarter of it gets a segment of its own.
-    // Where values lie beside the tree segments of the log end early, and their files are as long
+    // Where values are separated segments of the log end early, and their files are as long
     // as was set aside.
     log_segment_bytes: u64, Expert,
         "a thirty-second of memory_bytes, 4 MiB to 32 MiB", |memory_bytes| (memory_bytes / 32 / (4 * MIB) * (4 * MIB)).clamp(4 * MIB, 32 * MIB),
@@ -58,7 +58,7 @@ firn_engine::engine_settings! {
             && s.engine.log_segment_bytes.is_multiple_of(GRANULE_BYTES),
         "round it to whole 4 MiB";
 
-    /// Bytes of log segments and run indexes above which the oldest runs are drained into tables.
+    /// Bytes of log segments and run indexes above which the oldest runs are flushed into tables.
     buffer_bytes: u64, Expert,
         "a quarter of memory_bytes", |memory_bytes| memory_bytes / 4,
         "at least 1 MiB and at most buffer_bytes_max",
@@ -90,19 +90,19 @@ firn_engine::engine_settings! {
         |s| (256..=1 << 20).contains(&s.engine.block_bytes),
         "choose a size in that range";
 
-    /// Bytes at which a drain or compaction begins the next table.
+    /// Bytes at which a flush or compaction begins the next table.
     table_bytes: u64, Expert,
         "64 MiB", |_| 64 * MIB,
         "64 KiB to 16 GiB",
         |s| (64 << 10..=16384 * MIB).contains(&s.engine.table_bytes),
         "choose a size in that range";
 
-    /// Bytes at which a value segment takes no more values.
+    /// Bytes at which a blob segment takes no more values.
     // What is collected together: small data would be collected in few large pieces.
-    value_segment_bytes: u64, Expert,
+    blob_segment_bytes: u64, Expert,
         "64 MiB", |memory_bytes| (memory_bytes / 8).clamp(4 * MIB, 64 * MIB),
         "4 KiB to 512 MiB",
-        |s| (4096..=512 * MIB).contains(&s.engine.value_segment_bytes),
+        |s| (4096..=512 * MIB).contains(&s.engine.blob_segment_bytes),
         "choose a size in that range";
 
     /// Bits of filter for each key, in runs and tables. With 10, about one in a hundred reads of a

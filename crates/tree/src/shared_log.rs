@@ -12,7 +12,7 @@ use firn_storage::file::log::objects::{By, NameEnv, NamedObjects, SendEnv};
 
 use crate::blobs::{BlobStore, ValueCollector};
 use crate::database::Database;
-use crate::edits::drained_with;
+use crate::edits::flushed_with;
 use crate::error::from_storage;
 use crate::log::{Log, MemtableSet, SegmentMap};
 use crate::version::Manifest;
@@ -96,15 +96,15 @@ impl Database {
         self.shared_log.share_through(self, end, By::Writer).map_err(from_storage)
     }
 
-    /// Sends what a drain of `keyspace` through `end` leaves in the log alone.
-    pub(crate) fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
+    /// Sends what a flush of `keyspace` through `end` leaves in the log alone.
+    pub(crate) fn send_before_flush(&self, keyspace: u32, end: Position) -> Result<()> {
         let version = self.catalog.version.load();
-        let takes_all = drained_with(&version, keyspace, end).len() == version.live().count();
+        let takes_all = flushed_with(&version, keyspace, end).len() == version.live().count();
         let needed_from = version.log_needed_from();
         drop(version);
         match takes_all {
             true => Ok(()),
-            false => self.shared_log.send_before_drain(self, end, needed_from).map_err(from_storage),
+            false => self.shared_log.send_before_flush(self, end, needed_from).map_err(from_storage),
         }
     }
 }

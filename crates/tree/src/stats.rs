@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_engine::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats, ValueStats};
-use firn_storage::place::CacheCounters;
+use firn_engine::{BlobStats, KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
+use firn_storage::backend::CacheCounters;
 
 use crate::background::{Inputs, Unavailable};
 use crate::blobs::Home;
@@ -31,18 +31,18 @@ impl Database {
         let held = self.commit.held_bytes();
         let (damaged, failed) = (Inputs::of(self).damage(), Inputs::of(self).failures());
         let tree = TreeStats {
-            drain_write_bytes_total: read(&self.counters.drain_write_bytes),
+            flush_write_bytes_total: read(&self.counters.flush_write_bytes),
             compaction_write_bytes_total: read(&self.counters.compaction_write_bytes),
             compaction_read_bytes_total: read(&self.counters.compaction_read_bytes),
             merge_index_bytes_total: read(&self.counters.merge_index_bytes),
             scan_dead_passed_count: read(&self.counters.scan_dead_passed),
-            drain_count: read(&self.counters.drain_count),
+            flush_count: read(&self.counters.flush_count),
             compaction_count: read(&self.counters.compaction_count),
             merge_count: read(&self.counters.merge_count),
             buffer_bytes,
             table_bytes: version.table_bytes() + self.files.obsolete.shared.dead_bytes(),
             table_count: tables().count() as u64,
-            values: self.value_stats(),
+            blobs: self.blob_stats(),
         };
         Stats {
             durability: self.settings.durability,
@@ -98,26 +98,26 @@ fn shared_cache_stats(counters: CacheCounters) -> SharedCacheStats {
 }
 
 impl Database {
-    fn value_stats(&self) -> ValueStats {
+    fn blob_stats(&self) -> BlobStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut stats = ValueStats {
+        let mut stats = BlobStats {
             write_count: read(&self.values.counters.written_count),
             write_bytes_total: read(&self.values.counters.written_bytes),
             sync_count: read(&self.values.counters.sync_count),
             read_count: read(&self.counters.beside_read_count),
             read_bytes_total: read(&self.counters.beside_read_bytes),
-            collection_count: read(&self.values.counters.collection_count),
-            collected_segment_count: read(&self.values.counters.collected_segment_count),
-            collection_failure_count: read(&self.values.counters.collection_failure_count),
-            collection_read_bytes_total: read(&self.values.counters.collection_read_bytes),
-            collection_write_bytes_total: read(&self.values.counters.collection_write_bytes),
+            gc_count: read(&self.values.counters.gc_count),
+            gc_segment_count: read(&self.values.counters.gc_segment_count),
+            gc_failure_count: read(&self.values.counters.gc_failure_count),
+            gc_read_bytes_total: read(&self.values.counters.gc_read_bytes),
+            gc_write_bytes_total: read(&self.values.counters.gc_write_bytes),
             survivor_count: read(&self.values.counters.survivor_count),
             survivor_bytes_total: read(&self.values.counters.survivor_bytes),
             dropped_count: read(&self.values.counters.dropped_count),
             dropped_bytes_total: read(&self.values.counters.dropped_bytes),
             wholly_dead_count: read(&self.values.counters.wholly_dead_count),
             wholly_dead_bytes_total: read(&self.values.counters.wholly_dead_bytes),
-            ..ValueStats::default()
+            ..BlobStats::default()
         };
         for (_, home) in self.values.map().homes() {
             let (segments, bytes) = match home {
@@ -127,19 +127,19 @@ impl Database {
                     stats.add_sealed(sealed.meta.bytes, sealed.dead_bytes());
                     (1, sealed.meta.bytes)
                 }
-                Home::Moved(redirect, _) => {
-                    stats.redirect_count += 1;
-                    stats.redirect_bytes += redirect.memory_bytes() as u64;
+                Home::Moved(relocation, _) => {
+                    stats.relocation_count += 1;
+                    stats.relocation_bytes += relocation.memory_bytes() as u64;
                     (0, 0)
                 }
             };
             stats.segment_count += segments;
             stats.segment_bytes += bytes;
         }
-        (stats.retired_count, stats.retired_bytes) = self.files.obsolete.retired_values();
+        (stats.retired_count, stats.retired_bytes) = self.files.obsolete.retired_blobs();
         let version = self.catalog.version.load();
-        stats.stale_count = version.live().map(|keyspace| keyspace.stale_count).sum();
-        (stats.hidden_bytes, stats.debt_bytes) = {
+        stats.obsolete_count = version.live().map(|keyspace| keyspace.obsolete_count).sum();
+        (stats.unreclaimed_bytes, stats.debt_bytes) = {
             let Unavailable { set_aside, .. } = self.maintenance.unavailable_segments();
             let unavailable = Unavailable { collecting: Cow::default(), set_aside };
             self.blob_space(&version, &unavailable).debt()

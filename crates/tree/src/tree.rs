@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
-    Checkpoint, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
+    DatabaseCopy, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
     OrderedSession, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
 };
 use firn_format::manifest::Change;
 use firn_maintenance::{step, wait_until};
 use firn_storage::StorageLock;
 
-use crate::background::{Inputs, drain_through};
-use crate::checkpoint::checkpoint;
+use crate::background::{Inputs, flush_through};
+use crate::copy::copy_to;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::log::Log;
@@ -161,8 +161,8 @@ impl Engine for Tree {
             return Err(Error::invalid("the default keyspace cannot be dropped"));
         }
         shared.edits().drop_keyspace(id)?;
-        // The cause of a refused drain may be gone with the keyspace, and so is the space it took.
-        shared.retry_drains();
+        // The cause of a refused flush may be gone with the keyspace, and so is the space it took.
+        shared.retry_flushes();
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl Engine for Tree {
     fn flush(&self) -> Result<()> {
         self.shared.check_open()?;
         let through = self.shared.commit.freeze_through()?;
-        self.unless_closed(drain_through(&self.shared, through))
+        self.unless_closed(flush_through(&self.shared, through))
     }
 
     fn sync(&self) -> Result<Position> {
@@ -196,10 +196,10 @@ impl Engine for Tree {
         set_aside.map_or(Ok(()), Err)
     }
 
-    fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
+    fn copy_to(&self, path: &Path) -> Result<DatabaseCopy> {
         self.shared.check_open()?;
         let Database { commit: pipeline, catalog, values: blobs, .. } = &*self.shared;
-        checkpoint(pipeline, catalog, blobs, path)
+        copy_to(pipeline, catalog, blobs, path)
             .map_err(|error| self.shared.catalog.explained(error, self.shared.files.is_shared()))
     }
 

@@ -14,9 +14,9 @@
 mod log_objects;
 mod log;
 mod manifest;
-mod places;
+mod locations;
 mod tables;
-mod values;
+mod blobs;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -105,8 +105,8 @@ pub struct VerifyTotals {
     pub tables: u64,
     /// Entries in them that were read; range tombstones not included.
     pub table_entries: u64,
-    /// Value segments the manifest names.
-    pub value_segments: u64,
+    /// Blob segments the manifest names.
+    pub blob_segments: u64,
     /// Values in them that something refers to.
     pub values: u64,
     /// Tables whose filter of prefixes was not checked because its extractor is not known here.
@@ -169,12 +169,12 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
                 return Err(conflict);
             }
             verifier.report.totals.keyspaces = known.state.keyspaces.len() as u64;
-            let crossing = places::crossing(&known.state);
+            let crossing = locations::crossing(&known.state);
             verifier.done.bytes_total +=
                 crossing.values().flatten().flatten().map(|meta| meta.bytes).sum::<u64>();
             let logged = verifier.check_log(known);
             let damaged = verifier.check_tables(&known.state);
-            verifier.check_places(&crossing, &known.state.values.stale, &damaged);
+            verifier.check_locations(&crossing, &known.state.blobs.obsolete, &damaged);
             verifier.check_values((&known.state, &known.last), &logged, !damaged.is_empty());
             verifier.check_log_objects(&known.state);
         }

@@ -175,7 +175,7 @@ const EMPTY: Scene = Scene {
         |database| {
             database.roll_active();
             database.roll_active();
-            database.drain_beside();
+            database.flush_beside();
         },
     ],
     // At the end is soon enough: what is lost then stays so.
@@ -240,21 +240,21 @@ fn a_merge_asks_for_snapshots_after_it_has_its_inputs() {
     MERGE.run(Some(Mistake::SnapshotsBeforeInputs));
 }
 
-/// A key that is in a table is written again, drained and compacted, and what is dead is removed.
+/// A key that is in a table is written again, flushed and compacted, and what is dead is removed.
 const COMPACT: Scene = Scene {
     frames: 1,
     first: |database| {
         database.write(1);
         database.roll_active();
         database.freeze();
-        database.drain();
+        database.flush();
         database.bury();
     },
     beside: &[|database| {
         database.write(1);
         database.roll_active();
         database.freeze();
-        database.drain();
+        database.flush();
         database.compact();
         database.bury();
     }],
@@ -269,14 +269,14 @@ const COMPACT: Scene = Scene {
 };
 
 #[test]
-fn a_read_finds_all_across_a_drain_and_a_compaction() {
+fn a_read_finds_all_across_a_flush_and_a_compaction() {
     COMPACT.run(None);
 }
 
 #[test]
 #[should_panic(expected = "is lost")]
-fn a_drain_is_one_change() {
-    COMPACT.run(Some(Mistake::DrainInTwoSteps));
+fn a_flush_is_one_change() {
+    COMPACT.run(Some(Mistake::FlushInTwoSteps));
 }
 
 #[test]

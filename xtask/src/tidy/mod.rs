@@ -13,6 +13,7 @@ mod names;
 mod dead_files;
 mod named_paths;
 mod named_tests;
+mod old_words;
 mod fault_rows;
 mod magics;
 mod quarantine;
@@ -69,6 +70,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("lint quarantine", quarantine::check),
     ("leftovers", leftovers::check),
     ("comments", prose::check),
+    ("old words", old_words::check),
     ("comparisons without effect", comparisons::check),
     ("Markdown", markdown::check),
     ("large files", large_files::check),

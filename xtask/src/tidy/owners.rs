@@ -32,7 +32,7 @@ const PLAIN: &[(&str, &str)] = &[
     ("crates/bench::PhaseResult", "what a phase of a benchmark came to, as reports have it"),
     ("crates/bench::RespResult", "what a run against a server came to, as reports have it"),
     ("crates/engine::Stats", "statistics of an engine"),
-    ("crates/engine::ValueStats", "statistics of separated values"),
+    ("crates/engine::BlobStats", "statistics of separated values"),
     ("crates/format::Properties", "a block of a table, field by field"),
     ("crates/protocol::Command", "a row of the table of commands"),
 ];

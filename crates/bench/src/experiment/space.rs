@@ -1,4 +1,4 @@
-//! How much a store with values beside the tree writes for how little space, beside the least that
+//! How much a store with separated values writes for how little space, beside the least that
 //! any log of values writes.
 
 use std::path::Path;

@@ -39,7 +39,7 @@ impl FirnFactory {
         Self::default()
     }
 
-    /// Databases whose values of at least `separate_bytes` lie beside the tree, under a `name` of
+    /// Databases whose values of at least `separate_bytes` are separated, under a `name` of
     /// their own. What the run says wins.
     pub fn separated(name: &str, separate_bytes: u32) -> Self {
         Self { name: name.to_owned(), separate_bytes: Some(separate_bytes), ..Self::default() }

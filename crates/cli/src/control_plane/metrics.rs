@@ -130,5 +130,5 @@ fn by_lane(text: &mut Exposition, name: &str, label: (&str, &dyn Display), jobs:
 }
 
 fn lanes(jobs: ByLane) -> [(&'static str, u64); 2] {
-    [("relief", jobs.relief), ("bulk", jobs.bulk)]
+    [("l0", jobs.l0), ("deep", jobs.deep)]
 }

@@ -73,7 +73,7 @@ fn job(row: &JobRow) -> Value {
         "number": row.key.number,
         "tenant": row.tenant,
         "weight": row.weight,
-        "lane": if row.lane == Lane::Relief { "relief" } else { "bulk" },
+        "lane": if row.lane == Lane::L0 { "l0" } else { "deep" },
         "state": state,
         "worker": row.worker,
         "bytes": row.bytes,

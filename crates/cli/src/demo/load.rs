@@ -117,9 +117,9 @@ pub(super) struct Client(BufReader<TcpStream>);
 /// What the database counts of its background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    pub(super) drains: u64,
+    pub(super) flushes: u64,
     pub(super) compactions: u64,
-    pub(super) collections: u64,
+    pub(super) blob_gcs: u64,
     /// Jobs that were to run elsewhere and did not.
     pub(super) passed_on: u64,
     pub(super) slowed_us: u64,
@@ -190,9 +190,9 @@ fn counts_in(text: &str) -> Result<Counts> {
             .ok_or_else(|| Failure::new(Ending::Failed, format!("the database's INFO does not tell {name}")))
     };
     Ok(Counts {
-        drains: count("drain_count")?,
+        flushes: count("flush_count")?,
         compactions: count("compaction_count")?,
-        collections: count("collection_count")?,
+        blob_gcs: count("blob_gc_count")?,
         passed_on: count("jobs_passed_on_count")?,
         slowed_us: count("slowdown_us_total")?,
         stopped_us: count("stop_us_total")?,

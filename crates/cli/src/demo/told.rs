@@ -57,7 +57,7 @@ impl Told<'_> {
         ];
         let mut rows = vec![heading.map(str::to_owned).to_vec()];
         rows.extend(self.rows.iter().enumerate().map(|(at, row)| {
-            let lane = if row.lane() == Lane::Relief { "relief" } else { "bulk" };
+            let lane = if row.lane() == Lane::L0 { "l0" } else { "deep" };
             vec![
                 (at + 1).to_string(),
                 lane.to_owned(),
@@ -94,10 +94,10 @@ impl Told<'_> {
         for (executor, (jobs, bytes)) in &by {
             text += &format!("  {executor}: {jobs} jobs, {} MB\n", bytes / 1_000_000);
         }
-        let Counts { passed_on, compactions, collections, drains, slowed_us, stopped_us } = self.counts;
+        let Counts { passed_on, compactions, blob_gcs, flushes, slowed_us, stopped_us } = self.counts;
         text += &format!(
-            "The database counts {compactions} compactions (those that move tables unread are no jobs) and {collections} collections. {passed_on} jobs it did \
-             itself although they were to run elsewhere; {drains} drains of its buffer are always its own. It slowed writers for {:.2} s and stopped them for \
+            "The database counts {compactions} compactions (those that move tables unread are no jobs) and {blob_gcs} blob GCs. {passed_on} jobs it did \
+             itself although they were to run elsewhere; {flushes} flushes of its buffer are always its own. It slowed writers for {:.2} s and stopped them for \
              {:.2} s.\n",
             slowed_us as f64 / 1e6,
             stopped_us as f64 / 1e6
@@ -137,7 +137,7 @@ mod tests {
         let (worker, failure) = (worker.to_owned(), failure.to_owned());
         let mut row = JobRow { worker, failure, input_bytes: 3_000_000, ran_us: 12_300, ..JobRow::default() };
         row.set_state(state);
-        row.set_lane(Lane::Relief);
+        row.set_lane(Lane::L0);
         row
     }
 
@@ -164,7 +164,7 @@ mod tests {
             "the database: 1 jobs, 3 MB",
             "2 jobs it did itself",
             "workers 2.00 s (one 1.50 s, two 0.50 s)",
-            "relief  one",
+            "l0  one",
             "12.3",
         ] {
             assert!(text.contains(words), "no {words:?} in {text}");

@@ -46,7 +46,7 @@ options! {
     /// The database's directory; made if it is not there. Default firn-data.
     #[arg(long, value_name = "D")]
     dir: PathBuf;
-    /// Where tables, sealed value segments and the manifest lie, if that is not the directory too:
+    /// Where tables, sealed blob segments and the manifest lie, if that is not the directory too:
     /// a directory that several machines mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
     /// az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials are the
     /// environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION,
@@ -92,7 +92,7 @@ options! {
     #[arg(long, value_name = "PATH")]
     worker: PathBuf;
     /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`, of several with commas
-    /// between them: its workers compact tables and collect value segments. What they do not do is
+    /// between them: its workers compact tables and collect blob segments. What they do not do is
     /// done here. They must reach the files: those of `--shared`, or else the directory. Without it
     /// all is done here.
     #[arg(long, value_name = "URLS")]

@@ -151,7 +151,7 @@ impl Busy {
     pub(crate) fn wait_for_room(&self) {
         let (mut client, began) = (self.client(), Instant::now());
         while told(&mut client, "buffer_bytes").parse::<u64>().expect("bytes") > 12 << 20 {
-            assert!(began.elapsed() < Duration::from_secs(60), "the buffer is not drained");
+            assert!(began.elapsed() < Duration::from_secs(60), "the buffer is not flushed");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -191,7 +191,7 @@ impl Busy {
         let began = Instant::now();
         let (mut taken, mut done) = (0, None);
         let says = |client: &mut redis::Connection| {
-            // Why the worker's job failed, and the database's own drain.
+            // Why the worker's job failed, and the database's own flush.
             let whys = ["jobs_passed_on_reason", "background_refusal"];
             whys.into_iter().all(|why| told(client, why).contains(advice))
         };

@@ -26,7 +26,7 @@ fn a_demonstration_tells_where_every_job_ran_and_leaves_a_database_in_order() {
         .collect();
     assert!(!jobs.is_empty(), "{out}");
     for job in &jobs {
-        assert!(["relief", "bulk"].contains(&job[1]), "{out}");
+        assert!(["l0", "deep"].contains(&job[1]), "{out}");
         assert!(["worker-1", "worker-2", "the"].contains(&job[2]), "{out}");
     }
     for worker in ["worker-1", "worker-2"] {

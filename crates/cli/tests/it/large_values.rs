@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::{Answer, firn, text};
 
-/// A database whose values lie beside the tree, and a directory for files.
+/// A database whose values are separated, and a directory for files.
 struct Db {
     home: tempfile::TempDir,
 }
@@ -107,5 +107,5 @@ fn what_cannot_be_streamed_is_refused_with_what_to_do() {
     db.call("put", &["film"]).ended(2);
     db.call("get", &["--file", text(db.home.path()), "film"]).complained(1, &["cannot write"]);
     let values = fs::read_dir(&dir).expect("listed").flatten();
-    assert_eq!(values.filter(|entry| entry.path().extension().is_some_and(|it| it == "values")).count(), 0);
+    assert_eq!(values.filter(|entry| entry.path().extension().is_some_and(|it| it == "blobs")).count(), 0);
 }

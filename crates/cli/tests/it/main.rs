@@ -16,7 +16,7 @@ mod large_values;
 mod serve;
 #[expect(clippy::unwrap_used, dead_code, reason = "the tests of jobs have it too, and use all of it")]
 #[path = "../../../jobs/tests/it/segments.rs"]
-mod segments; // random value segments
+mod segments; // random blob segments
 #[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #[path = "../../../jobs/tests/it/same_bytes.rs"]
 mod same_bytes; // collections by an executor and here

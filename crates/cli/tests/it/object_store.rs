@@ -131,8 +131,8 @@ fn a_server_on_a_failing_store_loses_nothing_when_it_is_killed() {
     let names: Vec<String> =
         objects.map(|object| object.file_name().to_string_lossy().into_owned()).collect();
     let count = |ending: &str| names.iter().filter(|name| name.ends_with(ending)).count();
-    assert!(count(".table") > 3 && count(".values") > 3, "{names:?}");
-    // Another machine, as its log says, has all that was drained; this one has everything.
+    assert!(count(".table") > 3 && count(".blobs") > 3, "{names:?}");
+    // Another machine, as its log says, has all that was flushed; this one has everything.
     scene.server().set_faults(Faults::default());
     start(&scene, true).end();
 }

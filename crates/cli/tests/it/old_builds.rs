@@ -23,11 +23,11 @@ use crate::serve::Serving;
 use crate::service_soak::clients::Clients;
 use crate::service_soak::content::Content;
 
-/// Under these a few MiB make many jobs, of codecs and of values beside the tree too. What workers
+/// Under these a few MiB make many jobs, of codecs and of separated values too. What workers
 /// do is done again here and compared.
 const SETTINGS: &str = "space_amplification_max = 1.3\ncompression = \"zstd\"\nreexecuted_share = 1.0\n[tree]\n\
     memtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
-    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n";
+    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nblob_segment_bytes = 262144\n";
 
 /// How many jobs are to be done in each mix, and how long that may take.
 const JOBS: u64 = 20;

@@ -59,12 +59,12 @@ fn it_shows_what_the_server_does() {
     assert!(value("Latency p99").ends_with('s') && value("Latency p99") != "0 s", "{page}");
     assert_eq!(value("Clients"), "4");
     assert!(page.contains("<polyline points=\"1"), "a line is drawn: {page}");
-    // Values lie beside the tree.
+    // Values are separated.
     for what in [
         "segments",
         "sealed ones by dead share",
         "gone, files held",
-        "redirects",
+        "relocations",
         "written so far",
         "read so far",
         "left behind by them",

@@ -1,4 +1,4 @@
-//! Tables and value segments of several parts each, as real ones are: workers are killed as they
+//! Tables and blob segments of several parts each, as real ones are: workers are killed as they
 //! upload, and a store loses what it answers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::rounds;
 /// Files of a part and a half: parts have 8 MiB.
 pub(crate) const SETTINGS: &str = "space_amplification_max = 1.3\nidle_threads = 0\n[tree]\n\
     memtable_bytes = 16777216\ntable_bytes = 12582912\nlog_segment_bytes = 8388608\n\
-    buffer_bytes = 25165824\nbuffer_bytes_max = 67108864\nseparate_bytes = 32768\nvalue_segment_bytes = 12582912\n\
+    buffer_bytes = 25165824\nbuffer_bytes_max = 67108864\nseparate_bytes = 32768\nblob_segment_bytes = 12582912\n\
     level0_runs_max = 4\n";
 
 /// One request in twenty fails, half of them once they were done, and of each four uploads that end
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const KEYS: u32 = 7200;
 
-/// Nothing makes it shorter. One in three lies beside the tree.
+/// Nothing makes it shorter. One in three is separated.
 fn value(key: u32, round: u32) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(u64::from(key) << 32 | u64::from(round));
     let sizes = if key.is_multiple_of(3) { 40_000..60_000 } else { 20_000..30_000 };
@@ -78,7 +78,7 @@ impl Written {
 pub(crate) fn is_of_attempt(key: &str) -> bool {
     let name = key.rsplit('/').next().unwrap_or_default();
     let stem = match file_name::parse(name) {
-        Some(FileName::Table { stem, .. } | FileName::CollectedValues { stem, .. }) => stem,
+        Some(FileName::Table { stem, .. } | FileName::CollectedBlobs { stem, .. }) => stem,
         _ => return false,
     };
     stem.rsplit('-').next().is_some_and(|attempt| attempt.len() == 16)
@@ -129,7 +129,7 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
     let (began, enough) = (Instant::now(), done_elsewhere(&mut client) + 2);
     while done_elsewhere(&mut client) < enough
         || scene.store().counts().lost_ends == 0
-        || ![".table", ".values"].iter().all(|ending| is_made_of_parts(&scene, ending))
+        || ![".table", ".blobs"].iter().all(|ending| is_made_of_parts(&scene, ending))
     {
         let reason = told(&mut client, "jobs_passed_on_reason");
         assert!(began.elapsed() < PATIENCE, "{reason}: {:?}", scene.store().counts());

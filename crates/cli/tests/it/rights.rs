@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use firn_objects::{ObjectOptions, ObjectPlace, Runtime};
+use firn_objects::{ObjectBackend, ObjectOptions, Runtime};
 use firn_s3_server::{Condition, Grant, ServerOptions, User};
 use firn_storage::{ErrorKind, Storage, ThreadSpawn};
 use object_store::ObjectStoreExt;
@@ -185,12 +185,12 @@ fn made_by_attempts(place: &std::path::Path) -> BTreeSet<String> {
     names.filter_map(|file| file.file_name().into_string().ok()).filter(|name| is_of_attempt(name)).collect()
 }
 
-/// Whether attempts have made a table of parts, and a value segment in one request.
+/// Whether attempts have made a table of parts, and a blob segment in one request.
 fn has_both_forms(scene: &Scene, place: &std::path::Path) -> bool {
     let of_parts = scene.store().completed_uploads();
     let is_one = |name: &String| !of_parts.contains(&format!("{BUCKET}/db/{name}"));
     of_parts.iter().any(|key| key.ends_with(".table") && is_of_attempt(key))
-        && made_by_attempts(place).iter().any(|name| name.ends_with(".values") && is_one(name))
+        && made_by_attempts(place).iter().any(|name| name.ends_with(".blobs") && is_one(name))
 }
 
 /// A client of the store with the credentials of `user` that is none of Firn's programs.
@@ -271,7 +271,7 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
         .settings
         .extend(scene.store().settings_of(&creator).map(|(name, value)| (name.to_owned(), value)));
     let runtime = Runtime::start(&ThreadSpawn::new()).expect("a thread");
-    let own = ObjectPlace::open(&options, &runtime).expect("a place");
+    let own = ObjectBackend::open(&options, &runtime).expect("a place");
     assert_eq!(own.publish(&name, b"forged").expect_err("it is there").kind, ErrorKind::Exists);
     assert_eq!(scene.store().denied(), [""; 0]);
     for replaced in replace(&scene, &creator, &name) {

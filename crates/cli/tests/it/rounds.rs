@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-/// Settings under which a few MiB make many tables and value segments.
+/// Settings under which a few MiB make many tables and blob segments.
 pub(crate) const SETTINGS: &str = "[tree]\nmemtable_bytes = 1048576\ntable_bytes = 262144\nlog_segment_bytes = 4194304\n\
-    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 1048576\n";
+    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nblob_segment_bytes = 1048576\n";
 
 /// By key: the round that has written it last.
 pub(crate) type Model = BTreeMap<u32, u32>;

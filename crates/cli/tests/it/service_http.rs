@@ -146,7 +146,7 @@ fn compare_list(listed: &str, control: &Samples, tenant: &str) -> f64 {
         .filter(|line| line.starts_with("done "))
         .map(|line| line.split_whitespace().collect())
         .collect();
-    for lane in ["relief", "bulk"] {
+    for lane in ["l0", "deep"] {
         let count = rows.iter().filter(|row| row[1] == lane).count() as f64;
         let labels = ["outcome=\"done\"", &format!("lane=\"{lane}\"")];
         assert_eq!(sum(control, "firn_control_plane_ended_jobs_total", &labels), count, "{lane}");
@@ -174,7 +174,7 @@ fn metrics_are_what_a_run_really_did() {
     let of_plane = |name: &str, labels: &[&str]| sum(&control, &format!("firn_control_plane_{name}"), labels);
     let done = of_plane("ended_jobs_total", &["outcome=\"done\""]);
     assert!(done > 20.0, "{control:?}");
-    // Relief that no worker began in time, with writers about to stop, its database does itself.
+    // L0 work that no worker began in time, with writers about to stop, its database does itself.
     // That is no failure, on a machine that stands still.
     let given_up = engine("jobs_passed_on_count");
     let why = told(&mut client, "jobs_passed_on_reason");
@@ -203,9 +203,9 @@ fn metrics_are_what_a_run_really_did() {
     // A compaction may be several jobs, or move tables without one; a collection may be several
     // too.
     let [compacted, collected] =
-        ["compact", "collect"].map(|kind| of_workers("attempts_total", &[&format!("kind=\"{kind}\"")]));
+        ["compact", "blob_gc"].map(|kind| of_workers("attempts_total", &[&format!("kind=\"{kind}\"")]));
     assert!(compacted > 0.0 && compacted + collected == done, "{compacted} and {collected} of {done}");
-    assert!(collected >= engine("collection_count") && engine("collection_count") > 0.0, "{collected}");
+    assert!(collected >= engine("blob_gc_count") && engine("blob_gc_count") > 0.0, "{collected}");
     for stage in ["open", "read", "merge", "write", "tell"].map(|stage| format!("stage=\"{stage}\"")) {
         assert_eq!(of_workers("stage_seconds_count", &[&stage]), done, "{stage}");
         assert_eq!(of_workers("stage_seconds_bucket", &[&stage, "le=\"+Inf\""]), done, "{stage}");

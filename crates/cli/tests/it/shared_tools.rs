@@ -40,13 +40,13 @@ impl Shared {
         Serving::start_as(command.args(arguments), &self.dir).expect("it serves")
     }
 
-    /// Writes enough for tables and value segments, until there are some.
+    /// Writes enough for tables and blob segments, until there are some.
     fn write(&mut self, serving: &Serving, round: u32) {
         let mut client = rounds::connect(&serving.address);
         for batch in 0.. {
-            assert!(batch < 1000, "nothing is drained");
+            assert!(batch < 1000, "nothing is flushed");
             let info: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("a reply");
-            if batch >= 40 && !info.contains("drain_count:0\r\n") {
+            if batch >= 40 && !info.contains("flush_count:0\r\n") {
                 return;
             }
             rounds::write(&mut client, &mut self.model, (round, batch), 1500);
@@ -112,7 +112,7 @@ fn verify(in_store: bool) {
         firn(&["verify", place]).complained(5, &["is the shared part of a database"]);
     }
 
-    for ending in [".table", ".values"] {
+    for ending in [".table", ".blobs"] {
         let file = shared.file(ending);
         let good = fs::read(&file).expect("read");
         let mut bad = good.clone();
@@ -145,7 +145,7 @@ fn files_in_a_bucket_are_inspected_by_name() {
     shared.write(&serving, 0);
     serving.end();
     let Shared { scene, place, .. } = &shared;
-    for ending in [".table", ".values"] {
+    for ending in [".table", ".blobs"] {
         let file = shared.file(ending);
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         let out = scene.call(&["inspect", "--shared", place, &name]).ended(0);

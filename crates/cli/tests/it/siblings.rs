@@ -55,7 +55,7 @@ fn stems(directory: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory).expect("listed").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let stems = names.filter_map(|name| match parse(&name) {
-        Some(FileName::Table { stem, .. } | FileName::CollectedValues { stem, .. }) => Some(stem),
+        Some(FileName::Table { stem, .. } | FileName::CollectedBlobs { stem, .. }) => Some(stem),
         _ => None,
     });
     stems.map(|stem| stem.split('-').take(2).collect::<Vec<_>>().join("-")).collect()

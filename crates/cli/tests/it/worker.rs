@@ -102,8 +102,8 @@ impl Watched {
 
     /// Collections that have no answer and whose output is begun in `dir`.
     fn begun(&self, dir: &Path) -> Vec<String> {
-        let mut stems = self.stems(false, |spec| matches!(spec, JobSpec::Collect(_)));
-        stems.retain(|stem| dir.join(file_name::collected_values(stem, 0)).exists());
+        let mut stems = self.stems(false, |spec| matches!(spec, JobSpec::BlobGc(_)));
+        stems.retain(|stem| dir.join(file_name::collected_blobs(stem, 0)).exists());
         stems
     }
 
@@ -131,7 +131,7 @@ fn open(dir: &Path, executor: Arc<Watched>) -> Db {
     }
     .with_engine(|tree| {
         tree.separate_bytes = 100;
-        tree.value_segment_bytes = 4 << 20;
+        tree.blob_segment_bytes = 4 << 20;
         tree.memtable_bytes = 1 << 20;
         tree.table_bytes = 256 << 10;
     });
@@ -168,7 +168,7 @@ impl Model {
 
 fn collections(db: &Db) -> JobKindStats {
     let kinds = db.stats().jobs.kinds;
-    kinds.into_iter().find(|kind| kind.kind == "collection").expect("they are told")
+    kinds.into_iter().find(|kind| kind.kind == "blob_gc").expect("they are told")
 }
 
 /// Outputs of attempts called by `stems`.

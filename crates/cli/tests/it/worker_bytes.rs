@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn::jobs::socket::Socket;
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 use firn_storage::{Storage, ThreadSpawn};
 
 use crate::same_bytes::{Compared, compare};

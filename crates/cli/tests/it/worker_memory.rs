@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use firn::jobs::socket::Socket;
 use firn::jobs::{
-    CollectSpec, CompactSpec, Executor, JobInput, JobResult, JobSpec, KeyRange, Rules, ValuePolicy, Victim,
+    BlobGcSpec, BlobPolicy, CompactSpec, Executor, JobInput, JobResult, JobSpec, KeyRange, Rules, Victim,
     verify,
 };
+use firn_format::blob::record::padding;
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{BlobSegmentHeader, Ordinals, SegmentNumber, Stored};
 use firn_format::file_name;
 use firn_format::key::{Entry, Kind, Sequence};
-use firn_format::manifest::ValueSegmentMeta;
+use firn_format::manifest::BlobSegmentMeta;
 use firn_format::table::TableForm;
-use firn_format::value::record::padding;
-use firn_format::value::segment::Origin;
-use firn_format::value::{Ordinals, SegmentNumber, Stored, ValueSegmentHeader};
+use firn_storage::backend::{Local, LocalOptions};
+use firn_storage::file::blob::BlobBuilder;
 use firn_storage::file::table::TableBuilder;
-use firn_storage::file::value::ValueBuilder;
-use firn_storage::place::{Local, LocalOptions};
 use firn_storage::{Storage, ThreadSpawn};
 
 use crate::same_bytes::answer;
@@ -46,11 +46,11 @@ impl Scene {
     }
 
     /// A segment with as many values of `value_bytes` as make an input.
-    fn segment(&self, number: u32, value_bytes: usize) -> ValueSegmentMeta {
+    fn segment(&self, number: u32, value_bytes: usize) -> BlobSegmentMeta {
         let (number, origin) = (SegmentNumber(number), Origin::Written);
-        let header = ValueSegmentHeader { database: DATABASE, number, origin, generation: 1 };
-        let name = file_name::value_segment(number);
-        let mut builder = ValueBuilder::new(&name, self.storage.create(&name).expect("created"), &header);
+        let header = BlobSegmentHeader { database: DATABASE, number, origin, generation: 1 };
+        let name = file_name::blob_segment(number);
+        let mut builder = BlobBuilder::new(&name, self.storage.create(&name).expect("created"), &header);
         let mut value = vec![7; value_bytes];
         for ordinal in 0..(INPUT_BYTES / value_bytes) as u32 {
             value[..4].copy_from_slice(&ordinal.to_be_bytes());
@@ -104,19 +104,19 @@ fn a_large_collection_takes_little_memory() {
     // The last is one value.
     let segments =
         [(1, 64 << 10), (2, 3000), (3, INPUT_BYTES)].map(|(number, bytes)| scene.segment(number, bytes));
-    let victim = |segment: ValueSegmentMeta| {
+    let victim = |segment: BlobSegmentMeta| {
         // Half of what can be.
         let dead: Ordinals = (0..segment.ordinals).filter(|ordinal| ordinal % 2 == 1).collect();
-        Victim { segment, origin: Origin::Written, dead, redirects: Vec::new() }
+        Victim { segment, origin: Origin::Written, dead, relocations: Vec::new() }
     };
-    let spec = CollectSpec {
+    let spec = BlobGcSpec {
         database: DATABASE,
         number: SegmentNumber(4),
         victims: segments.map(victim).to_vec(),
         output_stem: "out".to_owned(),
         recycled: None,
     };
-    let result = scene.done(spec).into_collect().expect("a collection");
+    let result = scene.done(spec).into_blob_gc().expect("a collection");
     assert!(result.segment.expect("one").bytes > 2 * INPUT_BYTES as u64 - (1 << 20));
 }
 
@@ -129,7 +129,7 @@ fn a_large_compaction_takes_little_memory_and_so_does_one_whose_values_leave_the
     let tables = scene.done(spec.clone()).into_compact().expect("a compaction").tables;
     assert!(tables.iter().map(|table| table.bytes).sum::<u64>() > 2 * INPUT_BYTES as u64 - (4 << 20));
     let (output, database) = (Some(SegmentNumber(1)), DATABASE);
-    let values = ValuePolicy { separate_bytes: 100, output, database, ..ValuePolicy::default() };
+    let values = BlobPolicy { separate_bytes: 100, output, database, ..BlobPolicy::default() };
     let spec = CompactSpec { values: Some(values), output_stem: "beside".to_owned(), ..spec };
     let result = scene.done(spec).into_compact().expect("a compaction");
     assert!(result.values.expect("they left").bytes > 2 * INPUT_BYTES as u64 - (8 << 20));

@@ -105,7 +105,7 @@ fn totals(stats: &Stats) -> [u64; 30] {
     [
         stats.user_write_bytes_total,
         stats.log_write_bytes_total,
-        tree.drain_write_bytes_total,
+        tree.flush_write_bytes_total,
         tree.compaction_write_bytes_total,
         tree.compaction_read_bytes_total,
         stats.manifest_write_bytes_total,
@@ -113,26 +113,26 @@ fn totals(stats: &Stats) -> [u64; 30] {
         stats.read_miss_bytes_total,
         stats.read_miss_count,
         stats.sync_count,
-        tree.drain_count,
+        tree.flush_count,
         tree.compaction_count,
         stats.slowdown_us_total,
         stats.stop_us_total,
-        tree.values.write_count,
-        tree.values.write_bytes_total,
-        tree.values.sync_count,
-        tree.values.collection_count,
-        tree.values.collected_segment_count,
-        tree.values.collection_read_bytes_total,
-        tree.values.collection_write_bytes_total,
-        tree.values.collection_failure_count,
-        tree.values.read_count,
-        tree.values.read_bytes_total,
-        tree.values.survivor_count,
-        tree.values.survivor_bytes_total,
-        tree.values.dropped_count,
-        tree.values.dropped_bytes_total,
-        tree.values.wholly_dead_count,
-        tree.values.wholly_dead_bytes_total,
+        tree.blobs.write_count,
+        tree.blobs.write_bytes_total,
+        tree.blobs.sync_count,
+        tree.blobs.gc_count,
+        tree.blobs.gc_segment_count,
+        tree.blobs.gc_read_bytes_total,
+        tree.blobs.gc_write_bytes_total,
+        tree.blobs.gc_failure_count,
+        tree.blobs.read_count,
+        tree.blobs.read_bytes_total,
+        tree.blobs.survivor_count,
+        tree.blobs.survivor_bytes_total,
+        tree.blobs.dropped_count,
+        tree.blobs.dropped_bytes_total,
+        tree.blobs.wholly_dead_count,
+        tree.blobs.wholly_dead_bytes_total,
     ]
 }
 
@@ -153,11 +153,11 @@ fn totals_grow(database: &mut Database) {
         );
         let tree = stats.tree.clone().unwrap_or_default();
         let parts = stats.log_write_bytes_total
-            + tree.drain_write_bytes_total
+            + tree.flush_write_bytes_total
             + tree.compaction_write_bytes_total
             + stats.manifest_write_bytes_total
-            + tree.values.write_bytes_total
-            + tree.values.collection_write_bytes_total;
+            + tree.blobs.write_bytes_total
+            + tree.blobs.gc_write_bytes_total;
         assert_eq!(stats.device_write_bytes_total(), parts);
         last = now;
     }

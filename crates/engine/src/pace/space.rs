@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::due::Due;
 
-/// The pace of writers whose values lie beside the tree.
+/// The pace of writers whose values are separated.
 #[derive(Debug, Default)]
 pub struct SpacePace {
     /// Bytes a second that are admitted; 0 = no limit, [`UNKNOWN`] = none until a writer has

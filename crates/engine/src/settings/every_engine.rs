@@ -70,7 +70,7 @@ settings_of_every_engine! {
         "choose one of the words";
 
     /// Compression in keyspaces that do not say: "none" (read through a mapping), "lz4" or "zstd".
-    /// It applies to the last level's tables and to values beside the tree, each by itself and by
+    /// It applies to the last level's tables and to separated values, each by itself and by
     /// its writer.
     compression: Compression, Everyone,
         "none", |_| Compression::None,
@@ -78,8 +78,8 @@ settings_of_every_engine! {
         |_| true,
         "choose one of the words";
 
-    /// Bytes of tables and value segments for each byte of keys and values that lives. Tables are
-    /// compacted once they hide half of what this allows beside what lives. Value segments are
+    /// Bytes of tables and blob segments for each byte of keys and values that lives. Tables are
+    /// compacted once they hide half of what this allows beside what lives. Blob segments are
     /// collected at about the same point. At rest both happen sooner. While writes go on, files
     /// take a little more, up to 0.1. Less means less space and more writing.
     space_amplification_max: f64, Everyone,
@@ -88,7 +88,7 @@ settings_of_every_engine! {
         |s| (1.05..=100.0).contains(&s.space_amplification_max),
         "choose a number in that range";
 
-    /// Threads for merges, drains, compactions and collections; beside a worker as many again wait
+    /// Threads for merges, flushes, compactions and collections; beside a worker as many again wait
     /// for it.
     background_threads: usize, Everyone,
         "2", |_| 2,
@@ -116,7 +116,7 @@ settings_of_every_engine! {
         |s| s.page_cache_bytes <= MIB << 30,
         "lower it";
 
-    /// How much nicer threads for merges, drains and compactions are than others, where processors
+    /// How much nicer threads for merges, flushes and compactions are than others, where processors
     /// are short. Each step takes a fifth of their share: less keeps writers from being stopped,
     /// more keeps readers from waiting.
     background_nice: u32, Expert,

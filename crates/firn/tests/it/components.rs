@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn::storage::place::{
+use firn::storage::backend::{
     BackendUrl, Crash, Effect, Fault, Faulty, Memory, OpenWith, Opener, Operation, Registry, Throttling, When,
 };
 use firn::storage::{ManualClock, Storage};

@@ -58,7 +58,7 @@ fn a_full_disk_refuses_writes_until_there_is_space_and_loses_nothing() {
     for number in kept + 1..kept + 100 {
         write(&db, number).expect("there is space");
     }
-    db.flush().expect("there is space to drain");
+    db.flush().expect("there is space to flush");
     assert_holds(&db, 0..kept + 100);
     db.close().expect("closed");
     drop(db);

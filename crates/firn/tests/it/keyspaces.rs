@@ -108,7 +108,7 @@ fn a_database_whose_first_segments_are_empty_opens_again() {
         two.put(format!("key {round}"), "value").expect("put");
         // Ends a segment, freezes what it holds and looks for segments that no keyspace needs.
         let copy = dir.path().with_extension(format!("copy-{round}"));
-        db.checkpoint(&copy).expect("checkpoint");
+        db.copy_to(&copy).expect("copy");
         db.wait_idle().expect("idle");
         let copied = Db::open(&copy).expect("the copy opens");
         let id = copied.keyspace("two").expect("it is there");
@@ -124,7 +124,7 @@ fn a_database_whose_first_segments_are_empty_opens_again() {
     db.wait_idle().expect("idle");
     assert!(
         log_files(dir.path()) <= 2,
-        "a drained database keeps the segment it writes to, and at most an empty one"
+        "a flushed database keeps the segment it writes to, and at most an empty one"
     );
 }
 
@@ -136,7 +136,7 @@ fn log_files(path: &std::path::Path) -> usize {
 #[test]
 fn dropping_a_keyspace_gives_its_log_back() {
     let dir = tempfile::tempdir().expect("a directory");
-    // The buffer drains at 16 MiB only; a log segment has 4 MiB.
+    // The buffer flushes at 16 MiB only; a log segment has 4 MiB.
     let db = Db::builder(dir.path()).settings(Settings::for_memory(64 << 20)).open().expect("opened");
     let id = db.keyspace("large").expect("created");
     for number in 0..3000_u32 {

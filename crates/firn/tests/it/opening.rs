@@ -90,7 +90,7 @@ fn a_closed_database_refuses_writes_and_closes_again() {
         db.snapshot().map(drop),
         db.sync().map(drop),
         db.flush(),
-        db.checkpoint(dir.path().join("copy")).map(drop),
+        db.copy_to(dir.path().join("copy")).map(drop),
     ];
     for (index, answer) in refused.into_iter().enumerate() {
         assert_eq!(answer.map_err(|error| error.kind()), Err(ErrorKind::Closed), "call {index}");

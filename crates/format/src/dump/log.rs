@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::blob::Reference;
 use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
 use crate::key::{Kind, Position};
@@ -9,7 +10,6 @@ use crate::log::{
     EndReason, FRAME_HEADER_BYTES, Frame, FrameKind, LARGE_BATCH_BYTES, Record, SEGMENT_HEADER_BYTES,
     SEGMENT_MAGIC, SegmentHeader, scan_frames,
 };
-use crate::value::Reference;
 
 /// Writes a log segment: its header field by field, a line for each frame and each record.
 ///

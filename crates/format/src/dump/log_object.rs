@@ -59,7 +59,7 @@ fn dump_piece(piece: &Piece<'_>, at: usize, lines: &mut Lines<'_>) -> fmt::Resul
             lines.line(at, size, "log", of)
         }
         PieceOf::Values(header) => {
-            let of = format_args!("{bytes} bytes at offset {offset:#x} of value segment {}", header.number);
+            let of = format_args!("{bytes} bytes at offset {offset:#x} of blob segment {}", header.number);
             lines.line(at, size, "values", of)
         }
     }

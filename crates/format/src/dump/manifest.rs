@@ -5,8 +5,8 @@ use std::fmt;
 use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
 use crate::manifest::{
-    Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta,
-    ValueSegmentMeta,
+    BlobSegmentMeta, Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, RelocationTarget,
+    TableMeta,
 };
 
 /// Writes a manifest edit: its header field by field and a line for each change.
@@ -77,8 +77,8 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         Change::MoveTable { file, level, run } => {
             line("MoveTable", format_args!("file {file} to level {level}, run {run}"))
         }
-        Change::DrainedThrough { keyspace, position } => {
-            line("DrainedThrough", format_args!("keyspace {keyspace} below log position {position}"))
+        Change::FlushedThrough { keyspace, position } => {
+            line("FlushedThrough", format_args!("keyspace {keyspace} below log position {position}"))
         }
         Change::LogCut { position, generation } => {
             line("LogCut", format_args!("from log position {position} on, now generation {generation}"))
@@ -93,32 +93,31 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         Change::Superseded { file, thousandths } => {
             line("Superseded", format_args!("file {file} thousandths {thousandths}"))
         }
-        Change::AddValueSegment { segment } => {
-            let ValueSegmentMeta { number, file, bytes, ordinals, value_bytes, checksum, sealed_at } =
-                segment;
+        Change::AddBlobSegment { segment } => {
+            let BlobSegmentMeta { number, file, bytes, ordinals, value_bytes, checksum, sealed_at } = segment;
             let what = format_args!(
                 "{number}, file {file}, {bytes} bytes, {ordinals} values of {value_bytes} bytes, footer checksum \
                  {checksum:016x}, sealed at log position {sealed_at}"
             );
-            line("AddValueSegment", what)
+            line("AddBlobSegment", what)
         }
-        Change::NextValueSegment(number) => line("NextValueSegment", format_args!("{number}")),
-        Change::RemoveValueSegment { number } => line("RemoveValueSegment", format_args!("{number}")),
+        Change::NextBlobSegment(number) => line("NextBlobSegment", format_args!("{number}")),
+        Change::RemoveBlobSegment { number } => line("RemoveBlobSegment", format_args!("{number}")),
         Change::DeadMap { number, dead } => {
             let (count, last) = (dead.len(), dead.last().unwrap_or_default());
             line("DeadMap", format_args!("segment {number}, {count} more values, the last one {last}"))
         }
-        Change::Redirect { victim, place } => {
-            let RedirectPlace { holder, offset, bytes } = place;
+        Change::Relocation { victim, place } => {
+            let RelocationTarget { holder, offset, bytes } = place;
             let what = format_args!("of segment {victim}, {bytes} bytes at {offset} of segment {holder}");
-            line("Redirect", what)
+            line("Relocation", what)
         }
-        Change::DropRedirect { victim } => line("DropRedirect", format_args!("of segment {victim}")),
-        Change::Stale { keyspace, references } => {
-            line("Stale", format_args!("keyspace {keyspace}, {} more references", references.len()))
+        Change::DropRelocation { victim } => line("DropRelocation", format_args!("of segment {victim}")),
+        Change::AddObsolete { keyspace, references } => {
+            line("AddObsolete", format_args!("keyspace {keyspace}, {} more references", references.len()))
         }
-        Change::NotStale { keyspace, references } => {
-            line("NotStale", format_args!("keyspace {keyspace}, {} references", references.len()))
+        Change::RemoveObsolete { keyspace, references } => {
+            line("RemoveObsolete", format_args!("keyspace {keyspace}, {} references", references.len()))
         }
     }
 }

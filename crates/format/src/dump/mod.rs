@@ -8,23 +8,23 @@
 
 pub mod home;
 pub mod log_object;
-pub mod stage;
+pub mod combiner;
 pub mod log;
 pub mod manifest;
 pub mod table;
-pub mod value;
+pub mod blob;
 pub mod datatype;
 
 use std::fmt::{self, Write};
 
+use crate::blob::segment::BLOB_SEGMENT_MAGIC;
+use crate::combiner::COMBINER_MAGIC;
 use crate::error::Error;
 use crate::file_name::{self, FileName};
 use crate::home::HOME_MAGIC;
 use crate::log::SEGMENT_MAGIC;
 use crate::log_object::LOG_OBJECT_MAGIC;
 use crate::manifest::EDIT_MAGIC;
-use crate::stage::STAGE_MAGIC;
-use crate::value::segment::VALUE_SEGMENT_MAGIC;
 
 /// What a dump ends with: the first error in the bytes, if there is one; or that `out` refused the
 /// text.
@@ -46,7 +46,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         Some(FileName::LogSegment(_)) => log::dump(bytes, &mut lines)?,
         Some(FileName::ManifestEdit(_)) => manifest::dump(bytes, &mut lines)?,
         Some(FileName::Home) => home::dump(bytes, &mut lines)?,
-        Some(FileName::Stage) => stage::dump(bytes, &mut lines)?,
+        Some(FileName::Combiner) => combiner::dump(bytes, &mut lines)?,
         Some(FileName::LogObject { .. }) => log_object::dump(bytes, &mut lines)?,
         Some(FileName::Lock) => {
             lines.line(
@@ -59,17 +59,17 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         }
         Some(FileName::Table { .. }) => table::dump(bytes, &mut lines)?,
         Some(FileName::Tables { .. }) => table::dump_all(bytes, &mut lines)?,
-        Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => value::dump(bytes, &mut lines)?,
+        Some(FileName::BlobSegment(_) | FileName::CollectedBlobs { .. }) => blob::dump(bytes, &mut lines)?,
         None if table::is_table(bytes) => table::dump(bytes, &mut lines)?,
         None => match bytes.first_chunk::<8>() {
             Some(&SEGMENT_MAGIC) => log::dump(bytes, &mut lines)?,
             Some(&EDIT_MAGIC) => manifest::dump(bytes, &mut lines)?,
             Some(&HOME_MAGIC) => home::dump(bytes, &mut lines)?,
-            Some(&STAGE_MAGIC) => stage::dump(bytes, &mut lines)?,
+            Some(&COMBINER_MAGIC) => combiner::dump(bytes, &mut lines)?,
             Some(&LOG_OBJECT_MAGIC) => log_object::dump(bytes, &mut lines)?,
-            Some(&VALUE_SEGMENT_MAGIC) => value::dump(bytes, &mut lines)?,
+            Some(&BLOB_SEGMENT_MAGIC) => blob::dump(bytes, &mut lines)?,
             _ => {
-                let expected = "a log segment, a manifest edit, a table or a value segment";
+                let expected = "a log segment, a manifest edit, a table or a blob segment";
                 Some(Error::new(0, expected, format!("{name:?}")))
             }
         },

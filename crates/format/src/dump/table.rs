@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::blob::Reference;
 use crate::checksum::xxh3;
 use crate::compression::{self, Compression};
 use crate::dump::{Dumped, Lines, Shown};
@@ -12,7 +13,6 @@ use crate::table::data::{DataBlock, Walker};
 use crate::table::index::Index;
 use crate::table::{FOOTER_BYTES, Footer, Handle, Properties, ReferenceSet, ReferenceSummary, TABLE_MAGIC};
 use crate::tombstone::FragmentList;
-use crate::value::Reference;
 
 /// Whether `bytes` end in a table's footer.
 pub fn is_table(bytes: &[u8]) -> bool {
@@ -250,7 +250,7 @@ impl<'b> Table<'b, '_, '_> {
             count => format!(", operands: {count}"),
         };
         let what = format_args!(
-            "{count} values of {value_bytes} bytes beside the tree, none of fewer than {least}{operands}"
+            "{count} values of {value_bytes} bytes, separated, none of fewer than {least}{operands}"
         );
         let payload = self.block(summary.block, "references", what)?;
         let set = payload.and_then(|(payload, _)| self.keep(at, ReferenceSet::decode(&payload)));

@@ -4,18 +4,18 @@ use super::*;
 fn names_are_frozen_and_parse_back() {
     let names = [
         (FileName::Lock, "LOCK"),
-        (FileName::Stage, "STAGE"),
+        (FileName::Combiner, "COMBINER"),
         (FileName::Home, "home"),
         (FileName::ManifestEdit(1), "manifest-0000000000000001"),
         (FileName::ManifestEdit(u64::MAX), "manifest-ffffffffffffffff"),
         (FileName::LogSegment(Position(0)), "0000000000000000.log"),
         (FileName::LogSegment(Position(4 << 20)), "0000000000400000.log"),
-        (FileName::Table { stem: "drain-7".into(), index: 0 }, "drain-7-000000.table"),
+        (FileName::Table { stem: "flush-7".into(), index: 0 }, "flush-7-000000.table"),
         (FileName::Table { stem: "t".into(), index: u32::MAX }, "t-4294967295.table"),
-        (FileName::Tables { stem: "drain-7".into(), index: 0 }, "drain-7-000000.tables"),
-        (FileName::ValueSegment(SegmentNumber(0x2a)), "0000002a.values"),
-        (FileName::ValueSegment(SegmentNumber(u32::MAX)), "ffffffff.values"),
-        (FileName::CollectedValues { stem: "gc-7".into(), index: 3 }, "gc-7-000003.values"),
+        (FileName::Tables { stem: "flush-7".into(), index: 0 }, "flush-7-000000.tables"),
+        (FileName::BlobSegment(SegmentNumber(0x2a)), "0000002a.blobs"),
+        (FileName::BlobSegment(SegmentNumber(u32::MAX)), "ffffffff.blobs"),
+        (FileName::CollectedBlobs { stem: "gc-7".into(), index: 3 }, "gc-7-000003.blobs"),
         (FileName::LogObject { generation: 1, number: 0xab }, "0000000000000001-00000000000000ab.group"),
     ];
     for (parsed, name) in &names {
@@ -23,7 +23,7 @@ fn names_are_frozen_and_parse_back() {
         assert_eq!(parse(name).as_ref(), Some(parsed), "{name}");
     }
     assert!(names.is_sorted(), "old to new");
-    assert_eq!(table("drain-7", 12), "drain-7-000012.table");
+    assert_eq!(table("flush-7", 12), "flush-7-000012.table");
     assert!(table(&"s".repeat(STEM_BYTES_MAX), u32::MAX).len() <= NAME_BYTES_MAX);
 }
 
@@ -32,7 +32,7 @@ fn other_names_are_not_ours() {
     for name in [
         "",
         "lock",
-        "stage",
+        "combiner",
         "LOCK2",
         "manifest-1",
         "manifest-000000000000000A",
@@ -53,11 +53,11 @@ fn other_names_are_not_ours() {
         "a/b-000001.table",
         ".hidden-000001.table",
         "é-000001.table",
-        "2a.values",
-        "0000002A.values",
-        "000000002a.values",
-        "a-1.values",
-        ".values",
+        "2a.blobs",
+        "0000002A.blobs",
+        "000000002a.blobs",
+        "a-1.blobs",
+        ".blobs",
         "1-00000000000000ab.group",
         "0000000000000001-00000000000000AB.group",
         "0000000000000001.group",
@@ -69,11 +69,11 @@ fn other_names_are_not_ours() {
 
 #[test]
 fn parts_parse_back_and_are_no_files() {
-    let name = "drain-7-000000.tables@4096+300";
+    let name = "flush-7-000000.tables@4096+300";
     let part_of = part(name).unwrap();
-    assert_eq!((part_of.file, part_of.offset, part_of.bytes), ("drain-7-000000.tables", 4096, 300));
+    assert_eq!((part_of.file, part_of.offset, part_of.bytes), ("flush-7-000000.tables", 4096, 300));
     assert_eq!((part_of.to_string().as_str(), part_of.end()), (name, 4396));
-    assert_eq!((file_of(name), file_of("a-000001.table")), ("drain-7-000000.tables", "a-000001.table"));
+    assert_eq!((file_of(name), file_of("a-000001.table")), ("flush-7-000000.tables", "a-000001.table"));
     assert!(is_table_name(name) && is_table_name("a-000001.table"));
     assert!(!is_valid(name) && parse(name).is_none());
     for other in [

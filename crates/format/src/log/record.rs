@@ -15,9 +15,9 @@
 //! ```
 //! Records are not checksummed one by one: their frame is. Since: FormatVersion::V1.
 
+use crate::blob::Reference;
 use crate::error::{Error, Result};
 use crate::key::Kind;
-use crate::value::Reference;
 
 /// Bytes before the expiry or the key.
 pub const RECORD_HEADER_BYTES: usize = 16;

@@ -16,7 +16,7 @@
 //!                       number, content_hash u128
 //!   5  RemoveTable      file text
 //!   6  MoveTable        file text, level number, run number
-//!   7  DrainedThrough   keyspace number, position number
+//!   7  FlushedThrough   keyspace number, position number
 //!   8  LogCut           position number, generation number
 //!   9  DurableThrough   position number
 //!  10  NextNumber       number number
@@ -28,15 +28,15 @@
 //!  16  TakeOver         id u128
 //!  17  Boot             id u128
 //!  18  Hides            file text, bytes number
-//!  64  AddValueSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
+//!  64  AddBlobSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
-//!  65  NextValueSegment number number
-//!  66  RemoveValueSegment  number number
-//!  67  DeadMap          number number, then a set (see `value::ordinals`): what died since
-//!  68  Redirect         victim number, holder number, offset number, bytes number
-//!  69  DropRedirect     victim number
-//!  70  Stale            keyspace number, then a reference set (see `table::references`): what became stale
-//!  71  NotStale         keyspace number, then a reference set: what was stale and is no table's any more
+//!  65  NextBlobSegment number number
+//!  66  RemoveBlobSegment  number number
+//!  67  DeadMap          number number, then a set (see `blob::ordinals`): what died since
+//!  68  Relocation         victim number, holder number, offset number, bytes number
+//!  69  DropRelocation     victim number
+//!  70  AddObsolete      keyspace number, then a reference set (see `table::references`): what became obsolete
+//!  71  RemoveObsolete   keyspace number, then a reference set: what was obsolete and is no table's any more
 //! ```
 //! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for value
 //! segments in `values`.
@@ -45,19 +45,19 @@
 //!
 //! ```text
 //!  80  UserTimestamps of a keyspace                   81  EncryptionKey of a file
-//!  82  DrainedThroughRange   83  SequenceShift of an ingested or migrated table
+//!  82  FlushedThroughRange   83  SequenceShift of an ingested or migrated table
 //! ```
 //! Since: FormatVersion::V1.
 
+use crate::blob::{Ordinals, SegmentNumber};
 use crate::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result};
 use crate::file_name;
 use crate::key::{POSITION_END, Position};
+use crate::manifest::blobs::{BlobSegmentMeta, RelocationTarget, segment_number};
 use crate::manifest::keyspace::KeyspaceText;
 use crate::manifest::table::TableMeta;
-use crate::manifest::values::{RedirectPlace, ValueSegmentMeta, segment_number};
 use crate::table::ReferenceSet;
-use crate::value::{Ordinals, SegmentNumber};
 use crate::varint;
 
 /// One change to the state of a database.
@@ -108,7 +108,7 @@ pub enum Change {
         run: u64,
     },
     /// All records of a keyspace below a log position are in tables.
-    DrainedThrough {
+    FlushedThrough {
         /// The keyspace.
         keyspace: u32,
         /// Replay skips its records below this.
@@ -189,54 +189,54 @@ pub enum Change {
         /// The system's name of it.
         id: u128,
     },
-    /// Makes a sealed value segment live: all its values, except those marked dead.
-    AddValueSegment {
+    /// Makes a sealed blob segment live: all its values, except those marked dead.
+    AddBlobSegment {
         /// What is known about the file.
-        segment: ValueSegmentMeta,
+        segment: BlobSegmentMeta,
     },
-    /// Numbers below this one have been given to value segments.
-    NextValueSegment(
+    /// Numbers below this one have been given to blob segments.
+    NextBlobSegment(
         /// The next one to give.
         SegmentNumber,
     ),
-    /// Ends the life of a value segment: none of its values is live, or the live ones have gone to
+    /// Ends the life of a blob segment: none of its values is live, or the live ones have gone to
     /// another segment.
-    RemoveValueSegment {
+    RemoveBlobSegment {
         /// Its number.
         number: SegmentNumber,
     },
-    /// Nothing live refers to these values of a live value segment any more.
+    /// Nothing live refers to these values of a live blob segment any more.
     DeadMap {
         /// The segment's number.
         number: SegmentNumber,
         /// Which values, besides those that were dead before.
         dead: Ordinals,
     },
-    /// Says where the survivors of a collected value segment are; instead of what was said before.
-    Redirect {
+    /// Says where the survivors of a collected blob segment are; instead of what was said before.
+    Relocation {
         /// The segment that was collected.
         victim: SegmentNumber,
-        /// The redirect, by its place.
-        place: RedirectPlace,
+        /// The relocation, by its place.
+        place: RelocationTarget,
     },
-    /// No table refers to a collected value segment any more.
-    DropRedirect {
+    /// No table refers to a collected blob segment any more.
+    DropRelocation {
         /// The segment that was collected.
         victim: SegmentNumber,
     },
     /// References of live tables that no reader follows any more. A newer record of the same key is
     /// in a table, and no snapshot sees what was before it. Their values are dead.
-    Stale {
+    AddObsolete {
         /// The tables' keyspace.
         keyspace: u32,
-        /// By the names that the values were born with, besides those that were stale before.
+        /// By the names that the values were born with, besides those that were obsolete before.
         references: ReferenceSet,
     },
-    /// No live table has these stale references any more.
-    NotStale {
+    /// No live table has these obsolete references any more.
+    RemoveObsolete {
         /// The tables' keyspace.
         keyspace: u32,
-        /// All of them were stale.
+        /// All of them were obsolete.
         references: ReferenceSet,
     },
 }
@@ -251,7 +251,7 @@ impl Change {
             Change::AddTable { .. } => 4,
             Change::RemoveTable { .. } => 5,
             Change::MoveTable { .. } => 6,
-            Change::DrainedThrough { .. } => 7,
+            Change::FlushedThrough { .. } => 7,
             Change::LogCut { .. } => 8,
             Change::DurableThrough { .. } => 9,
             Change::NextNumber(_) => 10,
@@ -263,14 +263,14 @@ impl Change {
             Change::LogObjects { .. } => 15,
             Change::TakeOver { .. } => 16,
             Change::Boot { .. } => 17,
-            Change::AddValueSegment { .. } => 64,
-            Change::NextValueSegment(_) => 65,
-            Change::RemoveValueSegment { .. } => 66,
+            Change::AddBlobSegment { .. } => 64,
+            Change::NextBlobSegment(_) => 65,
+            Change::RemoveBlobSegment { .. } => 66,
             Change::DeadMap { .. } => 67,
-            Change::Redirect { .. } => 68,
-            Change::DropRedirect { .. } => 69,
-            Change::Stale { .. } => 70,
-            Change::NotStale { .. } => 71,
+            Change::Relocation { .. } => 68,
+            Change::DropRelocation { .. } => 69,
+            Change::AddObsolete { .. } => 70,
+            Change::RemoveObsolete { .. } => 71,
         }
     }
 
@@ -287,9 +287,7 @@ impl Change {
             Change::Database { id }
             | Change::LogHome { id }
             | Change::TakeOver { id }
-            | Change::Boot { id } => {
-                out.extend_from_slice(&id.to_le_bytes());
-            }
+            | Change::Boot { id } => out.extend_from_slice(&id.to_le_bytes()),
             Change::Keyspace { id, name, settings } => {
                 varint::encode((*id).into(), out);
                 put_bytes(name.as_bytes(), out);
@@ -308,7 +306,7 @@ impl Change {
                 varint::encode((*level).into(), out);
                 varint::encode(*run, out);
             }
-            Change::DrainedThrough { keyspace, position } => {
+            Change::FlushedThrough { keyspace, position } => {
                 varint::encode((*keyspace).into(), out);
                 varint::encode(position.0, out);
             }
@@ -334,19 +332,20 @@ impl Change {
                 put_table(file, out);
                 varint::encode(*bytes, out);
             }
-            Change::AddValueSegment { segment } => segment.encode(out),
-            Change::NextValueSegment(number)
-            | Change::RemoveValueSegment { number }
-            | Change::DropRedirect { victim: number } => varint::encode(number.0.into(), out),
+            Change::AddBlobSegment { segment } => segment.encode(out),
+            Change::NextBlobSegment(number)
+            | Change::RemoveBlobSegment { number }
+            | Change::DropRelocation { victim: number } => varint::encode(number.0.into(), out),
             Change::DeadMap { number, dead } => {
                 varint::encode(number.0.into(), out);
                 dead.encode(out);
             }
-            Change::Redirect { victim, place } => {
+            Change::Relocation { victim, place } => {
                 varint::encode(victim.0.into(), out);
                 place.encode(out);
             }
-            Change::Stale { keyspace, references } | Change::NotStale { keyspace, references } => {
+            Change::AddObsolete { keyspace, references }
+            | Change::RemoveObsolete { keyspace, references } => {
                 varint::encode((*keyspace).into(), out);
                 references.encode(out);
             }
@@ -384,7 +383,7 @@ impl Change {
             },
             5 => Change::RemoveTable { file: table(fields)? },
             6 => Change::MoveTable { file: table(fields)?, level: fields.number32()?, run: fields.number()? },
-            7 => Change::DrainedThrough { keyspace: fields.number32()?, position: position(fields)? },
+            7 => Change::FlushedThrough { keyspace: fields.number32()?, position: position(fields)? },
             8 => Change::LogCut { position: position(fields)?, generation: fields.number()? },
             9 => Change::DurableThrough { position: position(fields)? },
             10 => Change::NextNumber(fields.number()?),
@@ -400,16 +399,20 @@ impl Change {
             },
             16 => Change::TakeOver { id: fields.u128()? },
             17 => Change::Boot { id: fields.u128()? },
-            64 => Change::AddValueSegment { segment: ValueSegmentMeta::decode(fields)? },
-            65 => Change::NextValueSegment(segment_number(fields)?),
-            66 => Change::RemoveValueSegment { number: segment_number(fields)? },
+            64 => Change::AddBlobSegment { segment: BlobSegmentMeta::decode(fields)? },
+            65 => Change::NextBlobSegment(segment_number(fields)?),
+            66 => Change::RemoveBlobSegment { number: segment_number(fields)? },
             67 => Change::DeadMap { number: segment_number(fields)?, dead: Ordinals::decode(fields)? },
-            68 => Change::Redirect { victim: segment_number(fields)?, place: RedirectPlace::decode(fields)? },
-            69 => Change::DropRedirect { victim: segment_number(fields)? },
-            70 => {
-                Change::Stale { keyspace: fields.number32()?, references: ReferenceSet::take_from(fields)? }
-            }
-            71 => Change::NotStale {
+            68 => Change::Relocation {
+                victim: segment_number(fields)?,
+                place: RelocationTarget::decode(fields)?,
+            },
+            69 => Change::DropRelocation { victim: segment_number(fields)? },
+            70 => Change::AddObsolete {
+                keyspace: fields.number32()?,
+                references: ReferenceSet::take_from(fields)?,
+            },
+            71 => Change::RemoveObsolete {
                 keyspace: fields.number32()?,
                 references: ReferenceSet::take_from(fields)?,
             },
@@ -427,7 +430,7 @@ pub(crate) fn reserved(tag: u8) -> Option<&'static str> {
     Some(match tag {
         80 => "UserTimestamps",
         81 => "EncryptionKey",
-        82 => "DrainedThroughRange",
+        82 => "FlushedThroughRange",
         83 => "SequenceShift",
         _ => return None,
     })

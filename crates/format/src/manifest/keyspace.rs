@@ -24,7 +24,7 @@ pub struct KeyspaceText {
     pub compaction_filter: Option<String>,
     /// Name of its prefix extractor.
     pub prefix_extractor: Option<String>,
-    /// Bytes from which on its values lie beside the tree, in decimal digits; without it as the
+    /// Bytes from which on its values are separated, in decimal digits; without it as the
     /// database's settings say.
     pub separate_bytes: Option<String>,
 }

@@ -9,13 +9,13 @@ pub mod edit;
 pub mod change;
 pub mod keyspace;
 pub mod table;
-pub mod values;
+pub mod blobs;
 
+pub use blobs::{BlobSegmentMeta, RelocationTarget};
 pub use change::Change;
 pub use edit::{EDIT_HEADER_BYTES, EDIT_MAGIC, EditEncoder, ManifestEdit};
 pub use keyspace::KeyspaceText;
 pub use table::TableMeta;
-pub use values::{RedirectPlace, ValueSegmentMeta};
 
 #[cfg(test)]
 mod tests;

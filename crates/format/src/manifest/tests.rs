@@ -68,7 +68,7 @@ fn the_bodies_made_here_are_what_decoding_takes() {
 #[test]
 fn tags_of_newer_releases_are_refused_by_name() {
     for (tag, name) in
-        [(80, "UserTimestamps"), (81, "EncryptionKey"), (82, "DrainedThroughRange"), (83, "SequenceShift")]
+        [(80, "UserTimestamps"), (81, "EncryptionKey"), (82, "FlushedThroughRange"), (83, "SequenceShift")]
     {
         let good = change(3, &[1]);
         let error = decode(&[good.clone(), change(tag, b"whatever")].concat()).unwrap_err();

@@ -10,12 +10,12 @@ use super::footer::{FOOTER_BYTES, Footer};
 use super::index::{IndexBuilder, shortest_separator};
 use super::properties::{Properties, ReferenceSummary};
 use super::references::ReferenceSet;
+use crate::blob::{Reference, SegmentNumber};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::key::{Entry, Kind, Sequence};
 use crate::tombstone::FragmentList;
-use crate::value::{Reference, SegmentNumber};
 
 mod hashes;
 mod output;

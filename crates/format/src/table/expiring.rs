@@ -11,10 +11,10 @@
 //!
 //! Since: FormatVersion::V1.
 
+use crate::blob::Reference;
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::key::{Entry, Kind};
-use crate::value::Reference;
 use crate::varint;
 
 /// Most points of one table.

@@ -69,11 +69,11 @@ pub struct Properties {
     pub prefix_extractor: Option<String>,
     /// Bytes of puts that expire.
     pub expiring: Expiring,
-    /// Values beside the tree that it refers to, if there are any.
+    /// Separated values that it refers to, if there are any.
     pub references: Option<ReferenceSummary>,
 }
 
-/// What a table says of the values beside the tree that it refers to.
+/// What a table says of the separated values that it refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReferenceSummary {
     /// The block with the [reference set](super::references).

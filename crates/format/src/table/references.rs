@@ -1,9 +1,9 @@
-//! The reference set of a table: which values beside the tree it refers to.
+//! The reference set of a table: which separated values it refers to.
 //!
 //! ```text
 //! payload: count varint, of segments
 //!          then for each, numbers rising: number varint, less the one before and 1 (the first: as it is); then a set (see
-//!          `value::ordinals`), not empty
+//!          `blob::ordinals`), not empty
 //! ```
 //! One value has one live reference, so a table's set says what dies with it. Since:
 //! FormatVersion::V1.
@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::blob::{Ordinals, SegmentNumber};
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
-use crate::value::{Ordinals, SegmentNumber};
 use crate::varint;
 
 /// Values of several segments. Clones share what neither changes.

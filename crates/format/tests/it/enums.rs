@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use firn_format::blob::{Ordinals, SegmentNumber};
 use firn_format::compression::Compression;
 use firn_format::datatype::{CatalogKind, Encoding, FieldKind, Property, Tag};
 use firn_format::log::FrameKind;
-use firn_format::manifest::{Change, KeyspaceText, RedirectPlace, TableMeta, ValueSegmentMeta};
+use firn_format::manifest::{BlobSegmentMeta, Change, KeyspaceText, RelocationTarget, TableMeta};
 use firn_format::table::ReferenceSet;
-use firn_format::value::{Ordinals, SegmentNumber};
 use firn_format::{FormatVersion, Kind, Position, Sequence};
 
 use crate::golden;
@@ -82,7 +82,7 @@ fn changes() -> Vec<Change> {
         Change::AddTable { keyspace: 0, level: 0, run: 0, table },
         Change::RemoveTable { file: file.clone() },
         Change::MoveTable { file, level: 0, run: 0 },
-        Change::DrainedThrough { keyspace: 0, position },
+        Change::FlushedThrough { keyspace: 0, position },
         Change::LogCut { position, generation: 0 },
         Change::DurableThrough { position },
         Change::NextNumber(0),
@@ -94,14 +94,14 @@ fn changes() -> Vec<Change> {
         Change::LogObjects { generation: 0, first: 0, cut: position },
         Change::TakeOver { id: 0 },
         Change::Boot { id: 0 },
-        Change::AddValueSegment { segment: ValueSegmentMeta::default() },
-        Change::NextValueSegment(SegmentNumber(0)),
-        Change::RemoveValueSegment { number: SegmentNumber(0) },
+        Change::AddBlobSegment { segment: BlobSegmentMeta::default() },
+        Change::NextBlobSegment(SegmentNumber(0)),
+        Change::RemoveBlobSegment { number: SegmentNumber(0) },
         Change::DeadMap { number: SegmentNumber(0), dead: Ordinals::new() },
-        Change::Redirect { victim: SegmentNumber(0), place: RedirectPlace::default() },
-        Change::DropRedirect { victim: SegmentNumber(0) },
-        Change::Stale { keyspace: 0, references: ReferenceSet::default() },
-        Change::NotStale { keyspace: 0, references: ReferenceSet::default() },
+        Change::Relocation { victim: SegmentNumber(0), place: RelocationTarget::default() },
+        Change::DropRelocation { victim: SegmentNumber(0) },
+        Change::AddObsolete { keyspace: 0, references: ReferenceSet::default() },
+        Change::RemoveObsolete { keyspace: 0, references: ReferenceSet::default() },
     ]
 }
 

@@ -76,7 +76,7 @@ fn no_byte_of_a_golden_file_can_change_unseen() {
             }
         }
         for cut in 0..good.len() {
-            // Cut between two frames a log is a shorter log, and a value segment that is written to
+            // Cut between two frames a log is a shorter log, and a blob segment that is written to
             // is a shorter one; everything else knows its length.
             let is_open = sample.name.starts_with("log-segment") || sample.name.ends_with("-open");
             let cut_log = is_open && cut >= 64;

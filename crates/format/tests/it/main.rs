@@ -6,8 +6,8 @@
 mod golden;
 mod samples;
 mod tables;
-mod values;
-mod stages;
+mod blobs;
+mod combiner;
 mod datatypes;
 mod enums;
 mod damage;

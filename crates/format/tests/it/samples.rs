@@ -1,5 +1,7 @@
 //! The values behind the golden files.
 
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{BlobSegmentHeader, Ordinals, SegmentNumber};
 use firn_format::dump::{self, Dumped, Lines};
 use firn_format::home::Home;
 use firn_format::key::GRANULE_BYTES;
@@ -8,10 +10,10 @@ use firn_format::log::{
     SEGMENT_HEADER_BYTES, SegmentHeader, encode_single, frame_bytes, scan_frames, single_frame_bytes,
 };
 use firn_format::log_object::{LogObject, LogObjectId, LogObjectKind, Piece, PieceOf};
-use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, RedirectPlace, TableMeta, ValueSegmentMeta};
+use firn_format::manifest::{
+    BlobSegmentMeta, Change, KeyspaceText, ManifestEdit, RelocationTarget, TableMeta,
+};
 use firn_format::table::ReferenceSet;
-use firn_format::value::segment::Origin;
-use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
 use firn_format::{Error, FormatVersion, Kind, Position, Result, Sequence};
 
 /// A golden file: what is in it and how to read it.
@@ -50,8 +52,8 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.push(edit("manifest-edit-v1-hides", false, hides()));
-    samples.push(edit("manifest-edit-v1-values", false, values()));
-    samples.push(edit("manifest-edit-v1-stale", false, stale()));
+    samples.push(edit("manifest-edit-v1-blobs", false, values()));
+    samples.push(edit("manifest-edit-v1-obsolete", false, obsolete()));
     samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));
     samples.push(edit(
         "manifest-edit-v1-log-objects",
@@ -66,7 +68,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(log_object("log-object-v1-part", &log_object_id().encode(LogObjectKind::Part, &pieces())));
     samples.push(log_object("log-object-v1-end", &log_object_id().encode(LogObjectKind::End, &[])));
     samples.extend(crate::tables::samples());
-    samples.extend(crate::values::samples());
+    samples.extend(crate::blobs::samples());
     samples.extend(crate::datatypes::samples());
     samples
 }
@@ -268,7 +270,7 @@ fn pieces() -> Vec<u8> {
         generation: GENERATION,
         capacity: GRANULE_BYTES,
     };
-    let values = ValueSegmentHeader {
+    let values = BlobSegmentHeader {
         database,
         number: SegmentNumber(7),
         origin: Origin::Written,
@@ -294,28 +296,28 @@ fn log_object(name: &'static str, bytes: &[u8]) -> Sample {
 /// Changes that came after the sample of every change.
 fn superseded() -> Vec<Change> {
     [0, 1, 127, 128, 1000]
-        .map(|thousandths| Change::Superseded { file: "drain-7-000000.table".into(), thousandths })
+        .map(|thousandths| Change::Superseded { file: "flush-7-000000.table".into(), thousandths })
         .to_vec()
 }
 
 /// Changes that came with what tables hide.
 fn hides() -> Vec<Change> {
-    [0, 127, 1 << 40].map(|bytes| Change::Hides { file: "drain-7-000000.table".into(), bytes }).to_vec()
+    [0, 127, 1 << 40].map(|bytes| Change::Hides { file: "flush-7-000000.table".into(), bytes }).to_vec()
 }
 
-/// Changes that came with stale references.
-fn stale() -> Vec<Change> {
+/// Changes that came with obsolete references.
+fn obsolete() -> Vec<Change> {
     let values = |values: &[(u32, u32)]| {
         let values = values.iter().map(|(segment, ordinal)| (SegmentNumber(*segment), *ordinal)).collect();
         ReferenceSet::from_values(values).expect("each once")
     };
     vec![
-        Change::Stale { keyspace: 300, references: values(&[(7, 0), (7, 16_000), (300, 5)]) },
-        Change::NotStale { keyspace: 300, references: values(&[(7, 16_000)]) },
+        Change::AddObsolete { keyspace: 300, references: values(&[(7, 0), (7, 16_000), (300, 5)]) },
+        Change::RemoveObsolete { keyspace: 300, references: values(&[(7, 16_000)]) },
     ]
 }
 
-/// Changes that came with values beside the tree.
+/// Changes that came with separated values.
 fn values() -> Vec<Change> {
     let (written, collected) = (SegmentNumber(7), SegmentNumber(300));
     let sparse: Ordinals = [0, 1, 500, 16_000].into_iter().collect();
@@ -325,25 +327,25 @@ fn values() -> Vec<Change> {
         separate_bytes: Some("4096".into()),
         ..KeyspaceText::default()
     };
-    let segment = ValueSegmentMeta {
+    let segment = BlobSegmentMeta {
         number: collected,
-        file: "gc-17-000000.values".into(),
+        file: "gc-17-000000.blobs".into(),
         bytes: 64 << 20,
         ordinals: 16_001,
         value_bytes: 60 << 20,
         checksum: 0x0123_4567_89ab_cdef,
         sealed_at: Position(3 * GRANULE_BYTES + 512),
     };
-    let place = RedirectPlace { holder: collected, offset: 63 << 20, bytes: 2_048 };
+    let place = RelocationTarget { holder: collected, offset: 63 << 20, bytes: 2_048 };
     vec![
         Change::Keyspace { id: 0, name: "default".into(), settings },
-        Change::AddValueSegment { segment },
-        Change::NextValueSegment(SegmentNumber(301)),
-        Change::RemoveValueSegment { number: written },
+        Change::AddBlobSegment { segment },
+        Change::NextBlobSegment(SegmentNumber(301)),
+        Change::RemoveBlobSegment { number: written },
         Change::DeadMap { number: collected, dead: sparse },
         Change::DeadMap { number: collected, dead: dense },
-        Change::Redirect { victim: written, place },
-        Change::DropRedirect { victim: written },
+        Change::Relocation { victim: written, place },
+        Change::DropRelocation { victim: written },
     ]
 }
 
@@ -357,7 +359,7 @@ fn every_change() -> Vec<Change> {
         separate_bytes: None,
     };
     let position = Position(3 * GRANULE_BYTES + 512);
-    let file = "drain-17-000000.table";
+    let file = "flush-17-000000.table";
     vec![
         Change::Database { id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff },
         Change::Keyspace { id: 0, name: "default".into(), settings: plain },
@@ -366,7 +368,7 @@ fn every_change() -> Vec<Change> {
         Change::AddTable { keyspace: 300, level: 0, run: 17, table: table_meta(file) },
         Change::RemoveTable { file: file.into() },
         Change::MoveTable { file: file.into(), level: 1, run: 1 << 40 },
-        Change::DrainedThrough { keyspace: 300, position },
+        Change::FlushedThrough { keyspace: 300, position },
         Change::LogCut { position, generation: 3 },
         Change::DurableThrough { position },
         Change::NextNumber(18),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use firn_format::blob::{Reference, ReferenceBytes, SegmentNumber};
 use firn_format::compression::Compression;
 use firn_format::compression::decompress;
 use firn_format::dump;
@@ -14,7 +15,6 @@ use firn_format::table::{
     FOOTER_BYTES, Footer, Handle, PrefixBytes, Properties, ReferenceSet, TableEncoder, TableForm,
 };
 use firn_format::tombstone::{FragmentList, Span};
-use firn_format::value::{Reference, ReferenceBytes, SegmentNumber};
 use firn_format::{Error, Kind, Result, Sequence};
 
 use crate::samples::Sample;
@@ -43,7 +43,7 @@ fn reference(segment: u32, ordinal: u32) -> ReferenceBytes {
     Reference { segment, ordinal, offset, value_bytes: 4096, checksum: 0x89ab_cdef }.encode()
 }
 
-/// Some entries whose values lie beside the tree, one whose value does not, and an operand.
+/// Some entries whose values are separated, one whose value does not, and an operand.
 fn referring(references: &[ReferenceBytes; 3]) -> Vec<Entry<'_>> {
     let put = |key, sequence, kind, value| Entry {
         key,

@@ -67,7 +67,7 @@ struct Station<'w> {
     slots: Range<usize>,
     /// Of these, how many are free.
     free: usize,
-    /// How many have a bulk job that may be stopped.
+    /// How many have a deep job that may be stopped.
     stoppable: usize,
 }
 
@@ -79,7 +79,7 @@ struct Slot {
     free_in: f64,
     /// The job that was given it when it was free: to those before that it still is.
     leased_to: Option<Rank>,
-    /// The bulk job that it has, and how many seconds of it would be lost; `None` is a job of
+    /// The deep job that it has, and how many seconds of it would be lost; `None` is a job of
     /// another control plane.
     stoppable: Option<(Option<JobId>, f64)>,
 }
@@ -101,7 +101,7 @@ pub(super) struct Best {
     pub(super) done_at: f64,
 }
 
-/// A bulk job that gives way.
+/// A deep job that gives way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stopped {
     pub(super) slot: usize,
@@ -113,7 +113,7 @@ pub(super) struct Stopped {
 }
 
 impl<'w> Slots<'w> {
-    /// All of `workers`; `gives_way` tells which bulk jobs may be stopped.
+    /// All of `workers`; `gives_way` tells which deep jobs may be stopped.
     pub(super) fn new(workers: &'w [Worker], gives_way: impl Fn(&Running) -> bool) -> Self {
         let (mut stations, mut slots) = (Vec::new(), Vec::new());
         for (at, worker) in workers.iter().enumerate() {
@@ -121,8 +121,8 @@ impl<'w> Slots<'w> {
             for running in &worker.running {
                 let speed = worker.speed(running.zone).bytes_per_second.max(1.0);
                 let left = running.bytes.saturating_sub(running.bytes_done) as f64 / speed;
-                let is_bulk = running.lane == Lane::Bulk && gives_way(running);
-                let stoppable = is_bulk.then(|| (Some(running.id), running.bytes_done as f64 / speed));
+                let is_deep = running.lane == Lane::Deep && gives_way(running);
+                let stoppable = is_deep.then(|| (Some(running.id), running.bytes_done as f64 / speed));
                 // What should be done any moment is not free before that is said.
                 slots.push(Slot { at, free_in: left.max(1e-3), leased_to: None, stoppable });
             }
@@ -148,7 +148,7 @@ impl<'w> Slots<'w> {
         self.workers.iter().enumerate().any(|(at, station)| station.free > 0 && may.has(at))
     }
 
-    /// Whether a slot of `may` has a bulk job that may be stopped.
+    /// Whether a slot of `may` has a deep job that may be stopped.
     pub(super) fn has_stoppable(&self, may: &Mask) -> bool {
         self.workers.iter().enumerate().any(|(at, station)| station.stoppable > 0 && may.has(at))
     }
@@ -178,7 +178,7 @@ impl<'w> Slots<'w> {
         slots.iter().filter(|slot| slot.free_in(rank) > 0.0).count()
     }
 
-    /// The bulk job whose slot brings `job`, else done at `done_at`, forward by most beyond what is
+    /// The deep job whose slot brings `job`, else done at `done_at`, forward by most beyond what is
     /// lost. The gain is at least `gain_min` seconds.
     pub(super) fn to_stop(&self, job: &Wanted<'_>, done_at: f64, gain_min: f64) -> Option<Stopped> {
         let gains = self.slots.iter().enumerate().filter_map(|(at, slot)| {

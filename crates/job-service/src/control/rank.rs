@@ -8,13 +8,13 @@ use super::line::Entry;
 use super::placement::time_for;
 use super::view::{JobId, Lane, Speed, TenantId, Worker, Zone};
 
-/// Bulk work, and relief of a database that is not written to, ranks as if its stall came so long
+/// Deep work, and L0 work of a database that is not written to, ranks as if its stall came so long
 /// after its submission.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What bulk work is worth beside relief once it has waited for that long: what is left undone
-/// makes relief longer.
-const BULK_WORTH: f64 = 0.1;
+/// What deep work is worth beside L0 work once it has waited for that long: what is left undone
+/// makes L0 work longer.
+const DEEP_WORTH: f64 = 0.1;
 
 /// Jobs of mean length that a stall may be away before the job is worth less by a factor of e.
 const LOOK_AHEAD: f64 = 1.0;
@@ -37,7 +37,7 @@ pub(super) struct Rank {
     /// Bytes for each unit of weight: more owed comes before less. A tenant that is ahead has less
     /// than 0, and comes last.
     owed: f64,
-    /// Until it is too late, and for bulk work so much more that it is worth as little as it is.
+    /// Until it is too late, and for deep work so much more that it is worth as little as it is.
     slack: Duration,
     id: JobId,
 }
@@ -70,8 +70,8 @@ pub(super) struct Ranking<'v> {
     owed: &'v BTreeMap<TenantId, f64>,
     /// For files of each zone, workers that are not slower both ways than another one.
     fastest: BTreeMap<Zone, Vec<Speed>>,
-    /// So much further away is a stall that makes relief worth as little as bulk work.
-    bulk_behind: Duration,
+    /// So much further away is a stall that makes L0 work worth as little as deep work.
+    deep_behind: Duration,
 }
 
 impl<'v> Ranking<'v> {
@@ -84,7 +84,7 @@ impl<'v> Ranking<'v> {
     ) -> Self {
         let fastest: BTreeMap<Zone, Vec<Speed>> =
             waiting.keys().map(|zone| (*zone, fastest(workers, *zone))).collect();
-        let mut ranking = Self { now, owed, fastest, bulk_behind: Duration::ZERO };
+        let mut ranking = Self { now, owed, fastest, deep_behind: Duration::ZERO };
         let (mut seconds, mut jobs) = (0.0, 0);
         for (zone, (count, bytes)) in waiting {
             let mean = (bytes / (*count).max(1) as u128) as u64;
@@ -92,7 +92,7 @@ impl<'v> Ranking<'v> {
             jobs += count;
         }
         let mean = (seconds / jobs.max(1) as f64).clamp(1e-3, 3e9);
-        ranking.bulk_behind = Duration::from_secs_f64(LOOK_AHEAD * mean * -BULK_WORTH.ln());
+        ranking.deep_behind = Duration::from_secs_f64(LOOK_AHEAD * mean * -DEEP_WORTH.ln());
         ranking
     }
 
@@ -117,10 +117,10 @@ impl<'v> Ranking<'v> {
         // A database that is not written to now may be written to any moment.
         let patience = PATIENCE.saturating_sub(waited);
         let (due, behind) = match class.lane {
-            Lane::Relief => {
+            Lane::L0 => {
                 (class.stalls_in.map_or(patience, |stalls_in| stalls_in.min(patience)), Duration::ZERO)
             }
-            Lane::Bulk => (patience, self.bulk_behind),
+            Lane::Deep => (patience, self.deep_behind),
         };
         let slack = due.saturating_sub(self.length(class.zone, job.bytes)) + behind;
         Rank { owed, slack, id: job.id }

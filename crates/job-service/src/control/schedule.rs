@@ -6,7 +6,7 @@
 //!                                                 └► it is not ─► all others before it are planned ─► planned, or something is stopped for it
 //!   all others wait aside, and are looked at only when they are asked for
 //! ```
-//! The other jobs get nothing now: no slot is free where they may go, or they are bulk work beyond
+//! The other jobs get nothing now: no slot is free where they may go, or they are deep work beyond
 //! its limit. All they do is keep busy slots busy for longer. So a job that goes to a free slot
 //! without them goes there with them.
 
@@ -19,13 +19,13 @@ use super::placement::{Mask, Slots, Wanted};
 use super::rank::{Class, Rank, Ranking, WAIT_MAX};
 use super::view::{Decision, JobId, Lane, Running, TenantId, View, Waiting, Worker, WorkerId, Zone};
 
-/// Of all slots one in so many is kept for relief.
+/// Of all slots one in so many is kept for L0 work.
 const RESERVED_OF: u32 = 8;
 
-/// Seconds that stopping a bulk job must save beyond what it wastes.
+/// Seconds that stopping a deep job must save beyond what it wastes.
 const GAIN_MIN: f64 = 1.0;
 
-/// What to do in `view`: leases, and bulk work to be stopped for relief that would come too late.
+/// What to do in `view`: leases, and deep work to be stopped for L0 work that would come too late.
 ///
 /// 1. A tenant that is behind its promise goes first, as does a job that has waited for 300 s;
 ///    among these, what is owed most. A tenant that is ahead of its share while others wait goes
@@ -33,14 +33,14 @@ const GAIN_MIN: f64 = 1.0;
 ///    of its jobs has waited makes up for a MiB.
 /// 2. Then comes what is worth most. A job is worth less by a factor for each mean job's length
 ///    that its database's stall is away. This is the rule of apparent tardiness costs (Vepsalainen
-///    and Morton 1987). It is worth no less than bulk work or relief that has waited as long. A
+///    and Morton 1987). It is worth no less than deep work or L0 work that has waited as long. A
 ///    mean job has mean bytes, by zone.
 /// 3. In this order each job gets the slot on which it is done first, by measured speeds, free or
 ///    not. Jobs with free slots are leased. So no job takes a far or slow slot for long if waiting
 ///    for another slot would end it sooner.
-/// 4. Bulk work leaves an eighth of the slots, at least one of several, to relief. A bulk job is
-///    stopped where that brings relief that would come too late forward by more than the bulk job
-///    has done. Bulk jobs of a tenant that is behind, or submitted 150 s ago, are not stopped. A
+/// 4. Deep work leaves an eighth of the slots, at least one of several, to L0 work. A deep job is
+///    stopped where that brings L0 work that would come too late forward by more than the deep job
+///    has done. Deep jobs of a tenant that is behind, or submitted 150 s ago, are not stopped. A
 ///    worker that has no other slot stops in the same way what it does for other control planes.
 ///
 /// Pure. Puts jobs into lines, as a control plane keeps them, and then decides as it does.
@@ -120,10 +120,10 @@ pub(super) fn plan(moment: &Moment<'_>) -> Vec<Decision> {
 /// What may become of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
-    /// It may get a free slot while bulk work is below its limit.
-    Bulk,
+    /// It may get a free slot while deep work is below its limit.
+    Deep,
     /// It may get a free slot.
-    Relief,
+    L0,
     /// Something may also be stopped for it.
     Pressed,
 }
@@ -158,8 +158,8 @@ struct Plan<'v> {
     open: BinaryHeap<Reverse<Next>>,
     /// Jobs that get nothing, but before others.
     aside: BinaryHeap<Reverse<Next>>,
-    bulk: usize,
-    bulk_max: usize,
+    deep: usize,
+    deep_max: usize,
     decisions: Vec<Decision>,
 }
 
@@ -178,9 +178,9 @@ impl Turn {
         Wanted { bytes: self.bytes, zone: self.class.zone, rank: self.rank, may: &self.may }
     }
 
-    /// Whether it is relief for a database that stops its writers before it is done.
+    /// Whether it is L0 work for a database that stops its writers before it is done.
     fn is_late(&self, done_at: f64) -> bool {
-        let stalls_in = self.class.stalls_in.filter(|_| self.class.lane == Lane::Relief);
+        let stalls_in = self.class.stalls_in.filter(|_| self.class.lane == Lane::L0);
         stalls_in.is_some_and(|stalls_in| stalls_in.as_secs_f64() < done_at)
     }
 }
@@ -188,9 +188,9 @@ impl Turn {
 impl<'v> Plan<'v> {
     fn new(moment: &'v Moment<'v>, slots: Slots<'v>) -> Self {
         let running = moment.workers.iter().flat_map(|worker| &worker.running);
-        let bulk = running.filter(|running| running.lane == Lane::Bulk).count();
+        let deep = running.filter(|running| running.lane == Lane::Deep).count();
         let reserved = if slots.len() > 1 { slots.len().div_ceil(RESERVED_OF) } else { 0 };
-        let bulk_max = (slots.len() - reserved) as usize;
+        let deep_max = (slots.len() - reserved) as usize;
         let mut by_zone: BTreeMap<Zone, (usize, u128)> = BTreeMap::new();
         for Waiters { class, jobs, .. } in &moment.lines {
             let (count, bytes) = by_zone.entry(class.zone).or_default();
@@ -205,8 +205,8 @@ impl<'v> Plan<'v> {
             peers: Vec::new(),
             open: BinaryHeap::new(),
             aside: BinaryHeap::new(),
-            bulk,
-            bulk_max,
+            deep,
+            deep_max,
             decisions: Vec::new(),
         };
         plan.sort();
@@ -221,9 +221,9 @@ impl<'v> Plan<'v> {
         let mut by_refusals: BTreeMap<&BTreeSet<WorkerId>, usize> = BTreeMap::new();
         for Waiters { class, refused_by, jobs } in &self.moment.lines {
             let sort = match (class.lane, class.stalls_in) {
-                (Lane::Bulk, _) => Sort::Bulk,
-                (Lane::Relief, None) => Sort::Relief,
-                (Lane::Relief, Some(_)) => Sort::Pressed,
+                (Lane::Deep, _) => Sort::Deep,
+                (Lane::L0, None) => Sort::L0,
+                (Lane::L0, Some(_)) => Sort::Pressed,
             };
             let next = by_refusals.len();
             let at = *by_refusals.entry(refused_by).or_insert(next);
@@ -253,10 +253,10 @@ impl<'v> Plan<'v> {
 
     /// Looks again which jobs can be decided about.
     fn look(&mut self) {
-        let is_bulk_open = self.bulk < self.bulk_max;
+        let is_deep_open = self.deep < self.deep_max;
         for peers in &mut self.peers {
             let (free, stoppable) = (self.slots.has_free(&peers.may), self.slots.has_stoppable(&peers.may));
-            peers.is_open = [free && is_bulk_open, free, free || stoppable];
+            peers.is_open = [free && is_deep_open, free, free || stoppable];
         }
     }
 
@@ -313,18 +313,18 @@ impl<'v> Plan<'v> {
                 best = then;
             }
         }
-        let is_bulk = job.class.lane == Lane::Bulk;
+        let is_deep = job.class.lane == Lane::Deep;
         if best.is_free {
-            self.bulk += usize::from(is_bulk);
+            self.deep += usize::from(is_deep);
             self.decisions.push(Decision::Lease { job: job.id, worker: best.worker });
         } else if job.is_late(best.done_at)
             && !self.ranking.is_ahead(job.class.tenant)
             && let Some(stopped) = self.slots.to_stop(&job.wanted(), best.done_at, GAIN_MIN)
         {
             let worker = stopped.worker;
-            if let Some(bulk) = stopped.job {
-                self.decisions.push(Decision::Preempt { job: bulk, worker, relief: job.id });
-                self.bulk -= 1;
+            if let Some(deep) = stopped.job {
+                self.decisions.push(Decision::Preempt { job: deep, worker, l0: job.id });
+                self.deep -= 1;
             } else {
                 self.decisions.push(Decision::Lease { job: job.id, worker });
             }
@@ -338,7 +338,7 @@ impl<'v> Plan<'v> {
 
     /// Plans a job that gets nothing; the slot that it makes busy for longer.
     fn pass(&mut self, job: &Turn) -> Option<usize> {
-        // Beyond the limit bulk work takes nothing that is free.
+        // Beyond the limit deep work takes nothing that is free.
         let best = self.slots.best(&job.wanted()).filter(|best| !best.is_free)?;
         self.take(best.slot, job.rank, best.done_at);
         Some(best.slot)

@@ -34,10 +34,10 @@ impl Zone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// It takes runs out of level 0, which writers wait for: some slots are kept for it, and it may
-    /// stop bulk.
-    Relief,
+    /// stop deep.
+    L0,
     /// Everything else; may be stopped.
-    Bulk,
+    Deep,
 }
 
 /// A job that no worker has.
@@ -95,7 +95,7 @@ pub struct Speed {
 pub struct Elsewhere {
     /// Slots that are not to be had because of that.
     pub slots: u32,
-    /// Of these, those with bulk work that gives way to relief: how long each has run.
+    /// Of these, those with deep work that gives way to L0 work: how long each has run.
     pub gives_way: Vec<Duration>,
 }
 
@@ -134,7 +134,7 @@ pub struct View {
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The worker gets the job. Where it has no free slot it is relief, and stops what it does for
+    /// The worker gets the job. Where it has no free slot it is L0 work, and stops what it does for
     /// others.
     Lease {
         /// Which.
@@ -149,7 +149,7 @@ pub enum Decision {
         /// The worker that has it.
         worker: WorkerId,
         /// What is to have its place.
-        relief: JobId,
+        l0: JobId,
     },
 }
 

@@ -22,7 +22,7 @@ use crate::scoped::Progress;
 /// An attempt that was stopped has so long to end before another thread takes its slot.
 pub(super) const END_MAX: Duration = Duration::from_millis(400);
 
-/// Bulk work that was submitted so long ago gives way to no relief of another control plane, as it
+/// Deep work that was submitted so long ago gives way to no L0 work of another control plane, as it
 /// does to none of its own.
 const GIVE_WAY_MAX: Duration = Duration::from_secs(150);
 
@@ -30,7 +30,7 @@ const GIVE_WAY_MAX: Duration = Duration::from_secs(150);
 ///
 /// 1. At most as many run as there are slots. Beside them as many again may hang that were stopped:
 ///    there are two threads for each slot.
-/// 2. Relief begins before bulk work, and of each the oldest.
+/// 2. L0 work begins before deep work, and of each the oldest.
 /// 3. An attempt ends once: the worker does not wait for one that it left, and tells nothing of it
 ///    later.
 #[derive(Debug)]
@@ -135,10 +135,10 @@ impl Holding {
         matches!(self.stage, Stage::Runs { .. })
     }
 
-    /// How long it has run, where it is bulk work that gives way to relief of `plane`.
+    /// How long it has run, where it is deep work that gives way to L0 work of `plane`.
     fn gives_way(&self, plane: usize, now: Duration) -> Option<Duration> {
         let Stage::Runs { since, .. } = self.stage else { return None };
-        let gives_way = self.plane != plane && self.lane == Lane::Bulk && self.cancelled.is_none();
+        let gives_way = self.plane != plane && self.lane == Lane::Deep && self.cancelled.is_none();
         let is_young = self.waited + now.saturating_sub(self.claimed) < GIVE_WAY_MAX;
         (gives_way && is_young).then(|| now.saturating_sub(since))
     }
@@ -170,12 +170,12 @@ impl State {
         waiting.into_iter().map(|(token, _)| *token).collect()
     }
 
-    /// Stops bulk work of other control planes than `plane` if its relief, which has just come,
+    /// Stops deep work of other control planes than `plane` if its L0 work, which has just come,
     /// would wait for that.
     fn make_room(&mut self, plane: usize, slots: usize, now: Duration) {
-        let relief = self.attempts.values().filter(|one| one.waits() && one.lane == Lane::Relief).count();
+        let l0 = self.attempts.values().filter(|one| one.waits() && one.lane == Lane::L0).count();
         let ending = self.attempts.values().filter(|one| one.runs() && one.cancelled.is_some()).count();
-        if relief <= self.free(slots) + ending {
+        if l0 <= self.free(slots) + ending {
             return;
         }
         let attempts = self.attempts.values_mut();
@@ -275,7 +275,7 @@ impl Holdings {
             is_stopped: false,
         };
         state.attempts.insert(token, holding);
-        if lane == Lane::Relief {
+        if lane == Lane::L0 {
             state.make_room(plane, self.slots, now);
         }
         drop(state);

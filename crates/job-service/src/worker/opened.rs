@@ -65,7 +65,7 @@ impl Opened {
 mod tests {
     use std::cell::Cell;
 
-    use firn_storage::place::Memory;
+    use firn_storage::backend::Memory;
     use firn_storage::{Error, ErrorKind};
 
     use super::*;

@@ -26,7 +26,7 @@ pub struct WorkerFigures {
     pub control_planes_heard: usize,
     /// Control planes that it cannot talk with now.
     pub control_planes_silent: usize,
-    /// What came of attempts, by the kind of job: `compact`, `collect`, or `unknown` where this
+    /// What came of attempts, by the kind of job: `compact`, `blob_gc`, or `unknown` where this
     /// build cannot read the job.
     pub attempts: BTreeMap<&'static str, Attempts>,
     /// Bytes that attempts have read, and written.

@@ -67,7 +67,7 @@ impl Shared {
         });
         let kind = match &spec {
             Ok(JobSpec::Compact(_)) => "compact",
-            Ok(JobSpec::Collect(_)) => "collect",
+            Ok(JobSpec::BlobGc(_)) => "blob_gc",
             Err(_) => "unknown",
         };
         let (spec, place) = match self.caught(lease, || self.scope(lease, spec?, control)) {

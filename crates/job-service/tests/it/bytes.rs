@@ -1,4 +1,4 @@
-//! What workers make is, byte for byte, what this process makes: compactions and collections,
+//! What workers make is, byte for byte, what this process makes: compactions and GCs,
 //! handed out by a control plane.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use firn_format::manifest::TableMeta;
 use firn_jobs::{Control, Executor, JobSpec, run, verify, verify_files};
 use firn_storage::Storage;
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 
 use crate::same_bytes::{answer, compare};
 use crate::scene::{Scene, any_port};
@@ -77,7 +77,7 @@ fn a_thousand_compactions_of_a_worker_are_those_of_this_process() {
 }
 
 #[test]
-fn a_worker_s_collections_are_those_of_this_process() {
+fn a_worker_s_gcs_are_those_of_this_process() {
     let mut scene = Scene::new();
     let plane = scene.plane(any_port());
     let at = [plane.address()];

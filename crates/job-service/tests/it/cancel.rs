@@ -10,7 +10,7 @@ use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{Places, Remote, Worker, WorkerOptions};
 use firn_jobs::{Executor, JobHandle, JobSpec};
-use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
 
 use crate::scene::{Scene, any_port, check, url};
@@ -86,7 +86,7 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     let settings =
         Settings { space_amplification_max: 1.2, ..Settings::for_memory(64 << 20) }.with_engine(|tree| {
             tree.separate_bytes = separate_bytes;
-            tree.value_segment_bytes = 32 << 20;
+            tree.blob_segment_bytes = 32 << 20;
             tree.memtable_bytes = 8 << 20;
         });
     let db = scene.builder(&[at]).settings(settings).executor(Arc::<One>::clone(&one)).open().unwrap();
@@ -123,8 +123,8 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
 }
 
 #[test]
-fn a_collection_of_large_values_that_is_cancelled_leaves_its_worker_within_a_second() {
-    within_a_second(|| cancelled(1000, |spec| matches!(spec, JobSpec::Collect(_))));
+fn a_gc_of_large_values_that_is_cancelled_leaves_its_worker_within_a_second() {
+    within_a_second(|| cancelled(1000, |spec| matches!(spec, JobSpec::BlobGc(_))));
 }
 
 #[test]

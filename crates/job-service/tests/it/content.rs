@@ -13,7 +13,7 @@ use firn::{Db, Settings};
 use firn_engine::Semantics;
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
 use firn_job_service::proto;
-use firn_storage::place::{Local, LocalOptions, Operation};
+use firn_storage::backend::{Local, LocalOptions, Operation};
 
 use crate::hanging::{OFTEN, worker_at};
 use crate::scene::{Scene, any_port, check, done_by, settings, write};

@@ -7,7 +7,7 @@ use firn::{Db, ScanRange, Settings};
 use firn_job_service::Remote;
 use firn_job_service::control::pool::{JobRow, JobState};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec};
-use firn_storage::place::{Local, LocalOptions, Operation, When};
+use firn_storage::backend::{Local, LocalOptions, Operation, When};
 
 use crate::hanging::{OFTEN, named_worker_at};
 use crate::scene::{Model, Scene, any_port, check, settings, write};

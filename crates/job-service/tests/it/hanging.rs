@@ -11,7 +11,7 @@ use firn_format::manifest::TableMeta;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{ControlPlane, Places, Worker, WorkerOptions};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobInput};
-use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, Storage, SystemClock};
 
 use crate::scene::{Scene, any_port, url};
@@ -149,7 +149,7 @@ pub(crate) fn wide_worker_at(
     (worker, gate)
 }
 
-/// A job that reads `file` of level 0, which is relief, or of another one. A worker finds that the
+/// A job that reads `file` of level 0, which is L0 work, or of another one. A worker finds that the
 /// file is damaged, and no other does the job again.
 pub(crate) fn submit(remote: &dyn Executor, file: &str, level: u32) -> JobHandle {
     let table = TableMeta {

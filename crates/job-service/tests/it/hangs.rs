@@ -7,7 +7,7 @@ use std::time::Duration;
 use firn_job_service::control::pool::JobState;
 use firn_job_service::{Look, Worker, WorkerFigures};
 use firn_jobs::ErrorKind;
-use firn_storage::place::{Local, LocalOptions, Operation};
+use firn_storage::backend::{Local, LocalOptions, Operation};
 
 use crate::hanging::{OFTEN, OTHER, SELDOM, SLOW, patient_plane, submit, worker, worker_at};
 use crate::scene::{Scene, any_port, check, url, write};

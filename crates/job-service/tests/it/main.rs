@@ -22,7 +22,7 @@ mod hangs; // jobs that hang in such a place
 mod divided; // one compaction of several workers, of which one is lost
 mod two_planes; // a worker of two control planes
 mod two_names; // and of a control plane that has two names there
-mod preempted; // and of a control plane with relief that comes before its bulk work
+mod preempted; // and of a control plane with L0 work that comes before its deep work
 mod damaged; // a file that is not what it was
 mod read_back; // a place that keeps something else than was written
 mod given_up; // jobs that a database took for lost
@@ -39,7 +39,7 @@ mod content; // a database by workers, and one by itself
 mod world; // random histories, as tables
 #[expect(dead_code, reason = "the tests of jobs ask it for more")]
 #[path = "../../../jobs/tests/it/segments.rs"]
-mod segments; // random value segments
+mod segments; // random blob segments
 #[expect(dead_code, reason = "workers elsewhere write over nothing, which its own check asks for")]
 #[path = "../../../jobs/tests/it/same_bytes.rs"]
 mod same_bytes; // collections by an executor and here

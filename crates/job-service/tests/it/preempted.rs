@@ -1,5 +1,5 @@
-//! A worker with one slot: its bulk work gives way to relief of the same control plane, and is done
-//! after it.
+//! A worker with one slot: its deep work gives way to L0 work of the same control plane, and is
+//! done after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use firn_jobs::{
     verify_files,
 };
 use firn_storage::Storage;
+use firn_storage::backend::{Memory, Operation, When};
 use firn_storage::file::table::TableBuilder;
-use firn_storage::place::{Memory, Operation, When};
 
 use crate::bytes::bytes;
 use crate::hanging::{OTHER, SELDOM, SLOW, SOON, named_worker_at, patient_plane};
@@ -55,15 +55,15 @@ fn is_done(place: &Memory, spec: &JobSpec, handle: &JobHandle) {
 }
 
 #[test]
-fn bulk_work_gives_way_to_relief_of_its_own_control_plane_and_is_done_after_it() {
+fn deep_work_gives_way_to_l0_work_of_its_own_control_plane_and_is_done_after_it() {
     let mut scene = Scene::new();
     let plane = patient_plane(&mut scene);
     let at = [plane.address()];
     let place = Memory::new();
     // Four GiB, by what is said of it: a job that waits for that waits for seconds, as the worker
     // is believed to be fast.
-    let bulk_spec = job(&table(&place, SLOW, 32 << 20), 1, 128);
-    let relief_spec = job(&table(&place, OTHER, 1000), 0, 2);
+    let deep_spec = job(&table(&place, SLOW, 32 << 20), 1, 128);
+    let l0_spec = job(&table(&place, OTHER, 1000), 0, 2);
     let reads = (Operation::Read, SLOW, When::Always { after: 0 });
     let (worker, gate) = named_worker_at(&mut scene, &at, ("one", SELDOM), Arc::new(place.clone()), reads);
     let [one, other] = [(); 2].map(|()| scene.remote(&at));
@@ -71,35 +71,35 @@ fn bulk_work_gives_way_to_relief_of_its_own_control_plane_and_is_done_after_it()
     let is_at = |row: &JobRow, state| row.state == state && row.worker == "one";
     let figures = || worker.watch().figures().unwrap();
 
-    let bulk = one.submit(bulk_spec.clone()).unwrap();
+    let deep = one.submit(deep_spec.clone()).unwrap();
     scene.wait_until(|| gate.sleepers() == 1);
     other.urge(Some(Duration::from_secs(1)));
     let begun = scene.clock.now();
-    let relief = other.submit(relief_spec.clone()).unwrap();
+    let l0 = other.submit(l0_spec.clone()).unwrap();
     // It was told to stop, and has lost its slot, for it hangs.
     scene.wait_until(|| figures().hanging == 1);
-    scene.wait_until(|| relief.poll().is_some());
+    scene.wait_until(|| l0.poll().is_some());
     let took = scene.clock.now() - begun;
     assert!(took < SOON, "{took:?}");
-    is_done(&place, &relief_spec, &relief);
+    is_done(&place, &l0_spec, &l0);
 
     // The other one has its place then, and hangs again.
-    assert!(bulk.poll().is_none());
+    assert!(deep.poll().is_none());
     scene.wait_until(|| gate.sleepers() == 2);
     assert_eq!(rows().iter().filter(|row| is_at(row, JobState::Running)).count(), 1);
-    assert!(bulk.poll().is_none());
+    assert!(deep.poll().is_none());
     gate.open();
-    scene.wait_until(|| bulk.poll().is_some());
-    is_done(&place, &bulk_spec, &bulk);
-    assert_eq!(bulk.trouble(), None, "it is nobody's failure");
+    scene.wait_until(|| deep.poll().is_some());
+    is_done(&place, &deep_spec, &deep);
+    assert_eq!(deep.trouble(), None, "it is nobody's failure");
 
     let rows = rows();
     assert!(rows.len() == 2 && rows.iter().all(|row| is_at(row, JobState::Done)), "{rows:?}");
     let attempts = |lane| rows.iter().find(|row| row.lane == lane).map(|row| row.attempts);
-    assert_eq!([Lane::Relief, Lane::Bulk].map(attempts), [Some(1), Some(2)]);
+    assert_eq!([Lane::L0, Lane::Deep].map(attempts), [Some(1), Some(2)]);
     let counts = plane.watch().figures().counts;
     assert_eq!((counts.preempted, counts.leased), (1, 3), "{counts:?}");
-    assert_eq!(counts.done, ByLane { relief: 1, bulk: 1 }, "{counts:?}");
+    assert_eq!(counts.done, ByLane { l0: 1, deep: 1 }, "{counts:?}");
     assert_eq!((counts.expired_silent, counts.expired_stuck), (0, 0), "{counts:?}");
     // What hung for longest leaves nothing.
     scene.wait_until(|| figures().hanging == 0);

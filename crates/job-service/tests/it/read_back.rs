@@ -8,7 +8,7 @@ use firn_engine::Semantics;
 use firn_job_service::control::pool::ByFailure;
 use firn_job_service::{Places, Worker, WorkerOptions};
 use firn_storage::Storage;
-use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 
 use crate::scene::{Scene, any_port, check, url, write};
 

@@ -27,9 +27,9 @@ fn a_database_has_its_jobs_done_by_all_workers_and_none_here() {
     let done = done_by(&list);
     assert_eq!(stats.jobs_passed_on_count, 0, "{stats:?}");
     assert!(
-        stats.tree.as_ref().expect("a tree").values.collection_count > 0,
+        stats.tree.as_ref().expect("a tree").blobs.gc_count > 0,
         "{:?}",
-        stats.tree.as_ref().expect("a tree").values
+        stats.tree.as_ref().expect("a tree").blobs
     );
     assert!(done.values().sum::<u32>() > 10 && done.len() == 2, "{done:?}");
     assert!(list.workers.iter().all(|row| row.jobs_done > 0), "{list:?}");

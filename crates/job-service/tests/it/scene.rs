@@ -13,7 +13,7 @@ use firn_job_service::{
     ClientTls, ControlPlane, ControlPlaneOptions, Look, Places, Remote, RemoteOptions, ServerTls,
     SharedToken, Worker, WorkerOptions, proto,
 };
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
 
 /// Directories of this machine by their paths.
@@ -160,7 +160,7 @@ impl Scene {
 pub(crate) fn settings() -> Settings {
     Settings { space_amplification_max: 1.2, ..Settings::for_memory(64 << 20) }.with_engine(|tree| {
         tree.separate_bytes = 500;
-        tree.value_segment_bytes = 1 << 20;
+        tree.blob_segment_bytes = 1 << 20;
         tree.memtable_bytes = 1 << 20;
         tree.table_bytes = 256 << 10;
     })

@@ -6,7 +6,7 @@ use firn_format::Sequence;
 use firn_format::manifest::TableMeta;
 use firn_job_service::Scoped;
 use firn_jobs::{CompactSpec, JobInput, JobSpec};
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_storage::{Storage, SystemClock};
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firn_engine::Semantics;
 use firn_job_service::{Places, Worker, WorkerOptions};
-use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
 
 use crate::scene::{Scene, any_port, check, url, write};

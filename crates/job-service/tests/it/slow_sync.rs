@@ -11,7 +11,7 @@ use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::proto::job_row::State;
 use firn_job_service::{ControlPlane, ControlPlaneOptions, Places, SharedToken, Worker, WorkerOptions};
-use firn_storage::place::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
 
 use crate::hanging::Gate;

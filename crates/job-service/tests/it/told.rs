@@ -41,10 +41,10 @@ fn the_figures_of_jobs_are_those_of_the_jobs_that_ran() {
     let count = done.len() as u64;
     assert_eq!(counts(&stats.jobs), [(count, bytes), (0, 0)], "{:?}", stats.jobs);
     assert_eq!((stats.jobs.held_count, stats.jobs.is_executor_away), (0, false));
-    assert!(count > 4 && stats.tree.as_ref().expect("a tree").values.collection_count > 0, "{count} jobs");
+    assert!(count > 4 && stats.tree.as_ref().expect("a tree").blobs.gc_count > 0, "{count} jobs");
     let kinds: BTreeMap<&str, u64> =
         stats.jobs.kinds.iter().map(|kind| (kind.kind, kind.elsewhere_count)).collect();
-    assert!(kinds["relief"] > 0 && kinds["collection"] > 0, "{kinds:?}");
+    assert!(kinds["l0_compaction"] > 0 && kinds["blob_gc"] > 0, "{kinds:?}");
     let mut stages: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for stage in &stats.jobs.stages {
         let (count, us_total) = stages.entry(stage.stage).or_default();

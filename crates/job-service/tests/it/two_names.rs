@@ -1,7 +1,7 @@
 //! A control plane that has two names on a worker's command line.
 
 use firn_jobs::ErrorKind;
-use firn_storage::place::{Operation, When};
+use firn_storage::backend::{Operation, When};
 
 use crate::hanging::{OTHER, SELDOM, SLOW, SOON, files, patient_plane, submit, wide_worker_at};
 use crate::scene::Scene;

@@ -58,13 +58,13 @@ use crate::spec::JobSpec;
 ///    each further failure. It is relied on again once several jobs, one after another, went well.
 ///    What it lacks for one job keeps no other from it. What fails there for the job's own sake is
 ///    not given to it again.
-/// 4. While no link is relied on, relief is done by the last executor at once, and bulk jobs are
-///    held. They begin there at [`Patience::bulk_bytes_per_second`], and are offered to a link once
+/// 4. While no link is relied on, L0 work is done by the last executor at once, and deep jobs are
+///    held. They begin there at [`Patience::deep_bytes_per_second`], and are offered to a link once
 ///    it is back. They are held until [`Patience::wait_max`], or until writers are about to stop. A
 ///    chain without a thread ([`inline`](Self::inline)) does them at once.
 /// 5. A job that has not begun at a link, where that says so ([`JobHandle::is_waiting`]), does not
 ///    count against it. It is waited for as long as any other, then goes on. Where writers are
-///    about to stop, relief goes on after [`Patience::begin_max`]. A job that begins has its whole
+///    about to stop, L0 work goes on after [`Patience::begin_max`]. A job that begins has its whole
 ///    time from then on. Its waits for syncs, where they are reported ([`JobHandle::is_syncing`]),
 ///    do not count, up to [`Patience::sync_max`], unless an attempt has failed there.
 /// 6. A share of what links did the last executor does too ([`Patience::reexecuted_share`]). Where

@@ -161,7 +161,7 @@ impl Shared {
         let control = finisher.control().clone();
         let what = match &spec {
             JobSpec::Compact(_) => "a compaction",
-            JobSpec::Collect(_) => "a collection",
+            JobSpec::BlobGc(_) => "a blob GC",
         };
         finisher.finish(caught(what, || run(&spec, &*self.storage, &self.semantics, &control)));
     }
@@ -170,8 +170,8 @@ impl Shared {
 impl Queue {
     /// The oldest job that writers wait for, or the oldest of all.
     fn take_next(&mut self) -> Option<(JobSpec, Finisher)> {
-        let relief = self.waiting.iter().position(|(spec, _)| spec.is_relief());
-        self.waiting.remove(relief.unwrap_or(0))
+        let l0 = self.waiting.iter().position(|(spec, _)| spec.is_l0());
+        self.waiting.remove(l0.unwrap_or(0))
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use firn_format::manifest::TableMeta;
 
     use super::*;
-    use crate::collect::CollectSpec;
+    use crate::blob_gc::BlobGcSpec;
     use crate::spec::{CompactSpec, JobInput};
 
     fn input(level: u32) -> JobInput {
@@ -220,7 +220,7 @@ mod tests {
         let compact = |name: &str, level| {
             CompactSpec { inputs: vec![input(level)], output_stem: stem(name), ..Default::default() }.into()
         };
-        let collect = JobSpec::from(CollectSpec { output_stem: stem("c"), ..Default::default() });
+        let collect = JobSpec::from(BlobGcSpec { output_stem: stem("c"), ..Default::default() });
         let specs = [compact("a", 1), collect, compact("b", 0), compact("d", 2), compact("e", 0)];
         let waiting = specs.into_iter().map(|spec: JobSpec| (spec, new_job().1)).collect();
         let mut queue = Queue { waiting, ..Queue::default() };

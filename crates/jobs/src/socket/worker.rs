@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use firn_engine::Semantics;
-use firn_storage::place::{Local as LocalDirectory, LocalOptions};
+use firn_storage::backend::{Local as LocalDirectory, LocalOptions};
 use firn_storage::{Clock, Priority, Spawn, Storage};
 
 use super::wire::{Found, HELLO, Incoming, Message, VERSION};
@@ -31,7 +31,7 @@ pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 /// Serves each connection to `listener` on `threads` threads of `spawn`'s, for ever.
 ///
 /// Each connection names a database's directory on this machine. Jobs read named files there and
-/// make others under names that no file has: new ones, or value segments given to be written over.
+/// make others under names that no file has: new ones, or blob segments given to be written over.
 /// It takes no lock: the database that asks holds it. When a connection ends, its jobs are
 /// cancelled. A database that is not served hears why, and so does `tell`. Where no connection can
 /// be accepted it is tried again, ten times a second by `clock`.

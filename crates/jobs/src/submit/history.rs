@@ -50,7 +50,7 @@ const LAST_MAX: usize = 64;
 /// a large job takes minutes.
 const BOUNDS_MS: [u64; 10] = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144];
 
-const KINDS: [&str; 3] = ["relief", "compaction", "collection"];
+const KINDS: [&str; 3] = ["l0_compaction", "deep_compaction", "blob_gc"];
 const STAGES: [&str; 8] = ["queue", "open", "read", "merge", "write", "check", "commit", "here"];
 const COMMIT: usize = 6;
 const HERE: usize = 7;
@@ -66,9 +66,9 @@ impl Default for JobHistory {
 impl JobKind {
     pub(crate) fn of(spec: &JobSpec) -> Self {
         match spec {
-            JobSpec::Compact(_) if spec.is_relief() => Self::L0Compaction,
+            JobSpec::Compact(_) if spec.is_l0() => Self::L0Compaction,
             JobSpec::Compact(_) => Self::DeepCompaction,
-            JobSpec::Collect(_) => Self::BlobGc,
+            JobSpec::BlobGc(_) => Self::BlobGc,
         }
     }
 }
@@ -98,7 +98,7 @@ impl JobHistory {
         let kind = JobKind::of(spec) as usize;
         let write_bytes = match result {
             JobResult::Compact(result) => result.written_bytes(),
-            JobResult::Collect(result) => result.segment.as_ref().map_or(0, |segment| segment.bytes),
+            JobResult::BlobGc(result) => result.segment.as_ref().map_or(0, |segment| segment.bytes),
         };
         let read_bytes = spec.input_bytes();
         let mut state = self.lock();
@@ -167,7 +167,7 @@ fn micros(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::collect::{CollectResult, CollectSpec};
+    use crate::blob_gc::{BlobGcResult, BlobGcSpec};
     use crate::spec::{CompactResult, CompactSpec};
 
     use super::*;
@@ -176,7 +176,7 @@ mod tests {
     fn jobs_and_their_stages_are_counted_and_the_last_are_reported() {
         let (history, ms) = (JobHistory::default(), Duration::from_millis);
         let compact = (CompactSpec::default().into(), JobResult::Compact(CompactResult::default()));
-        let collect = (CollectSpec::default().into(), JobResult::Collect(CollectResult::default()));
+        let collect = (BlobGcSpec::default().into(), JobResult::BlobGc(BlobGcResult::default()));
         let (queued, opened, checked) = (ms(3), ms(1), ms(400_000));
         let ran =
             Ran { queued, opened, ran: ms(20), reading: ms(5), writing: ms(2), checked, ..Ran::by("w") };
@@ -192,14 +192,14 @@ mod tests {
         let stats = history.stats();
         let counts = |kind: &JobKindStats| (kind.kind, kind.elsewhere_count, kind.here_count);
         let found: Vec<_> = stats.kinds.iter().map(counts).collect();
-        assert_eq!(found, [("relief", 0, 0), ("compaction", 0, 64), ("collection", 2, 0)]);
+        assert_eq!(found, [("l0_compaction", 0, 0), ("deep_compaction", 0, 64), ("blob_gc", 2, 0)]);
         let stage = |stage: &JobStage| {
             let within: Vec<u64> = stage.within_us.iter().map(|(_, count)| *count).collect();
             (stage.stage, stage.count, stage.us_total, within)
         };
         let by_kind =
             |kind: &'static str| stats.stages.iter().filter(move |stage| stage.kind == kind).map(stage);
-        let found: Vec<_> = by_kind("collection").collect();
+        let found: Vec<_> = by_kind("blob_gc").collect();
         let from = |first: usize, counts: &[u64]| {
             let mut within = vec![0; first];
             within.extend(counts);
@@ -216,9 +216,9 @@ mod tests {
         assert_eq!(found[7], ("here", 0, 0, vec![0; BOUNDS_MS.len()]), "those are compactions");
         let times = |row: &JobRow| [row.opened_us, row.read_us, row.write_us, row.ran_us];
         assert_eq!(times(&stats.last[0]), [1000, 7000, 12_000, 20_000]);
-        let found: Vec<_> = by_kind("compaction").filter(|stage| stage.1 > 0).collect();
+        let found: Vec<_> = by_kind("deep_compaction").filter(|stage| stage.1 > 0).collect();
         assert_eq!(found, [("commit", 1, 20_000, from(3, &[1])), ("here", 64, 128_000, from(1, &[64]))]);
-        assert!(by_kind("relief").all(|stage| stage.1 == 0) && stats.stages.len() == 24, "{stats:?}");
+        assert!(by_kind("l0_compaction").all(|stage| stage.1 == 0) && stats.stages.len() == 24, "{stats:?}");
         assert_eq!(
             (stats.last.len(), stats.last[0].ended_unix_ms, stats.last[63].ended_unix_ms),
             (64, 99, 7)

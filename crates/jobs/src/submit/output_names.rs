@@ -138,7 +138,7 @@ mod tests {
             ("2a-00000000", false),
             ("0000002a", false),
             ("0000002A-00000000", false),
-            ("drain-7", false),
+            ("flush-7", false),
             ("00000001", true),
         ] {
             assert_eq!(abandoned.contains(stem), is_given_up, "{stem}");

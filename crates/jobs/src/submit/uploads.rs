@@ -4,7 +4,7 @@
 //! killed amid that leaves the upload, which no list of files has and which is paid for. It has the
 //! name that the file was to have, so that the same rule tells whether anything waits for it.
 
-use firn_storage::place::UnfinishedUpload;
+use firn_storage::backend::UnfinishedUpload;
 use firn_storage::{ErrorKind, Result, Storage};
 
 /// Uploads that a backend has listed.

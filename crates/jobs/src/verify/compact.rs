@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use firn_format::Position;
+use firn_format::blob::BlobRecord;
+use firn_format::blob::segment::Origin;
 use firn_format::manifest::TableMeta;
-use firn_format::value::ValueRecord;
-use firn_format::value::segment::Origin;
 use firn_storage::Storage;
+use firn_storage::file::blob::{BlobSegment, RecordReader};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::file::value::{RecordReader, ValueSegment};
 
 use super::{is_segment_of, output_of_table};
-use crate::collect::check_name;
+use crate::blob_gc::check_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{CompactResult, CompactSpec, KeyRange, OutputForm};
 
@@ -118,7 +118,7 @@ pub(super) fn verify_outputs(
         check_form(&spec.output, &table?)?;
     }
     let (Some(meta), Some(values)) = (&result.values, &spec.values) else { return Ok(()) };
-    let segment = ValueSegment::open(storage, meta, false)?;
+    let segment = BlobSegment::open(storage, meta, false)?;
     let header = segment.header();
     if (header.database, header.origin) != (values.database, Origin::Written) {
         let message = format!("output {}: expected the header that was asked for", meta.file);
@@ -126,7 +126,7 @@ pub(super) fn verify_outputs(
     }
     let mut reader = RecordReader::new(&segment);
     for ordinal in 0..meta.ordinals {
-        let look = |record: &ValueRecord<'_>| check_name(&segment, ordinal, &record.head, &[]);
+        let look = |record: &BlobRecord<'_>| check_name(&segment, ordinal, &record.head, &[]);
         reader.read(ordinal, look, |_, _| Ok(()))?;
     }
     Ok(())

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::ValueRecord;
+use firn_format::blob::BlobRecord;
+use firn_format::manifest::BlobSegmentMeta;
 use firn_storage::Storage;
+use firn_storage::file::blob::{BlobSegment, RecordReader};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::file::value::{RecordReader, ValueSegment};
 
 use super::other_kind;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,17 +23,17 @@ use crate::spec::{CompactResult, JobResult};
 pub fn verify_same(one: &JobResult, other: &JobResult) -> Result<()> {
     match (one, other) {
         (JobResult::Compact(one), JobResult::Compact(other)) => same_compact(one, other),
-        (JobResult::Collect(one), JobResult::Collect(other)) => {
+        (JobResult::BlobGc(one), JobResult::BlobGc(other)) => {
             let ordinals =
-                |result: &crate::CollectResult| result.segment.as_ref().map(|segment| segment.ordinals);
+                |result: &crate::BlobGcResult| result.segment.as_ref().map(|segment| segment.ordinals);
             let values =
-                |result: &crate::CollectResult| result.segment.as_ref().map(|segment| segment.value_bytes);
-            let led = |result: &crate::CollectResult| -> Vec<_> {
-                result.redirects.iter().map(|(born, _)| *born).collect()
+                |result: &crate::BlobGcResult| result.segment.as_ref().map(|segment| segment.value_bytes);
+            let led = |result: &crate::BlobGcResult| -> Vec<_> {
+                result.relocations.iter().map(|(born, _)| *born).collect()
             };
             differ("values", &ordinals(one), &ordinals(other))?;
             differ("bytes of values", &values(one), &values(other))?;
-            differ("redirects", &led(one), &led(other))
+            differ("relocations", &led(one), &led(other))
         }
         _ => Err(other_kind()),
     }
@@ -57,7 +57,7 @@ fn same_compact(one: &CompactResult, other: &CompactResult) -> Result<()> {
 pub(crate) fn same_files(storage: &dyn Storage, result: &JobResult, other: &JobResult) -> Result<()> {
     match (result, other) {
         (JobResult::Compact(result), JobResult::Compact(_)) => read_tables(storage, result),
-        (JobResult::Collect(result), JobResult::Collect(other)) => match (&result.segment, &other.segment) {
+        (JobResult::BlobGc(result), JobResult::BlobGc(other)) => match (&result.segment, &other.segment) {
             (Some(one), Some(other)) => same_values(storage, one, other),
             _ => Ok(()),
         },
@@ -76,8 +76,8 @@ fn read_tables(storage: &dyn Storage, result: &CompactResult) -> Result<()> {
 
 /// A value with another checksum can be whole too. What tells it from the right one is the checksum
 /// of its head, half of which is in references.
-fn same_values(storage: &dyn Storage, one: &ValueSegmentMeta, other: &ValueSegmentMeta) -> Result<()> {
-    let segments = [ValueSegment::open(storage, one, false)?, ValueSegment::open(storage, other, false)?];
+fn same_values(storage: &dyn Storage, one: &BlobSegmentMeta, other: &BlobSegmentMeta) -> Result<()> {
+    let segments = [BlobSegment::open(storage, one, false)?, BlobSegment::open(storage, other, false)?];
     let [mut ones, mut others] = segments.each_ref().map(RecordReader::new);
     for ordinal in 0..one.ordinals {
         let names = [name_of(&mut ones, ordinal)?, name_of(&mut others, ordinal)?];
@@ -89,7 +89,7 @@ fn same_values(storage: &dyn Storage, one: &ValueSegmentMeta, other: &ValueSegme
 /// What is known of a value: the checksum of its head, which covers its chunks', and its key.
 fn name_of(reader: &mut RecordReader<'_>, ordinal: u32) -> Result<(u64, Vec<u8>)> {
     let mut name = (0, Vec::new());
-    let look = |record: &ValueRecord<'_>| {
+    let look = |record: &BlobRecord<'_>| {
         name = (record.checksum, record.key.to_vec());
         Ok(())
     };
@@ -106,29 +106,25 @@ fn differ<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Res
 
 #[cfg(test)]
 mod tests {
-    use firn_format::manifest::RedirectPlace;
-    use firn_format::value::SegmentNumber;
+    use firn_format::blob::SegmentNumber;
+    use firn_format::manifest::RelocationTarget;
 
     use super::*;
-    use crate::collect::CollectResult;
+    use crate::blob_gc::BlobGcResult;
 
     #[test]
-    fn collections_are_the_same_by_what_they_hold() {
-        let segment = ValueSegmentMeta { ordinals: 3, value_bytes: 99, ..ValueSegmentMeta::default() };
-        let redirect = (SegmentNumber(4), RedirectPlace::default());
-        let one = CollectResult { segment: Some(segment.clone()), redirects: vec![redirect] };
-        let result = |one: &CollectResult| JobResult::Collect(one.clone());
-        let renamed = ValueSegmentMeta { file: "other".to_owned(), bytes: 7, checksum: 1, ..segment.clone() };
-        verify_same(&result(&one), &result(&CollectResult { segment: Some(renamed), ..one.clone() }))
-            .unwrap();
+    fn gcs_are_the_same_by_what_they_hold() {
+        let segment = BlobSegmentMeta { ordinals: 3, value_bytes: 99, ..BlobSegmentMeta::default() };
+        let relocation = (SegmentNumber(4), RelocationTarget::default());
+        let one = BlobGcResult { segment: Some(segment.clone()), relocations: vec![relocation] };
+        let result = |one: &BlobGcResult| JobResult::BlobGc(one.clone());
+        let renamed = BlobSegmentMeta { file: "other".to_owned(), bytes: 7, checksum: 1, ..segment.clone() };
+        verify_same(&result(&one), &result(&BlobGcResult { segment: Some(renamed), ..one.clone() })).unwrap();
         let others = [
-            CollectResult { segment: None, ..one.clone() },
-            CollectResult {
-                segment: Some(ValueSegmentMeta { ordinals: 2, ..segment.clone() }),
-                ..one.clone()
-            },
-            CollectResult { segment: Some(ValueSegmentMeta { value_bytes: 98, ..segment }), ..one.clone() },
-            CollectResult { redirects: Vec::new(), ..one.clone() },
+            BlobGcResult { segment: None, ..one.clone() },
+            BlobGcResult { segment: Some(BlobSegmentMeta { ordinals: 2, ..segment.clone() }), ..one.clone() },
+            BlobGcResult { segment: Some(BlobSegmentMeta { value_bytes: 98, ..segment }), ..one.clone() },
+            BlobGcResult { relocations: Vec::new(), ..one.clone() },
         ];
         for other in others {
             assert_eq!(

@@ -202,14 +202,14 @@ fn what_a_job_waits_for_a_sync_does_not_count_up_to_a_limit() {
 fn no_sync_is_waited_for_where_writers_are_about_to_stop() {
     let scene = Scene::new(Way::Vanish);
     let chain = scene.chain(false);
-    let relief = chain.submit(scene.spec("relief")).unwrap();
+    let l0 = chain.submit(scene.spec("l0")).unwrap();
     scene.elsewhere.kept.lock().unwrap()[0].0.set_syncing(true);
     scene.let_it_look();
     scene.clock.advance(Duration::from_secs(6));
     scene.let_it_look();
-    assert!(relief.poll().is_none(), "writers have time");
+    assert!(l0.poll().is_none(), "writers have time");
     chain.urge(Some(Duration::from_secs(8)));
-    scene.accept("relief", &answer(&relief).unwrap());
+    scene.accept("l0", &answer(&l0).unwrap());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use firn_jobs::{Cause, ErrorKind, Executor, ExecutorChain, JobHandle, JobSpec, P
 use crate::elsewhere::{PATIENCE, Scene, Way, answer, causes, tables, until};
 
 /// The job called `stem` of `scene`, below level 0 and without a filter.
-fn bulk(scene: &Scene, stem: &str) -> JobSpec {
+fn deep(scene: &Scene, stem: &str) -> JobSpec {
     let JobSpec::Compact(mut spec) = scene.spec(stem) else { panic!("a compaction") };
     spec.inputs.iter_mut().for_each(|input| input.level += 1);
     spec.rules.compaction_filter = None;
@@ -15,12 +15,12 @@ fn bulk(scene: &Scene, stem: &str) -> JobSpec {
 }
 
 fn submit(scene: &Scene, chain: &ExecutorChain, stem: &str) -> JobHandle {
-    chain.submit(bulk(scene, stem)).unwrap()
+    chain.submit(deep(scene, stem)).unwrap()
 }
 
-/// Bulk jobs take ten seconds each, if they are done here.
+/// Deep jobs take ten seconds each, if they are done here.
 fn slowly(scene: &Scene) -> Patience {
-    Patience { bulk_bytes_per_second: bulk(scene, "job").input_bytes() / 10, ..PATIENCE }
+    Patience { deep_bytes_per_second: deep(scene, "job").input_bytes() / 10, ..PATIENCE }
 }
 
 /// Whether the job was done here, and not elsewhere.
@@ -29,22 +29,22 @@ fn is_done_here(handle: &JobHandle) -> bool {
 }
 
 #[test]
-fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
+fn while_others_are_away_l0_work_is_done_at_once_and_deep_work_at_a_rate() {
     let scene = Scene::new(Way::Away);
     let chain = scene.chain_with(false, slowly(&scene));
     let status = chain.status();
-    assert!(bulk(&scene, "bulk").input_bytes() > 1000 && !bulk(&scene, "bulk").is_relief());
-    let jobs: Vec<JobHandle> = (0..4).map(|job| submit(&scene, &chain, &format!("bulk{job}"))).collect();
+    assert!(deep(&scene, "deep").input_bytes() > 1000 && !deep(&scene, "deep").is_l0());
+    let jobs: Vec<JobHandle> = (0..4).map(|job| submit(&scene, &chain, &format!("deep{job}"))).collect();
     assert!(is_done_here(&jobs[0]));
-    let bytes = bulk(&scene, "bulk").input_bytes();
+    let bytes = deep(&scene, "deep").input_bytes();
     until("three wait", || status.held() == (3, 3 * bytes));
     assert!(status.is_away() && status.reason().unwrap().contains("nobody is there"));
-    let relief = chain.submit(scene.spec("relief")).unwrap();
-    scene.accept("relief", &answer(&relief).unwrap());
+    let l0 = chain.submit(scene.spec("l0")).unwrap();
+    scene.accept("l0", &answer(&l0).unwrap());
     for (done, job) in jobs.iter().enumerate().skip(1) {
         scene.clock.advance(Duration::from_millis(9_900));
         scene.let_it_look();
-        assert!(job.poll().is_none(), "bulk{done} before its turn");
+        assert!(job.poll().is_none(), "deep{done} before its turn");
         // The division of bytes by ten leaves some over.
         scene.clock.advance(Duration::from_millis(300));
         assert!(is_done_here(job));
@@ -58,7 +58,7 @@ fn while_others_are_away_relief_is_done_at_once_and_bulk_at_a_rate() {
 #[test]
 fn what_was_late_there_is_done_here_for_that_though_it_was_held_and_asked_for_again() {
     let scene = Scene::new(Way::Vanish);
-    let chain = scene.chain_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
+    let chain = scene.chain_with(false, Patience { deep_bytes_per_second: 1, ..PATIENCE });
     let status = chain.status();
     let late = [submit(&scene, &chain, "one"), submit(&scene, &chain, "two")];
     scene.clock.advance(Duration::from_millis(5_100));
@@ -73,11 +73,11 @@ fn what_was_late_there_is_done_here_for_that_though_it_was_held_and_asked_for_ag
 #[test]
 fn who_is_back_gets_what_was_held_after_two_jobs_one_by_one_went_well() {
     let scene = Scene::new(Way::Away);
-    let patience = Patience { bulk_bytes_per_second: 1, ..PATIENCE };
+    let patience = Patience { deep_bytes_per_second: 1, ..PATIENCE };
     let chain = scene.chain_with(false, patience);
     let status = chain.status();
     assert!(is_done_here(&submit(&scene, &chain, "first")));
-    let jobs: Vec<JobHandle> = (0..5).map(|job| submit(&scene, &chain, &format!("bulk{job}"))).collect();
+    let jobs: Vec<JobHandle> = (0..5).map(|job| submit(&scene, &chain, &format!("deep{job}"))).collect();
     until("five wait", || status.held().0 == 5);
     let asked = scene.asked();
     // They take jobs, and do not answer yet.
@@ -106,7 +106,7 @@ fn who_is_back_gets_what_was_held_after_two_jobs_one_by_one_went_well() {
 #[test]
 fn nobody_is_held_for_long_nor_while_writers_are_about_to_stop() {
     let scene = Scene::new(Way::Away);
-    let patience = Patience { bulk_bytes_per_second: 1, ..PATIENCE };
+    let patience = Patience { deep_bytes_per_second: 1, ..PATIENCE };
     let chain = scene.chain_with(false, patience);
     assert!(is_done_here(&submit(&scene, &chain, "first")));
     let late = submit(&scene, &chain, "late");
@@ -136,10 +136,10 @@ fn nobody_is_held_for_long_nor_while_writers_are_about_to_stop() {
 #[test]
 fn what_is_held_is_cancelled_at_once_and_ends_with_its_executor() {
     let scene = Scene::new(Way::Away);
-    let chain = scene.chain_with(false, Patience { bulk_bytes_per_second: 1, ..PATIENCE });
+    let chain = scene.chain_with(false, Patience { deep_bytes_per_second: 1, ..PATIENCE });
     let status = chain.status();
     assert!(is_done_here(&submit(&scene, &chain, "first")));
-    let jobs: Vec<JobHandle> = (0..3).map(|job| submit(&scene, &chain, &format!("bulk{job}"))).collect();
+    let jobs: Vec<JobHandle> = (0..3).map(|job| submit(&scene, &chain, &format!("deep{job}"))).collect();
     until("they wait", || status.held().0 == 3);
     jobs[1].cancel();
     assert_eq!(answer(&jobs[1]).unwrap_err().kind, ErrorKind::Cancelled);
@@ -168,14 +168,14 @@ fn what_concerns_one_job_keeps_no_other_from_those_elsewhere() {
     assert_eq!((scene.asked(), chain.status().count()), (1, 2), "nobody there has it, for a while");
     let merges =
         |spec: &JobSpec| matches!(spec, JobSpec::Compact(spec) if spec.rules.merge_operator.is_some());
-    let mut plain = bulk(&scene, "plain");
+    let mut plain = deep(&scene, "plain");
     assert!(merges(&plain), "it needs something else");
     scene.go(Way::Serve);
     assert!(!is_done_here(&chain.submit(plain).unwrap()));
-    // A job that fails by itself is done here at once, bulk as it is, and the next is asked for
+    // A job that fails by itself is done here at once, deep as it is, and the next is asked for
     // there.
     scene.go(Way::Fail);
-    plain = bulk(&scene, "odd");
+    plain = deep(&scene, "odd");
     assert!(is_done_here(&chain.submit(plain).unwrap()));
     scene.go(Way::Serve);
     assert!(!is_done_here(&submit(&scene, &chain, "next")));
@@ -188,16 +188,16 @@ fn what_concerns_one_job_keeps_no_other_from_those_elsewhere() {
 fn a_job_is_waited_for_until_those_before_it_could_be_done_too() {
     let scene = Scene::new(Way::Vanish);
     // Ten seconds for each job, beside the five that any gets.
-    let patience = Patience { bytes_per_second: bulk(&scene, "job").input_bytes() / 10, ..PATIENCE };
+    let patience = Patience { bytes_per_second: deep(&scene, "job").input_bytes() / 10, ..PATIENCE };
     let chain = scene.chain_with(false, patience);
     let (first, second) = (submit(&scene, &chain, "first"), submit(&scene, &chain, "second"));
-    let relief = chain.submit(scene.spec("relief")).unwrap();
+    let l0 = chain.submit(scene.spec("l0")).unwrap();
     scene.clock.advance(Duration::from_millis(14_900));
     scene.let_it_look();
-    assert!(first.poll().is_none() && second.poll().is_none() && relief.poll().is_none());
+    assert!(first.poll().is_none() && second.poll().is_none() && l0.poll().is_none());
     // The division of bytes by ten leaves some over.
     scene.clock.advance(Duration::from_millis(300));
-    assert!(is_done_here(&first) && is_done_here(&relief), "relief goes before bulk work");
+    assert!(is_done_here(&first) && is_done_here(&l0), "l0 goes before deep work");
     scene.clock.advance(Duration::from_millis(9_600));
     scene.let_it_look();
     assert!(second.poll().is_none());

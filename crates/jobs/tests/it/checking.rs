@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use firn_jobs::{Cause, ErrorKind, Executor, ExecutorChain, JobHandle, Patience};
-use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, Storage};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};

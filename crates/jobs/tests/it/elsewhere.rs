@@ -21,7 +21,7 @@ pub(crate) const PATIENCE: Patience = Patience {
     bytes_per_second: 1 << 40,
     sync_max: Duration::from_secs(20),
     check_max: Duration::from_secs(100),
-    bulk_bytes_per_second: 1 << 40,
+    deep_bytes_per_second: 1 << 40,
     wait_max: Duration::from_secs(60),
     stall_near: Duration::from_secs(10),
     begin_max: Duration::from_secs(1),
@@ -146,14 +146,14 @@ impl Executor for Elsewhere {
 pub(crate) fn tables(result: &JobResult) -> &[TableMeta] {
     match result {
         JobResult::Compact(result) => &result.tables,
-        JobResult::Collect(_) => panic!("a compaction"),
+        JobResult::BlobGc(_) => panic!("a compaction"),
     }
 }
 
 pub(crate) fn tables_mut(result: &mut JobResult) -> &mut Vec<TableMeta> {
     match result {
         JobResult::Compact(result) => &mut result.tables,
-        JobResult::Collect(_) => panic!("a compaction"),
+        JobResult::BlobGc(_) => panic!("a compaction"),
     }
 }
 

@@ -64,10 +64,10 @@ impl Both {
     }
 
     /// As [`submit`](Self::submit), of what takes nothing out of level 0.
-    fn submit_bulk(&self, stem: &str) -> JobHandle {
-        let JobSpec::Compact(mut bulk) = self.scene.spec(stem) else { panic!("a compaction") };
-        bulk.inputs.iter_mut().for_each(|input| input.level += 1);
-        self.chain.submit(bulk.into()).unwrap()
+    fn submit_deep(&self, stem: &str) -> JobHandle {
+        let JobSpec::Compact(mut deep) = self.scene.spec(stem) else { panic!("a compaction") };
+        deep.inputs.iter_mut().for_each(|input| input.level += 1);
+        self.chain.submit(deep.into()).unwrap()
     }
 
     /// The worker ends the job that it was given first, which is `handle`'s, and says that it took
@@ -114,10 +114,10 @@ impl Both {
 }
 
 #[test]
-fn relief_that_waits_goes_before_bulk_work_where_writers_are_about_to_stop() {
-    for (stalls_in, is_relief) in [(None, false), (Some(Duration::ZERO), true)] {
+fn l0_work_that_waits_goes_before_deep_work_where_writers_are_about_to_stop() {
+    for (stalls_in, is_l0) in [(None, false), (Some(Duration::ZERO), true)] {
         let both = Both::knowing();
-        let _bulk = both.submit_bulk("bulk");
+        let _bulk = both.submit_deep("deep");
         let (_runs, _waits) = (both.submit("runs"), both.submit("waits"));
         let set_waiting = |number: usize| {
             both.scene.elsewhere.kept.lock().unwrap()[number].0.set_waiting(true);
@@ -128,7 +128,7 @@ fn relief_that_waits_goes_before_bulk_work_where_writers_are_about_to_stop() {
         both.pass(200, 0.0);
         both.pass(200, 0.0);
         until("one is done here", || both.here() == 1);
-        let taken = if is_relief { 2 } else { 0 };
+        let taken = if is_l0 { 2 } else { 0 };
         until("it is asked to stop", || both.scene.is_cancelled(taken));
         assert!(!both.scene.is_cancelled(1), "somebody does that");
     }
@@ -228,30 +228,30 @@ fn a_job_that_finds_out_whether_the_worker_is_back_is_left_to_it() {
     answer(&failing).unwrap();
     assert!(both.chain.status().is_away());
     both.pass(150, 1.0);
-    let probe = both.submit_bulk("probe");
+    let probe = both.submit_deep("probe");
     assert_eq!(both.scene.asked(), 5);
     // Two that it had before make it believed again, while the probe is on its way.
     before.iter().for_each(|handle| drop(both.worker_ends(handle)));
     assert!(!both.chain.status().is_away());
-    let relief = both.submit("relief");
+    let l0 = both.submit("l0");
     both.pass(150, 0.0);
-    assert_eq!((both.here(), both.scene.is_cancelled(0)), (0, false), "it is bulk work, and waits");
+    assert_eq!((both.here(), both.scene.is_cancelled(0)), (0, false), "it is deep work, and waits");
     both.worker_ends(&probe);
-    both.worker_ends(&relief);
+    both.worker_ends(&l0);
 }
 
 #[test]
-fn bulk_work_is_taken_back_before_relief() {
+fn deep_work_is_taken_back_before_l0_work() {
     let both = Both::knowing();
-    let bulk = both.submit_bulk("bulk");
-    let relief = both.submit("relief");
+    let deep = both.submit_deep("deep");
+    let l0 = both.submit("l0");
     both.pass(150, 0.0);
     until("it is done here", || both.here() == 1);
-    assert!(both.scene.is_cancelled(0) && !both.scene.is_cancelled(1), "relief goes first there");
+    assert!(both.scene.is_cancelled(0) && !both.scene.is_cancelled(1), "l0 goes first there");
     drop(both.scene.elsewhere.kept.lock().unwrap().remove(0));
     both.ends_here(None);
-    assert!(tables(&answer(&bulk).unwrap())[0].file.starts_with("bulk-i-"));
-    both.worker_ends(&relief);
+    assert!(tables(&answer(&deep).unwrap())[0].file.starts_with("deep-i-"));
+    both.worker_ends(&l0);
 }
 
 #[test]

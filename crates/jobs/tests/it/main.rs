@@ -4,9 +4,9 @@
 
 mod world; // random histories in tables, and the model that reads them
 mod compaction; // what readers see before and after
-mod segments; // random value segments, and the model that knows every value
-mod collect; // values that live, copied out of their segments
-mod values; // compactions of records whose values lie beside the tree
+mod segments; // random blob segments, and the model that knows every value
+mod blob_gc; // values that live, copied out of their segments
+mod blobs; // compactions of records whose values are separated
 #[cfg(unix)]
 mod same_bytes; // collections by an executor and here
 #[cfg(unix)]
@@ -15,7 +15,7 @@ mod promises; // purity, conservation, cancelling, executors
 mod asked_clock; // moves when it is told to
 mod elsewhere; // executors that go their own ways
 mod chain; // what is done elsewhere, or here
-mod relief; // jobs that writers wait for and that have not begun there
+mod l0_work; // jobs that writers wait for and that have not begun there
 mod ran; // which worker ran a job, as its handle says
 mod checking; // what others did, looked at
 mod reexecuted; // what others did, done again

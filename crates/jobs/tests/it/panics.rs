@@ -78,7 +78,7 @@ fn an_executor_that_panics_as_it_is_asked_fails_that_job_and_all_others_are_watc
 }
 
 #[test]
-fn an_executor_that_panics_as_it_is_asked_how_wide_it_is_keeps_no_relief_from_being_done_here() {
+fn an_executor_that_panics_as_it_is_asked_how_wide_it_is_keeps_no_l0_work_from_being_done_here() {
     let scene = Scene::new(Way::Vanish);
     let chain = scene.chain(false);
     let waits = chain.submit(scene.spec("waits")).unwrap();

@@ -14,7 +14,7 @@ use firn_jobs::{
     KeyRange, Local, MergeCursor, OutputForm, Sink, TableWriter, compact_entries, partition, run_compact,
     verify_all, verify_compact, verify_files,
 };
-use firn_storage::place::{self, Faulty, LocalOptions, Operation};
+use firn_storage::backend::{self, Faulty, LocalOptions, Operation};
 use firn_storage::{Storage, ThreadSpawn};
 
 use crate::world::{Mix, World, semantics};
@@ -403,7 +403,7 @@ fn open_tables(directory: &std::path::Path) -> usize {
 fn a_writer_of_many_tables_has_few_files_open() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap();
-    let faulty = Faulty::new(Arc::new(place::Local::open(&path, LocalOptions { create: true }).unwrap()));
+    let faulty = Faulty::new(Arc::new(backend::Local::open(&path, LocalOptions { create: true }).unwrap()));
     let form = OutputForm { table_bytes_target: 1, ..OutputForm::default() };
     let mut writer = TableWriter::new(&faulty, "many", &form, &semantics(), FragmentList::default()).unwrap();
     let mut most = 0;

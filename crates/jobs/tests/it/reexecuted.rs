@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firn_jobs::{Cause, Error, ErrorKind, Executor, ExecutorChain, Patience};
 use firn_storage::Storage;
-use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Operation, When};
 
 use crate::elsewhere::{Elsewhere, PATIENCE, Scene, Way, answer, causes, tables, until};
 

@@ -1,4 +1,4 @@
-//! Random collections, done by an executor and by this thread: the same answers, and the same
+//! Random GCs, done by an executor and by this thread: the same answers, and the same
 //! bytes.
 //!
 //! The tests of `cli` include this file, for a worker that is a process.
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use firn_engine::Semantics;
-use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::segment::Origin;
+use firn_format::blob::segment::Origin;
+use firn_format::manifest::BlobSegmentMeta;
 use firn_jobs::{Control, Executor, JobHandle, JobResult, JobSpec, run, verify, verify_files};
 use firn_storage::{Clock, Storage, SystemClock};
 
 use crate::segments::Values;
 
-/// Collections of each seed, one after the other.
+/// GCs of each seed, one after the other.
 pub(crate) const ROUNDS: u64 = 4;
 
 /// What was compared.
@@ -24,7 +24,7 @@ pub(crate) const ROUNDS: u64 = 4;
 pub(crate) struct Compared {
     /// Outputs.
     pub(crate) outputs: u64,
-    /// Those with values that had survived a collection before.
+    /// Those with values that had survived a GC before.
     pub(crate) again: u64,
     /// Outputs that `executor` wrote over a recycled file.
     pub(crate) over: u64,
@@ -40,7 +40,7 @@ impl Compared {
     }
 }
 
-/// Has `executor`, which reaches `storage`, do [`ROUNDS`] collections of each seed, and does the
+/// Has `executor`, which reaches `storage`, do [`ROUNDS`] GCs of each seed, and does the
 /// same here. Which of the two outputs is used further is drawn, so that both collect what the
 /// other has made.
 pub(crate) fn compare(storage: &Arc<dyn Storage>, executor: &dyn Executor, seeds: Range<u64>) -> Compared {
@@ -60,11 +60,10 @@ pub(crate) fn compare(storage: &Arc<dyn Storage>, executor: &dyn Executor, seeds
                 u64::from(spec.recycled.iter().any(|recycled| values.names(recycled).is_empty()));
             let here = JobSpec::from(spec.clone());
             let mine = run(&here, &**storage, &Semantics::new(), &Control::new()).unwrap();
-            let (theirs, mine) = (theirs.into_collect().unwrap(), mine.into_collect().unwrap());
-            assert_eq!(theirs.redirects, mine.redirects, "{what}");
+            let (theirs, mine) = (theirs.into_blob_gc().unwrap(), mine.into_blob_gc().unwrap());
+            assert_eq!(theirs.relocations, mine.relocations, "{what}");
             let as_mine = theirs.segment.clone().zip(mine.segment.as_ref());
-            let as_mine =
-                as_mine.map(|(theirs, mine)| ValueSegmentMeta { file: mine.file.clone(), ..theirs });
+            let as_mine = as_mine.map(|(theirs, mine)| BlobSegmentMeta { file: mine.file.clone(), ..theirs });
             assert_eq!(as_mine, mine.segment, "{what}");
             let (kept, other) = if random.bool() { (theirs, mine) } else { (mine, theirs) };
             if let (Some(kept), Some(other)) = (&kept.segment, &other.segment) {

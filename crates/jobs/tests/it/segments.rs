@@ -1,4 +1,4 @@
-//! Random value segments on a place, as a manifest would know them, beside a model that knows every
+//! Random blob segments on a place, as a manifest would know them, beside a model that knows every
 //! value.
 //!
 //! The tests of `cli` include this file: it knows nothing of the tests around it.
@@ -9,18 +9,18 @@ use std::sync::Arc;
 use fastrand::Rng;
 use firn_engine::Semantics;
 use firn_format::Position;
-use firn_format::compression::{Compression, Compressor};
-use firn_format::manifest::{RedirectPlace, ValueSegmentMeta};
-use firn_format::value::record::padding;
-use firn_format::value::segment::Origin;
-use firn_format::value::{
-    Ordinals, Redirect, Reference, SegmentNumber, Stored, ValueRecord, ValueSegmentHeader,
+use firn_format::blob::record::padding;
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{
+    BlobRecord, BlobSegmentHeader, Ordinals, Reference, Relocation, SegmentNumber, Stored,
 };
-use firn_jobs::{CollectResult, CollectSpec, Control, JobSpec, Victim, run, verify, verify_files};
+use firn_format::compression::{Compression, Compressor};
+use firn_format::manifest::{BlobSegmentMeta, RelocationTarget};
+use firn_jobs::{BlobGcResult, BlobGcSpec, Control, JobSpec, Victim, run, verify, verify_files};
 use firn_storage::Storage;
+use firn_storage::backend::Memory;
+use firn_storage::file::blob::{BlobBuilder, BlobSegment, Wanted};
 use firn_storage::file::table::ReadMode;
-use firn_storage::file::value::{ValueBuilder, ValueSegment, Wanted};
-use firn_storage::place::Memory;
 
 pub(crate) const DATABASE: u128 = 77;
 
@@ -33,11 +33,11 @@ struct Known {
     reference: Reference,
 }
 
-/// A place with value segments.
+/// A place with blob segments.
 pub(crate) struct Values {
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) segments: BTreeMap<SegmentNumber, (ValueSegmentMeta, Origin, Ordinals)>,
-    redirects: BTreeMap<SegmentNumber, RedirectPlace>,
+    pub(crate) segments: BTreeMap<SegmentNumber, (BlobSegmentMeta, Origin, Ordinals)>,
+    relocations: BTreeMap<SegmentNumber, RelocationTarget>,
     /// What lives.
     live: BTreeMap<Name, Known>,
     /// Files of victims.
@@ -55,8 +55,8 @@ impl Values {
 
     /// None yet; numbers begin behind `next`.
     pub(crate) fn on(storage: Arc<dyn Storage>, next: u64) -> Self {
-        let (segments, redirects, live, recycled, compressor, stored) = Default::default();
-        Self { storage, segments, redirects, live, recycled, next: next as u32, compressor, stored }
+        let (segments, relocations, live, recycled, compressor, stored) = Default::default();
+        Self { storage, segments, relocations, live, recycled, next: next as u32, compressor, stored }
     }
 
     fn number(&mut self) -> SegmentNumber {
@@ -67,17 +67,16 @@ impl Values {
     /// A segment with some values, as writers make it.
     pub(crate) fn write(&mut self, random: &mut Rng) {
         let number = self.number();
-        let header =
-            ValueSegmentHeader { database: DATABASE, number, origin: Origin::Written, generation: 3 };
-        let name = firn_format::file_name::value_segment(number);
-        let mut builder = ValueBuilder::new(&name, self.storage.create(&name).unwrap(), &header);
+        let header = BlobSegmentHeader { database: DATABASE, number, origin: Origin::Written, generation: 3 };
+        let name = firn_format::file_name::blob_segment(number);
+        let mut builder = BlobBuilder::new(&name, self.storage.create(&name).unwrap(), &header);
         for ordinal in 0..random.u32(1..=60) {
             let (key, value) = (key(random), value(random));
             let codec = [Compression::None, Compression::Lz4, Compression::Zstd][random.usize(0..3)];
             let stored = Stored::new(&value, codec, &mut self.compressor).unwrap();
             let mut record = Vec::new();
             let checksum = stored.encode_head((number, ordinal), (1, &key), &mut record);
-            self.stored[ValueRecord::decode(&record).unwrap().head.codec as usize] += 1;
+            self.stored[BlobRecord::decode(&record).unwrap().head.codec as usize] += 1;
             record.extend_from_slice(stored.bytes());
             record.extend_from_slice(padding(record.len()));
             builder.begin(stored.value_bytes()).unwrap();
@@ -87,21 +86,21 @@ impl Values {
             self.live.insert((number, ordinal), Known { key, value, reference });
         }
         let (meta, _) = builder.finish(&[]).unwrap();
-        let meta = ValueSegmentMeta { sealed_at: Position(u64::from(number.0) * 8), ..meta };
+        let meta = BlobSegmentMeta { sealed_at: Position(u64::from(number.0) * 8), ..meta };
         self.segments.insert(number, (meta, Origin::Written, Ordinals::new()));
     }
 
-    fn redirect(&self, from: SegmentNumber) -> Option<Redirect> {
-        let place = self.redirects.get(&from)?;
-        Some(self.open(place.holder).redirect(place).unwrap())
+    fn relocation(&self, from: SegmentNumber) -> Option<Relocation> {
+        let place = self.relocations.get(&from)?;
+        Some(self.open(place.holder).relocation(place).unwrap())
     }
 
-    fn open(&self, number: SegmentNumber) -> ValueSegment {
+    fn open(&self, number: SegmentNumber) -> BlobSegment {
         self.open_meta(&self.segments[&number].0)
     }
 
-    pub(crate) fn open_meta(&self, meta: &ValueSegmentMeta) -> ValueSegment {
-        ValueSegment::open(&*self.storage, meta, true).unwrap()
+    pub(crate) fn open_meta(&self, meta: &BlobSegmentMeta) -> BlobSegment {
+        BlobSegment::open(&*self.storage, meta, true).unwrap()
     }
 
     /// Nothing refers any more to about one value in `share`.
@@ -109,16 +108,16 @@ impl Values {
         let dying: Vec<Name> = self.live.keys().copied().filter(|_| random.u64(0..share) == 0).collect();
         for (segment, ordinal) in dying {
             self.live.remove(&(segment, ordinal));
-            let (holder, ordinal) = match self.redirect(segment) {
-                Some(redirect) => (redirect.segment, redirect.translate(ordinal).unwrap()),
+            let (holder, ordinal) = match self.relocation(segment) {
+                Some(relocation) => (relocation.segment, relocation.translate(ordinal).unwrap()),
                 None => (segment, ordinal),
             };
             assert!(self.segments.get_mut(&holder).unwrap().2.insert(ordinal));
         }
     }
 
-    /// A collection of about half of the segments.
-    pub(crate) fn spec(&mut self, random: &mut Rng, stem: &str) -> CollectSpec {
+    /// A GC of about half of the segments.
+    pub(crate) fn spec(&mut self, random: &mut Rng, stem: &str) -> BlobGcSpec {
         let mut chosen: Vec<SegmentNumber> =
             self.segments.keys().copied().filter(|_| random.bool()).collect();
         if chosen.is_empty() {
@@ -126,38 +125,38 @@ impl Values {
         }
         let victims = chosen.into_iter().map(|number| {
             let (segment, origin, dead) = self.segments[&number].clone();
-            let redirects = self.redirects.iter().filter(|(_, place)| place.holder == number);
+            let relocations = self.relocations.iter().filter(|(_, place)| place.holder == number);
             Victim {
                 segment,
                 origin,
                 dead,
-                redirects: redirects.map(|(from, place)| (*from, *place)).collect(),
+                relocations: relocations.map(|(from, place)| (*from, *place)).collect(),
             }
         });
         let victims = victims.collect();
         let number = self.number();
         // Some are gone: no job relies on a recycled file.
         let recycled = if random.u32(0..3) == 0 { None } else { self.recycled.pop() };
-        CollectSpec { database: DATABASE, number, victims, output_stem: stem.into(), recycled }
+        BlobGcSpec { database: DATABASE, number, victims, output_stem: stem.into(), recycled }
     }
 
-    pub(crate) fn collect(&self, spec: &CollectSpec) -> CollectResult {
+    pub(crate) fn collect(&self, spec: &BlobGcSpec) -> BlobGcResult {
         let spec = JobSpec::from(spec.clone());
         let result = run(&spec, &*self.storage, &Semantics::new(), &Control::new()).unwrap();
         verify(&spec, &result).unwrap();
         verify_files(&*self.storage, &spec, &result).unwrap();
-        result.into_collect().unwrap()
+        result.into_blob_gc().unwrap()
     }
 
-    pub(crate) fn commit(&mut self, spec: &CollectSpec, result: CollectResult) {
+    pub(crate) fn commit(&mut self, spec: &BlobGcSpec, result: BlobGcResult) {
         for victim in &spec.victims {
             self.segments.remove(&victim.segment.number);
             self.recycled.push(victim.segment.file.clone());
-            victim.redirects.iter().for_each(|(from, _)| {
-                self.redirects.remove(from);
+            victim.relocations.iter().for_each(|(from, _)| {
+                self.relocations.remove(from);
             });
         }
-        self.redirects.extend(result.redirects);
+        self.relocations.extend(result.relocations);
         if let Some(segment) = result.segment {
             self.segments.insert(segment.number, (segment, Origin::Collected, Ordinals::new()));
         }
@@ -169,10 +168,10 @@ impl Values {
             let wanted =
                 Wanted { reference: &known.reference, key_bytes: known.key.len(), range: 0..usize::MAX };
             let mut out = Vec::new();
-            match self.redirect(*segment) {
-                Some(redirect) => {
-                    let now = redirect.translate(*ordinal).unwrap();
-                    self.open(redirect.segment)
+            match self.relocation(*segment) {
+                Some(relocation) => {
+                    let now = relocation.translate(*ordinal).unwrap();
+                    self.open(relocation.segment)
                         .read_ordinal(now, &wanted, ReadMode::Blocking, &mut out)
                         .unwrap()
                 }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use firn_engine::Semantics;
 use firn_jobs::socket::{Socket, Tell, serve};
 use firn_jobs::{ErrorKind, Executor, JobHandle, JobResult, JobSpec};
-use firn_storage::place::{Local as Directory, LocalOptions};
+use firn_storage::backend::{Local as Directory, LocalOptions};
 use firn_storage::{Priority, Spawn, Storage, SystemClock, ThreadSpawn};
 
 use crate::same_bytes::{answer, compare};

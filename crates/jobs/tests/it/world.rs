@@ -9,9 +9,9 @@ use firn_format::table::TableForm;
 use firn_format::tombstone::{FragmentList, Span};
 use firn_jobs::{CompactSpec, JobInput, JobSpec, KeyRange, OutputForm, Rules};
 use firn_storage::Storage;
+use firn_storage::backend::Memory;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{CursorOptions, ReaderOptions, TableBuilder, TableCursor, TableReader};
-use firn_storage::place::Memory;
 
 /// Deterministic numbers (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);

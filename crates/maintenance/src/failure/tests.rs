@@ -1,6 +1,6 @@
 //! Every kind of failure has its one answer.
 
-use firn_engine::{Error, ErrorKind, Place};
+use firn_engine::{Error, ErrorKind, Location};
 use firn_storage::ErrorKind as Storage;
 use rustix::io::Errno;
 
@@ -68,7 +68,7 @@ fn each_kind_of_the_contract_has_its_answer() {
         (ErrorKind::Closed, Answer::Poisoned),
     ];
     for (kind, answer) in cases {
-        let error = Error::new(kind, "cannot").at(Place { file: "1.table".to_owned(), offset: None });
+        let error = Error::new(kind, "cannot").at(Location { file: "1.table".to_owned(), offset: None });
         assert_eq!(answer_to(&error), answer, "{kind:?}");
         // What a refusal goes back to does not change what it is.
         let cause = from_storage(firn_storage::Error::new(Storage::Io, "1.table", "cannot"));

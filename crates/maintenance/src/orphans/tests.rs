@@ -7,7 +7,7 @@ use firn_engine::{Error, ErrorKind as Kind};
 use firn_format::file_name::table;
 use firn_jobs::submit::OutputNames;
 use firn_storage::ManualClock;
-use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 
 use super::*;
 

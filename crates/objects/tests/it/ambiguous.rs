@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use firn_objects::{ObjectOptions, ObjectPlace};
+use firn_objects::{ObjectBackend, ObjectOptions};
 use firn_storage::{ErrorKind, Storage};
 use object_store::path::Path;
 
 use crate::lying::{Answer, Lying};
 use crate::world::runtime;
 
-fn place(store: &Arc<Lying>) -> ObjectPlace {
+fn place(store: &Arc<Lying>) -> ObjectBackend {
     let options = ObjectOptions { part_bytes: 10, ..ObjectOptions::new("lying") };
-    ObjectPlace::over(Arc::clone(store) as _, Path::from("db"), &options, &runtime())
+    ObjectBackend::over(Arc::clone(store) as _, Path::from("db"), &options, &runtime())
 }
 
-fn content(place: &ObjectPlace, name: &str) -> Vec<u8> {
+fn content(place: &ObjectBackend, name: &str) -> Vec<u8> {
     let file = place.open_read(name).unwrap();
     let mut out = vec![0; file.len() as usize];
     file.read_at(0, &mut out).unwrap();

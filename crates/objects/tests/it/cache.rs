@@ -7,11 +7,11 @@ use std::time::Duration;
 use firn_engine::Semantics;
 use firn_jobs::{CompactSpec, Control, JobInput, run_compact};
 use firn_s3_server::Faults;
+use firn_storage::backend::conformance::check_objects;
+use firn_storage::backend::{ASKED_MAX, Cached, Local, LocalOptions, Memory};
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
 use firn_storage::file::whole::read_whole;
-use firn_storage::place::conformance::check_objects;
-use firn_storage::place::{ASKED_MAX, Cached, Local, LocalOptions, Memory};
 use firn_storage::{ErrorKind, ReadFile, Storage};
 
 use crate::content::table;
@@ -124,8 +124,8 @@ fn what_is_looked_up_is_asked_for_together_and_kept() {
     let world = World::new();
     let cached = Cached::new(Arc::new(world.place("a")), Arc::new(Memory::new()), 64 * BLOCK);
     let bytes = content(8, 20 * BLOCK as usize);
-    put(&cached, "a.values", &bytes);
-    let file = cached.open_read_known("a.values", bytes.len() as u64).unwrap();
+    put(&cached, "a.blobs", &bytes);
+    let file = cached.open_read_known("a.blobs", bytes.len() as u64).unwrap();
     // Long: what the machine does beside that is little.
     let delay = Duration::from_secs(1);
     world.server.set_faults(Faults { delay, ..Faults::default() });
@@ -167,8 +167,8 @@ fn as_many_ranges_as_are_promised_come_together() {
     let world = World::new();
     let place = world.place("a");
     let bytes = content(9, 100 * ASKED_MAX);
-    put(&place, "a.values", &bytes);
-    let file = place.open_read_known("a.values", bytes.len() as u64).unwrap();
+    put(&place, "a.blobs", &bytes);
+    let file = place.open_read_known("a.blobs", bytes.len() as u64).unwrap();
     let delay = Duration::from_millis(200);
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let (clock, before) = (clock(), world.server.counts().reads);

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use firn::{Db, Settings};
 use firn_engine::{ScanRange, Semantics};
-use firn_storage::place::conformance::{check_objects, check_objects_whose_parts_stay};
-use firn_storage::place::{Divided, Local, LocalOptions};
+use firn_storage::backend::conformance::{check_objects, check_objects_whose_parts_stay};
+use firn_storage::backend::{Divided, Local, LocalOptions};
 use firn_storage::{ErrorKind, Storage};
 use firn_tree::{VerifyOptions, verify};
 
-use firn_objects::ObjectPlace;
+use firn_objects::ObjectBackend;
 
 use crate::fakes::Store;
 use crate::refusals::refuses;
@@ -102,7 +102,7 @@ fn serves(store: &Store, setting: &str) {
 fn a_missing_bucket_is_named(store: &Store) {
     let mut options = store.options("a");
     options.url = format!("{}://no-such-bucket/a", store.scheme);
-    let place = ObjectPlace::open(&options, &store.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &store.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &[&options.url, "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
@@ -112,7 +112,7 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown(store: &Store, setting: &st
     let mut options = store.options("a");
     let wrong = "d3Jvbmc=";
     assert!(options.settings.insert(setting.to_owned(), wrong.to_owned()).is_some());
-    let place = ObjectPlace::open(&options, &store.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &store.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &["check the credentials"]);
     for error in [place.list().unwrap_err(), place.publish("1.manifest", b"edit").unwrap_err()] {
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
@@ -120,7 +120,7 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown(store: &Store, setting: &st
     }
 }
 
-/// What is written is drained and compacted there, taken over from another directory, and read.
+/// What is written is flushed and compacted there, taken over from another directory, and read.
 fn holds_a_database(store: &Store) {
     let folder = tempfile::tempdir().unwrap();
     let directory = |name: &str| folder.path().join(name);
@@ -130,7 +130,7 @@ fn holds_a_database(store: &Store) {
             tree.memtable_bytes = 8 << 20;
             tree.table_bytes = 100 << 10;
             tree.separate_bytes = 1000;
-            tree.value_segment_bytes = 16 << 20;
+            tree.blob_segment_bytes = 16 << 20;
         });
         Db::builder(directory(name)).settings(settings).shared(Arc::new(store.place("some/db")))
     };
@@ -171,7 +171,7 @@ fn holds_a_database(store: &Store) {
 
     let place = store.place("some/db");
     let names = place.list().unwrap();
-    for (ending, bytes) in [(".table", 0), (".values", PART_BYTES as u64)] {
+    for (ending, bytes) in [(".table", 0), (".blobs", PART_BYTES as u64)] {
         let count = names.iter().filter(|(name, len)| name.ends_with(ending) && *len > bytes).count();
         assert!(count > 0, "none of {ending}: {names:?}");
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use firn_objects::{ObjectOptions, ObjectPlace};
+use firn_objects::{ObjectBackend, ObjectOptions};
 use firn_s3_server::Faults;
 use firn_storage::Storage;
-use firn_storage::place::conformance::check_objects;
+use firn_storage::backend::conformance::check_objects;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 
@@ -42,7 +42,7 @@ fn a_place_in_memory_keeps_the_contract() {
     let runtime = runtime();
     let make = || {
         let options = ObjectOptions { part_bytes: 1000, ..ObjectOptions::new("memory") };
-        let place = ObjectPlace::over(Arc::new(InMemory::new()), Path::from("x/y"), &options, &runtime);
+        let place = ObjectBackend::over(Arc::new(InMemory::new()), Path::from("x/y"), &options, &runtime);
         Arc::new(place) as Arc<dyn Storage>
     };
     check_objects(&make, 300_000);

@@ -1,15 +1,15 @@
-//! Tables and value segments on any place.
+//! Tables and blob segments on any place.
 
+use firn_format::blob::record::{BlobHead, padding, plain_chunks};
+use firn_format::blob::segment::{BlobSegmentHeader, Origin};
+use firn_format::blob::{Reference, SegmentNumber};
 use firn_format::compression::Compression;
 use firn_format::key::{Entry, Kind, Sequence};
-use firn_format::manifest::{TableMeta, ValueSegmentMeta};
+use firn_format::manifest::{BlobSegmentMeta, TableMeta};
 use firn_format::table::TableForm;
-use firn_format::value::record::{ValueHead, padding, plain_chunks};
-use firn_format::value::segment::{Origin, ValueSegmentHeader};
-use firn_format::value::{Reference, SegmentNumber};
 use firn_storage::Storage;
+use firn_storage::file::blob::BlobBuilder;
 use firn_storage::file::table::TableBuilder;
-use firn_storage::file::value::ValueBuilder;
 
 pub(crate) const SEGMENT: SegmentNumber = SegmentNumber(7);
 
@@ -37,20 +37,19 @@ pub(crate) fn table(
     builder.finish().unwrap()
 }
 
-/// The value segment `name` of `count` values of `value_bytes` each; each one's key is its number.
+/// The blob segment `name` of `count` values of `value_bytes` each; each one's key is its number.
 pub(crate) fn values(
     place: &dyn Storage,
     name: &str,
     count: u32,
     value_bytes: usize,
-) -> (ValueSegmentMeta, Vec<Reference>) {
-    let header =
-        ValueSegmentHeader { database: 1, number: SEGMENT, origin: Origin::Collected, generation: 0 };
-    let mut builder = ValueBuilder::new(name, place.create(name).unwrap(), &header);
+) -> (BlobSegmentMeta, Vec<Reference>) {
+    let header = BlobSegmentHeader { database: 1, number: SEGMENT, origin: Origin::Collected, generation: 0 };
+    let mut builder = BlobBuilder::new(name, place.create(name).unwrap(), &header);
     let mut references = Vec::new();
     for ordinal in 0..count {
         let value = value(u64::from(ordinal), value_bytes);
-        let head = ValueHead {
+        let head = BlobHead {
             segment: SEGMENT,
             ordinal,
             value_bytes: value_bytes as u32,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-use firn_objects::{ObjectOptions, ObjectPlace, Runtime};
+use firn_objects::{ObjectBackend, ObjectOptions, Runtime};
 use firn_s3_server::Minio;
 use tempfile::TempDir;
 
@@ -111,8 +111,8 @@ impl Store {
         options
     }
 
-    pub(crate) fn place(&self, prefix: &str) -> ObjectPlace {
-        ObjectPlace::open(&self.options(prefix), &self.runtime).unwrap()
+    pub(crate) fn place(&self, prefix: &str) -> ObjectBackend {
+        ObjectBackend::open(&self.options(prefix), &self.runtime).unwrap()
     }
 }
 

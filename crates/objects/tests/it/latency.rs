@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use firn_engine::Semantics;
-use firn_format::value::segment::Origin;
-use firn_format::value::{Ordinals, SegmentNumber};
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{Ordinals, SegmentNumber};
 use firn_jobs::{
-    CollectSpec, CompactSpec, Control, JobInput, JobResult, JobSpec, OutputForm, Victim, run, run_compact,
+    BlobGcSpec, CompactSpec, Control, JobInput, JobResult, JobSpec, OutputForm, Victim, run, run_compact,
 };
 use firn_s3_server::Faults;
 use firn_storage::Storage;
+use firn_storage::backend::{ASKED_MAX, Local, LocalOptions};
+use firn_storage::file::blob::{BlobSegment, Wanted};
 use firn_storage::file::table::ReadMode;
-use firn_storage::file::value::{ValueSegment, Wanted};
-use firn_storage::place::{ASKED_MAX, Local, LocalOptions};
 
 use crate::content::{SEGMENT, table, value, values};
 use crate::world::{World, clock};
@@ -67,16 +67,16 @@ fn collect(count: u32, delay: Duration) -> Cost {
     let (clock, before) = (clock(), gets(&world));
     let begin = clock.now();
     let result = run(&spec, &place, &Semantics::new(), &Control::new()).unwrap();
-    let JobResult::Collect(result) = result else { panic!("expected a collection's result") };
+    let JobResult::BlobGc(result) = result else { panic!("expected a collection's result") };
     assert_eq!(result.segment.unwrap().ordinals, count - count.div_ceil(4));
     (clock.now() - begin, gets(&world) - before)
 }
 
 fn collection(place: &dyn Storage, count: u32) -> JobSpec {
-    let (segment, _) = values(place, "in.values", count, VALUE_BYTES);
+    let (segment, _) = values(place, "in.blobs", count, VALUE_BYTES);
     let dead: Ordinals = (0..count).step_by(4).collect();
-    let victim = Victim { segment, origin: Origin::Collected, dead, redirects: Vec::new() };
-    JobSpec::Collect(CollectSpec {
+    let victim = Victim { segment, origin: Origin::Collected, dead, relocations: Vec::new() };
+    JobSpec::BlobGc(BlobGcSpec {
         database: 1,
         number: SegmentNumber(SEGMENT.0 + 1),
         victims: vec![victim],
@@ -135,8 +135,8 @@ fn a_job_waits_for_its_inputs_together() {
 /// has asked for before.
 fn look_up(world: &World, delay: Duration, ask: bool) -> Cost {
     let place = world.place("a");
-    let (meta, references) = values(&place, &format!("{}-{ask}.values", delay.as_millis()), 2000, 4000);
-    let segment = ValueSegment::open(&place, &meta, false).unwrap();
+    let (meta, references) = values(&place, &format!("{}-{ask}.blobs", delay.as_millis()), 2000, 4000);
+    let segment = BlobSegment::open(&place, &meta, false).unwrap();
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let mut random = fastrand::Rng::with_seed(3);
     let mut wanted = references;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use firn::{Db, Settings};
 use firn_format::manifest::TableMeta;
 use firn_storage::ErrorKind;
+use firn_storage::file::blob::BlobSegment;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::file::value::ValueSegment;
 
 use crate::content::{table, values};
 use crate::world::{World, clock};
@@ -33,15 +33,15 @@ fn a_table_is_opened_by_as_many_requests_as_its_parts_need() {
 }
 
 #[test]
-fn a_value_segment_is_opened_by_as_many_requests_as_its_parts_need() {
+fn a_blob_segment_is_opened_by_as_many_requests_as_its_parts_need() {
     let world = World::new();
     let place = world.place("a");
     for (name, count, value_bytes, requests) in
-        [("1.values", 10, 100, 1), ("2.values", 100, 10_000, 2), ("3.values", 40_000, 20, 3)]
+        [("1.blobs", 10, 100, 1), ("2.blobs", 100, 10_000, 2), ("3.blobs", 40_000, 20, 3)]
     {
         let (meta, _) = values(&place, name, count, value_bytes);
         let before = world.server.counts();
-        ValueSegment::open(&place, &meta, true).unwrap();
+        BlobSegment::open(&place, &meta, true).unwrap();
         let after = world.server.counts();
         let asked = (after.heads - before.heads, after.reads - before.reads);
         assert_eq!(asked, (0, requests), "{count} values, {} bytes", meta.bytes);
@@ -53,7 +53,7 @@ fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
     let world = World::new();
     let place = world.place("a");
     let meta = table(&place, "1.table", 1, 0..5000, 50);
-    let (value_meta, _) = values(&place, "2.values", 100, 2000);
+    let (value_meta, _) = values(&place, "2.blobs", 100, 2000);
     let cache = Arc::new(BlockCache::new(1 << 20));
     let open = |meta: &TableMeta| TableReader::open(&place, meta, &cache, ReaderOptions::default());
     for bytes in [meta.bytes - 1, meta.bytes + 1, 10 * meta.bytes, meta.bytes / 10] {
@@ -64,23 +64,23 @@ fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
     }
     let mut other = value_meta.clone();
     other.bytes += 8;
-    let error = ValueSegment::open(&place, &other, true).unwrap_err();
-    assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "2.values"), "{error}");
+    let error = BlobSegment::open(&place, &other, true).unwrap_err();
+    assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "2.blobs"), "{error}");
     let missing = TableMeta { file: "3.table".to_owned(), ..meta };
     assert_eq!(open(&missing).unwrap_err().kind, ErrorKind::NotFound);
-    other.file = "4.values".to_owned();
-    assert_eq!(ValueSegment::open(&place, &other, true).unwrap_err().kind, ErrorKind::NotFound);
+    other.file = "4.blobs".to_owned();
+    assert_eq!(BlobSegment::open(&place, &other, true).unwrap_err().kind, ErrorKind::NotFound);
 }
 
 /// How long it takes to open a database on a store that holds every answer back for `delay`. And
-/// how many tables and value segments it has.
+/// how many tables and blob segments it has.
 fn open_again(delay: Duration) -> (Duration, usize) {
     let world = World::new();
     let directory = tempfile::tempdir().unwrap();
     let settings = Settings::for_memory(64 << 20).with_engine(|tree| {
         tree.table_bytes = 64 << 10;
         tree.separate_bytes = 1000;
-        tree.value_segment_bytes = 256 << 10;
+        tree.blob_segment_bytes = 256 << 10;
     });
     let place = Arc::new(world.place("db"));
     let builder = || {
@@ -105,7 +105,7 @@ fn open_again(delay: Duration) -> (Duration, usize) {
     }
     db.close().unwrap();
     let names = place.list().unwrap();
-    (time, names.iter().filter(|(name, _)| name.ends_with(".table") || name.ends_with(".values")).count())
+    (time, names.iter().filter(|(name, _)| name.ends_with(".table") || name.ends_with(".blobs")).count())
 }
 
 #[test]

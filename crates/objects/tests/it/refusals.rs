@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
-use firn_objects::{ObjectOptions, ObjectPlace};
+use firn_objects::{ObjectBackend, ObjectOptions};
 use firn_s3_server::{Faults, S3Server, ServerOptions};
 use firn_storage::{ErrorKind, Storage};
 
@@ -24,7 +24,7 @@ fn a_missing_bucket_is_named() {
     let world = World::new();
     let mut options = world.options("a");
     options.url = "s3://no-such-bucket/a".to_owned();
-    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
     let error = place.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
@@ -43,7 +43,7 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown() {
     let mut options = world.options("a");
     options.settings.insert("AWS_SECRET_ACCESS_KEY".to_owned(), "not-the-secret".to_owned());
     options.retries_max = 0;
-    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
     refuses(&place, ErrorKind::Refused, &["check the credentials"]);
     let error = place.publish("1.manifest", b"edit").unwrap_err();
     assert!(!error.to_string().contains("not-the-secret"), "{error}");
@@ -54,7 +54,7 @@ fn a_store_that_is_read_only_or_full_says_so_and_goes_on_afterwards() {
     let world = World::new();
     let mut options = world.options("a");
     options.retries_max = 1;
-    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
     world.server.set_faults(Faults { is_read_only: true, ..Faults::default() });
     refuses(&place, ErrorKind::Refused, &["check the credentials and what they allow"]);
     world.server.set_faults(Faults { is_full: true, ..Faults::default() });
@@ -69,7 +69,7 @@ fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
     let mut options = world.options("a");
     options.retry_timeout = Duration::from_millis(300);
     options.retries_max = 3;
-    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
     drop(world.server);
     let error = place.open_read("1.manifest").unwrap_err();
@@ -90,7 +90,7 @@ fn a_server_that_starts_again_is_waited_for() {
     let port = server.port();
     let mut options = ObjectOptions::new(format!("s3://{BUCKET}/a"));
     options.settings = server.settings().map(|(name, value)| (name.to_owned(), value)).into();
-    let place = ObjectPlace::open(&options, &runtime()).unwrap();
+    let place = ObjectBackend::open(&options, &runtime()).unwrap();
     place.publish("1.manifest", b"edit").unwrap();
     drop(server);
     std::thread::scope(|scope| {
@@ -107,14 +107,14 @@ fn a_server_that_starts_again_is_waited_for() {
 
 /// A store that answers as `statuses` say, one after the other and the last one for ever, whatever
 /// it is asked.
-pub(crate) fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectPlace {
+pub(crate) fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectBackend {
     let body = |code| format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>");
     place_saying(statuses.map(|(status, code)| (status, body(code))))
 }
 
 /// The same with `answers`.
 #[expect(clippy::disallowed_methods, reason = "the store ends with the test's process")]
-pub(crate) fn place_saying<const N: usize>(answers: [(u16, String); N]) -> ObjectPlace {
+pub(crate) fn place_saying<const N: usize>(answers: [(u16, String); N]) -> ObjectBackend {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -144,7 +144,7 @@ pub(crate) fn place_saying<const N: usize>(answers: [(u16, String); N]) -> Objec
     ];
     options.settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
     options.retries_max = 1;
-    ObjectPlace::open(&options, &runtime()).unwrap()
+    ObjectBackend::open(&options, &runtime()).unwrap()
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn refusal_of(url: &str, settings: &[(&str, &str)]) -> String {
     let mut options = ObjectOptions::new(url);
     options.retries_max = 0;
     options.settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let place = match ObjectPlace::open(&options, &runtime()) {
+    let place = match ObjectBackend::open(&options, &runtime()) {
         Ok(place) => place,
         Err(error) => return error.to_string(),
     };

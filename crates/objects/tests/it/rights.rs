@@ -1,6 +1,6 @@
 //! Users that may read and create, but neither list nor remove.
 
-use firn_objects::ObjectPlace;
+use firn_objects::ObjectBackend;
 use firn_s3_server::{Grant, S3Server, ServerOptions, User};
 use firn_storage::{ErrorKind, Storage};
 
@@ -30,7 +30,7 @@ fn objects_of_many_parts_are_created_without_the_right_to_list() {
     for (name, value) in world.server.settings_of(&reader_and_writer()) {
         options.settings.insert(name.to_owned(), value);
     }
-    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
     let bytes: Vec<u8> = (0..PART_BYTES * 5 / 2).map(|at| (at % 251) as u8).collect();
     let write = |name: &str, bytes: &[u8]| {
         let file = place.create(name)?;
@@ -74,7 +74,7 @@ fn an_object_of_many_parts_replaces_none_that_its_writer_cannot_see() {
     let mut world = World::new();
     let options = ServerOptions { users: vec![writer()], ..ServerOptions::default() };
     world.server = S3Server::start(world.directory.path(), options).unwrap();
-    let write = |place: &ObjectPlace, byte: u8| {
+    let write = |place: &ObjectBackend, byte: u8| {
         let file = place.create("1.table")?;
         file.write_at(0, &vec![byte; PART_BYTES + 1])?;
         file.sync()
@@ -85,7 +85,7 @@ fn an_object_of_many_parts_replaces_none_that_its_writer_cannot_see() {
     for (name, value) in world.server.settings_of(&writer()) {
         options.settings.insert(name.to_owned(), value);
     }
-    let blind = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let blind = ObjectBackend::open(&options, &world.runtime).unwrap();
     let error = write(&blind, 2).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     let mut found = vec![0; PART_BYTES + 1];

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_objects::{ObjectOptions, ObjectPlace};
+use firn_objects::{ObjectBackend, ObjectOptions};
 use firn_s3_server::{Condition, Faults, Grant, S3Server, ServerOptions, User};
-use firn_storage::place::{Limits, Throttle, UnfinishedUpload};
+use firn_storage::backend::{Limits, Throttle, UnfinishedUpload};
 use firn_storage::{Clock, ErrorKind, ManualClock, Storage};
 use object_store::aws::AmazonS3Builder;
 use object_store::multipart::MultipartStore;
@@ -41,12 +41,12 @@ fn uploads_of_a_place_are_listed_page_by_page_and_aborted_one_by_one() {
     serve(&mut world, ServerOptions { uploads_page_max: 2, ..ServerOptions::default() });
     let place = world.place("a");
     assert_eq!(place.unfinished_uploads().unwrap(), []);
-    let ids = ["a/1.table", "a/2.table", "a/1.table", "a/b/3.table", "a/4.values", "ab/5.table", "6.table"]
+    let ids = ["a/1.table", "a/2.table", "a/1.table", "a/b/3.table", "a/4.blobs", "ab/5.table", "6.table"]
         .map(|key| leave(&world, key));
     place.publish("2.table", b"whole").unwrap();
     let before = world.server.counts();
     let found = place.unfinished_uploads().unwrap();
-    assert_eq!(names(&found), ["1.table", "1.table", "2.table", "4.values"]);
+    assert_eq!(names(&found), ["1.table", "1.table", "2.table", "4.blobs"]);
     assert_eq!(world.server.counts().lists - before.lists, 2, "two of the four in this directory a page");
     place.abort_upload(&found[1]).unwrap();
     place.abort_upload(&found[2]).unwrap();
@@ -57,7 +57,7 @@ fn uploads_of_a_place_are_listed_page_by_page_and_aborted_one_by_one() {
     // Uploads of a whole bucket are uploads of keys in no directory of it.
     let mut options = world.options("");
     options.url = format!("s3://{BUCKET}");
-    let all = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let all = ObjectBackend::open(&options, &world.runtime).unwrap();
     assert_eq!(
         all.unfinished_uploads().unwrap(),
         [UnfinishedUpload { name: "6.table".to_owned(), id: ids[6].clone() }]
@@ -114,7 +114,7 @@ fn who_may_not_ask_for_uploads_is_told_so_and_that_is_no_failure_that_passes() {
         let mut options = world.options(prefix);
         let settings = world.server.settings_of(user);
         options.settings.extend(settings.map(|(name, value)| (name.to_owned(), value)));
-        ObjectPlace::open(&options, &world.runtime).unwrap()
+        ObjectBackend::open(&options, &world.runtime).unwrap()
     };
     let denied = |error: firn_storage::Error| {
         assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
@@ -166,7 +166,7 @@ fn a_store_that_lists_no_uploads_is_told_from_one_that_fails_for_a_time() {
     }
     // Other stores have no such request here.
     let options = ObjectOptions::new("lying");
-    let other = ObjectPlace::over(Lying::new(&[]), Path::from("db"), &options, &runtime());
+    let other = ObjectBackend::over(Lying::new(&[]), Path::from("db"), &options, &runtime());
     assert_eq!(other.unfinished_uploads().unwrap(), []);
     assert_eq!(other.abort_upload(&upload).unwrap_err().kind, ErrorKind::NotFound);
 }
@@ -176,7 +176,7 @@ fn answers_about_uploads_that_are_lost_may_pass() {
     let world = World::new();
     leave(&world, "a/1.table");
     let options = ObjectOptions { retries_max: 1, ..world.options("a") };
-    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
     let found = place.unfinished_uploads().unwrap();
     let lost = Faults { lost_per_mille: 1000, ..Faults::default() };
     for faults in [lost.clone(), Faults { refused_per_mille: 1000, ..Faults::default() }] {
@@ -203,7 +203,7 @@ fn lists_of_uploads_count_as_lists_and_aborts_as_removals() {
     let limits = Limits { lists_per_second: Some(1), removals_per_second: Some(2), ..Limits::default() };
     let throttle = Throttle::new(&limits, Arc::clone(&clock) as Arc<dyn Clock>);
     let options = ObjectOptions { throttle: Some(Arc::new(throttle)), ..world.options("a") };
-    let place = ObjectPlace::open(&options, &world.runtime).unwrap();
+    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
     let waits = |ask: &dyn Fn()| {
         let before = clock.now();
         ask();

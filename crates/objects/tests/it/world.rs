@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_objects::{ObjectOptions, ObjectPlace, Runtime};
+use firn_objects::{ObjectBackend, ObjectOptions, Runtime};
 use firn_s3_server::{S3Server, ServerOptions};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 use tempfile::TempDir;
@@ -36,8 +36,8 @@ impl World {
         options
     }
 
-    pub(crate) fn place(&self, prefix: &str) -> ObjectPlace {
-        ObjectPlace::open(&self.options(prefix), &self.runtime).unwrap()
+    pub(crate) fn place(&self, prefix: &str) -> ObjectBackend {
+        ObjectBackend::open(&self.options(prefix), &self.runtime).unwrap()
     }
 }
 

@@ -12,7 +12,7 @@ use super::call::Call;
 use crate::access::{DEFAULT_USER, Denied, User, UserTable};
 use crate::bounds::cut_text;
 use crate::failure::{Failure, Result};
-use crate::server_thread::{ClientFilter, DeniedPlace, ServerThread, Turns};
+use crate::server_thread::{ClientFilter, DeniedStorage, ServerThread, Turns};
 use crate::store::put_record;
 
 const CONFIG_SET: CommandId = id_of("config|set");
@@ -112,7 +112,7 @@ const RULE_BYTES: usize = 1 << 10;
 async fn close_denied(thread: &ServerThread, name: &[u8]) {
     let name: Arc<[u8]> = name.into();
     let places: Vec<_> =
-        thread.shared.threads.mailboxes.iter().map(|_| Mutex::new(Some(DeniedPlace::default()))).collect();
+        thread.shared.threads.mailboxes.iter().map(|_| Mutex::new(Some(DeniedStorage::default()))).collect();
     let places = Arc::new(places);
     let mut is_over = false;
     while !is_over {

@@ -75,9 +75,9 @@ impl Drop for Backups {
 fn back_up(shared: &Shared, path: &Path) -> Answer {
     let shown = path.display().to_string();
     match shared.store.db.backup(path) {
-        Ok(checkpoint) => {
+        Ok(copy) => {
             shared.diagnostics.log.note(LogLevel::Info, "backup", &[("path", Field::Text(&shown))]);
-            Answer::text(200, format!("{shown} holds all writes before position {}\n", checkpoint.position.0))
+            Answer::text(200, format!("{shown} holds all writes before position {}\n", copy.position.0))
         }
         Err(error) => {
             let why = error.to_string();

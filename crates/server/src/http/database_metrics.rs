@@ -3,7 +3,7 @@
 //! Counters here are since the start of the server: `CONFIG RESETSTAT` does not set them back. What
 //! the engine counts is since its opening, which is the same.
 
-mod values; // values beside the tree
+mod blobs; // separated values
 mod jobs; // where background jobs ran
 
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub(super) fn of(shared: &Shared) -> Exposition {
     }
     writes(&stats, &mut text);
     if let Some(tree) = &stats.tree {
-        values::text(&tree.values, &mut text);
+        blobs::text(&tree.blobs, &mut text);
     }
     jobs::text(&stats.jobs, &mut text);
     keyspaces(&stats, &mut text);
@@ -202,13 +202,13 @@ fn engine(stats: &Stats, text: &mut Exposition) {
             "damaged_files",
             Gauge,
             stats.damaged_file_count,
-            "Tables and value segments that background work found damaged, and left.",
+            "Tables and blob segments that background work found damaged, and left.",
         ),
         (
             "set_aside_files",
             Gauge,
             stats.set_aside_file_count,
-            "Tables and value segments that background work fails on each time, and left.",
+            "Tables and blob segments that background work fails on each time, and left.",
         ),
         (
             "background_refused",
@@ -232,7 +232,7 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ),
         ("scan_dead_passed_total", Counter, tree.scan_dead_passed_count, "Dead records that scans passed."),
         ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
-        ("drains_total", Counter, tree.drain_count, "Drains of the buffer into tables."),
+        ("flushes_total", Counter, tree.flush_count, "Flushes of the buffer into tables."),
         ("compactions_total", Counter, tree.compaction_count, "Compactions."),
         ("recycled_bytes", Gauge, stats.recycled_bytes, "Bytes of files kept to be written over."),
         ("merges_total", Counter, tree.merge_count, "Merges in the buffer."),
@@ -276,10 +276,10 @@ fn writes(stats: &Stats, text: &mut Exposition) {
     for (by, bytes) in [
         ("user", stats.user_write_bytes_total),
         ("log", stats.log_write_bytes_total),
-        ("drain", tree.drain_write_bytes_total),
+        ("flush", tree.flush_write_bytes_total),
         ("compaction", tree.compaction_write_bytes_total),
-        ("values", tree.values.write_bytes_total),
-        ("collection", tree.values.collection_write_bytes_total),
+        ("values", tree.blobs.write_bytes_total),
+        ("blob_gc", tree.blobs.gc_write_bytes_total),
         ("manifest", stats.manifest_write_bytes_total),
     ] {
         text.sample(name, &[("by", &by)], bytes);

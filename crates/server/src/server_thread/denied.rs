@@ -14,7 +14,7 @@ const COMPARED_BYTES_MAX: usize = 256 << 10;
 
 /// Where a look at a thread's clients goes on.
 #[derive(Debug, Default)]
-pub(crate) struct DeniedPlace {
+pub(crate) struct DeniedStorage {
     /// Number of the client's task.
     id: usize,
     /// The last of its subscriptions that was looked at.
@@ -28,7 +28,7 @@ impl ServerThread {
     ///
     /// Clients that come meanwhile have the rights of now, and what is subscribed to now is looked
     /// at by itself.
-    pub(crate) fn close_denied(&self, name: &[u8], place: DeniedPlace) -> Option<DeniedPlace> {
+    pub(crate) fn close_denied(&self, name: &[u8], place: DeniedStorage) -> Option<DeniedStorage> {
         let (users, mut after) = (&self.shared.users, place.after);
         let mut budget = COMPARED_BYTES_MAX;
         for id in place.id..self.clients.len() {
@@ -47,7 +47,9 @@ impl ServerThread {
             match look(&client, &user, after, &mut budget) {
                 Look::Allowed => {}
                 Look::Denied => self.close_soon(&client),
-                Look::Unfinished(topic, name) => return Some(DeniedPlace { id, after: Some((topic, name)) }),
+                Look::Unfinished(topic, name) => {
+                    return Some(DeniedStorage { id, after: Some((topic, name)) });
+                }
             }
         }
         None

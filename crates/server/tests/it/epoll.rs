@@ -42,8 +42,8 @@ mod set_back;
 mod scripts;
 #[path = "http.rs"]
 mod http;
-#[path = "value_metrics.rs"]
-mod value_metrics;
+#[path = "blob_metrics.rs"]
+mod blob_metrics;
 #[path = "refused.rs"]
 mod refused;
 #[path = "faults/mod.rs"]

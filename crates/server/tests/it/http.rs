@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use firn::storage::ErrorKind;
-use firn::storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use firn::storage::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_protocol::resp::Value;
 use firn_server::{ServeSettings, Server};
 
@@ -209,24 +209,25 @@ fn background_jobs_are_told_with_where_they_ran() {
     assert!(counts > 0 && bytes > 10_000, "{stats:?}");
     assert_eq!(sum("firn_engine_jobs_total{"), counts as f64, "{text}");
     assert_eq!(sum("firn_engine_job_read_bytes_total{"), bytes as f64, "{text}");
-    assert_eq!(found["firn_engine_jobs_total{kind=\"relief\",place=\"here\"}"], counts as f64);
-    let commits = found["firn_engine_job_stage_seconds_count{kind=\"relief\",stage=\"commit\"}"];
+    assert_eq!(found["firn_engine_jobs_total{kind=\"l0_compaction\",place=\"here\"}"], counts as f64);
+    let commits = found["firn_engine_job_stage_seconds_count{kind=\"l0_compaction\",stage=\"commit\"}"];
     assert_eq!(commits, counts as f64, "one commit each: {text}");
-    assert_eq!(sum("firn_engine_job_stage_seconds_count{kind=\"collection\""), 0.0, "{text}");
-    let bucket = "firn_engine_job_stage_seconds_bucket{kind=\"relief\",stage=\"commit\",le=\"+Inf\"}";
+    assert_eq!(sum("firn_engine_job_stage_seconds_count{kind=\"blob_gc\""), 0.0, "{text}");
+    let bucket = "firn_engine_job_stage_seconds_bucket{kind=\"l0_compaction\",stage=\"commit\",le=\"+Inf\"}";
     assert_eq!(found[bucket], commits);
-    assert!(found["firn_engine_job_stage_seconds_sum{kind=\"relief\",stage=\"commit\"}"] > 0.0);
+    assert!(found["firn_engine_job_stage_seconds_sum{kind=\"l0_compaction\",stage=\"commit\"}"] > 0.0);
     assert_eq!((found["firn_engine_jobs_held"], found["firn_engine_executor_away"]), (0.0, 0.0));
     let (status, jobs) = get(address, "/jobs");
     assert_eq!(
-        (status, jobs.matches("\"kind\":\"relief\",\"place\":\"here\"").count() as u64),
+        (status, jobs.matches("\"kind\":\"l0_compaction\",\"place\":\"here\"").count() as u64),
         (200, counts)
     );
     assert!(jobs.starts_with("[{\"ended_unix_ms\":") && jobs.ends_with("}]\n"), "{jobs}");
     let Value::Bulk(info) = client.say("INFO firn") else { panic!("a text") };
     let info = String::from_utf8(info).unwrap();
-    let line =
-        format!("jobs_relief:elsewhere_count=0,elsewhere_bytes=0,here_count={counts},here_bytes={bytes}");
+    let line = format!(
+        "jobs_l0_compaction:elsewhere_count=0,elsewhere_bytes=0,here_count={counts},here_bytes={bytes}"
+    );
     assert!(info.contains(&line) && info.contains("jobs_held_count:0"), "{info}");
     server.stop().unwrap();
 }

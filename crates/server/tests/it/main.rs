@@ -14,7 +14,7 @@ fn modules(text: &str) -> Vec<&str> {
 /// What is tested by epoll alone: what commands answer, which is the same for both, and HTTP, which
 /// has a thread of its own.
 const BY_ONE: [&str; 9] =
-    ["databases", "members", "ordered", "reference", "server", "set_back", "http", "value_metrics", "faults"];
+    ["databases", "members", "ordered", "reference", "server", "set_back", "http", "blob_metrics", "faults"];
 
 #[test]
 fn what_concerns_sockets_is_tested_by_each_network() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use firn::Durability;
 use firn::storage::ErrorKind;
-use firn::storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
+use firn::storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_protocol::resp::Value;
 use firn_server::{ServeSettings, Server};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firn::storage::ManualClock;
-use firn::storage::place::Memory;
+use firn::storage::backend::Memory;
 use firn_protocol::resp::Value;
 use firn_server::{ServeSettings, Server};
 

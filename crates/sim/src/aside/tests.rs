@@ -1,4 +1,4 @@
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_storage::{Clock, Storage};
 
 use super::*;

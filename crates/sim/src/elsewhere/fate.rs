@@ -24,7 +24,7 @@ pub(super) enum Fate {
     Silent,
     /// It is done and answered long after it was given up.
     Late,
-    /// If it is a collection, it is done or answered wrongly.
+    /// If it is a GC, it is done or answered wrongly.
     Spoil(Spoil),
 }
 

@@ -7,7 +7,7 @@
 //!                          └─► here ◄───────────────────────────────────────────┘
 //! ```
 //! The tree puts its `ExecutorChain` around every executor that it is given, so that whatever
-//! happens here changes no answer. Of what is spoiled, only collections are: a compaction whose
+//! happens here changes no answer. Of what is spoiled, only GCs are: a compaction whose
 //! rules were not kept is believed unless it is done again.
 //!
 //! A worker that stood still does its job all the same, later: it was given up by then, or its
@@ -123,7 +123,7 @@ impl Elsewhere {
         let state = self.lock();
         let is_believed = |(spoil, control): &&(Spoil, Control)| spoil.must_show() && !control.is_cancelled();
         let (spoil, _) = state.spoiled.iter().find(is_believed)?;
-        Some(format!("a collection with a fault ({spoil:?}) was believed"))
+        Some(format!("a GC with a fault ({spoil:?}) was believed"))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -135,7 +135,7 @@ impl Elsewhere {
         let storage = Arc::clone(&self.lock().storage);
         match fate {
             Fate::Spoil(spoil) => {
-                let JobSpec::Collect(spec) = read_spec(sent)? else {
+                let JobSpec::BlobGc(spec) = read_spec(sent)? else {
                     return read_result(&serve(sent, &*storage, finisher.control())?);
                 };
                 let (result, is_wrong) = spoil.answer(&spec, &*storage, rng)?;
@@ -232,7 +232,7 @@ fn outputs(result: &JobResult) -> Vec<(&str, u64)> {
             let tables = result.tables.iter().map(|table| (table.file.as_str(), table.bytes));
             tables.chain(result.values.iter().map(|segment| (segment.file.as_str(), segment.bytes))).collect()
         }
-        JobResult::Collect(result) => {
+        JobResult::BlobGc(result) => {
             result.segment.iter().map(|segment| (segment.file.as_str(), segment.bytes)).collect()
         }
     }

@@ -1,14 +1,14 @@
-//! Collections done or answered wrongly.
+//! GCs done or answered wrongly.
 
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_format::Position;
-use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::{Ordinals, SegmentNumber};
-use firn_jobs::{CollectResult, CollectSpec, CompactResult, Control, JobResult, JobSpec, Result, run};
+use firn_format::blob::{Ordinals, SegmentNumber};
+use firn_format::manifest::BlobSegmentMeta;
+use firn_jobs::{BlobGcResult, BlobGcSpec, CompactResult, Control, JobResult, JobSpec, Result, run};
 use firn_storage::Storage;
 
-/// One fault of a collection.
+/// One fault of a GC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spoil {
     /// The output has a flipped bit, perhaps in the few bytes between two records, which are not
@@ -38,12 +38,12 @@ pub(super) enum Spoil {
     Checksum,
     /// Log records are said to lie elsewhere than they do.
     SealedAt,
-    /// A redirect is said to lie elsewhere than it does.
-    Redirect,
-    /// A redirect is said to be of other values.
-    RedirectFrom,
-    /// Redirects are not told of.
-    NoRedirects,
+    /// A relocation is said to lie elsewhere than it does.
+    Relocation,
+    /// A relocation is said to be of other values.
+    RelocationFrom,
+    /// Relocations are not told of.
+    NoRelocations,
     /// Nothing is said to live.
     Nothing,
     /// It is the answer to a compaction.
@@ -65,9 +65,9 @@ impl Spoil {
         Self::Bytes,
         Self::Checksum,
         Self::SealedAt,
-        Self::Redirect,
-        Self::RedirectFrom,
-        Self::NoRedirects,
+        Self::Relocation,
+        Self::RelocationFrom,
+        Self::NoRelocations,
         Self::Nothing,
         Self::Kind,
     ];
@@ -77,26 +77,26 @@ impl Spoil {
         self != Self::Bit
     }
 
-    /// What comes of `spec` with this fault, and whether it has it: not every collection can.
+    /// What comes of `spec` with this fault, and whether it has it: not every GC can.
     pub(super) fn answer(
         self,
-        spec: &CollectSpec,
+        spec: &BlobGcSpec,
         storage: &dyn Storage,
         rng: &mut Rng,
     ) -> Result<(JobResult, bool)> {
         let misread = self.misread(spec, rng);
         let done = run(&JobSpec::from(misread.clone()), storage, &semantics(), &Control::new())?;
-        let done = done.into_collect()?;
+        let done = done.into_blob_gc()?;
         let is_harmed = self.harm(done.segment.as_ref(), storage, rng)?;
         let told = self.misquote(spec, &done, rng);
         // Where nothing lives there is no file in which a wrong name could stand.
         let is_misread = misread != *spec && (spec.survivor_count() > 0 || done.segment.is_some());
-        let is_wrong = is_harmed || is_misread || told != JobResult::Collect(done);
+        let is_wrong = is_harmed || is_misread || told != JobResult::BlobGc(done);
         Ok((told, is_wrong))
     }
 
     /// What the worker makes of the spec.
-    fn misread(self, spec: &CollectSpec, rng: &mut Rng) -> CollectSpec {
+    fn misread(self, spec: &BlobGcSpec, rng: &mut Rng) -> BlobGcSpec {
         let mut spec = spec.clone();
         let index = rng.usize(..spec.victims.len());
         let victim = &mut spec.victims[index];
@@ -117,7 +117,7 @@ impl Spoil {
     }
 
     /// What becomes of the output; whether something did.
-    fn harm(self, segment: Option<&ValueSegmentMeta>, storage: &dyn Storage, rng: &mut Rng) -> Result<bool> {
+    fn harm(self, segment: Option<&BlobSegmentMeta>, storage: &dyn Storage, rng: &mut Rng) -> Result<bool> {
         let Some(segment) = segment else { return Ok(false) };
         match self {
             Self::Bit => {
@@ -133,25 +133,25 @@ impl Spoil {
     }
 
     /// What the worker says of what was `done`.
-    fn misquote(self, spec: &CollectSpec, done: &CollectResult, rng: &mut Rng) -> JobResult {
+    fn misquote(self, spec: &BlobGcSpec, done: &BlobGcResult, rng: &mut Rng) -> JobResult {
         let mut told = done.clone();
-        let place = rng.choice(0..told.redirects.len());
-        let redirect = place.and_then(|place| told.redirects.get_mut(place));
-        match (self, told.segment.as_mut(), redirect) {
+        let place = rng.choice(0..told.relocations.len());
+        let relocation = place.and_then(|place| told.relocations.get_mut(place));
+        match (self, told.segment.as_mut(), relocation) {
             (Self::Name, Some(segment), _) => segment.file.clone_from(&spec.victims[0].segment.file),
             (Self::Count, Some(segment), _) => segment.ordinals += 1,
             (Self::ValueBytes, Some(segment), _) => segment.value_bytes = segment.value_bytes.wrapping_sub(1),
             (Self::Bytes, Some(segment), _) => segment.bytes -= 8,
             (Self::Checksum, Some(segment), _) => segment.checksum ^= 1 << rng.u8(..64),
             (Self::SealedAt, Some(segment), _) => segment.sealed_at = Position(segment.sealed_at.0 ^ 8),
-            (Self::Redirect, _, Some((_, place))) => place.offset -= 8,
-            (Self::RedirectFrom, _, Some((from, _))) => from.0 += 1,
-            (Self::NoRedirects, ..) => told.redirects.clear(),
-            (Self::Nothing, ..) => told = CollectResult::default(),
+            (Self::Relocation, _, Some((_, place))) => place.offset -= 8,
+            (Self::RelocationFrom, _, Some((from, _))) => from.0 += 1,
+            (Self::NoRelocations, ..) => told.relocations.clear(),
+            (Self::Nothing, ..) => told = BlobGcResult::default(),
             (Self::Kind, ..) => return JobResult::Compact(CompactResult::default()),
             _ => {}
         }
-        JobResult::Collect(told)
+        JobResult::BlobGc(told)
     }
 }
 

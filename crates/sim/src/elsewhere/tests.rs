@@ -1,8 +1,8 @@
 use firn_engine::Result as EngineResult;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 
 use super::*;
-use crate::collections::Collections;
+use crate::gc_counts::GcCounts;
 use crate::generate::{Profile, script};
 use crate::runner::{Runner, Stop};
 use crate::world::{Knobs, Opened, TreeWorld, World};
@@ -27,7 +27,7 @@ impl World for Always {
     }
 }
 
-fn run(fate: Fate, seed: u64) -> std::result::Result<Collections, Stop> {
+fn run(fate: Fate, seed: u64) -> std::result::Result<GcCounts, Stop> {
     let plain = Knobs { buffer_bytes: 0, memtable_bytes: 4 << 10, steps_max: 4, ..Knobs::draw(0) };
     let world = Always(fate);
     let mut runner = Runner::new(&world, plain, Memory::new(), seed)?;
@@ -35,10 +35,10 @@ fn run(fate: Fate, seed: u64) -> std::result::Result<Collections, Stop> {
     runner.end()
 }
 
-/// Collections of some scripts, whatever becomes of every job.
+/// GCs of some scripts, whatever becomes of every job.
 #[track_caller]
-fn collections(fate: Fate) -> Collections {
-    let mut all = Collections::default();
+fn collections(fate: Fate) -> GcCounts {
+    let mut all = GcCounts::default();
     for seed in 3..=6 {
         match run(fate, seed) {
             Ok(collections) => all += collections,
@@ -50,7 +50,7 @@ fn collections(fate: Fate) -> Collections {
 }
 
 #[test]
-fn collections_are_done_elsewhere_where_they_are_served() {
+fn gcs_are_done_elsewhere_where_they_are_served() {
     let all = collections(Fate::Serve);
     assert!(all.elsewhere_count > 0, "{all}");
     assert_eq!(all.passed_on_count, 0, "{all}");
@@ -70,7 +70,7 @@ fn what_comes_to_nothing_elsewhere_is_done_here() {
 
 /// The runs themselves complain where one is believed.
 #[test]
-fn no_fault_of_a_collection_is_believed() {
+fn no_fault_of_a_gc_is_believed() {
     for spoil in Spoil::ALL {
         let all = collections(Fate::Spoil(spoil));
         assert!(all.spoiled_count > 0, "{spoil:?}: {all}");

@@ -16,7 +16,7 @@ const OVERLAP_BYTES: f64 = 256.0 * MIB;
 /// Bytes of each job of a flooding database.
 const FLOOD_BYTES: f64 = 1024.0 * MIB;
 /// Bytes of deeper levels that one job takes at most.
-const BULK_BYTES_MAX: f64 = 1024.0 * MIB;
+const DEEP_BYTES_MAX: f64 = 1024.0 * MIB;
 
 /// One database.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ pub(super) struct Database {
     /// Bytes that deeper levels have to rewrite.
     debt: f64,
     /// Whether a job of each lane is under way or waits.
-    has_relief: bool,
-    has_bulk: bool,
+    has_l0: bool,
+    has_deep: bool,
     /// Jobs that it wants in any case, and how many of them are under way or wait; 0 for a database
     /// that wants what its users write.
     flood: u32,
@@ -63,8 +63,8 @@ impl Database {
             rate_left: 120.0 * random.f64(),
             is_bursting: false,
             debt: 0.0,
-            has_relief: false,
-            has_bulk: false,
+            has_l0: false,
+            has_deep: false,
             flood: 0,
             flooded: 0,
             stalled_seconds: 0.0,
@@ -122,19 +122,19 @@ impl Database {
         if self.is_flooding() {
             let wants = self.flooded < self.flood;
             self.flooded += u32::from(wants);
-            return wants.then_some(Wanted { lane: Lane::Relief, bytes: FLOOD_BYTES, frees: 0.0 });
+            return wants.then_some(Wanted { lane: Lane::L0, bytes: FLOOD_BYTES, frees: 0.0 });
         }
-        if !self.has_relief && self.runs() >= RUNS_WANTED {
-            self.has_relief = true;
+        if !self.has_l0 && self.runs() >= RUNS_WANTED {
+            self.has_l0 = true;
             let frees = f64::from(self.runs()) * RUN_BYTES;
             // The more is left undone below, the more lies under the next job.
             let bytes = frees + OVERLAP_BYTES + self.debt / 16.0;
-            return Some(Wanted { lane: Lane::Relief, bytes, frees });
+            return Some(Wanted { lane: Lane::L0, bytes, frees });
         }
-        if !self.has_bulk && self.debt >= OVERLAP_BYTES {
-            self.has_bulk = true;
-            let frees = self.debt.min(BULK_BYTES_MAX);
-            return Some(Wanted { lane: Lane::Bulk, bytes: frees, frees });
+        if !self.has_deep && self.debt >= OVERLAP_BYTES {
+            self.has_deep = true;
+            let frees = self.debt.min(DEEP_BYTES_MAX);
+            return Some(Wanted { lane: Lane::Deep, bytes: frees, frees });
         }
         None
     }
@@ -146,14 +146,14 @@ impl Database {
                 self.flooded -= 1;
                 self.written += job.bytes;
             }
-            Lane::Relief => {
+            Lane::L0 => {
                 self.level0 -= job.frees;
                 self.debt += 2.0 * job.frees;
-                self.has_relief = false;
+                self.has_l0 = false;
             }
-            Lane::Bulk => {
+            Lane::Deep => {
                 self.debt -= job.frees;
-                self.has_bulk = false;
+                self.has_deep = false;
             }
         }
     }

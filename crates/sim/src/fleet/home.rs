@@ -36,7 +36,7 @@ impl Fleet {
         for index in 0..self.databases.len() {
             // One at a time, those first that writers wait for.
             let mine = || self.own.iter().enumerate().filter(|(_, own)| own.database == index);
-            let Some((next, _)) = mine().min_by_key(|(_, own)| own.wanted.lane != Lane::Relief) else {
+            let Some((next, _)) = mine().min_by_key(|(_, own)| own.wanted.lane != Lane::L0) else {
                 continue;
             };
             self.own[next].done += bytes;
@@ -55,10 +55,10 @@ impl Fleet {
         if database.is_flooding() {
             return false;
         }
-        // A database has one relief at a time, so that none of its own is before it.
+        // A database has one L0 work at a time, so that none of its own is before it.
         let waits = self.now - job.submitted >= patience.begin_max.as_secs_f64() && job.on.is_none();
         let is_near = || database.stalls_in(self.plan.load).is_some_and(|left| left <= patience.stall_near);
-        self.now >= job.late_at || (waits && job.wanted.lane == Lane::Relief && is_near())
+        self.now >= job.late_at || (waits && job.wanted.lane == Lane::L0 && is_near())
     }
 
     fn take_back(&mut self, id: JobId) {

@@ -29,8 +29,8 @@ pub(super) struct Oracle {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     stalls: Stalls,
-    /// Bulk jobs wait for as long as there is relief.
-    relief_alone: bool,
+    /// Deep jobs wait for as long as there is L0 work.
+    l0_alone: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,17 +44,17 @@ enum Stalls {
 }
 
 /// The control plane's.
-const AS_REPORTED: Way = Way { stalls: Stalls::Reported, relief_alone: false };
+const AS_REPORTED: Way = Way { stalls: Stalls::Reported, l0_alone: false };
 
 const WAYS: [Way; 8] = [
     AS_REPORTED,
-    Way { stalls: Stalls::Known, relief_alone: false },
-    Way { stalls: Stalls::Known, relief_alone: true },
-    Way { stalls: Stalls::Reported, relief_alone: true },
-    Way { stalls: Stalls::Shaken(1), relief_alone: false },
-    Way { stalls: Stalls::Shaken(2), relief_alone: false },
-    Way { stalls: Stalls::Shaken(3), relief_alone: true },
-    Way { stalls: Stalls::Shaken(4), relief_alone: true },
+    Way { stalls: Stalls::Known, l0_alone: false },
+    Way { stalls: Stalls::Known, l0_alone: true },
+    Way { stalls: Stalls::Reported, l0_alone: true },
+    Way { stalls: Stalls::Shaken(1), l0_alone: false },
+    Way { stalls: Stalls::Shaken(2), l0_alone: false },
+    Way { stalls: Stalls::Shaken(3), l0_alone: true },
+    Way { stalls: Stalls::Shaken(4), l0_alone: true },
 ];
 
 impl Oracle {
@@ -97,8 +97,8 @@ impl Oracle {
     }
 
     fn see(&self, view: &mut View, databases: &[Database], way: Way, step: u64) {
-        if way.relief_alone && view.waiting.iter().any(|job| job.lane == Lane::Relief) {
-            view.waiting.retain(|job| job.lane == Lane::Relief);
+        if way.l0_alone && view.waiting.iter().any(|job| job.lane == Lane::L0) {
+            view.waiting.retain(|job| job.lane == Lane::L0);
         }
         for job in &mut view.waiting {
             let database = job.tenant.0 as usize;

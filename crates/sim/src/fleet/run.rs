@@ -209,10 +209,9 @@ impl Fleet {
     fn submit(&mut self) {
         for (index, database) in self.databases.iter_mut().enumerate() {
             while let Some(wanted) = database.want() {
-                // Bulk work is begun after relief.
+                // Deep work is begun after L0 work.
                 let before = self.jobs.values().filter(|job| job.database == index);
-                let before =
-                    before.filter(|job| job.wanted.lane == Lane::Relief || wanted.lane == Lane::Bulk);
+                let before = before.filter(|job| job.wanted.lane == Lane::L0 || wanted.lane == Lane::Deep);
                 let bytes = wanted.bytes + before.map(|job| job.wanted.bytes).sum::<f64>();
                 let job = Job {
                     database: index,
@@ -345,7 +344,7 @@ impl Fleet {
         let slack = |job: &Job| {
             let left = (job.wanted.bytes - job.done) / fastest;
             match (job.wanted.lane, self.databases[job.database].stalls_in(load)) {
-                (Lane::Relief, Some(stalls_in)) => stalls_in.as_secs_f64() - left,
+                (Lane::L0, Some(stalls_in)) => stalls_in.as_secs_f64() - left,
                 _ => 1e6 + job.submitted,
             }
         };

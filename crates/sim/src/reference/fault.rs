@@ -48,8 +48,8 @@ pub enum Fault {
     OpenAfterClose,
     /// Keys of any length are taken.
     LongKeys,
-    /// A checkpoint lacks the newest write.
-    StaleCheckpoint,
+    /// A copy lacks the newest write.
+    StaleCopy,
     /// A value is what its source brings, whatever was announced.
     ShortSource,
 }
@@ -78,7 +78,7 @@ impl Fault {
         Fault::HalfBatch,
         Fault::OpenAfterClose,
         Fault::LongKeys,
-        Fault::StaleCheckpoint,
+        Fault::StaleCopy,
         Fault::ShortSource,
     ];
 

@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use firn_engine::{
-    Compression, Error, ErrorKind, KeyspaceId, KeyspaceSettings, OrderedBatch, OrderedOp, OrderedOpKind,
-    Place, Result,
+    Compression, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Location, OrderedBatch, OrderedOp,
+    OrderedOpKind, Result,
 };
 use firn_storage::{Storage, WriteFile};
 
@@ -115,7 +115,7 @@ pub(super) fn from_storage(error: firn_storage::Error) -> Error {
         Storage::Unsynced | Storage::Io | Storage::Closed => ErrorKind::Closed,
         Storage::Bug => ErrorKind::Bug,
     };
-    let place = Place { file: error.file.clone(), offset: error.offset };
+    let place = Location { file: error.file.clone(), offset: error.offset };
     Error::new(kind, "the storage failed").at(place).because(error)
 }
 

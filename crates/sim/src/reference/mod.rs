@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Checkpoint, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, Ordered,
+    DatabaseCopy, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, Ordered,
     OrderedBatch, OrderedOpKind, OrderedSession, Position, Result, Semantics, Session, Snapshot, SnapshotPin,
     Stats, ValueSource, WriteOptions,
 };
@@ -275,16 +275,16 @@ impl Engine for Reference {
         Ok(())
     }
 
-    fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
+    fn copy_to(&self, path: &Path) -> Result<DatabaseCopy> {
         let state = self.shared.lock();
         let storage = &self.shared.options.storage;
         let mut bytes = state.journal.copy(&**storage)?;
-        if self.shared.is(Fault::StaleCheckpoint) {
+        if self.shared.is(Fault::StaleCopy) {
             bytes.pop();
         }
         let place = storage.link_into(&[], path).map_err(from_storage)?;
         place.publish(JOURNAL, &bytes).map_err(from_storage)?;
-        Ok(Checkpoint { path: path.to_owned(), position: Position(state.model.end()) })
+        Ok(DatabaseCopy { path: path.to_owned(), position: Position(state.model.end()) })
     }
 
     fn stats(&self) -> Stats {

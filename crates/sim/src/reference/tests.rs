@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use firn_engine::conformance::{self, Harness, OpenWith};
 use firn_storage::ManualClock;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 
 use super::*;
 
@@ -45,12 +45,12 @@ impl Harness for InMemory {
         self.reference(&self.memory, with)
     }
 
-    fn checkpoint_path(&self, name: &str) -> PathBuf {
+    fn copy_path(&self, name: &str) -> PathBuf {
         PathBuf::from(name)
     }
 
-    fn open_checkpoint(&mut self, path: &Path) -> Result<Arc<dyn Engine>> {
-        let memory = self.memory.directory(path).ok_or_else(|| Error::invalid("no checkpoint there"))?;
+    fn open_copy(&mut self, path: &Path) -> Result<Arc<dyn Engine>> {
+        let memory = self.memory.directory(path).ok_or_else(|| Error::invalid("no copy there"))?;
         self.reference(&memory, OpenWith::default())
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use firn_storage::Storage;
 
 use super::Stop;
-use crate::collections::Collections;
 use crate::elsewhere::Elsewhere;
+use crate::gc_counts::GcCounts;
 
 /// Of all engines of a run that were let go.
 #[derive(Default)]
 pub(super) struct Past {
-    /// Their collections of value segments.
-    pub(super) collections: Collections,
+    /// Their GCs of blob segments.
+    pub(super) collections: GcCounts,
     /// What they believed that is wrong, if something was.
     believed: Option<String>,
     /// Their workers, which may not know that they were let go.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 
 use super::{Open, Runner, Stop};
-use crate::collections::Collections;
+use crate::gc_counts::GcCounts;
 use crate::model::{Content, Model, Moment};
 use crate::world::Knobs;
 
@@ -65,7 +65,7 @@ impl Runner<'_> {
                         Crash::Kill => self.durable.min(moment),
                         Crash::PowerLoss { .. } => moment,
                     };
-                    return self.verify_checkpoint().and_then(|()| self.verify()).map_err(during);
+                    return self.verify_copy().and_then(|()| self.verify()).map_err(during);
                 }
                 Err(what) => complaint.push_str(&what),
             }
@@ -109,7 +109,7 @@ impl Runner<'_> {
         // What came of it is not told.
         let _finished = open.opened.finish();
         let workers = open.opened.workers.clone();
-        self.past.collections += Collections::of(&open.opened.engine.stats(), workers.as_deref());
+        self.past.collections += GcCounts::of(&open.opened.engine.stats(), workers.as_deref());
         drop(open);
         // With threads, or where the machine has gone, an answer may not have been looked at yet.
         if !self.knobs.has_threads && !self.is_gone() {
@@ -128,33 +128,33 @@ impl Runner<'_> {
         checked.map_err(|what| Stop::Violation(format!("the files {which}: {what}")))
     }
 
-    /// Takes a checkpoint and reads it; every second one is written to, to see that its origin does
+    /// Takes a copy and reads it; every second one is written to, to see that its origin does
     /// not change.
-    pub(super) fn take_checkpoint(&mut self) -> Result<(), Stop> {
-        self.checkpoint_count += 1;
-        let path = PathBuf::from(format!("checkpoint-{}", self.checkpoint_count));
-        let taken = self.opened()?.opened.engine.checkpoint(&path);
-        taken.map_err(|error| self.failed("checkpoint", &error))?;
-        let is_written = self.checkpoint_count.is_multiple_of(2);
-        self.read_checkpoint(&path, &self.model.clone(), is_written)?;
+    pub(super) fn take_copy(&mut self) -> Result<(), Stop> {
+        self.copy_count += 1;
+        let path = PathBuf::from(format!("copy-{}", self.copy_count));
+        let taken = self.opened()?.opened.engine.copy_to(&path);
+        taken.map_err(|error| self.failed("copy", &error))?;
+        let is_written = self.copy_count.is_multiple_of(2);
+        self.read_copy(&path, &self.model.clone(), is_written)?;
         if !is_written {
-            self.checkpoint = Some((path, self.model.clone()));
+            self.copy = Some((path, self.model.clone()));
         }
         Ok(())
     }
 
-    /// A checkpoint that was complete before a crash is complete after it.
-    fn verify_checkpoint(&mut self) -> Result<(), Stop> {
-        let Some((path, model)) = self.checkpoint.take() else { return Ok(()) };
-        self.read_checkpoint(&path, &model, false)?;
-        self.checkpoint = Some((path, model));
+    /// A copy that was complete before a crash is complete after it.
+    fn verify_copy(&mut self) -> Result<(), Stop> {
+        let Some((path, model)) = self.copy.take() else { return Ok(()) };
+        self.read_copy(&path, &model, false)?;
+        self.copy = Some((path, model));
         Ok(())
     }
 
-    fn read_checkpoint(&mut self, path: &Path, model: &Model, is_written: bool) -> Result<(), Stop> {
-        let failed = |error: firn_engine::Error| self.failed("a checkpoint", &error);
+    fn read_copy(&mut self, path: &Path, model: &Model, is_written: bool) -> Result<(), Stop> {
+        let failed = |error: firn_engine::Error| self.failed("a copy", &error);
         let Some(memory) = self.memory.directory(path) else {
-            return Err(Stop::Violation(format!("checkpoint {} is gone", path.display())));
+            return Err(Stop::Violation(format!("copy {} is gone", path.display())));
         };
         let knobs = self.knobs.clone().stepped();
         let opened = self.world.open(Arc::new(memory), &knobs, self.clock.clone()).map_err(failed)?;
@@ -165,11 +165,11 @@ impl Runner<'_> {
             content.insert(name, records.collect::<firn_engine::Result<_>>().map_err(failed)?);
         }
         if let Some(what) = model.difference(model.end(), self.now_ms(), &content) {
-            return Err(Stop::Violation(format!("checkpoint {}: {what}", path.display())));
+            return Err(Stop::Violation(format!("copy {}: {what}", path.display())));
         }
         if is_written {
             let o = WriteOptions::default();
-            session.put(KEYSPACE_DEFAULT, b"key", b"of the checkpoint", o).map_err(failed)?;
+            session.put(KEYSPACE_DEFAULT, b"key", b"of the copy", o).map_err(failed)?;
             opened.engine.flush().map_err(failed)?;
             opened.engine.close().map_err(failed)?;
         }

@@ -1,7 +1,7 @@
 mod restless;
 
 use firn_storage::SystemClock;
-use firn_storage::place::{Effect, Fault as Scripted, Faulty, Operation, When};
+use firn_storage::backend::{Effect, Fault as Scripted, Faulty, Operation, When};
 
 use super::*;
 use crate::generate::{Profile, script};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use firn_engine::conformance::{self, Harness, OpenWith};
 use firn_engine::{Engine, Error, Result};
 use firn_sim::world::{Knobs, TreeWorld, World};
-use firn_storage::place::{Local, LocalOptions, Memory};
+use firn_storage::backend::{Local, LocalOptions, Memory};
 use firn_storage::{Clock, ManualClock, Storage};
 
 enum Place {
@@ -61,17 +61,17 @@ impl Harness for TreeHarness {
         }
     }
 
-    fn checkpoint_path(&self, name: &str) -> PathBuf {
+    fn copy_path(&self, name: &str) -> PathBuf {
         match &self.place {
             Place::Memory(_) => PathBuf::from(name),
             Place::Files(folder) => folder.path().join(name),
         }
     }
 
-    fn open_checkpoint(&mut self, path: &Path) -> Result<Arc<dyn Engine>> {
+    fn open_copy(&mut self, path: &Path) -> Result<Arc<dyn Engine>> {
         match &self.place {
             Place::Memory(memory) => {
-                let memory = memory.directory(path).ok_or_else(|| Error::invalid("no checkpoint there"))?;
+                let memory = memory.directory(path).ok_or_else(|| Error::invalid("no copy there"))?;
                 self.tree(Arc::new(memory), OpenWith::default())
             }
             Place::Files(_) => self.tree(local(path)?, OpenWith::default()),

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use firn_sim::collections::Collections;
 use firn_sim::corpus::Failure;
+use firn_sim::gc_counts::GcCounts;
 use firn_sim::lying::{Lie, LyingWorld};
 use firn_sim::replay::replay;
 use firn_sim::world::{TreeWorld, world};
@@ -24,7 +24,7 @@ fn what_failed_once_does_not_fail_again() {
 
 #[test]
 fn two_hundred_scripts_have_one_history_each() {
-    let mut collections = Collections::default();
+    let mut collections = GcCounts::default();
     for seed in 1..=200 {
         match metamorphic::check_seed(&TreeWorld, seed, &[]) {
             Ok(totals) => collections += totals.collections,
@@ -37,8 +37,8 @@ fn two_hundred_scripts_have_one_history_each() {
 
 /// Otherwise nothing was shown of what did not.
 #[track_caller]
-fn all_kinds_occurred(collections: &Collections) {
-    let Collections { count, elsewhere_count, passed_on_count, spoiled_count } = *collections;
+fn all_kinds_occurred(collections: &GcCounts) {
+    let GcCounts { count, elsewhere_count, passed_on_count, spoiled_count } = *collections;
     let counts = [count, elsewhere_count, passed_on_count, spoiled_count];
     assert!(counts.iter().all(|count| *count > 0), "{collections}");
 }
@@ -48,7 +48,7 @@ const CUTS_PER_SCRIPT: u64 = 8;
 
 #[test]
 fn a_thousand_cuts_leave_what_was_promised() {
-    let (mut cut_count, mut amid_count, mut collections) = (0, 0, Collections::default());
+    let (mut cut_count, mut amid_count, mut collections) = (0, 0, GcCounts::default());
     let mut seeds = 1..;
     while cut_count < 1000 {
         let seed = seeds.next().expect("a seed");

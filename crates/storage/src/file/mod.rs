@@ -1,7 +1,7 @@
 //! Kinds of file: a format of crate `format` on a place.
 
 pub mod table;
-pub mod value;
+pub mod blob;
 pub mod cache;
 pub mod log;
 pub mod manifest;

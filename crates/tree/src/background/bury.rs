@@ -76,10 +76,10 @@ impl Database {
         Ok(())
     }
 
-    /// Bytes of dead tables to keep for new ones, within what tables may hide. It is what drains
+    /// Bytes of dead tables to keep for new ones, within what tables may hide. It is what flushes
     /// write between two compactions of level 0, and as much again for their outputs. Where the
-    /// page cache holds all live tables, no more than fit beside them. Where most lies beside the
-    /// tree, an eighth of what lives.
+    /// page cache holds all live tables, no more than fit beside them. Where most is separated, an
+    /// eighth of what lives.
     fn recycled_table_bytes_max(&self, lies_beside: bool) -> u64 {
         let live = self.catalog.version.load().table_bytes();
         let most = match lies_beside {
@@ -96,7 +96,7 @@ impl Database {
         }
     }
 
-    /// Whether values beside the tree have more bytes than all tables. Drains are frequent and
+    /// Whether separated values have more bytes than all tables. Flushes are frequent and
     /// small then, and what recycled files take is taken from dead values, which have to be
     /// collected sooner.
     fn lies_mostly_beside(&self) -> bool {
@@ -132,7 +132,7 @@ impl Choosing<'_> {
 /// Tables whose files are kept, about, however little lives.
 const RECYCLED_TABLES_MIN: u64 = 2;
 
-/// Recycled files of the log where most lies beside the tree: a drain frees one at a time.
+/// Recycled files of the log where most is separated: a flush frees one at a time.
 const RECYCLED_LOGS_MAX: usize = 1;
 
 /// How long arenas and files wait for new segments and tables after the last segment or table died.

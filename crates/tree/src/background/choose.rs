@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_format::Position;
-use firn_format::value::SegmentNumber;
+use firn_format::blob::SegmentNumber;
 use firn_maintenance::RemoteLimits;
 
 use super::{InProgress, Task, TaskKind};
@@ -40,12 +40,12 @@ impl Choosing<'_> {
         if let Some(task) = self.choose_to_shorten() {
             return Some(task);
         }
-        if let Some((drain, part)) =
-            self.busy.claims.drains.iter().find(|(drain, next)| *next < drain.part_count())
+        if let Some((flush, part)) =
+            self.busy.claims.flushes.iter().find(|(flush, next)| *next < flush.part_count())
         {
-            return Some(Task::DrainPart { drain: Arc::clone(drain), part: *part });
+            return Some(Task::FlushPart { flush: Arc::clone(flush), part: *part });
         }
-        // A thread that is alone would else drain for ever where writers never rest, and level 0
+        // A thread that is alone would else flush for ever where writers never rest, and level 0
         // grow.
         if self.database.settings.background_threads == 1
             && let Some(task) = self.choose_far_behind()
@@ -53,7 +53,7 @@ impl Choosing<'_> {
             return Some(task);
         }
         if self.busy.backoff.may_use_kept_room(self.now)
-            && let Some(task) = self.choose_drain()
+            && let Some(task) = self.choose_flush()
         {
             return Some(task);
         }
@@ -69,10 +69,10 @@ impl Choosing<'_> {
             if !self.busy.is_held()
                 && self.busy.claims.collections < self.remote_limits().copies_max()
                 && self.is_thread_left(false)
-                && self.busy.backoff.may_try((TaskKind::Collect, 0), self.now)
+                && self.busy.backoff.may_try((TaskKind::BlobGc, 0), self.now)
                 && let Some(victims) = self.choose_victims()
             {
-                return Some(Task::Collect { victims });
+                return Some(Task::BlobGc { victims });
             }
         }
         if let Some(task) = self.choose_merge() {
@@ -87,7 +87,7 @@ impl Choosing<'_> {
         compaction.or_else(|| self.choose_write_back()).or_else(|| self.choose_to_give_up())
     }
 
-    /// Value segments that are to be collected.
+    /// Blob segments that are to be collected.
     fn choose_victims(&self) -> Option<Vec<SegmentNumber>> {
         self.database.blob_space(self.version, &self.busy.claims.unavailable_segments()).choose()
     }
@@ -105,10 +105,10 @@ impl Choosing<'_> {
 
     /// A flush, or a freeze, for what the buffer hides.
     fn choose_for_hidden(&self) -> Option<Task> {
-        let through = |keyspace| self.busy.claims.drained_through(keyspace);
-        let may_expose = |task: &Task| self.busy.backoff.may_try(task.unit(), self.now);
-        let of_values = self.choose_to_expose(through).filter(may_expose);
-        of_values.or_else(|| self.choose_to_flush(through).filter(may_expose))
+        let through = |keyspace| self.busy.claims.flushed_through(keyspace);
+        let may_flush_for_gc = |task: &Task| self.busy.backoff.may_try(task.unit(), self.now);
+        let of_values = self.choose_flush_for_gc(through).filter(may_flush_for_gc);
+        of_values.or_else(|| self.choose_to_flush(through).filter(may_flush_for_gc))
     }
 
     /// What is to be done about files, whatever is in them.
@@ -127,7 +127,7 @@ impl Choosing<'_> {
             && may_write(TaskKind::Values)
             && !self.database.values.to_be_sealed().is_empty()
         {
-            return Some(Task::SealValues);
+            return Some(Task::SealBlobs);
         }
         if !self.busy.claims.is_merging_log_objects
             && may_write(TaskKind::LogObjects)
@@ -142,7 +142,7 @@ impl Choosing<'_> {
     fn choose_write_back(&self) -> Option<Task> {
         let may_try = self.busy.backoff.may_try((TaskKind::Files, 0), self.now);
         (may_try && !self.busy.claims.is_bringing_values() && self.database.values.is_write_back_due())
-            .then_some(Task::WriteBackValues)
+            .then_some(Task::WriteBackBlobs)
     }
 
     /// Whether outputs that nothing waits for are to be looked for. Only workers that the owner
@@ -160,15 +160,15 @@ impl Choosing<'_> {
     }
 
     /// Whether another thread may wait for a job elsewhere that takes runs out of level 0
-    /// (`is_relief`), which writers wait for, or for anything else that may take long.
-    pub(super) fn is_thread_left(&self, is_relief: bool) -> bool {
+    /// (`is_l0`), which writers wait for, or for anything else that may take long.
+    pub(super) fn is_thread_left(&self, is_l0: bool) -> bool {
         let claims = &self.busy.claims;
         let waiting = claims.collections + claims.compacting + usize::from(claims.is_removing_orphans);
-        self.remote_limits().is_thread_left(waiting, is_relief)
+        self.remote_limits().is_thread_left(waiting, is_l0)
     }
 
     /// Whether a worker elsewhere is free, as far as is known. It is given a compaction while the
-    /// buffer fills too, since no drain runs there.
+    /// buffer fills too, since no flush runs there.
     pub(super) fn is_worker_free(&self) -> bool {
         self.remote_limits().is_worker_free(self.busy.claims.compacting)
     }
@@ -177,8 +177,8 @@ impl Choosing<'_> {
     /// compactions. A compaction that waits there keeps its tables from being chosen with what
     /// comes into level 0 meanwhile. So it rewrites as much of the base level for less of level 0.
     /// Tables that only change their level wait for their turn as well.
-    pub(super) fn is_begun_soon(&self, is_relief: bool) -> bool {
-        self.remote_limits().is_begun_soon(is_relief, self.busy.claims.unbegun())
+    pub(super) fn is_begun_soon(&self, is_l0: bool) -> bool {
+        self.remote_limits().is_begun_soon(is_l0, self.busy.claims.unbegun())
     }
 
     fn remote_limits(&self) -> RemoteLimits<'_> {

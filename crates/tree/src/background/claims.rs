@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use firn_format::Position;
-use firn_format::value::SegmentNumber;
+use firn_format::blob::SegmentNumber;
 use firn_maintenance::SetAside;
 
 use super::Task;
 use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
-use crate::flush::drain::Drain;
+use crate::flush::run::Flush;
 
 /// What tasks in progress have claimed.
 #[derive(Debug, Default)]
@@ -18,9 +18,9 @@ pub(crate) struct Claims {
     pub(super) freezing: BTreeSet<u32>,
     /// (keyspace, start of the run's span)
     pub(crate) runs: BTreeSet<(u32, Position)>,
-    pub(super) draining: BTreeSet<u32>,
-    /// Drains in progress, with the number of the next part that no thread has taken.
-    pub(super) drains: Vec<(Arc<Drain>, usize)>,
+    pub(super) flushing: BTreeSet<u32>,
+    /// Flushes in progress, with the number of the next part that no thread has taken.
+    pub(super) flushes: Vec<(Arc<Flush>, usize)>,
     pub(super) tables: BTreeSet<String>,
     /// Keyspaces of which a task finds out which tables are hidden.
     pub(super) reclaiming: BTreeSet<u32>,
@@ -37,45 +37,45 @@ pub(crate) struct Claims {
     pub(super) is_removing_orphans: bool,
     pub(super) is_merging_log_objects: bool,
     pub(super) is_shortening: bool,
-    /// Value segments that are being collected, and by how many jobs.
+    /// Blob segments that are being collected, and by how many jobs.
     pub(super) collecting: BTreeSet<SegmentNumber>,
     pub(super) collections: usize,
     /// There was a compaction since the last one began.
-    pub(super) is_collection_next: bool,
-    /// Everything below is to be drained, however little it is.
-    pub(super) drain_through: Position,
+    pub(super) is_blob_gc_next: bool,
+    /// Everything below is to be flushed, however little it is.
+    pub(super) flush_through: Position,
     /// The same for single keyspaces.
-    pub(super) drain_wishes: BTreeMap<u32, Position>,
+    pub(super) flush_wishes: BTreeMap<u32, Position>,
     /// Tables that could not be read whole, or on which work fails.
     pub(super) tables_set_aside: SetAside<String>,
-    /// Value segments, the same.
+    /// Blob segments, the same.
     pub(super) segments_set_aside: SetAside<SegmentNumber>,
 }
 
 impl Claims {
     pub(super) fn claim(&mut self, task: &Task) {
-        self.has_written_back = matches!(task, Task::WriteBackValues);
+        self.has_written_back = matches!(task, Task::WriteBackBlobs);
         match task {
             Task::Freeze { keyspaces } => self.freezing.extend(keyspaces),
             Task::Merge { keyspace, runs } => self.runs.extend(runs.iter().map(|run| (*keyspace, *run))),
-            Task::Drain { keyspace, runs } => {
-                self.draining.insert(*keyspace);
+            Task::Flush { keyspace, runs } => {
+                self.flushing.insert(*keyspace);
                 self.runs.extend(runs.iter().map(|run| (*keyspace, *run)));
             }
-            Task::DrainSmall { drains } => {
-                self.draining.extend(drains.iter().map(|(keyspace, _)| *keyspace));
-                self.runs.extend(drains.iter().flat_map(|(id, runs)| runs.iter().map(|run| (*id, *run))));
+            Task::FlushSmall { flushes } => {
+                self.flushing.extend(flushes.iter().map(|(keyspace, _)| *keyspace));
+                self.runs.extend(flushes.iter().flat_map(|(id, runs)| runs.iter().map(|run| (*id, *run))));
             }
-            Task::DrainPart { drain, .. } => drop(self.take_part(drain)),
+            Task::FlushPart { flush, .. } => drop(self.take_part(flush)),
             Task::Compact { choice, .. } => {
                 self.compacting += 1;
-                self.unbegun.extend(first_input(choice).map(|file| (file.to_owned(), choice.is_relief())));
-                self.is_collection_next = true;
+                self.unbegun.extend(first_input(choice).map(|file| (file.to_owned(), choice.is_l0())));
+                self.is_blob_gc_next = true;
                 self.tables.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
             }
             Task::CompactSmall { choices } => {
                 self.compacting += 1;
-                self.is_collection_next = true;
+                self.is_blob_gc_next = true;
                 self.tables.extend(inputs(choices).cloned());
             }
             Task::Reclaim { keyspace } => drop(self.reclaiming.insert(*keyspace)),
@@ -83,17 +83,17 @@ impl Claims {
                 self.is_repacking = true;
                 self.tables.extend(tables.iter().map(|(.., table)| table.meta().file.clone()));
             }
-            Task::WriteBackValues => self.is_writing_back = true,
-            Task::SealValues => self.is_sealing = true,
+            Task::WriteBackBlobs => self.is_writing_back = true,
+            Task::SealBlobs => self.is_sealing = true,
             Task::RemoveOrphans => self.is_removing_orphans = true,
             Task::MergeLogObjects => self.is_merging_log_objects = true,
             Task::ShortenLog => self.is_shortening = true,
-            Task::Collect { victims } => {
+            Task::BlobGc { victims } => {
                 self.collections += 1;
-                self.is_collection_next = false;
+                self.is_blob_gc_next = false;
                 self.collecting.extend(victims);
             }
-            Task::Expose { .. } | Task::Bury | Task::Balance | Task::GiveUpRecycled => {}
+            Task::FlushForGc { .. } | Task::Bury | Task::Balance | Task::GiveUpRecycled => {}
         }
     }
 
@@ -103,13 +103,13 @@ impl Claims {
             Task::Merge { keyspace, runs } => {
                 self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
             }
-            Task::Drain { keyspace, runs } => {
-                self.draining.remove(keyspace);
+            Task::Flush { keyspace, runs } => {
+                self.flushing.remove(keyspace);
                 self.runs.retain(|(id, run)| id != keyspace || !runs.contains(run));
             }
-            Task::DrainSmall { drains } => {
-                for (keyspace, runs) in drains {
-                    self.draining.remove(keyspace);
+            Task::FlushSmall { flushes } => {
+                for (keyspace, runs) in flushes {
+                    self.flushing.remove(keyspace);
                     for run in runs {
                         self.runs.remove(&(*keyspace, *run));
                     }
@@ -135,17 +135,17 @@ impl Claims {
                     self.tables.remove(&table.meta().file);
                 }
             }
-            Task::WriteBackValues => self.is_writing_back = false,
-            Task::SealValues => self.is_sealing = false,
+            Task::WriteBackBlobs => self.is_writing_back = false,
+            Task::SealBlobs => self.is_sealing = false,
             Task::RemoveOrphans => self.is_removing_orphans = false,
             Task::MergeLogObjects => self.is_merging_log_objects = false,
             Task::ShortenLog => self.is_shortening = false,
-            Task::Collect { victims } => {
+            Task::BlobGc { victims } => {
                 self.collections -= 1;
                 self.collecting.retain(|number| !victims.contains(number));
             }
-            Task::DrainPart { .. }
-            | Task::Expose { .. }
+            Task::FlushPart { .. }
+            | Task::FlushForGc { .. }
             | Task::Bury
             | Task::Balance
             | Task::GiveUpRecycled => {}
@@ -162,36 +162,36 @@ impl Claims {
     /// Compactions that were chosen and are no jobs yet: those that take runs out of level 0, and
     /// all.
     pub(super) fn unbegun(&self) -> (usize, usize) {
-        (self.unbegun.values().filter(|is_relief| **is_relief).count(), self.unbegun.len())
+        (self.unbegun.values().filter(|is_l0| **is_l0).count(), self.unbegun.len())
     }
 
     /// Whether a task brings values to the device. One thread at a time does. Where writers are
-    /// faster than the device there is always more of that to do. Drains need a thread too: they
+    /// faster than the device there is always more of that to do. Flushes need a thread too: they
     /// find what is dead, and so how fast writers may be.
     pub(super) fn is_bringing_values(&self) -> bool {
         self.is_sealing || self.is_writing_back
     }
 
-    /// The position below which everything of `keyspace` is to be drained.
-    pub(super) fn drained_through(&self, keyspace: u32) -> Position {
-        self.drain_wishes.get(&keyspace).copied().unwrap_or_default().max(self.drain_through)
+    /// The position below which everything of `keyspace` is to be flushed.
+    pub(super) fn flushed_through(&self, keyspace: u32) -> Position {
+        self.flush_wishes.get(&keyspace).copied().unwrap_or_default().max(self.flush_through)
     }
 
-    /// Threads that have time may take parts of `drain`.
-    pub(crate) fn share_parts(&mut self, drain: &Arc<Drain>) {
-        self.drains.push((Arc::clone(drain), 0));
+    /// Threads that have time may take parts of `flush`.
+    pub(crate) fn share_parts(&mut self, flush: &Arc<Flush>) {
+        self.flushes.push((Arc::clone(flush), 0));
     }
 
-    /// All parts of `drain` are taken.
-    pub(crate) fn end_parts(&mut self, drain: &Arc<Drain>) {
-        self.drains.retain(|(known, _)| !Arc::ptr_eq(known, drain));
+    /// All parts of `flush` are taken.
+    pub(crate) fn end_parts(&mut self, flush: &Arc<Flush>) {
+        self.flushes.retain(|(known, _)| !Arc::ptr_eq(known, flush));
     }
 
-    /// The next part of `drain`, which no other thread gets then; `None` when all are taken.
-    pub(crate) fn take_part(&mut self, drain: &Arc<Drain>) -> Option<usize> {
-        let (_, next) = self.drains.iter_mut().find(|(known, _)| Arc::ptr_eq(known, drain))?;
+    /// The next part of `flush`, which no other thread gets then; `None` when all are taken.
+    pub(crate) fn take_part(&mut self, flush: &Arc<Flush>) -> Option<usize> {
+        let (_, next) = self.flushes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, flush))?;
         *next += 1;
-        Some(*next - 1).filter(|part| *part < drain.part_count())
+        Some(*next - 1).filter(|part| *part < flush.part_count())
     }
 }
 

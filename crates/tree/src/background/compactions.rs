@@ -2,7 +2,7 @@
 
 use super::choose::Choosing;
 use super::{Task, TaskKind};
-use crate::blob_gc::hidden::level0_share_max;
+use crate::blob_gc::unreclaimed::level0_share_max;
 use crate::compact::expired::pick_expired;
 use crate::compact::hiding::pick_hiding;
 use crate::compact::kept::pick_kept;
@@ -11,8 +11,8 @@ use crate::compact::seeks::pick_for_reads;
 use crate::compact::small::{OfKeyspace, together};
 
 impl Choosing<'_> {
-    /// A compaction that is due where tables refer to values, before another collection.
-    /// Collections always find something to do while values are overwritten. They choose better
+    /// A compaction that is due where tables refer to values, before another GC.
+    /// GCs always find something to do while values are overwritten. They choose better
     /// among more that is known to be dead, with more room beside fewer tables.
     pub(super) fn choose_compaction_of_references(&self) -> Option<Task> {
         if self.busy.claims.compacting > 0
@@ -21,7 +21,7 @@ impl Choosing<'_> {
             return None;
         }
         // A thread that is alone would else compact for ever where much lies in the tree.
-        if self.database.settings.background_threads == 1 && self.busy.claims.is_collection_next {
+        if self.database.settings.background_threads == 1 && self.busy.claims.is_blob_gc_next {
             return None;
         }
         let (keyspace, choice) = self.choose_compaction()?;
@@ -29,7 +29,7 @@ impl Choosing<'_> {
         is_due.then_some(Task::Compact { keyspace, choice })
     }
 
-    /// A compaction that drains have to wait for.
+    /// A compaction that flushes have to wait for.
     pub(super) fn choose_far_behind(&self) -> Option<Task> {
         let choices = self.due_compactions();
         let is_far = |(_, choice): &OfKeyspace| choice.score >= FAR_BEHIND;
@@ -40,7 +40,7 @@ impl Choosing<'_> {
     pub(super) fn choose_compaction_beside(&self) -> Option<Task> {
         let choices = self.due_compactions();
         let score = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
-        // While the buffer fills, a thread is left to the drain that will be due, unless compaction
+        // While the buffer fills, a thread is left to the flush that will be due, unless compaction
         // is far behind.
         let is_filling = self.database.commit.buffer_bytes() > self.database.settings.engine.buffer_bytes / 2;
         let has_thread = self.busy.claims.compacting + 1 < self.database.settings.background_threads.max(2);
@@ -74,12 +74,12 @@ impl Choosing<'_> {
 
     /// The most urgent compaction of each keyspace that may begin now.
     fn due_compactions(&self) -> Vec<OfKeyspace> {
-        let may_begin = |is_relief| self.is_thread_left(is_relief) && self.is_begun_soon(is_relief);
+        let may_begin = |is_l0| self.is_thread_left(is_l0) && self.is_begun_soon(is_l0);
         if !self.busy.backoff.may_write(self.now) || self.busy.is_held() || !may_begin(true) {
             return Vec::new();
         }
         let rules = PickRules {
-            relief_only: !may_begin(false),
+            l0_only: !may_begin(false),
             room_bytes: self.database.commit.job_room(),
             ..self.database.pick_rules()
         };
@@ -112,7 +112,7 @@ impl Choosing<'_> {
                 &|| pick_for_reads(levels, &rules, &taken, &keyspace.observed.seeks),
             ];
             let choice = first_with_room(pickers.iter().filter_map(|pick| pick()), &rules)?;
-            (!rules.relief_only || choice.is_relief()).then_some((keyspace.id(), choice))
+            (!rules.l0_only || choice.is_l0()).then_some((keyspace.id(), choice))
         });
         let mut choices: Vec<OfKeyspace> = choices.collect();
         let fits = |(_, choice): &OfKeyspace| choice.fits(&rules);

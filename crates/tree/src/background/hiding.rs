@@ -1,7 +1,7 @@
 //! Flushing a buffer for what it hides in tables.
 //!
-//! A buffer that is not full is drained when it hides much for what it holds. Thousands of
-//! tombstones are few bytes: no drain would come for them, and all that they hide would stay. What
+//! A buffer that is not full is flushed when it hides much for what it holds. Thousands of
+//! tombstones are few bytes: no flush would come for them, and all that they hide would stay. What
 //! runs hide was found out when they were made. What memtables hide is found out now and then,
 //! since a freeze costs a segment.
 
@@ -28,8 +28,8 @@ const PART_WHILE_SHORT: f64 = 0.05;
 /// What it may hide however little lives, at rest; at other times it is a segment.
 const FREE_BYTES_AT_REST: u64 = 4 << 20;
 
-/// While sessions write, a drain must free so many times what it writes. Records that hide about as
-/// much as they have themselves are drained soon enough by their own weight, and better in large
+/// While sessions write, a flush must free so many times what it writes. Records that hide about as
+/// much as they have themselves are flushed soon enough by their own weight, and better in large
 /// pieces.
 const WORTH: u64 = 4;
 
@@ -42,7 +42,7 @@ const PROBE_SAMPLE: usize = 256;
 /// What the buffer of a keyspace hides in its tables.
 struct Hiding<'v> {
     keyspace: &'v Arc<Keyspace>,
-    /// By its runs that no drain was asked for yet.
+    /// By its runs that no flush was asked for yet.
     run_bytes: u64,
     /// By its memtable.
     memtable_bytes: u64,
@@ -51,10 +51,10 @@ struct Hiding<'v> {
 }
 
 impl Choosing<'_> {
-    /// A keyspace whose buffer is to be drained for what it hides, or whose memtable is to be
-    /// frozen, so that it shows how much that is. `drained_through` tells through where a drain of
+    /// A keyspace whose buffer is to be flushed for what it hides, or whose memtable is to be
+    /// frozen, so that it shows how much that is. `flushed_through` tells through where a flush of
     /// a keyspace was asked for already.
-    pub(super) fn choose_to_flush(&self, drained_through: impl Fn(u32) -> Position) -> Option<Task> {
+    pub(super) fn choose_to_flush(&self, flushed_through: impl Fn(u32) -> Position) -> Option<Task> {
         let held = self.version.table_bytes();
         if held == 0 {
             return None;
@@ -72,7 +72,7 @@ impl Choosing<'_> {
             if is_at_rest || is_short_of_disk { limit.min(self.database.commit.job_room()) } else { limit };
         let known = self.version.live().filter(|keyspace| keyspace.levels.tables().next().is_some());
         let hiding: Vec<Hiding<'_>> =
-            known.map(|keyspace| self.hiding(keyspace, drained_through(keyspace.id()), is_at_rest)).collect();
+            known.map(|keyspace| self.hiding(keyspace, flushed_through(keyspace.id()), is_at_rest)).collect();
         if hiding.iter().map(|one| one.run_bytes + one.memtable_bytes).sum::<u64>() <= limit {
             return None;
         }
@@ -81,7 +81,7 @@ impl Choosing<'_> {
         let keyspace = worst.keyspace;
         if worst.run_bytes >= worst.memtable_bytes && is_worth(worst.run_bytes, worst.live_bytes) {
             let through = keyspace.runs.first().map(|run| run.span().end)?;
-            return Some(Task::Expose { keyspace: keyspace.id(), through });
+            return Some(Task::FlushForGc { keyspace: keyspace.id(), through });
         }
         let costs = keyspace.memtable.record_bytes() as u64;
         // Where the disk is full nothing else may make room in memory.
@@ -89,16 +89,16 @@ impl Choosing<'_> {
             || is_short_of_disk;
         let may_freeze = keyspace.frozen.is_empty() && has_memory;
         (may_freeze && is_worth(worst.memtable_bytes, costs))
-            .then_some(Task::Expose { keyspace: keyspace.id(), through: Position::default() })
+            .then_some(Task::FlushForGc { keyspace: keyspace.id(), through: Position::default() })
     }
 
     fn hiding<'v>(
         &self,
         keyspace: &'v Arc<Keyspace>,
-        drained_through: Position,
+        flushed_through: Position,
         is_at_rest: bool,
     ) -> Hiding<'v> {
-        let runs = || keyspace.runs.iter().filter(|run| run.span().start >= drained_through);
+        let runs = || keyspace.runs.iter().filter(|run| run.span().start >= flushed_through);
         Hiding {
             keyspace,
             run_bytes: runs().map(|run| run.hidden_bytes()).sum(),

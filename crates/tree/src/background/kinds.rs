@@ -10,20 +10,20 @@ use super::Task;
 pub(crate) enum TaskKind {
     Freeze,
     Merge,
-    Drain,
-    /// Drains of several keyspaces at once, for all of them.
-    DrainSmall,
+    Flush,
+    /// Flushes of several keyspaces at once, for all of them.
+    FlushSmall,
     Compact,
     /// Compactions of several keyspaces at once, for all of them.
     CompactSmall,
     /// Of all keyspaces whose tables lie in the files.
     Repack,
     Reclaim,
-    Expose,
+    FlushForGc,
     /// Of no keyspace: sealing and collecting values, log objects, the log's length, and what is
     /// done about files.
     Values,
-    Collect,
+    BlobGc,
     LogObjects,
     Log,
     Files,
@@ -31,16 +31,16 @@ pub(crate) enum TaskKind {
 
 impl TaskKind {
     /// What room units of this kind need: one which finds none says something of all others that
-    /// write files. Jobs leave room for drains.
+    /// write files. Jobs leave room for flushes.
     pub(super) fn room(self) -> Room {
         match self {
-            Self::Drain | Self::DrainSmall => Room::Kept,
+            Self::Flush | Self::FlushSmall => Room::Kept,
             Self::Compact
             | Self::CompactSmall
             | Self::Repack
-            | Self::Expose
+            | Self::FlushForGc
             | Self::Values
-            | Self::Collect
+            | Self::BlobGc
             | Self::LogObjects
             | Self::Log => Room::Left,
             Self::Freeze | Self::Merge | Self::Reclaim | Self::Files => Room::None,
@@ -58,19 +58,19 @@ impl Task {
             // It fails with the first of them alone.
             Self::Freeze { keyspaces } => (TaskKind::Freeze, keyspaces.first().copied().unwrap_or_default()),
             Self::Merge { keyspace, .. } => (TaskKind::Merge, *keyspace),
-            Self::Drain { keyspace, .. } => (TaskKind::Drain, *keyspace),
-            Self::DrainSmall { .. } => (TaskKind::DrainSmall, 0),
+            Self::Flush { keyspace, .. } => (TaskKind::Flush, *keyspace),
+            Self::FlushSmall { .. } => (TaskKind::FlushSmall, 0),
             Self::Compact { keyspace, .. } => (TaskKind::Compact, *keyspace),
             Self::Reclaim { keyspace } => (TaskKind::Reclaim, *keyspace),
-            Self::Expose { keyspace, .. } => (TaskKind::Expose, *keyspace),
+            Self::FlushForGc { keyspace, .. } => (TaskKind::FlushForGc, *keyspace),
             Self::CompactSmall { .. } => (TaskKind::CompactSmall, 0),
             Self::Repack { .. } => (TaskKind::Repack, 0),
-            Self::SealValues => (TaskKind::Values, 0),
-            Self::Collect { .. } => (TaskKind::Collect, 0),
+            Self::SealBlobs => (TaskKind::Values, 0),
+            Self::BlobGc { .. } => (TaskKind::BlobGc, 0),
             Self::MergeLogObjects => (TaskKind::LogObjects, 0),
             Self::ShortenLog => (TaskKind::Log, 0),
-            Self::DrainPart { .. }
-            | Self::WriteBackValues
+            Self::FlushPart { .. }
+            | Self::WriteBackBlobs
             | Self::Bury
             | Self::RemoveOrphans
             | Self::Balance
@@ -79,16 +79,16 @@ impl Task {
     }
 }
 
-/// Why nothing is drained of `keyspace`: what rests, or room.
-pub(super) fn drain_refusal(backoff: &Backoff<Unit>, keyspace: u32) -> Option<&Error> {
-    let works = [TaskKind::Drain, TaskKind::Freeze];
+/// Why nothing is flushed of `keyspace`: what rests, or room.
+pub(super) fn flush_refusal(backoff: &Backoff<Unit>, keyspace: u32) -> Option<&Error> {
+    let works = [TaskKind::Flush, TaskKind::Freeze];
     works.into_iter().find_map(|kind| backoff.last_failure((kind, keyspace))).or(backoff.kept_refusal())
 }
 
 /// What makes room in the buffer may be tried at once.
-pub(super) fn forget_drains(backoff: &mut Backoff<Unit>) {
+pub(super) fn forget_flushes(backoff: &mut Backoff<Unit>) {
     backoff.forget_kept_room();
     backoff.forget(|(kind, _)| {
-        matches!(kind, TaskKind::Drain | TaskKind::DrainSmall | TaskKind::Freeze | TaskKind::Merge)
+        matches!(kind, TaskKind::Flush | TaskKind::FlushSmall | TaskKind::Freeze | TaskKind::Merge)
     });
 }

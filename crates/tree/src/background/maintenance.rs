@@ -29,11 +29,11 @@ pub(crate) struct Maintenance {
     pub(crate) rest: Rest,
     /// Where compactions run.
     pub(crate) jobs: Submitter,
-    /// Names of the outputs of drains, compactions and collections.
+    /// Names of the outputs of flushes, compactions and GCs.
     pub(crate) output_names: OutputNames,
     /// When outputs that nothing waits for are looked for.
     pub(crate) orphan_gc: OrphanGc,
-    /// Cancels drains in progress at close.
+    /// Cancels flushes in progress at close.
     pub(crate) control: Control,
     /// Held while a range is compacted: nothing else keeps another call from choosing the same
     /// tables.
@@ -47,10 +47,10 @@ impl Maintenance {
         self.schedule.lock().claims.compacting > 0
     }
 
-    /// Has everything below `through` drained.
-    pub(crate) fn drain_through(&self, through: Position) {
+    /// Has everything below `through` flushed.
+    pub(crate) fn flush_through(&self, through: Position) {
         let claims = &mut self.schedule.lock().claims;
-        claims.drain_through = claims.drain_through.max(through);
+        claims.flush_through = claims.flush_through.max(through);
     }
 
     /// Whether something that writes files found no room, and has not been tried since.
@@ -58,12 +58,12 @@ impl Maintenance {
         self.schedule.lock().backoff.is_refused()
     }
 
-    /// Why the last drain could not be done, if that keeps other drains from being tried.
+    /// Why the last flush could not be done, if that keeps other flushes from being tried.
     pub(crate) fn refused(&self) -> Option<Error> {
         self.schedule.lock().backoff.kept_refusal().cloned()
     }
 
-    /// Lets drains be tried again.
+    /// Lets flushes be tried again.
     pub(crate) fn forget_refused(&self) {
         self.schedule.lock().backoff.forget_kept_room();
     }
@@ -89,25 +89,25 @@ impl Maintenance {
     pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
         let busy = self.schedule.lock();
         let is_live = |(kind, keyspace): &Unit| match kind {
-            TaskKind::DrainSmall
+            TaskKind::FlushSmall
             | TaskKind::CompactSmall
             | TaskKind::Repack
             | TaskKind::Values
-            | TaskKind::Collect
+            | TaskKind::BlobGc
             | TaskKind::LogObjects
             | TaskKind::Log
             | TaskKind::Files => true,
             TaskKind::Freeze
             | TaskKind::Merge
-            | TaskKind::Drain
+            | TaskKind::Flush
             | TaskKind::Compact
             | TaskKind::Reclaim
-            | TaskKind::Expose => live(*keyspace),
+            | TaskKind::FlushForGc => live(*keyspace),
         };
         busy.backoff.refusals(is_live).next().cloned()
     }
 
-    /// Value segments that are being collected, and those that no collection can read.
+    /// Blob segments that are being collected, and those that no GC can read.
     pub(crate) fn unavailable_segments(&self) -> Unavailable<'static> {
         self.schedule.lock().claims.unavailable_segments().into_owned()
     }
@@ -132,14 +132,14 @@ impl Maintenance {
         self.schedule.hold(|claims| claims.tables.is_empty())
     }
 
-    /// Has everything of the keyspace drained through there.
-    pub(crate) fn wish_drained(&self, keyspace: u32, through: Position) {
+    /// Has everything of the keyspace flushed through there.
+    pub(crate) fn wish_flushed(&self, keyspace: u32, through: Position) {
         let mut busy = self.schedule.lock();
-        let wish = busy.claims.drain_wishes.entry(keyspace).or_default();
+        let wish = busy.claims.flush_wishes.entry(keyspace).or_default();
         if through > *wish {
             *wish = through;
-            // A drain that had no room may have some together with what hides its records.
-            busy.backoff.note_done((TaskKind::Drain, keyspace));
+            // A flush that had no room may have some together with what hides its records.
+            busy.backoff.note_done((TaskKind::Flush, keyspace));
         }
         drop(busy);
         self.wake();
@@ -149,14 +149,14 @@ impl Maintenance {
     /// rests; `None` while any of it may go.
     pub(crate) fn stuck(&self, version: &Version, now: Duration) -> Option<Error> {
         let busy = self.schedule.lock();
-        if !busy.claims.draining.is_empty() || !busy.claims.freezing.is_empty() {
+        if !busy.claims.flushing.is_empty() || !busy.claims.freezing.is_empty() {
             return None;
         }
         let mut why = None;
         let held = |keyspace: &&Arc<Keyspace>| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty();
         for keyspace in version.live().filter(held) {
             let rests = |kind| busy.backoff.resting_at((kind, keyspace.id()), now);
-            why = Some(rests(TaskKind::Drain).or_else(|| rests(TaskKind::Freeze))?.clone());
+            why = Some(rests(TaskKind::Flush).or_else(|| rests(TaskKind::Freeze))?.clone());
         }
         why
     }

@@ -69,14 +69,14 @@ pub(crate) struct NamedOutputs<'s> {
     state: &'s State,
     /// Files that `state` has tables in, except for tables that have a file of their own.
     shared: BTreeSet<&'s str>,
-    /// Files of value segments that `state` has.
+    /// Files of blob segments that `state` has.
     segments: BTreeSet<&'s str>,
 }
 
 impl<'s> NamedOutputs<'s> {
     /// After the edits up to `state`.
     pub(crate) fn of(state: &'s State) -> Self {
-        let segments = state.values.segments.values();
+        let segments = state.blobs.segments.values();
         let segments = segments.map(|known| known.meta.file.as_str()).collect();
         Self { state, shared: state.shared_files(), segments }
     }

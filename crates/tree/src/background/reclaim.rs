@@ -1,4 +1,4 @@
-//! Removing tables that range tombstones hide, and draining the tombstones that would.
+//! Removing tables that range tombstones hide, and flushing the tombstones that would.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Choosing<'_> {
 }
 
 /// Removes the tables of `keyspace` that range tombstones hide from every reader, without reading
-/// them. Has the buffer drained where its range tombstones hide much.
+/// them. Has the buffer flushed where its range tombstones hide much.
 ///
 /// # Errors
 /// `Retry` when the disk is full: it is tried again in a while.
@@ -78,8 +78,8 @@ impl<'d> Reclaim<'d> {
             self.database.settings.engine.table_bytes,
         );
         let mut done = self.remove_tables(&found.tables);
-        if found.is_drain_due {
-            done = done.and_then(|all| Ok(self.drain_soon(state)? && all));
+        if found.is_flush_due {
+            done = done.and_then(|all| Ok(self.flush_soon(state)? && all));
         }
         state.observed.looks.end(found.kept_for, found.partly);
         if !matches!(done, Ok(true)) {
@@ -107,9 +107,9 @@ impl<'d> Reclaim<'d> {
             supersedes: Supersedes::default(),
             moved: Vec::new(),
             left: Vec::new(),
-            drained: None,
+            flushed: None,
             going: references_of(claimed.tables.iter())?,
-            outlived: ReferenceSet::default(),
+            newly_obsolete: ReferenceSet::default(),
         })?;
         self.database.commit.admission.release();
         Ok(is_all)
@@ -142,9 +142,9 @@ impl<'d> Reclaim<'d> {
         (Claimed { schedule: &self.database.maintenance.schedule, tables: free }, is_all)
     }
 
-    /// Has everything of the keyspace drained through the newest range tombstone that `state`
+    /// Has everything of the keyspace flushed through the newest range tombstone that `state`
     /// knows; `false` if there is no room for that now.
-    fn drain_soon(&self, state: &Keyspace) -> Result<bool> {
+    fn flush_soon(&self, state: &Keyspace) -> Result<bool> {
         let with_deletes = |memtable: &Arc<Memtable>| memtable.newest_range_delete().is_some();
         let through = if with_deletes(&state.memtable) {
             // Where the disk is full nothing else may make room.
@@ -160,7 +160,7 @@ impl<'d> Reclaim<'d> {
             let frozen = frozen.map(|frozen| frozen.span.end);
             frozen.or_else(|| run.map(|run| run.span().end)).unwrap_or_default()
         };
-        self.database.maintenance.wish_drained(state.id(), through);
+        self.database.maintenance.wish_flushed(state.id(), through);
         Ok(true)
     }
 

@@ -11,13 +11,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::{Error, ErrorKind, Place, Result};
+use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::file_name::{self, part};
 use firn_format::manifest::TableMeta;
 use firn_format::table::ReferenceSet;
 use firn_storage::Storage;
+use firn_storage::backend::{PartsWriter, open_table};
 use firn_storage::file::table::copy_table;
-use firn_storage::place::{PartsWriter, open_table};
 
 use super::choose::Choosing;
 use super::{Task, TaskKind};
@@ -109,7 +109,7 @@ fn copy_part(database: &Database, moving: &Moving, name: &str, file: &PartsWrite
     if found != meta.file_checksum {
         let expected = meta.file_checksum;
         let message = format!("expected a table with checksum {expected:#018x}, found {found:#018x}");
-        let place = Place { file: meta.file.clone(), offset: Some(0) };
+        let place = Location { file: meta.file.clone(), offset: Some(0) };
         return Err(Error::new(ErrorKind::Corrupt, message).at(place));
     }
     let meta = TableMeta { file: file.part_name(name).map_err(from_storage)?, ..meta.clone() };
@@ -120,9 +120,9 @@ fn copy_part(database: &Database, moving: &Moving, name: &str, file: &PartsWrite
         supersedes: Supersedes { share: table.overwrites(), bytes: vec![table.superseded_bytes()] },
         moved: Vec::new(),
         left: Vec::new(),
-        drained: None,
+        flushed: None,
         // The copy refers to what the table did.
         going: ReferenceSet::default(),
-        outlived: ReferenceSet::default(),
+        newly_obsolete: ReferenceSet::default(),
     })
 }

@@ -2,9 +2,9 @@
 //! names, and a database at rest.
 //!
 //! ```text
-//!   nothing in a segment is needed, and the manifest   ─► an edit says that it is drained
+//!   nothing in a segment is needed, and the manifest   ─► an edit says that it is flushed
 //!   begins a replay below it
-//!   nothing is written for a while, and the log takes  ─► all is frozen and drained, a small
+//!   nothing is written for a while, and the log takes  ─► all is frozen and flushed, a small
 //!   more than a new one does, or its records refer to     segment begins
 //!   more
 //!   writers wait for room on the disk, or are refused  ─► the same
@@ -33,10 +33,10 @@ pub(crate) struct Rest {
     seen: Mutex<Seen>,
     /// The log's end when it was made short at rest: until the next write there is no more to do.
     short_at: AtomicU64,
-    /// Bytes of values beside the tree that had been written then, or were found by the opening,
+    /// Bytes of separated values that had been written then, or were found by the opening,
     /// whose records may be in the log.
     values_at: AtomicU64,
-    found_values: u64,
+    found_blobs: u64,
 }
 
 #[derive(Debug, Default)]
@@ -56,10 +56,9 @@ const FORGOTTEN_BYTES_MIN: u64 = 1 << 20;
 const REST_LOG_BYTES: u64 = 8 << 20;
 
 impl Rest {
-    /// Of a database in whose log there may be records of `found_values` bytes of values beside the
-    /// tree.
-    pub(crate) fn new(found_values: u64) -> Self {
-        Self { found_values, ..Self::default() }
+    /// Of a database in whose log there may be records of `found_blobs` bytes of separated values.
+    pub(crate) fn new(found_blobs: u64) -> Self {
+        Self { found_blobs, ..Self::default() }
     }
 
     /// Whether the log has ended at `end` for a while.
@@ -96,9 +95,9 @@ impl Choosing<'_> {
 /// Whether a log without new writes is longer than it need be, and was not made short yet.
 fn is_to_be_short(database: &Database, version: &Version) -> bool {
     let files: u64 = version.segments.segments().iter().map(|segment| segment.file_bytes()).sum();
-    let is_any = || version.live().any(|keyspace| keyspace.undrained_from(Position(u64::MAX)).0 < u64::MAX);
+    let is_any = || version.live().any(|keyspace| keyspace.unflushed_from(Position(u64::MAX)).0 < u64::MAX);
     let values = values_written(database) - database.maintenance.rest.values_at.load(Ordering::Relaxed);
-    // What the buffer hides of those only a drain finds, and it writes references alone.
+    // What the buffer hides of those only a flush finds, and it writes references alone.
     (files > REST_LOG_BYTES || values > REST_LOG_BYTES && is_any())
         && database.maintenance.rest.short_at.load(Ordering::Relaxed) != database.commit.log.watermark().0
         // Where the disk is full nothing else may make room in memory.
@@ -106,11 +105,11 @@ fn is_to_be_short(database: &Database, version: &Version) -> bool {
 }
 
 fn values_written(database: &Database) -> u64 {
-    database.maintenance.rest.found_values + database.values.counters.written_bytes.load(Ordering::Relaxed)
+    database.maintenance.rest.found_blobs + database.values.counters.written_bytes.load(Ordering::Relaxed)
 }
 
 /// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the
-/// disk is short, is drained.
+/// disk is short, is flushed.
 ///
 /// # Errors
 /// `Retry` when the disk is full: it is tried again in a while.
@@ -133,7 +132,7 @@ pub(super) fn shorten_log(database: &Database) -> Result<()> {
             .log
             .write_through(database.commit.log.advance().map_err(from_storage)?)
             .map_err(from_storage)?;
-        database.maintenance.drain_through(through);
+        database.maintenance.flush_through(through);
         database.maintenance.rest.values_at.store(values_written(database), Ordering::Relaxed);
         database.maintenance.rest.short_at.store(database.commit.log.watermark().0, Ordering::Relaxed);
         // The roll moved the watermark: that was no write.
@@ -152,14 +151,14 @@ fn forgettable(database: &Database, version: &Version, indexed: Position) -> Opt
     let needed = version.log_needed_from().min(indexed);
     let segments = version.segments.segments();
     let end = segments.iter().rev().map(|segment| segment.base()).find(|base| *base <= needed)?;
-    let replayed = version.live().map(|keyspace| keyspace.drained_through).min()?;
+    let replayed = version.live().map(|keyspace| keyspace.flushed_through).min()?;
     let below = || segments.iter().filter(|segment| segment.span_end() <= end);
     let length = below().map(|segment| database.commit.length_of(segment)).sum();
     let bytes = below().map(|segment| segment.file_bytes()).sum();
     (end > replayed && bytes > 0).then_some((end, length, bytes))
 }
 
-/// Says in the manifest that nothing is undrained where that is so, and lets go of the segments
+/// Says in the manifest that nothing is unflushed where that is so, and lets go of the segments
 /// there.
 fn forget_log(database: &Database) -> Result<()> {
     let mut manifest = database.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,14 +172,14 @@ fn forget_log(database: &Database) -> Result<()> {
     // All of them have everything below in tables, so that no replay begins below: that needs
     // no sync.
     database.commit.log.covered_through(end);
-    let drained = ids.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: end });
-    manifest.commit(&drained.collect::<Vec<_>>()).map_err(from_storage)?;
+    let flushed = ids.iter().map(|id| Change::FlushedThrough { keyspace: *id, position: end });
+    manifest.commit(&flushed.collect::<Vec<_>>()).map_err(from_storage)?;
     database.commit.log.forget_below(end);
     database.catalog.change_version(|version| {
         for slot in version.keyspaces.iter_mut().flatten() {
             if ids.contains(&slot.id()) {
                 let keyspace = std::sync::Arc::make_mut(slot);
-                keyspace.drained_through = keyspace.drained_through.max(end);
+                keyspace.flushed_through = keyspace.flushed_through.max(end);
             }
         }
     });

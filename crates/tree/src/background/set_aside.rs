@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   set aside ─┬─ no compaction takes the table, nor what overlaps it
-//!              └─ no collection takes the segment
+//!              └─ no GC takes the segment
 //! ```
 //! When a file is set aside, and why, is told in crate `firn-maintenance`, module `damaged`. A
-//! table goes in the end if range tombstones hide all of it, a value segment if all of its values
+//! table goes in the end if range tombstones hide all of it, a blob segment if all of its values
 //! die.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use firn_engine::Error;
-use firn_format::value::SegmentNumber;
+use firn_format::blob::SegmentNumber;
 use firn_maintenance::{Cause, Report, SetAside, is_of_device, unreadable_file};
 
 use super::{Claims, Maintenance, Task};
@@ -20,7 +20,7 @@ use crate::blobs::{BlobStore, Home};
 use crate::database::Database;
 use crate::version::catalog::Catalog;
 
-/// Value segments that no collection is to choose.
+/// Blob segments that no GC is to choose.
 #[derive(Clone, Debug)]
 pub(crate) struct Unavailable<'b> {
     /// Being collected,
@@ -52,7 +52,7 @@ impl Claims {
         self.tables_set_aside.contains(file)
     }
 
-    /// What value segments a collection cannot have.
+    /// What blob segments a GC cannot have.
     pub(super) fn unavailable_segments(&self) -> Unavailable<'_> {
         Unavailable {
             collecting: Cow::Borrowed(&self.collecting),
@@ -94,7 +94,7 @@ impl<'d> Inputs<'d> {
                     !is_elsewhere && self.set_tables_aside(inputs(), error, Cause::Failed)
                 }
             }
-            Task::Collect { victims } => {
+            Task::BlobGc { victims } => {
                 let map = self.values.map();
                 let is_named = |number: &&SegmentNumber| matches!(map.known(**number), Some(Home::Sealed(sealed)) if Some(sealed.meta.file.as_str()) == named);
                 let segments = &mut self.maintenance.schedule.lock().claims.segments_set_aside;

@@ -1,7 +1,7 @@
 //! Collecting segments: what lives in them goes to a new one, and they go.
 //!
 //! ```text
-//!   pick ─► spec: victims, what is dead in them ─► a job ─► the new segment, redirects
+//!   pick ─► spec: victims, what is dead in them ─► a job ─► the new segment, relocations
 //!                    what died meanwhile, translated ──┐          │
 //!                                                      └──► one edit ◄┘
 //!                                                              └─► the map: victims lead there
@@ -12,22 +12,22 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, Weak};
 
 use firn_engine::Result;
+use firn_format::blob::{Ordinals, Relocation, SegmentNumber};
 use firn_format::manifest::Change;
-use firn_format::value::{Ordinals, Redirect, SegmentNumber};
 use firn_jobs::submit::JobKind;
-use firn_jobs::{CollectResult, CollectSpec, JobSpec, Redirects, Victim};
-use firn_storage::file::value::ValueSegment;
+use firn_jobs::{BlobGcResult, BlobGcSpec, JobSpec, Relocations, Victim};
+use firn_storage::file::blob::BlobSegment;
 
 use crate::background::Maintenance;
 use crate::blobs::{BlobStore, Home, Sealed};
 use crate::commit::CommitPipeline;
 use crate::counters::count;
 use crate::error::{from_job, from_storage};
+use crate::version::blobs_state::BlobsState;
 use crate::version::catalog::Catalog;
-use crate::version::values_state::ValuesState;
 use firn_maintenance::{Answer, answer_to};
 
-/// What a collection works with.
+/// What a GC works with.
 #[derive(Clone, Copy)]
 pub(crate) struct Collecting<'d> {
     pub(crate) blobs: &'d BlobStore,
@@ -44,7 +44,7 @@ impl Collecting<'_> {
     pub(crate) fn collect(&self, victims: &[SegmentNumber]) -> Result<()> {
         let done = self.try_collect(victims);
         if done.is_err() && !self.maintenance.is_stopping() {
-            count(&self.blobs.counters.collection_failure_count, 1);
+            count(&self.blobs.counters.gc_failure_count, 1);
         }
         done
     }
@@ -52,9 +52,9 @@ impl Collecting<'_> {
     fn try_collect(&self, victims: &[SegmentNumber]) -> Result<()> {
         let mut names = self.maintenance.output_names.hold();
         // Held so that their files stay.
-        let Some((spec, _inputs)) = self.collect_spec(victims, names.draw()) else { return Ok(()) };
+        let Some((spec, _inputs)) = self.blob_gc_spec(victims, names.draw()) else { return Ok(()) };
         let stem = spec.output_stem.clone();
-        let result = self.run_collection(&spec);
+        let result = self.run_blob_gc(&spec);
         // There only if no job wrote over it.
         let (files, jobs) = (&self.blobs.files, &self.maintenance.jobs);
         spec.recycled.iter().for_each(|recycled| files.obsolete.remove_later(recycled.clone()));
@@ -64,7 +64,7 @@ impl Collecting<'_> {
         let result = result.map_err(from_job)?;
         let clock = &self.blobs.clock;
         let begun = clock.now();
-        let committed = self.commit_collection(&spec, &result);
+        let committed = self.commit_blob_gc(&spec, &result);
         // After a failure that is final the edit may be durable: then the output must stay.
         let is_unused = committed.as_ref().is_ok_and(Option::is_none)
             || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
@@ -80,15 +80,15 @@ impl Collecting<'_> {
         Ok(())
     }
 
-    fn count_collected(&self, spec: &CollectSpec, result: &CollectResult) {
+    fn count_collected(&self, spec: &BlobGcSpec, result: &BlobGcResult) {
         let (counters, segment) = (&self.blobs.counters, result.segment.as_ref());
-        count(&counters.collection_count, 1);
-        count(&counters.collection_read_bytes, spec.input_bytes());
-        count(&counters.collection_write_bytes, segment.map_or(0, |segment| segment.bytes));
+        count(&counters.gc_count, 1);
+        count(&counters.gc_read_bytes, spec.input_bytes());
+        count(&counters.gc_write_bytes, segment.map_or(0, |segment| segment.bytes));
         let survivor_bytes = segment.map_or(0, |segment| segment.value_bytes);
         count(&counters.survivor_count, segment.map_or(0, |segment| segment.ordinals.into()));
         count(&counters.survivor_bytes, survivor_bytes);
-        count(&counters.collected_segment_count, spec.victims.len() as u64);
+        count(&counters.gc_segment_count, spec.victims.len() as u64);
         let victims = spec.victims.iter();
         count(&counters.dropped_count, victims.clone().map(|victim| victim.dead.len()).sum());
         let value_bytes: u64 = victims.map(|victim| victim.segment.value_bytes).sum();
@@ -96,14 +96,14 @@ impl Collecting<'_> {
     }
 
     /// The job that collects `victims`, and the open files; `None` if one of them is gone.
-    fn collect_spec(
+    fn blob_gc_spec(
         &self,
         victims: &[SegmentNumber],
         output_stem: String,
-    ) -> Option<(CollectSpec, Vec<Arc<Sealed>>)> {
+    ) -> Option<(BlobGcSpec, Vec<Arc<Sealed>>)> {
         let manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let (state, map) = (manifest.state(), self.blobs.map());
-        let mut spec = CollectSpec {
+        let mut spec = BlobGcSpec {
             database: state.database,
             number: self.blobs.next_number(),
             victims: Vec::new(),
@@ -112,14 +112,14 @@ impl Collecting<'_> {
         };
         let mut inputs = Vec::new();
         for number in victims {
-            let known = state.values.segments.get(number)?;
+            let known = state.blobs.segments.get(number)?;
             let Some(Home::Sealed(sealed)) = map.known(*number) else { return None };
-            let leading = state.values.redirects.iter().filter(|(_, place)| place.holder == *number);
+            let leading = state.blobs.relocations.iter().filter(|(_, place)| place.holder == *number);
             spec.victims.push(Victim {
                 segment: (*known.meta).clone(),
                 origin: sealed.segment.header().origin,
                 dead: (*known.dead).clone(),
-                redirects: leading.map(|(from, place)| (*from, *place)).collect(),
+                relocations: leading.map(|(from, place)| (*from, *place)).collect(),
             });
             inputs.push(Arc::clone(sealed));
         }
@@ -127,29 +127,29 @@ impl Collecting<'_> {
         Some((spec, inputs))
     }
 
-    fn run_collection(&self, spec: &CollectSpec) -> firn_jobs::Result<CollectResult> {
+    fn run_blob_gc(&self, spec: &BlobGcSpec) -> firn_jobs::Result<BlobGcResult> {
         let results = self.maintenance.jobs.run(vec![JobSpec::from(spec.clone())])?;
         let missing = || firn_jobs::Error::new(firn_jobs::ErrorKind::Invalid, "a job without a result");
-        let result = results.into_iter().next().ok_or_else(missing)?.into_collect()?;
-        firn_jobs::verify_collect(spec, &result)?;
+        let result = results.into_iter().next().ok_or_else(missing)?.into_blob_gc()?;
+        firn_jobs::verify_blob_gc(spec, &result)?;
         Ok(result)
     }
 
-    /// Makes the collection durable, then visible; bytes of the segments that go with it. `None`,
+    /// Makes the GC durable, then visible; bytes of the segments that go with it. `None`,
     /// and nothing changed, if all of its values have died meanwhile.
-    fn commit_collection(&self, spec: &CollectSpec, result: &CollectResult) -> Result<Option<u64>> {
+    fn commit_blob_gc(&self, spec: &BlobGcSpec, result: &BlobGcResult) -> Result<Option<u64>> {
         let Some(meta) = &result.segment else { return Ok(None) };
         let storage = &*self.blobs.files.storage;
-        let segment = ValueSegment::open(storage, meta, true).map_err(from_storage)?;
-        let redirects = firn_jobs::redirects(spec, storage).map_err(from_job)?;
-        firn_jobs::read_redirects(&segment, result, &redirects).map_err(from_job)?;
+        let segment = BlobSegment::open(storage, meta, true).map_err(from_storage)?;
+        let relocations = firn_jobs::relocations(spec, storage).map_err(from_job)?;
+        firn_jobs::read_relocations(&segment, result, &relocations).map_err(from_job)?;
         // A loss of power that cut the log below could leave values that nothing refers to, where
         // no recovery looks for them.
         self.pipeline.log.sync_through(meta.sealed_at).map_err(from_storage)?;
         // The name of the output must not be lost where the edit that uses it is not.
         storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        let edit = CollectionEdit::new(spec, result, &redirects, &manifest.state().values);
+        let edit = BlobGcEdit::new(spec, result, &relocations, &manifest.state().blobs);
         if edit.dead.len() == u64::from(meta.ordinals) {
             return Ok(None);
         }
@@ -163,57 +163,57 @@ impl Collecting<'_> {
             }
             edit.gone.iter().for_each(|number| map.remove(*number));
             map.insert(meta.number, Home::Sealed(Arc::clone(&sealed)));
-            for redirect in edit.redirects {
-                map.insert(redirect.victim, Home::Moved(Arc::new(redirect), Arc::clone(&sealed)));
+            for relocation in edit.relocations {
+                map.insert(relocation.victim, Home::Moved(Arc::new(relocation), Arc::clone(&sealed)));
             }
         });
-        self.catalog.change_version(|version| version.values = map);
+        self.catalog.change_version(|version| version.blobs = map);
         drop(manifest);
         self.pipeline.balance_memory();
         Ok(Some(edit.gone_bytes))
     }
 }
 
-/// What a collection changes.
-struct CollectionEdit {
+/// What a GC changes.
+struct BlobGcEdit {
     changes: Vec<Change>,
     /// Values of the output that have died since the job was made.
     dead: Ordinals,
-    /// Redirects that something refers through.
-    redirects: Vec<Redirect>,
+    /// Relocations that something refers through.
+    relocations: Vec<Relocation>,
     /// Numbers that nothing refers to any more.
     gone: Vec<SegmentNumber>,
     /// Bytes of victims that were there still.
     gone_bytes: u64,
 }
 
-impl CollectionEdit {
-    fn new(spec: &CollectSpec, result: &CollectResult, redirects: &Redirects, state: &ValuesState) -> Self {
-        let dead = died_since(spec, redirects, state);
+impl BlobGcEdit {
+    fn new(spec: &BlobGcSpec, result: &BlobGcResult, relocations: &Relocations, state: &BlobsState) -> Self {
+        let dead = died_since(spec, relocations, state);
         let mut edit =
-            Self { changes: Vec::new(), dead, redirects: Vec::new(), gone: Vec::new(), gone_bytes: 0 };
+            Self { changes: Vec::new(), dead, relocations: Vec::new(), gone: Vec::new(), gone_bytes: 0 };
         if let Some(segment) = &result.segment {
-            edit.changes.push(Change::AddValueSegment { segment: segment.clone() });
+            edit.changes.push(Change::AddBlobSegment { segment: segment.clone() });
         }
         let mut led: BTreeSet<SegmentNumber> = BTreeSet::new();
-        for (redirect, (victim, place)) in redirects.made.iter().zip(&result.redirects) {
-            let (base, survivors) = (redirect.base, redirect.survivor_count());
+        for (relocation, (victim, place)) in relocations.made.iter().zip(&result.relocations) {
+            let (base, survivors) = (relocation.base, relocation.survivor_count());
             let dead = edit.dead.rank(base + survivors) - edit.dead.rank(base);
             if dead < u64::from(survivors) {
-                edit.changes.push(Change::Redirect { victim: *victim, place: *place });
-                edit.redirects.push(redirect.clone());
+                edit.changes.push(Change::Relocation { victim: *victim, place: *place });
+                edit.relocations.push(relocation.clone());
                 led.insert(*victim);
             }
         }
-        for (victim, _) in spec.victims.iter().flat_map(|victim| &victim.redirects) {
-            if !led.contains(victim) && state.redirects.contains_key(victim) {
-                edit.changes.push(Change::DropRedirect { victim: *victim });
+        for (victim, _) in spec.victims.iter().flat_map(|victim| &victim.relocations) {
+            if !led.contains(victim) && state.relocations.contains_key(victim) {
+                edit.changes.push(Change::DropRelocation { victim: *victim });
                 edit.gone.push(*victim);
             }
         }
         for number in spec.victims.iter().map(|victim| victim.segment.number) {
             if let Some(known) = state.segments.get(&number) {
-                edit.changes.push(Change::RemoveValueSegment { number });
+                edit.changes.push(Change::RemoveBlobSegment { number });
                 edit.gone_bytes += known.meta.bytes;
             }
             if !led.contains(&number) {
@@ -228,9 +228,9 @@ impl CollectionEdit {
 }
 
 /// The output's ordinals of what died since the job was made.
-fn died_since(spec: &CollectSpec, redirects: &Redirects, state: &ValuesState) -> Ordinals {
+fn died_since(spec: &BlobGcSpec, relocations: &Relocations, state: &BlobsState) -> Ordinals {
     let mut dead = Ordinals::new();
-    for (victim, own) in spec.victims.iter().zip(&redirects.own) {
+    for (victim, own) in spec.victims.iter().zip(&relocations.own) {
         let Some(own) = own else { continue };
         let now = match state.segments.get(&victim.segment.number) {
             Some(known) => {

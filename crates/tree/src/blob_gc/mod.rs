@@ -4,21 +4,21 @@
 //! ```text
 //!   a segment is full ─► seal: ordinal table, footer, sync, an edit
 //!   hidden: what newer records hide is brought to light ─► flushes, compactions
-//!   flush ─► stale: what it leaves without readers ─► deaths
-//!   compaction ─► deaths: what nothing refers to any more
+//!   flush ─► obsolete: what it leaves without readers ─► liveness
+//!   compaction ─► liveness: what nothing refers to any more
 //!              ─► space: which segments hold too much of it
-//!              ─► collect: survivors to a new segment (a job), redirects, an edit
+//!              ─► collect: survivors to a new segment (a job), relocations, an edit
 //! ```
 
 mod collect;
-mod deaths;
-pub(crate) mod hidden;
+mod liveness;
+pub(crate) mod unreclaimed;
 mod seal;
 mod space;
-mod stale;
+mod obsolete;
 
 pub(crate) use collect::Collecting;
-pub(crate) use deaths::references_of;
-pub(crate) use seal::{SEALED_AT_ONCE_MAX, commit_seals, seal_values, share_sealed};
+pub(crate) use liveness::references_of;
+pub(crate) use obsolete::NewlyObsolete;
+pub(crate) use seal::{SEALED_AT_ONCE_MAX, commit_seals, seal_blobs, share_sealed};
 pub(crate) use space::BlobSpace;
-pub(crate) use stale::Outlived;

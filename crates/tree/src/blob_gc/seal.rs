@@ -1,7 +1,7 @@
 //! Segments that take no more values become sealed ones.
 //!
 //! ```text
-//!   full, or a drain's tables will refer to it
+//!   full, or a flush's tables will refer to it
 //!     ─► every place settled ─► ordinal table, footer, sync ─► an edit
 //! ```
 //! No table refers to a segment that is not sealed. After a crash only log records tell of the
@@ -12,13 +12,13 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use firn_engine::{Error, ErrorKind, Result};
+use firn_format::blob::{Ordinals, SegmentNumber};
 use firn_format::file_name;
-use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::{Ordinals, SegmentNumber};
+use firn_format::manifest::BlobSegmentMeta;
 use firn_storage::Storage;
-use firn_storage::file::value::{End, ValueSegment};
+use firn_storage::file::blob::{BlobSegment, End};
 
-use super::deaths::ValueEdit;
+use super::liveness::BlobEdit;
 use crate::blobs::active::{Active, Settled};
 use crate::blobs::{BlobStore, Home};
 use crate::commit::CommitPipeline;
@@ -30,9 +30,9 @@ use crate::version::{Manifest, Version};
 /// A segment that was sealed, and is not yet in the manifest.
 #[derive(Debug)]
 pub(crate) struct NewlySealed {
-    pub(crate) meta: ValueSegmentMeta,
+    pub(crate) meta: BlobSegmentMeta,
     /// Open before an edit names it: where that fails nothing has changed yet.
-    pub(super) segment: ValueSegment,
+    pub(super) segment: BlobSegment,
     /// Places that were given up, and values of keyspaces that are gone.
     pub(crate) dead: Ordinals,
     /// The segment as it was while it took values; a reader of an older version may have it still.
@@ -41,7 +41,7 @@ pub(crate) struct NewlySealed {
 
 impl BlobStore {
     /// Seals all segments of `wanted`, waiting for writers that still copy values to them. Blocks
-    /// for syncs. Holds no version meanwhile: files that collections leave would stay as long.
+    /// for syncs. Holds no version meanwhile: files that GCs leave would stay as long.
     ///
     /// # Errors
     /// `Retry` when the disk is full, or what was sealed cannot be opened for now. Segments that
@@ -80,17 +80,17 @@ impl BlobStore {
     /// What reading says.
     pub(super) fn newly_sealed(
         &self,
-        meta: ValueSegmentMeta,
+        meta: BlobSegmentMeta,
         dead: Ordinals,
         active: Weak<Active>,
     ) -> Result<NewlySealed> {
-        let segment = ValueSegment::open(&*self.files.storage, &meta, true).map_err(from_storage)?;
+        let segment = BlobSegment::open(&*self.files.storage, &meta, true).map_err(from_storage)?;
         Ok(NewlySealed { meta, segment, dead, active })
     }
 
     /// Puts the file of a sealed segment where all machines reach it, where there is such a place;
     /// `meta` names it there then.
-    fn share(&self, meta: &mut ValueSegmentMeta) -> Result<()> {
+    fn share(&self, meta: &mut BlobSegmentMeta) -> Result<()> {
         share_sealed(&*self.files.storage, self.generation, meta)
     }
 
@@ -138,13 +138,13 @@ impl BlobStore {
 ///
 /// # Errors
 /// `Retry` when the disk is full: nothing changed that readers see.
-pub(crate) fn seal_values(
+pub(crate) fn seal_blobs(
     blobs: &BlobStore,
     catalog: &Catalog,
     pipeline: &CommitPipeline,
     most: usize,
 ) -> Result<()> {
-    // No keyspace is dropped either until this is over; see `plan_dropped_values`.
+    // No keyspace is dropped either until this is over; see `plan_dropped_blobs`.
     let sealing = blobs.lock_sealing();
     // Before the manifest is locked, so that other edits need not wait for the device.
     let oldest = blobs.to_be_sealed().into_iter().take(most).collect();
@@ -162,7 +162,7 @@ pub(crate) fn seal_values(
 /// where the edit is not. Blocks for the syncs of a publication.
 ///
 /// # Errors
-/// As [`seal_values`].
+/// As [`seal_blobs`].
 pub(crate) fn commit_seals(
     blobs: &BlobStore,
     catalog: &Catalog,
@@ -170,16 +170,16 @@ pub(crate) fn commit_seals(
     sealing: MutexGuard<'_, ()>,
     sealed: Vec<NewlySealed>,
 ) -> Result<bool> {
-    let mut edit = ValueEdit::of_seals(sealed, sealing);
+    let mut edit = BlobEdit::of_seals(sealed, sealing);
     let mut changes = Vec::new();
-    let deaths = edit.changes(&manifest.state().values, &blobs.map(), &mut changes)?;
+    let liveness = edit.changes(&manifest.state().blobs, &blobs.map(), &mut changes)?;
     if changes.is_empty() {
         return Ok(false);
     }
     manifest.commit(&changes).map_err(from_storage)?;
-    let map = blobs.install(&mut edit, &deaths);
+    let map = blobs.install(&mut edit, &liveness);
     if let Some(map) = &map {
-        catalog.change_version(|version| version.values = Arc::clone(map));
+        catalog.change_version(|version| version.blobs = Arc::clone(map));
     }
     Ok(map.is_some())
 }
@@ -189,18 +189,14 @@ pub(crate) fn commit_seals(
 ///
 /// # Errors
 /// What reading and writing say.
-pub(crate) fn share_sealed(
-    storage: &dyn Storage,
-    generation: u64,
-    meta: &mut ValueSegmentMeta,
-) -> Result<()> {
+pub(crate) fn share_sealed(storage: &dyn Storage, generation: u64, meta: &mut BlobSegmentMeta) -> Result<()> {
     let Some(shared) = storage.shared_part() else { return Ok(()) };
     // Two machines may take the next generation at once, until one of them has said so in the
     // manifest.
     let stem = format!("{generation:08x}-{:032x}-{:08x}", shared.home(), meta.number.0);
     // A name is never made again: what was begun under it may still be written, or removed.
     for attempt in 0..ATTEMPTS_MAX {
-        let name = file_name::collected_values(&stem, attempt);
+        let name = file_name::collected_blobs(&stem, attempt);
         match shared.share(&meta.file, &name) {
             Err(error) if error.kind == firn_storage::ErrorKind::Exists => {}
             Err(error) => return Err(from_storage(error)),
@@ -216,7 +212,7 @@ pub(crate) fn share_sealed(
     ))
 }
 
-/// Segments that are sealed by one edit where no call waits for them: drains wait for that, and a
+/// Segments that are sealed by one edit where no call waits for them: flushes wait for that, and a
 /// failure has all of them sealed again.
 pub(crate) const SEALED_AT_ONCE_MAX: usize = 4;
 
@@ -229,7 +225,7 @@ fn seal_one(
     active: &Active,
     settled: &Settled,
     keyspaces: &BTreeSet<u32>,
-) -> Result<(ValueSegmentMeta, Ordinals)> {
+) -> Result<(BlobSegmentMeta, Ordinals)> {
     if settled.values.len() as u64 + u64::from(settled.given_up) != u64::from(settled.ordinals) {
         let Settled { ordinals, given_up, values, .. } = settled;
         let message = format!("of {ordinals} values {} are written and {given_up} given up", values.len());
@@ -244,7 +240,7 @@ fn seal_one(
         }
         value_bytes += u64::from(written.value_bytes);
         if !keyspaces.contains(&written.keyspace) {
-            // Its keyspace was dropped before a drain could tell that it died.
+            // Its keyspace was dropped before a flush could tell that it died.
             dead.insert(written.ordinal);
         }
     }
@@ -254,7 +250,7 @@ fn seal_one(
     }
     let end = End { number: active.number(), offsets, records_end: settled.end, value_bytes };
     let meta = active.open.seal(&end).map_err(from_storage)?;
-    Ok((ValueSegmentMeta { sealed_at: settled.frames_end, ..meta }, dead))
+    Ok((BlobSegmentMeta { sealed_at: settled.frames_end, ..meta }, dead))
 }
 
 #[cfg(test)]

@@ -1,30 +1,30 @@
 //! What values take on disk, and how much of that is more than may be.
 //!
-//! Collections keep the files of a database in proportion to what lives in it, as far as values
+//! GCs keep the files of a database in proportion to what lives in it, as far as values
 //! can. Their share is what the whole may take without logs, tables and what surrounds values in
 //! their records.
 
 use firn_engine::pace::SpaceDebt;
-use firn_format::value::SegmentNumber;
-use firn_format::value::record::HEAD_BYTES_MIN;
-use firn_format::value::segment::{ORDINAL_BYTES, Origin};
+use firn_format::blob::SegmentNumber;
+use firn_format::blob::record::HEAD_BYTES_MIN;
+use firn_format::blob::segment::{ORDINAL_BYTES, Origin};
 
-use super::hidden::{hidden_bytes, hidden_bytes_min};
+use super::unreclaimed::{hidden_bytes, hidden_bytes_min};
 use crate::background::{Rest, Unavailable};
 use crate::blobs::pick::{Candidate, PickRules, Space, pick};
 use crate::blobs::{BlobStore, Home};
 use crate::log::Log;
 use crate::version::Version;
 
-/// Of the space that is allowed beside what lives, the part more at which collections begin: the
+/// Of the space that is allowed beside what lives, the part more at which GCs begin: the
 /// later they do the less they copy (decision 0013).
 const OVER_PART: f64 = 0.04;
 
 /// Of the space that is allowed beside what lives, the part that values have in any case. Where
-/// logs and tables are large beside them, no collection changes that.
+/// logs and tables are large beside them, no GC changes that.
 const VALUES_PART_MIN: f64 = 0.6;
 
-/// What value segments take.
+/// What blob segments take.
 struct Look {
     space: Space,
     /// Segments that no task works on.
@@ -69,7 +69,7 @@ impl BlobSpace<'_> {
         victims
     }
 
-    /// Gives writers a pace by what value segments take now.
+    /// Gives writers a pace by what blob segments take now.
     pub(crate) fn set_pace(&self) {
         match self.look() {
             Some(look) => {
@@ -156,7 +156,7 @@ impl BlobSpace<'_> {
     }
 }
 
-/// Bytes that value segments may have for each byte of records that live in them. With so many all
+/// Bytes that blob segments may have for each byte of records that live in them. With so many all
 /// files have `max` for each byte of keys and values, and a little more ([`OVER_PART`]). `around`
 /// is the part of a record that is neither, `beside` what other files have for each byte that
 /// lives.
@@ -168,7 +168,7 @@ fn space_max(max: f64, around: f64, beside: f64) -> f64 {
 /// By how much values take more than `space_max` for each byte that lives, in bytes for each, for
 /// the pace of writers. What is being copied does not count, an output of `output_bytes`; nor do
 /// `fixed_bytes` beyond a part of what lives. Both may be more than little data has, and no
-/// collection changes that.
+/// GC changes that.
 fn over(space: &Space, space_max: f64, output_bytes: u64, fixed_bytes: u64) -> f64 {
     let live = space.live_bytes();
     let free = output_bytes as f64 + (fixed_bytes as f64 - live * FIXED_PART).max(0.0);

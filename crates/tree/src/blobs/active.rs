@@ -1,22 +1,22 @@
-//! The value segment that writers share: which writer gets which place, and when all of them are
+//! The blob segment that writers share: which writer gets which place, and when all of them are
 //! done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_format::Position;
-use firn_format::value::SegmentNumber;
-use firn_format::value::segment::VALUE_HEADER_BYTES;
-use firn_storage::file::value::OpenValues;
+use firn_format::blob::SegmentNumber;
+use firn_format::blob::segment::BLOB_HEADER_BYTES;
+use firn_storage::file::blob::OpenBlobs;
 
-/// A value segment that takes values, or has just stopped to.
+/// A blob segment that takes values, or has just stopped to.
 ///
 /// 1. A place is given to one writer. Ordinals are given without gaps, in the order of offsets.
 /// 2. Each place is *settled* once: a published frame refers to its value, or it was given up.
 /// 3. Once it is sealed no place is given any more.
 #[derive(Debug)]
 pub(crate) struct Active {
-    pub(crate) open: OpenValues,
+    pub(crate) open: OpenBlobs,
     /// Bytes at which it takes nothing more.
     capacity: u64,
     /// Ordinals and bytes that were given, and whether it is sealed; see [`State`].
@@ -79,11 +79,11 @@ pub(crate) struct Given {
 
 impl Active {
     /// A segment for writers, empty.
-    pub(crate) fn new(open: OpenValues, capacity: u64) -> Self {
+    pub(crate) fn new(open: OpenBlobs, capacity: u64) -> Self {
         Self {
             open,
             capacity,
-            state: AtomicU64::new(VALUE_HEADER_BYTES as u64 >> 3),
+            state: AtomicU64::new(BLOB_HEADER_BYTES as u64 >> 3),
             settled: AtomicU64::new(0),
             frames_end: AtomicU64::new(0),
             given_up: Mutex::default(),

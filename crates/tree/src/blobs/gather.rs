@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use firn_format::Kind;
+use firn_format::blob::segment::BLOB_HEADER_BYTES;
+use firn_format::blob::{Reference, SegmentNumber};
 use firn_format::log::{Frame, FrameKind};
 use firn_format::log_object::{Piece, PieceOf};
-use firn_format::value::segment::VALUE_HEADER_BYTES;
-use firn_format::value::{Reference, SegmentNumber};
 use firn_storage::file::log::objects::Collector;
 use firn_storage::{Error, Result};
 
-use super::{Active, BlobStore, Home, ValueMap};
+use super::{Active, BlobMap, BlobStore, Home};
 
 /// Value records, those that follow one another together.
 pub(crate) struct ValueCollector {
     values: Arc<BlobStore>,
-    map: Arc<ValueMap>,
+    map: Arc<BlobMap>,
     runs: Vec<Run>,
     bytes: usize,
 }
@@ -35,7 +35,7 @@ impl ValueCollector {
     fn add(&mut self, reference: &Reference, key_bytes: usize) -> Result<()> {
         let (number, offset) = (reference.segment, reference.offset);
         let Some(active) = open_segment(&self.map, number) else { return Ok(()) };
-        debug_assert!(offset >= VALUE_HEADER_BYTES as u64, "{reference} lies in its segment's header");
+        debug_assert!(offset >= BLOB_HEADER_BYTES as u64, "{reference} lies in its segment's header");
         let follows =
             |run: &&mut Run| run.number == number && run.offset + run.records.len() as u64 == offset;
         if self.runs.last_mut().as_ref().is_none_or(|run| !follows(run)) {
@@ -80,7 +80,7 @@ impl Collector for ValueCollector {
 }
 
 /// The segment `number` if no edit names it: all machines find the values of sealed segments.
-fn open_segment(map: &ValueMap, number: SegmentNumber) -> Option<&Active> {
+fn open_segment(map: &BlobMap, number: SegmentNumber) -> Option<&Active> {
     match map.known(number) {
         Some(Home::Open(active)) => Some(active),
         Some(Home::Unsealed(_) | Home::Sealed(_) | Home::Moved(..)) => None,

@@ -1,12 +1,12 @@
-//! From the number of a value segment to where its values are now.
+//! From the number of a blob segment to where its values are now.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::{Ordinals, Redirect, SegmentNumber};
+use firn_format::blob::{Ordinals, Relocation, SegmentNumber};
+use firn_format::manifest::BlobSegmentMeta;
+use firn_storage::file::blob::{BlobSegment, UnsealedBlobs};
 use firn_storage::file::obsolete::{LastReader, ObsoleteFiles, RecyclableFile};
-use firn_storage::file::value::{UnsealedValues, ValueSegment};
 
 use super::active::Active;
 
@@ -17,11 +17,11 @@ pub(crate) enum Home {
     Open(Arc<Active>),
     /// Where an earlier process has written them, in a database that is only read: nothing is
     /// sealed.
-    Unsealed(Arc<UnsealedValues>),
+    Unsealed(Arc<UnsealedBlobs>),
     /// Where they were written.
     Sealed(Arc<Sealed>),
     /// The segment was collected, and the survivors are in another one.
-    Moved(Arc<Redirect>, Arc<Sealed>),
+    Moved(Arc<Relocation>, Arc<Sealed>),
 }
 
 impl Home {
@@ -37,12 +37,12 @@ impl Home {
 /// A sealed segment.
 ///
 /// Once it is [`retire`](Self::retire)d its file goes when its last holder does: maps, and so
-/// versions that readers hold. Only a file that this process wrote, that no checkpoint links and
+/// versions that readers hold. Only a file that this process wrote, that no copy links and
 /// that no reader maps is given to a new segment.
 #[derive(Debug)]
 pub(crate) struct Sealed {
-    pub(crate) segment: Arc<ValueSegment>,
-    pub(crate) meta: ValueSegmentMeta,
+    pub(crate) segment: Arc<BlobSegment>,
+    pub(crate) meta: BlobSegmentMeta,
     /// Bytes of records that nothing refers to.
     dead_bytes: AtomicU64,
     retired: AtomicBool,
@@ -55,8 +55,8 @@ pub(crate) struct Sealed {
 impl Sealed {
     /// A segment in which `dead` is what nothing refers to.
     pub(crate) fn new(
-        segment: ValueSegment,
-        meta: ValueSegmentMeta,
+        segment: BlobSegment,
+        meta: BlobSegmentMeta,
         dead: &Ordinals,
         obsolete: Arc<ObsoleteFiles>,
     ) -> Self {
@@ -103,7 +103,7 @@ impl Sealed {
     /// No version from now on knows it.
     pub(crate) fn retire(&self) {
         if !self.retired.swap(true, Ordering::AcqRel) {
-            self.obsolete.retire_values(self.meta.bytes);
+            self.obsolete.retire_blobs(self.meta.bytes);
         }
     }
 }
@@ -133,14 +133,14 @@ impl Sealed {
     }
 }
 
-/// Every value segment that something may refer to; part of a version. It is immutable but for the
+/// Every blob segment that something may refer to; part of a version. It is immutable but for the
 /// segments that are begun after it, which it knows too.
 ///
 /// A reader that holds a map can read whatever records of its version refer to. Files of sealed
 /// segments stay as long as a map has them. Segments begun later stay open as long as a map before
 /// them is held.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ValueMap {
+pub(crate) struct BlobMap {
     /// By rising numbers. Not an array by number: jobs are given numbers that most of them do not
     /// use.
     homes: Vec<(SegmentNumber, Home)>,
@@ -179,7 +179,7 @@ impl Drop for Birth {
     }
 }
 
-impl ValueMap {
+impl BlobMap {
     /// Where the values of `number` are, unless it was begun after the map was made.
     #[inline]
     pub(crate) fn known(&self, number: SegmentNumber) -> Option<&Home> {

@@ -1,4 +1,4 @@
-//! Values beside the tree.
+//! Separated values.
 //!
 //! ```text
 //!   put of a large value ─► write: a place in the active segment, one write ─► a reference goes
@@ -9,7 +9,7 @@
 //!   get ─► a reference ─► map: where its segment's values are now ─► the value
 //! ```
 //! A value is named by the segment it was first written to and its ordinal there, for ever;
-//! [`map`](ValueMap) says where that is now.
+//! [`map`](BlobMap) says where that is now.
 
 pub(crate) mod active;
 pub(crate) mod map;
@@ -25,14 +25,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use arc_swap::ArcSwapOption;
 use firn_engine::Result;
 use firn_engine::pace::{Brought, Pace};
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{BlobSegmentHeader, Ordinals, SegmentNumber};
 use firn_format::compression::Compressor;
 use firn_format::file_name;
-use firn_format::manifest::ValueSegmentMeta;
-use firn_format::value::segment::Origin;
-use firn_format::value::{Ordinals, SegmentNumber, ValueSegmentHeader};
+use firn_format::manifest::BlobSegmentMeta;
 use firn_storage::Clock;
+use firn_storage::file::blob::{BlobSegment, OpenBlobs};
 use firn_storage::file::log::room::check_room;
-use firn_storage::file::value::{OpenValues, ValueSegment};
 
 use crate::counters::{BlobCounters, count};
 use crate::error::from_storage;
@@ -42,10 +42,10 @@ use streamed::Unfinished;
 
 pub(crate) use active::{Active, Places};
 pub(crate) use gather::ValueCollector;
-pub(crate) use map::{Birth, Home, Sealed, ValueMap};
-pub(crate) use streamed::{Streamed, WholeValue};
+pub(crate) use map::{Birth, BlobMap, Home, Sealed};
+pub(crate) use streamed::{Streamed, WholeBlob};
 
-/// The value segments of one open database.
+/// The blob segments of one open database.
 ///
 /// Lock order: `sealing`, then the manifest, then `rolling` or `unfinished`, then the storage's own
 /// locks.
@@ -57,7 +57,7 @@ pub(crate) struct BlobStore {
     database: u128,
     pub(crate) generation: u64,
     active: ArcSwapOption<Active>,
-    /// Whether any keyspace puts values beside the tree.
+    /// Whether any keyspace puts separated values.
     are_wanted: AtomicBool,
     pub(crate) rolling: Mutex<Rolling>,
     /// Held while a file is created or removed.
@@ -83,7 +83,7 @@ pub(crate) struct Rolling {
     /// sealed.
     pub(crate) open: Vec<Arc<Active>>,
     /// What the newest version has, or more.
-    pub(crate) map: Arc<ValueMap>,
+    pub(crate) map: Arc<BlobMap>,
     /// The newest segment begun.
     pub(crate) newest: Arc<Birth>,
 }
@@ -105,7 +105,7 @@ pub(crate) struct BlobStoreStart {
     pub(crate) database: u128,
     pub(crate) generation: u64,
     /// What was found at opening.
-    pub(crate) map: Arc<ValueMap>,
+    pub(crate) map: Arc<BlobMap>,
     /// Numbers from here on are new.
     pub(crate) next: SegmentNumber,
 }
@@ -136,14 +136,14 @@ impl BlobStore {
         }
     }
 
-    /// Whether any keyspace puts values beside the tree.
+    /// Whether any keyspace puts separated values.
     #[inline]
     pub(crate) fn are_wanted(&self) -> bool {
         // A write that comes while a keyspace is being made is in no keyspace that is.
         self.are_wanted.load(Ordering::Relaxed)
     }
 
-    /// A keyspace puts values beside the tree.
+    /// A keyspace puts separated values.
     pub(crate) fn want(&self) {
         self.are_wanted.store(true, Ordering::Relaxed);
     }
@@ -198,13 +198,13 @@ impl BlobStore {
             return Ok(active);
         }
         let header = self.written_header(rolling.next);
-        let name = file_name::value_segment(header.number);
+        let name = file_name::blob_segment(header.number);
         let bytes = self.segment_bytes(rolling.map.sealed_bytes());
         let has_room = check_room(&*self.files.storage, bytes);
         self.refused_bytes.store(if has_room.is_err() { bytes } else { 0 }, Ordering::Relaxed);
         has_room.map_err(from_storage)?;
         let open =
-            OpenValues::create(&*self.files.storage, self.files.outputs.values(), &name, &header, bytes)
+            OpenBlobs::create(&*self.files.storage, self.files.outputs.values(), &name, &header, bytes)
                 .map_err(from_storage)?;
         let next = Arc::new(Active::new(open, bytes));
         self.pace.space.doubt();
@@ -220,9 +220,9 @@ impl BlobStore {
     }
 
     /// What a segment that this process writes values to begins with.
-    pub(crate) fn written_header(&self, number: SegmentNumber) -> ValueSegmentHeader {
+    pub(crate) fn written_header(&self, number: SegmentNumber) -> BlobSegmentHeader {
         let (database, generation) = (self.database, self.generation);
-        ValueSegmentHeader { database, number, origin: Origin::Written, generation }
+        BlobSegmentHeader { database, number, origin: Origin::Written, generation }
     }
 
     /// Bytes of the segment that found no room on the disk; 0 = the last one found some.
@@ -233,21 +233,21 @@ impl BlobStore {
     /// Bytes at which a segment takes no more values, where `held` bytes are in others. What is
     /// being copied is held twice, and must be little beside the rest.
     pub(crate) fn segment_bytes(&self, held: u64) -> u64 {
-        (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.settings.engine.value_segment_bytes)
+        (held / SEGMENTS_MIN).max(SEGMENT_BYTES_MIN).min(self.settings.engine.blob_segment_bytes)
     }
 
     /// Segments have no more bytes, but for a record that reaches over the end and what follows
     /// records.
     pub(crate) fn segment_bytes_max(&self) -> u64 {
-        self.settings.engine.value_segment_bytes.max(1)
+        self.settings.engine.blob_segment_bytes.max(1)
     }
 
     /// A segment that this process has just sealed, in which `dead` is what nothing refers to;
     /// `active` is the segment as it was while it took values.
     pub(crate) fn sealed(
         &self,
-        (segment, active): (ValueSegment, Weak<Active>),
-        meta: ValueSegmentMeta,
+        (segment, active): (BlobSegment, Weak<Active>),
+        meta: BlobSegmentMeta,
         dead: &Ordinals,
     ) -> Arc<Sealed> {
         let sealed = Sealed::new(segment, meta, dead, Arc::clone(&self.files.obsolete));
@@ -255,7 +255,7 @@ impl BlobStore {
         Arc::new(sealed)
     }
 
-    /// Bytes of segments that are gone to keep for new ones: what a collection and writers
+    /// Bytes of segments that are gone to keep for new ones: what a GC and writers
     /// meanwhile take.
     pub(crate) fn recycled_bytes_max(&self) -> u64 {
         RECYCLED_MAX * self.segment_bytes(self.map().sealed_bytes())
@@ -266,7 +266,7 @@ impl BlobStore {
         self.files.outputs.values().bytes()
     }
 
-    /// A number for a segment that a collection makes.
+    /// A number for a segment that a GC makes.
     pub(crate) fn next_number(&self) -> SegmentNumber {
         let mut rolling = self.lock();
         let number = rolling.next;
@@ -280,7 +280,7 @@ impl BlobStore {
     }
 
     /// Every segment there is, those begun since the newest version included.
-    pub(crate) fn map(&self) -> Arc<ValueMap> {
+    pub(crate) fn map(&self) -> Arc<BlobMap> {
         let mut rolling = self.lock();
         let is_behind = !Arc::ptr_eq(rolling.map.newest(), &rolling.newest);
         if is_behind {
@@ -296,8 +296,8 @@ impl BlobStore {
     /// after it, nothing else would let it go.
     pub(crate) fn change_map(
         &self,
-        change: impl FnOnce(&mut ValueMap, &mut Vec<Arc<Active>>),
-    ) -> Arc<ValueMap> {
+        change: impl FnOnce(&mut BlobMap, &mut Vec<Arc<Active>>),
+    ) -> Arc<BlobMap> {
         let mut rolling = self.lock();
         let mut map = (*rolling.map).clone();
         map.catch_up();

@@ -5,7 +5,7 @@
 //! than their share. Then the segments are that give most for what they cost: dead bytes by live
 //! ones. Older segments go before younger ones, of which more will die by itself.
 
-use firn_format::value::SegmentNumber;
+use firn_format::blob::SegmentNumber;
 
 /// A sealed segment that no task works on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub(crate) struct Candidate {
     pub(crate) number: SegmentNumber,
     pub(crate) bytes: u64,
     pub(crate) dead_bytes: u64,
-    /// Its values have survived a collection.
+    /// Its values have survived a GC.
     pub(crate) is_collected: bool,
 }
 
@@ -72,7 +72,7 @@ impl Candidate {
 }
 
 /// The segments to collect together, in rising order; `None` if there is too little to gain. Values
-/// that survived a collection and values that did not are not brought together.
+/// that survived a GC and values that did not are not brought together.
 pub(crate) fn pick(space: Space, candidates: &[Candidate], rules: &PickRules) -> Option<Vec<SegmentNumber>> {
     if !space.is_over(rules) {
         return None;

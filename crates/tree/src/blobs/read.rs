@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use firn_engine::{Error, Place, Result};
+use firn_engine::{Error, Location, Result};
+use firn_format::blob::Reference;
 use firn_format::file_name;
-use firn_format::value::Reference;
+use firn_storage::file::blob::Wanted;
 use firn_storage::file::table::ReadMode;
-use firn_storage::file::value::Wanted;
 
-use super::{BlobStore, Home, ValueMap};
+use super::{BlobMap, BlobStore, Home};
 use crate::error::from_storage;
 
 impl BlobStore {
@@ -23,7 +23,7 @@ impl BlobStore {
     /// reading says.
     pub(crate) fn read(
         &self,
-        map: &ValueMap,
+        map: &BlobMap,
         (reference, key_bytes): (&[u8], usize),
         range: Range<usize>,
         mode: ReadMode,
@@ -38,7 +38,7 @@ impl BlobStore {
                 unsealed.read(&wanted, out).map(|()| true).map_err(from_storage)
             }
             Some(Home::Sealed(sealed)) => sealed.segment.read(&wanted, mode, out).map_err(from_storage),
-            Some(Home::Moved(redirect, sealed)) => match redirect.translate(reference.ordinal) {
+            Some(Home::Moved(relocation, sealed)) => match relocation.translate(reference.ordinal) {
                 Some(ordinal) => {
                     sealed.segment.read_ordinal(ordinal, &wanted, mode, out).map_err(from_storage)
                 }
@@ -59,7 +59,7 @@ impl BlobStore {
     /// `Corrupt` if the reference is none. Of a value that is nowhere the read tells.
     pub(crate) fn ask(
         &self,
-        map: &ValueMap,
+        map: &BlobMap,
         (reference, key_bytes): (&[u8], usize),
         mode: ReadMode,
     ) -> Result<()> {
@@ -68,8 +68,8 @@ impl BlobStore {
             Some(Home::Sealed(sealed)) => {
                 sealed.segment.ask(reference.ordinal, &reference, key_bytes, mode);
             }
-            Some(Home::Moved(redirect, sealed)) => {
-                if let Some(ordinal) = redirect.translate(reference.ordinal) {
+            Some(Home::Moved(relocation, sealed)) => {
+                if let Some(ordinal) = relocation.translate(reference.ordinal) {
                     sealed.segment.ask(ordinal, &reference, key_bytes, mode);
                 }
             }
@@ -85,6 +85,6 @@ fn decoded(reference: &[u8]) -> Result<Reference> {
 }
 
 fn nowhere(reference: &Reference, why: &str) -> Error {
-    let place = Place { file: file_name::value_segment(reference.segment), offset: Some(reference.offset) };
+    let place = Location { file: file_name::blob_segment(reference.segment), offset: Some(reference.offset) };
     Error::corrupt(place, format!("expected {reference}, but {why}"))
 }

@@ -7,20 +7,20 @@
 //!      └─ fails, or the database closes: the file goes
 //! ```
 //! The head, which has the checksums of all chunks, is written last. The segment is in no list
-//! before its frame has a place in the log, so that no other thread waits for the source. No drain,
-//! checkpoint or sync meets it, and no bytes of it count.
+//! before its frame has a place in the log, so that no other thread waits for the source. No flush,
+//! copy or sync meets it, and no bytes of it count.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use firn_engine::{Error, ErrorKind, Result};
+use firn_format::blob::record::{CHUNK_BYTES, Chunk, long_head_bytes, padding, plain_record_bytes};
+use firn_format::blob::segment::{BLOB_FOOTER_BYTES, BLOB_HEADER_BYTES, ORDINAL_BYTES};
+use firn_format::blob::{BlobHead, Reference, SegmentNumber, stored_chunk};
 use firn_format::compression::{Compression, Compressor};
 use firn_format::file_name;
-use firn_format::value::record::{CHUNK_BYTES, Chunk, long_head_bytes, padding, plain_record_bytes};
-use firn_format::value::segment::{ORDINAL_BYTES, VALUE_FOOTER_BYTES, VALUE_HEADER_BYTES};
-use firn_format::value::{Reference, SegmentNumber, ValueHead, stored_chunk};
+use firn_storage::file::blob::OpenBlobs;
 use firn_storage::file::log::room::check_room;
-use firn_storage::file::value::OpenValues;
 
 use super::active::{Active, Places, Written};
 use super::write::compressor_error;
@@ -40,8 +40,8 @@ pub(super) struct Unfinished {
 #[derive(Debug)]
 pub(crate) struct Streamed<'v> {
     claim: Claim<'v>,
-    open: OpenValues,
-    head: ValueHead,
+    open: OpenBlobs,
+    head: BlobHead,
     key: Vec<u8>,
     /// As many as have come.
     chunks: Vec<Chunk>,
@@ -53,7 +53,7 @@ pub(crate) struct Streamed<'v> {
 /// A value that is whole and on the device, and that no list knows. Its file goes with this, unless
 /// it has [`join`](Self::join)ed the others.
 #[derive(Debug)]
-pub(crate) struct WholeValue<'v> {
+pub(crate) struct WholeBlob<'v> {
     claim: Claim<'v>,
     active: Arc<Active>,
     places: Places,
@@ -82,22 +82,22 @@ impl BlobStore {
         codec: Compression,
     ) -> Result<Streamed<'_>> {
         let header = self.written_header(self.next_number());
-        let name = file_name::value_segment(header.number);
-        let end = VALUE_HEADER_BYTES + plain_record_bytes(keyspace, key.len(), value_bytes as usize);
-        let bytes = (end + ORDINAL_BYTES + VALUE_FOOTER_BYTES) as u64;
+        let name = file_name::blob_segment(header.number);
+        let end = BLOB_HEADER_BYTES + plain_record_bytes(keyspace, key.len(), value_bytes as usize);
+        let bytes = (end + ORDINAL_BYTES + BLOB_FOOTER_BYTES) as u64;
         check_room(&*self.files.storage, bytes).map_err(from_storage)?;
         let mut unfinished = self.lock_unfinished();
         if unfinished.is_over {
             return Err(closed());
         }
         let open =
-            OpenValues::create(&*self.files.storage, self.files.outputs.values(), &name, &header, bytes)
+            OpenBlobs::create(&*self.files.storage, self.files.outputs.values(), &name, &header, bytes)
                 .map_err(from_storage)?;
         unfinished.names.insert(header.number, name);
         drop(unfinished);
         let (segment, key_bytes) = (header.number, key.len() as u16);
-        let head = ValueHead { segment, ordinal: 0, value_bytes, keyspace, key_bytes, codec };
-        let offset = (VALUE_HEADER_BYTES + head.encoded_bytes() + key.len()) as u64;
+        let head = BlobHead { segment, ordinal: 0, value_bytes, keyspace, key_bytes, codec };
+        let offset = (BLOB_HEADER_BYTES + head.encoded_bytes() + key.len()) as u64;
         Ok(Streamed {
             claim: Claim { values: self, number: header.number },
             open,
@@ -156,9 +156,9 @@ impl<'v> Streamed<'v> {
     ///
     /// # Errors
     /// `Retry` when the disk is full; what else writing and syncing say.
-    pub(crate) fn finish(self) -> Result<WholeValue<'v>> {
+    pub(crate) fn finish(self) -> Result<WholeBlob<'v>> {
         let Self { claim, open, head, key, chunks, offset: end, .. } = self;
-        let (start, unpadded) = (VALUE_HEADER_BYTES as u64, end - VALUE_HEADER_BYTES as u64);
+        let (start, unpadded) = (BLOB_HEADER_BYTES as u64, end - BLOB_HEADER_BYTES as u64);
         let mut front = Vec::with_capacity(long_head_bytes(head.value_bytes as usize, true) + key.len());
         let checksum = head.encode(chunks.into_iter(), &key, &mut front);
         let padding = padding(unpadded as usize);
@@ -172,21 +172,21 @@ impl<'v> Streamed<'v> {
         count(&counters.sync_count, 1);
         count(&counters.written_count, 1);
         count(&counters.written_bytes, (front.len() + padding.len()) as u64);
-        let ValueHead { segment, ordinal, value_bytes, keyspace, .. } = head;
+        let BlobHead { segment, ordinal, value_bytes, keyspace, .. } = head;
         let active = Arc::new(Active::new(open, start + record_bytes));
         let given = active.give(1, record_bytes).filter(|given| (given.ordinal, given.offset) == (0, start));
-        let given = given.ok_or_else(|| Error::bug("a new value segment gives no place"))?;
+        let given = given.ok_or_else(|| Error::bug("a new blob segment gives no place"))?;
         active.wrote(&[Written { ordinal, keyspace, offset: start, value_bytes }]);
         active.seal();
         let mut places = Places::default();
         places.push(Arc::clone(&active), given);
         let reference = Reference { segment, ordinal, offset: start, value_bytes, checksum };
         let brought = (key.len() as u64 + u64::from(value_bytes), record_bytes);
-        Ok(WholeValue { claim, active, places, reference, brought })
+        Ok(WholeBlob { claim, active, places, reference, brought })
     }
 }
 
-impl WholeValue<'_> {
+impl WholeBlob<'_> {
     /// From now on the segment is one like others. The caller has a place in the log, so that it
     /// needs nothing from other threads before the frame is published or the places are given up.
     /// Sealing waits for that.

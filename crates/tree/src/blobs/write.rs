@@ -3,9 +3,9 @@
 use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Error, OrderedOp, Result};
+use firn_format::blob::record::padding;
+use firn_format::blob::{Reference, ReferenceBytes, Stored};
 use firn_format::compression::Compression;
-use firn_format::value::record::padding;
-use firn_format::value::{Reference, ReferenceBytes, Stored};
 
 use super::BlobStore;
 use super::active::{Active, Given, Places, Written};
@@ -19,7 +19,7 @@ const WRITE_BYTES: u64 = 1 << 20;
 /// Values up to this are copied next to their heads, to be written with them.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// A value that is to lie beside the tree.
+/// A value that is to are separated.
 #[derive(Debug)]
 struct Large<'o> {
     keyspace: u32,
@@ -43,7 +43,7 @@ impl Large<'_> {
     }
 }
 
-/// Operations some of whose values were written beside the tree.
+/// Operations some of whose values were written separated.
 #[derive(Debug, Default)]
 pub(crate) struct Separated {
     pub(crate) references: References,
@@ -174,7 +174,7 @@ impl Writer<'_> {
         if self.out.is_empty() {
             return Ok(());
         }
-        self.active.open.write_staged(self.offset, &self.out).map_err(from_storage)?;
+        self.active.open.write_combined(self.offset, &self.out).map_err(from_storage)?;
         self.offset += self.out.len() as u64;
         self.out.clear();
         Ok(())

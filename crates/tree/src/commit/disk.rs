@@ -85,7 +85,7 @@ impl CommitPipeline {
             self.keep_room();
             return Ok(true);
         }
-        if !self.is_anything_to_drain() {
+        if !self.is_anything_to_flush() {
             let is_empty = self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty());
             if !is_empty {
                 self.roll(base, Freeze::All)?;

@@ -5,8 +5,8 @@
 //!   level 0 of each keyspace, room in the buffer ─────────────────────┤
 //!      Executor::urge ◄─ the soonest stall ◄─ Pressure of each keyspace ◄┘
 //! ```
-//! Level 0 counts as full where drains begin to wait for its compactions. The buffer's room is
-//! added: it fills once drains wait.
+//! Level 0 counts as full where flushes begin to wait for its compactions. The buffer's room is
+//! added: it fills once flushes wait.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use firn_engine::{KeyspaceId, OrderedOp, OrderedOpKind};
 use firn_format::log::record_bytes;
 use firn_format::{Kind, Sequence};
 
-use crate::blobs::{Places, WholeValue};
+use crate::blobs::{Places, WholeBlob};
 
 /// A record to be: an operation, its value perhaps replaced by a reference to a blob.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub(crate) enum Blobs<'f, 'v> {
     Written(Places),
     /// One that lies in a segment of its own, which joins the others with the frame. Taken out when
     /// the frame has its place in the log; left for the next try where there is no room.
-    Whole(&'f mut Option<WholeValue<'v>>),
+    Whole(&'f mut Option<WholeBlob<'v>>),
 }
 
 /// That nothing has been written to a key since it was read.

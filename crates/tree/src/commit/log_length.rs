@@ -3,7 +3,7 @@
 //! ```text
 //!   0 ──────────── three quarters of log_bytes_max ──────── log_bytes_max ── one segment more
 //!     nothing        memtables that begin in its older          no segment
-//!                    part are frozen, the oldest runs drain,    begins
+//!                    part are frozen, the oldest runs flush,    begins
 //!                    writers get a pace
 //! ```
 //! Bytes are what segments take on disk, room set aside for frames included. A short segment counts
@@ -34,7 +34,7 @@ impl CommitPipeline {
         self.settings.engine.log_bytes_max / 4 * 3
     }
 
-    /// Whether the log is to be made shorter: whatever holds the oldest of it drains.
+    /// Whether the log is to be made shorter: whatever holds the oldest of it flushes.
     pub(crate) fn is_log_long(&self, version: &Version) -> bool {
         self.log_length(version) > self.log_length_soft()
     }

@@ -17,15 +17,15 @@ impl CommitPipeline {
             + self.reads.balance.gap_budget.bytes() as u64
     }
 
-    /// Gives the cache what the budget leaves, and tells tables and value segments whether they all
+    /// Gives the cache what the budget leaves, and tells tables and blob segments whether they all
     /// fit beside it.
     pub(crate) fn balance_memory(&self) {
         let version = self.catalog.version.load();
         let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables()).map(|(_, table)| table);
         let may_be_evicted =
-            version.table_bytes() + version.values.sealed_bytes() > page_cache_bytes(&self.settings);
+            version.table_bytes() + version.blobs.sealed_bytes() > page_cache_bytes(&self.settings);
         tables().for_each(|table| table.reader().set_may_be_evicted(may_be_evicted));
-        version.values.set_may_be_evicted(may_be_evicted);
+        version.blobs.set_may_be_evicted(may_be_evicted);
         self.reads.balance.set_due(false);
         let arriving = self.reads.balance.lock();
         self.reads

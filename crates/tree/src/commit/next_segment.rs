@@ -24,7 +24,7 @@ impl CommitPipeline {
         // A writer was stopped for want of an ordinary segment, and there is none yet.
         self.admission.wanted() == bytes
             && (!self.has_memory_for(bytes) || self.is_disk_wanted())
-            && self.is_anything_to_drain()
+            && self.is_anything_to_flush()
     }
 
     /// Has the next segment follow the one at `base`, which has no room for a frame of `bytes`.
@@ -94,7 +94,7 @@ impl CommitPipeline {
         if self.buffer_bytes() <= self.settings.engine.buffer_bytes_max {
             return Ok(false);
         }
-        if self.is_anything_to_drain() {
+        if self.is_anything_to_flush() {
             return Ok(true);
         }
         let is_empty = self.catalog.version.load().live().all(|keyspace| keyspace.memtable.is_empty());

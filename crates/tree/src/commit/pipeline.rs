@@ -69,7 +69,7 @@ use super::frame::{Blobs, Frame, Item, removes};
 use super::next_segment::LargeSegment;
 use super::roll::Rolled;
 use super::room::Room;
-use crate::blobs::{BlobStore, Places, WholeValue};
+use crate::blobs::{BlobStore, Places, WholeBlob};
 use crate::error::from_storage;
 use crate::files::Files;
 use crate::log::{Log, Segment};
@@ -348,7 +348,7 @@ impl CommitPipeline {
         }
         let places = match blobs {
             Blobs::Written(places) => places,
-            Blobs::Whole(whole) => match whole.take().ok_or_else(taken).and_then(WholeValue::join) {
+            Blobs::Whole(whole) => match whole.take().ok_or_else(taken).and_then(WholeBlob::join) {
                 Ok(places) => places,
                 Err(error) => {
                     self.publish_void(segment, reservation)?;

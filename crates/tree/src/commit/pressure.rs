@@ -3,7 +3,7 @@
 use firn_engine::pace::RoomDebt;
 
 use super::CommitPipeline;
-use crate::memory::drain_bytes;
+use crate::memory::flush_bytes;
 
 impl CommitPipeline {
     /// Memory of the buffer: arenas of live segments, memtables and run indexes.
@@ -26,7 +26,7 @@ impl CommitPipeline {
             .sum()
     }
 
-    /// Whether runs must drain: the buffer is over its soft limit, the log is long, or a writer is
+    /// Whether runs must flush: the buffer is over its soft limit, the log is long, or a writer is
     /// stopped for want of room.
     pub(crate) fn is_under_pressure(&self) -> bool {
         let held = self.buffer_bytes();
@@ -66,7 +66,7 @@ impl CommitPipeline {
             room = room
                 .min((self.log_room(&version) + unused).saturating_sub(settings.engine.log_segment_bytes));
         }
-        let flush_bytes = drain_bytes(settings.engine.buffer_bytes);
+        let flush_bytes = flush_bytes(settings.engine.buffer_bytes);
         let debt = RoomDebt { is_pressed: is_full || is_long, room_bytes: room, flush_bytes };
         self.pace.room.set(&debt, self.clock.now());
     }

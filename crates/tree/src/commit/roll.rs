@@ -74,12 +74,12 @@ impl CommitPipeline {
     }
 
     /// What a roll freezes whose segment takes `bytes` of memory, and `capacity` bytes of the disk
-    /// if that has room; `None` if it must wait for a drain.
+    /// if that has room; `None` if it must wait for a flush.
     ///
-    /// Where the buffer is full of memtables alone, waiting would be for ever: a drain takes only
+    /// Where the buffer is full of memtables alone, waiting would be for ever: a flush takes only
     /// what is frozen. So the roll happens then, one segment over the limit, and freezes all of
-    /// them. Where many small memtables fill `buffer_bytes`, all are frozen before that: drains and
-    /// writers then work at the same time.
+    /// them. Where many small memtables fill `buffer_bytes`, all are frozen before that: flushes
+    /// and writers then work at the same time.
     pub(crate) fn may_begin(
         &self,
         bytes: u64,
@@ -91,16 +91,16 @@ impl CommitPipeline {
             self.room.want(0);
             let is_over =
                 freeze == Freeze::Full && self.buffer_bytes() + bytes > self.settings.engine.buffer_bytes;
-            return Some(if is_over && !self.is_anything_to_drain() { Freeze::All } else { freeze });
+            return Some(if is_over && !self.is_anything_to_flush() { Freeze::All } else { freeze });
         }
-        let drains = self.is_anything_to_drain();
-        self.admission.want(if drains { bytes } else { 0 });
-        self.room.want(if drains { capacity } else { 0 });
-        if drains { None } else { Some(Freeze::All) }
+        let flushes = self.is_anything_to_flush();
+        self.admission.want(if flushes { bytes } else { 0 });
+        self.room.want(if flushes { capacity } else { 0 });
+        if flushes { None } else { Some(Freeze::All) }
     }
 
-    /// Whether drains can make room.
-    pub(crate) fn is_anything_to_drain(&self) -> bool {
+    /// Whether flushes can make room.
+    pub(crate) fn is_anything_to_flush(&self) -> bool {
         let version = self.catalog.version.load();
         version.live().any(|keyspace| !keyspace.frozen.is_empty() || !keyspace.runs.is_empty())
     }

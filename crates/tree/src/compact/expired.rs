@@ -10,13 +10,13 @@ use std::sync::Arc;
 use super::pick::{Choice, PickRules};
 use crate::version::{Levels, Table};
 
-/// More urgent than this it never is: drains do not wait for it.
+/// More urgent than this it never is: flushes do not wait for it.
 pub(super) const SCORE_MAX: f64 = 1.9;
 
 /// The table of which the largest share has expired, if in all of them more has than `rules` allow;
 /// never one of `busy`.
 pub(crate) fn pick_expired(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
-    if rules.relief_only || !levels.has_expiring() {
+    if rules.l0_only || !levels.has_expiring() {
         return None;
     }
     let (mut held, mut expired) = (0.0, 0.0);

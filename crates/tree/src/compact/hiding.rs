@@ -38,7 +38,7 @@ impl Choice {
 /// it overlaps in the next level. Only if all of them hide more than `rules` allow; never one that
 /// touches a table of `busy`.
 pub(crate) fn pick_hiding(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
-    if rules.relief_only {
+    if rules.l0_only {
         return None;
     }
     let between = || levels.tables().filter(|(level, _)| (1..LEVEL_MAX as u32).contains(level));

@@ -16,7 +16,7 @@ use crate::version::{Levels, Table};
 /// Only if they are more there than `rules` allow; never one of `busy`, nor one that a snapshot
 /// looks into.
 pub(crate) fn pick_kept(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
-    let last = levels.deeper.get(LEVEL_MAX - 1).filter(|_| !rules.relief_only)?;
+    let last = levels.deeper.get(LEVEL_MAX - 1).filter(|_| !rules.l0_only)?;
     let is_kept = |table: &&Arc<Table>| {
         let meta = table.meta();
         meta.tombstone_count > 0 && meta.sequence_max < rules.oldest_snapshot

@@ -1,15 +1,15 @@
 //! Choosing tables to compact: a pure function of the levels.
 //!
-//! Level 0 holds sorted runs whose tables a drain has cut at the base level's bounds. So tables of
-//! level 0 and of the base level fall into *groups*: sets that overlap among themselves and nothing
-//! outside. Two budgets hold for all groups together. One is the depth of level 0: reads ask one
-//! table of each sorted run. The other is what level 0 supersedes, as drains estimated it: space
-//! that a rewrite gives back. Over a budget, the group that is worst goes first, alone. So groups
-//! are rewritten one after another, each when it has about twice the mean of what the budget
-//! allows. That is half the writing of rewriting each at the budget.
+//! Level 0 holds sorted runs whose tables a flush has cut at the base level's bounds. So tables of
+//! level 0 and of the base level fall into *overlaps*: sets that overlap among themselves and
+//! nothing outside. Two budgets hold for all overlaps together. One is the depth of level 0: reads
+//! ask one table of each sorted run. The other is what level 0 supersedes, as flushes estimated it:
+//! space that a rewrite gives back. Over a budget, the overlap that is worst goes first, alone. So
+//! overlaps are rewritten one after another, each when it has about twice the mean of what the
+//! budget allows. That is half the writing of rewriting each at the budget.
 //!
-//! A group is rewritten into the base level, or sorted runs of level 0 are merged into one that
-//! stays there. They are merged where only the group's depth is too much, and its part of level 0
+//! An overlap is rewritten into the base level, or sorted runs of level 0 are merged into one that
+//! stays there. They are merged where only the overlap's depth is too much, and its part of level 0
 //! is small beside that of the base level.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,15 +30,16 @@ pub(crate) use room::first_with_room;
 /// Limits that picking follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PickRules {
-    /// Sorted runs of level 0 over one key at which its group is compacted.
+    /// Sorted runs of level 0 over one key at which its overlap is compacted.
     pub(crate) depth_max: usize,
-    /// The same on average, groups weighed by their bytes, at which the deepest group is compacted.
+    /// The same on average, overlaps weighed by their bytes, at which the deepest overlap is
+    /// compacted.
     pub(crate) depth_mean_max: f64,
-    /// Superseded bytes for each live byte, at which the group with the largest share of them is
+    /// Superseded bytes for each live byte, at which the overlap with the largest share of them is
     /// rewritten.
     pub(crate) share_max: f64,
-    /// A group whose level 0 has at least this many bytes for each of its base level is rewritten
-    /// into it.
+    /// An overlap whose level 0 has at least this many bytes for each of its base level is
+    /// rewritten into it.
     pub(crate) stay_max: f64,
     /// What a table should have.
     pub(crate) table_bytes: u64,
@@ -49,7 +50,7 @@ pub(crate) struct PickRules {
     /// Bytes that reads must have lost for each byte that is rewritten for their sake.
     pub(crate) read_price: f64,
     /// Nothing but what takes tables out of level 0 is wanted.
-    pub(crate) relief_only: bool,
+    pub(crate) l0_only: bool,
     /// Bytes of the disk that outputs may take.
     pub(crate) room_bytes: u64,
     /// What expires by this time has expired, in milliseconds since the Unix epoch.
@@ -76,7 +77,7 @@ pub(crate) struct Choice {
 impl Choice {
     /// Whether it takes tables out of level 0, or only changes what the version says: no thread
     /// waits for either for long.
-    pub(crate) fn is_relief(&self) -> bool {
+    pub(crate) fn is_l0(&self) -> bool {
         self.moves || self.inputs.iter().any(|(level, ..)| *level == 0)
     }
 
@@ -115,7 +116,7 @@ impl Choice {
 pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
     let base = base_level(levels, rules);
     let best = pick_move(levels, base, busy).or_else(|| pick_group(levels, rules, base, busy));
-    let deeper = if rules.relief_only { None } else { pick_deeper(levels, rules, base, busy) };
+    let deeper = if rules.l0_only { None } else { pick_deeper(levels, rules, base, busy) };
     let urgency = |choice: &Choice| (choice.fits(rules), choice.score);
     match (best, deeper) {
         (Some(best), Some(deeper)) => Some(if urgency(&deeper) > urgency(&best) { deeper } else { best }),
@@ -123,39 +124,40 @@ pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) 
     }
 }
 
-/// The group that is worst where a budget is exceeded, or beyond what any may be.
+/// The overlap that is worst where a budget is exceeded, or beyond what any may be.
 fn pick_group(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<String>) -> Option<Choice> {
-    let mut groups = groups(levels, base);
+    let mut overlaps = overlaps(levels, base);
     // What is being rewritten is as good as rewritten.
-    groups.retain(|group| !group.is_busy(busy));
+    overlaps.retain(|overlap| !overlap.is_busy(busy));
     let all =
         levels.level0.iter().chain(levels.deeper.get(base as usize - 1)).map(SortedRun::bytes).sum::<u64>();
-    let superseded: u64 = groups.iter().map(Group::superseded_bytes).sum();
+    let superseded: u64 = overlaps.iter().map(Overlap::superseded_bytes).sum();
     let live = all.saturating_sub(superseded).max(1);
-    let depth_mean = groups.iter().map(|group| group.depth() as f64 * group.bytes() as f64).sum::<f64>()
-        / all.max(1) as f64;
+    let depth_mean =
+        overlaps.iter().map(|overlap| overlap.depth() as f64 * overlap.bytes() as f64).sum::<f64>()
+            / all.max(1) as f64;
     let (deepness, garbage) =
         (depth_mean / rules.depth_mean_max, superseded as f64 / live as f64 / rules.share_max);
-    let deepest = groups.iter().map(Group::depth).max()? as f64;
-    let share_most = groups.iter().map(Group::share).fold(0.0, f64::max);
-    let mut best: Option<((bool, f64), f64, Group)> = None;
-    for group in groups {
-        let depth = group.depth() as f64;
+    let deepest = overlaps.iter().map(Overlap::depth).max()? as f64;
+    let share_most = overlaps.iter().map(Overlap::share).fold(0.0, f64::max);
+    let mut best: Option<((bool, f64), f64, Overlap)> = None;
+    for overlap in overlaps {
+        let depth = overlap.depth() as f64;
         let by_depth = (depth / rules.depth_max as f64).max(deepness * depth / deepest);
-        let by_share = garbage * group.share() / share_most;
+        let by_share = garbage * overlap.share() / share_most;
         let score = by_depth.max(by_share);
-        let urgency = (group.fits(rules), score);
+        let urgency = (overlap.fits(rules), score);
         if score >= 1.0 && best.as_ref().is_none_or(|best| best.0 < urgency) {
-            best = Some((urgency, by_share, group));
+            best = Some((urgency, by_share, overlap));
         }
     }
-    let ((_, score), by_share, group) = best?;
+    let ((_, score), by_share, overlap) = best?;
     let stays = by_share < 1.0 || by_share.is_nan();
-    let merged = if stays { group.merge(rules, score) } else { None };
-    let merged = merged.or_else(|| group.recut(&splits(levels, rules), score));
+    let merged = if stays { overlap.merge(rules, score) } else { None };
+    let merged = merged.or_else(|| overlap.recut(&splits(levels, rules), score));
     // What stays in level 0 makes no room for itself.
     let merged = merged.filter(|merged| merged.fits(rules));
-    Some(merged.unwrap_or_else(|| group.choice(base, score)))
+    Some(merged.unwrap_or_else(|| overlap.choice(base, score)))
 }
 
 /// Everything that overlaps `start..=end` in levels 0 to the last that holds any of it, to be
@@ -247,12 +249,12 @@ pub(crate) fn base_level(levels: &Levels, rules: &PickRules) -> u32 {
 }
 
 /// Tables of level 0 and the base level that overlap among themselves and nothing outside.
-pub(super) struct Group {
+pub(super) struct Overlap {
     /// (level, sorted run, table)
     tables: Vec<(u32, u64, Arc<Table>)>,
 }
 
-impl Group {
+impl Overlap {
     pub(super) fn is_busy(&self, busy: &BTreeSet<String>) -> bool {
         self.tables.iter().any(|(_, _, table)| busy.contains(&table.meta().file))
     }
@@ -332,11 +334,11 @@ impl Group {
         Some(Choice { inputs, output_level: 0, output_run, moves: false, score })
     }
 
-    /// Tables of one sorted run of level 0 that alone hold this group together, to be cut at
+    /// Tables of one sorted run of level 0 that alone hold this overlap together, to be cut at
     /// `splits` where they are; `None` if there are none, or rewriting everything costs little
     /// more.
     ///
-    /// A drain that began before the base level was divided leaves such tables.
+    /// A flush that began before the base level was divided leaves such tables.
     fn recut(&self, splits: &[Vec<u8>], score: f64) -> Option<Choice> {
         // A bound that only touches a split may be where a range tombstone ends, as it does after a
         // cut.
@@ -362,25 +364,25 @@ impl Group {
     }
 }
 
-/// A group must be this many times larger than the tables that hold it together for these to be
+/// An overlap must be this many times larger than the tables that hold it together for these to be
 /// cut.
 const RECUT_RATIO: u64 = 3;
 
 /// Fewer sorted runs than this are not worth merging inside level 0.
 const MERGE_RUNS_MIN: usize = 4;
 
-/// Groups that the base level is divided into, about, however many tables it has.
+/// Overlaps that the base level is divided into, about, however many tables it has.
 const GROUPS_MAX: usize = 32;
 
-/// Groups that the first drain into empty levels begins.
+/// Overlaps that the first flush into empty levels begins.
 const GROUPS_FIRST: u64 = 16;
 
-/// A group begins with at least this many bytes.
+/// An overlap begins with at least this many bytes.
 const GROUP_BYTES_MIN: u64 = 1 << 20;
 
-/// Size at which a drain of `bytes` cuts its tables. The first drain divides the base level while
+/// Size at which a flush of `bytes` cuts its tables. The first flush divides the base level while
 /// it is small, so that what comes is cut alike.
-pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, rules: &PickRules) -> u64 {
+pub(crate) fn flush_table_bytes(levels: &Levels, bytes: u64, rules: &PickRules) -> u64 {
     if levels.tables().next().is_some() {
         return rules.table_bytes;
     }
@@ -388,14 +390,14 @@ pub(crate) fn drain_table_bytes(levels: &Levels, bytes: u64, rules: &PickRules) 
 }
 
 /// Keys that divide the base level, at which everything written above it or into it is cut, so that
-/// groups stay apart. Base tables begin there; of many tables, those are taken whose keys have a
-/// hash that says so. They stay what they are while other groups are rewritten: a drain that began
-/// before still cuts where it should.
+/// overlaps stay apart. Base tables begin there; of many tables, those are taken whose keys have a
+/// hash that says so. They stay what they are while other overlaps are rewritten: a flush that
+/// began before still cuts where it should.
 pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
     let base = base_level(levels, rules) as usize;
     let Some(run) = levels.deeper.get(base - 1) else { return Vec::new() };
     let one_of = (run.tables.len() / GROUPS_MAX).next_power_of_two() as u64;
-    // Small tables are left where much was deleted; they need no group of their own.
+    // Small tables are left where much was deleted; they need no overlap of their own.
     let least = (rules.table_bytes / 4).min(run.bytes() / (4 * GROUPS_MAX as u64));
     let (mut bytes, mut splits) = (0, Vec::new());
     for table in &run.tables {
@@ -409,31 +411,31 @@ pub(crate) fn splits(levels: &Levels, rules: &PickRules) -> Vec<Vec<u8>> {
     splits
 }
 
-/// Sorted runs of level 0 over one key, at most: those of the deepest group.
+/// Sorted runs of level 0 over one key, at most: those of the deepest overlap.
 pub(crate) fn deepest(levels: &Levels, rules: &PickRules) -> usize {
-    groups(levels, base_level(levels, rules)).iter().map(Group::depth).max().unwrap_or(0)
+    overlaps(levels, base_level(levels, rules)).iter().map(Overlap::depth).max().unwrap_or(0)
 }
 
-/// The groups of level 0 with what they overlap in the base level, by key.
-pub(super) fn groups(levels: &Levels, base: u32) -> Vec<Group> {
+/// The overlaps of level 0 with what they overlap in the base level, by key.
+pub(super) fn overlaps(levels: &Levels, base: u32) -> Vec<Overlap> {
     let placed = levels.placed().filter(|(level, ..)| *level == 0 || *level == base);
     let mut tables: Vec<_> = placed.map(|(level, run, table)| (level, run, Arc::clone(table))).collect();
     tables.sort_by(|a, b| a.2.meta().smallest.cmp(&b.2.meta().smallest));
-    let mut groups: Vec<Group> = Vec::new();
+    let mut overlaps: Vec<Overlap> = Vec::new();
     let mut largest: Vec<u8> = Vec::new();
     for item in tables {
         let meta = item.2.meta();
-        let joins = !groups.is_empty() && meta.smallest <= largest;
+        let joins = !overlaps.is_empty() && meta.smallest <= largest;
         if meta.largest > largest || !joins {
             largest.clone_from(&meta.largest);
         }
-        match groups.last_mut() {
-            Some(group) if joins => group.tables.push(item),
-            _ => groups.push(Group { tables: vec![item] }),
+        match overlaps.last_mut() {
+            Some(overlap) if joins => overlap.tables.push(item),
+            _ => overlaps.push(Overlap { tables: vec![item] }),
         }
     }
-    groups.retain(|group| group.tables.iter().any(|(level, ..)| *level == 0));
-    groups
+    overlaps.retain(|overlap| overlap.tables.iter().any(|(level, ..)| *level == 0));
+    overlaps
 }
 
 /// A table of the oldest sorted run that overlaps nothing older goes down without being rewritten.
@@ -501,7 +503,7 @@ fn pick_deeper(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<St
     best
 }
 
-/// Score of a compaction that drains have to wait for.
+/// Score of a compaction that flushes have to wait for.
 pub(crate) const FAR_BEHIND: f64 = 2.0;
 
 #[cfg(test)]

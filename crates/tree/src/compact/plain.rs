@@ -9,9 +9,9 @@ use firn_engine::{Error, Result};
 use firn_format::compression::Compression as Codec;
 use firn_jobs::{CompactSpec, JobSpec, caught, run, verify_all};
 
+use super::blobs::HeldPolicy;
 use super::pick::Choice;
 use super::run::rewritten;
-use super::values::HeldPolicy;
 use crate::blob_gc::references_of;
 use crate::database::Database;
 use crate::error::{from_job, said_by_storage};
@@ -44,7 +44,7 @@ impl Database {
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
         let going = references_of(inputs())?;
-        let Some(HeldPolicy { mut policy, held: _held }) = self.value_policy(state, inputs(), &going)? else {
+        let Some(HeldPolicy { mut policy, held: _held }) = self.blob_policy(state, inputs(), &going)? else {
             return Ok(());
         };
         if let Some(values) = &mut policy {

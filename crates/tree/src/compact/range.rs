@@ -143,7 +143,7 @@ pub(super) fn pieces(choice: Choice, bytes: u64) -> Vec<Choice> {
 /// and the rising keys at which that is to be cut. Tables of the deepest level begin at those, at
 /// least [`PIECE_TABLES`] apart.
 ///
-/// Level 0 alone over one level is left as it is: drains have cut it where groups of that level
+/// Level 0 alone over one level is left as it is: flushes have cut it where overlaps of that level
 /// begin.
 pub(super) fn above(pieces: &[Choice], table_bytes: u64) -> (Vec<Choice>, Vec<Vec<u8>>) {
     let (mut all, mut cuts) = (Vec::new(), Vec::new());
@@ -157,16 +157,16 @@ pub(super) fn above(pieces: &[Choice], table_bytes: u64) -> (Vec<Choice>, Vec<Ve
         }
         let at = bounds(piece, deepest, PIECE_TABLES * table_bytes);
         let inputs = piece.inputs.iter().filter(|(level, ..)| *level < deepest).cloned().collect();
-        let groups = self::pieces(Choice { inputs, output_level: over, ..piece.clone() }, 1);
-        let is_cut = |group: &Choice| {
+        let overlaps = self::pieces(Choice { inputs, output_level: over, ..piece.clone() }, 1);
+        let is_cut = |overlap: &Choice| {
             let is_cut = |table: &Table| {
                 at.iter().any(|key| table.meta().smallest < *key && *key <= table.meta().largest)
             };
-            group.inputs.iter().any(|(_, _, table)| is_cut(table))
+            overlap.inputs.iter().any(|(_, _, table)| is_cut(table))
         };
-        let groups: Vec<Choice> = groups.into_iter().filter(is_cut).collect();
-        if groups.iter().map(Choice::input_bytes).sum::<u64>() <= piece.input_bytes() / CUT_SHARE {
-            all.extend(groups);
+        let overlaps: Vec<Choice> = overlaps.into_iter().filter(is_cut).collect();
+        if overlaps.iter().map(Choice::input_bytes).sum::<u64>() <= piece.input_bytes() / CUT_SHARE {
+            all.extend(overlaps);
             cuts.extend(at);
         }
     }
@@ -236,14 +236,14 @@ mod tests {
         };
         let inputs = tables.iter().map(input).collect();
         let piece = Choice { inputs, output_level: 6, output_run: 0, moves: false, score: 1.0 };
-        let (groups, cuts) = above(&[piece], table_bytes);
-        assert!(groups.iter().all(|group| (group.moves, group.output_run) == (false, 0)));
-        let told = |group: &Choice| {
+        let (overlaps, cuts) = above(&[piece], table_bytes);
+        assert!(overlaps.iter().all(|overlap| (overlap.moves, overlap.output_run) == (false, 0)));
+        let told = |overlap: &Choice| {
             let names: Vec<&str> =
-                group.inputs.iter().map(|(_, _, table)| table.meta().file.as_str()).collect();
-            format!("{} to {}", names.join(", "), group.output_level)
+                overlap.inputs.iter().map(|(_, _, table)| table.meta().file.as_str()).collect();
+            format!("{} to {}", names.join(", "), overlap.output_level)
         };
-        (groups.iter().map(told).collect(), cuts)
+        (overlaps.iter().map(told).collect(), cuts)
     }
 
     #[test]

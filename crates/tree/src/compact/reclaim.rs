@@ -11,9 +11,9 @@
 //! outside its inputs. So tables found in one version may go from a later one.
 //!
 //! A tombstone that is still in the buffer can take nothing away: after a crash a replay needs
-//! both. Where those of the buffer hide much, the keyspace is drained through them.
+//! both. Where those of the buffer hide much, the keyspace is flushed through them.
 //!
-//! A table of which a part is hidden goes by no edit. Where it refers to values beside the tree it
+//! A table of which a part is hidden goes by no edit. Where it refers to separated values it
 //! is small beside what it keeps there: it is rewritten once that is worth it.
 
 use std::collections::BTreeSet;
@@ -32,14 +32,14 @@ pub(crate) struct Look {
     pub(crate) tables: Vec<Arc<Table>>,
     /// Snapshots for which hidden tables stay.
     pub(crate) kept_for: BTreeSet<Sequence>,
-    /// The buffer's range tombstones hide so much that they should be drained now.
-    pub(crate) is_drain_due: bool,
+    /// The buffer's range tombstones hide so much that they should be flushed now.
+    pub(crate) is_flush_due: bool,
     /// Tables to rewrite: range tombstones of tables hide many of the values that they refer to;
     /// most first.
     pub(crate) partly: Vec<PartlyHidden>,
 }
 
-/// A drain, or a compaction, for the sake of what is hidden must be worth a table's size divided by
+/// A flush, or a compaction, for the sake of what is hidden must be worth a table's size divided by
 /// this,
 const WORTH_SHARE: u64 = 4;
 
@@ -58,7 +58,7 @@ impl PartlyHidden {
 pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64) -> Look {
     let levels = &keyspace.levels;
     let mut found = Look::default();
-    let hidden = Hidden::of(levels, &[], snapshots);
+    let hidden = UnreclaimedEstimate::of(levels, &[], snapshots);
     found.kept_for = hidden.kept_for;
     found.tables = hidden.tables;
     // A table that has no entries and overlaps nothing older may be hidden as well.
@@ -80,18 +80,18 @@ pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64
     if lists.is_empty() {
         return found;
     }
-    let hidden = Hidden::of(levels, &lists, snapshots);
+    let hidden = UnreclaimedEstimate::of(levels, &lists, snapshots);
     found.kept_for.extend(hidden.kept_for.iter().copied());
     let stays = hidden.tables.iter().filter(|table| !is_among(&found.tables, table));
     let whole: u64 = stays.map(|table| table.meta().bytes + referred_bytes(table)).sum();
     let (_, with_buffer) = partly_hidden(levels, &lists, snapshots, &hidden.tables, &mut found.kept_for);
     let worth = whole + with_buffer.saturating_sub(partly_bytes);
-    found.is_drain_due =
-        worth >= table_bytes / WORTH_SHARE && worth >= undrained_bytes(keyspace, &lists) / COST_SHARE;
+    found.is_flush_due =
+        worth >= table_bytes / WORTH_SHARE && worth >= unflushed_bytes(keyspace, &lists) / COST_SHARE;
     found
 }
 
-/// Bytes of values beside the tree that `table` refers to.
+/// Bytes of separated values that `table` refers to.
 fn referred_bytes(table: &Table) -> u64 {
     table.reader().properties().references.map_or(0, |summary| summary.value_bytes)
 }
@@ -158,8 +158,8 @@ fn is_among(tables: &[Arc<Table>], table: &Arc<Table>) -> bool {
     tables.iter().any(|other| Arc::ptr_eq(other, table))
 }
 
-/// About as many bytes as a drain would write. `lists` are the buffer's range tombstones.
-fn undrained_bytes(keyspace: &Keyspace, lists: &[&FragmentList]) -> u64 {
+/// About as many bytes as a flush would write. `lists` are the buffer's range tombstones.
+fn unflushed_bytes(keyspace: &Keyspace, lists: &[&FragmentList]) -> u64 {
     let is_hidden = |smallest, largest, end| covers(lists, (smallest, largest), end, Sequence::MAX);
     let runs = keyspace.runs.iter().filter(|run| {
         run.keys().is_none_or(|(smallest, largest)| !is_hidden(smallest, largest, run.span().end.sequence()))
@@ -170,14 +170,14 @@ fn undrained_bytes(keyspace: &Keyspace, lists: &[&FragmentList]) -> u64 {
 
 /// Tables that range tombstones hide.
 #[derive(Debug, Default)]
-struct Hidden {
+struct UnreclaimedEstimate {
     /// From every reader.
     tables: Vec<Arc<Table>>,
     /// The oldest snapshots that read a table which no newer reader reads.
     kept_for: BTreeSet<Sequence>,
 }
 
-impl Hidden {
+impl UnreclaimedEstimate {
     /// The tables of `levels` that range tombstones of its tables and of `lists` hide.
     fn of(levels: &Levels, lists: &[&FragmentList], snapshots: &[Sequence]) -> Self {
         let mut hidden = Self::default();

@@ -11,8 +11,8 @@ use firn_jobs::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition,
 };
 
+use super::blobs::HeldPolicy;
 use super::pick::{Choice, PickRules, splits};
-use super::values::HeldPolicy;
 use crate::background::TaskKind;
 use crate::blob_gc::references_of;
 use crate::blobs::Sealed;
@@ -75,7 +75,7 @@ impl Database {
                 .max(4 * self.settings.engine.table_bytes),
             level_ratio: 10,
             read_price: self.settings.engine.read_compaction_price,
-            relief_only: false,
+            l0_only: false,
             room_bytes: u64::MAX,
             now_ms: self.catalog.now_ms(),
             oldest_snapshot: self.catalog.snapshots.sequences().first().copied().unwrap_or(Sequence::MAX),
@@ -110,7 +110,7 @@ impl Database {
         let begun = self.clock.now();
         let is_committed = self.edits().commit_or_remove(edit)?;
         if is_committed && !choice.moves {
-            let kind = if choice.is_relief() { JobKind::L0Compaction } else { JobKind::DeepCompaction };
+            let kind = if choice.is_l0() { JobKind::L0Compaction } else { JobKind::DeepCompaction };
             self.maintenance.jobs.history.committed(kind, self.clock.now().saturating_sub(begun));
         }
         if is_committed {
@@ -138,7 +138,7 @@ impl Database {
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
         let going = references_of(inputs())?;
-        let policy = self.value_policy(state, inputs(), &going)?;
+        let policy = self.blob_policy(state, inputs(), &going)?;
         let Some(HeldPolicy { policy, held }) = policy else { return Ok(None) };
         let spec = CompactSpec { values: policy, ..self.spec(state, &choice, cuts, names.draw()) };
         drop(version);
@@ -320,9 +320,9 @@ pub(super) fn rewritten(
         supersedes,
         moved: Vec::new(),
         left,
-        drained: None,
+        flushed: None,
         going,
-        outlived: ReferenceSet::default(),
+        newly_obsolete: ReferenceSet::default(),
     }
 }
 
@@ -337,9 +337,9 @@ pub(super) fn moved(keyspace: u32, choice: &Choice) -> Edit {
         supersedes: Supersedes::default(),
         moved,
         left: Vec::new(),
-        drained: None,
+        flushed: None,
         going: ReferenceSet::default(),
-        outlived: ReferenceSet::default(),
+        newly_obsolete: ReferenceSet::default(),
     }
 }
 

@@ -12,15 +12,15 @@
 
 use std::collections::BTreeSet;
 
-use super::pick::{Choice, Group, PickRules, base_level, groups};
+use super::pick::{Choice, Overlap, PickRules, base_level, overlaps};
 use crate::version::Levels;
 use crate::version::observed::{Seeks, priced};
 
-/// The group whose rewriting takes most sorted runs out of reads' way for its bytes, if reads have
-/// lost as many (`seeks`). Never one that touches a table of `busy`.
+/// The overlap whose rewriting takes most sorted runs out of reads' way for its bytes, if reads
+/// have lost as many (`seeks`). Never one that touches a table of `busy`.
 ///
-/// A group's part of level 0 becomes one sorted run there, or goes into the base level, whichever
-/// costs less for each sorted run that goes.
+/// An overlap's part of level 0 becomes one sorted run there, or goes into the base level,
+/// whichever costs less for each sorted run that goes.
 pub(crate) fn pick_for_reads(
     levels: &Levels,
     rules: &PickRules,
@@ -31,43 +31,43 @@ pub(crate) fn pick_for_reads(
         return None;
     }
     let base = base_level(levels, rules);
-    let groups = groups(levels, base);
-    let all = groups.iter().map(Group::bytes).sum();
+    let overlaps = overlaps(levels, base);
+    let all = overlaps.iter().map(Overlap::bytes).sum();
     let lost_bytes = seeks.lost_bytes(priced(all, rules.read_price));
-    let (plan, group) = groups
+    let (plan, overlap) = overlaps
         .into_iter()
-        .filter(|group| !group.is_busy(busy))
-        .filter_map(|group| Some((Plan::of(&group)?, group)))
+        .filter(|overlap| !overlap.is_busy(busy))
+        .filter_map(|overlap| Some((Plan::of(&overlap)?, overlap)))
         .max_by(|(a, _), (b, _)| a.worth.total_cmp(&b.worth))?;
     if priced(plan.bytes, rules.read_price) > lost_bytes {
         return None;
     }
     match plan.stays {
-        true => group.merge_all(SCORE),
-        false => Some(group.choice(base, SCORE)),
+        true => overlap.merge_all(SCORE),
+        false => Some(overlap.choice(base, SCORE)),
     }
 }
 
 /// Less urgent than any budget that is exceeded.
 const SCORE: f64 = 0.5;
 
-/// What may be done with a group.
+/// What may be done with an overlap.
 struct Plan {
     bytes: u64,
     /// Whether the outputs stay in level 0.
     stays: bool,
-    /// Seeks that go, for each byte and each read: reads meet a group as often as it is large.
+    /// Seeks that go, for each byte and each read: reads meet an overlap as often as it is large.
     worth: f64,
 }
 
 impl Plan {
-    fn of(group: &Group) -> Option<Self> {
-        let (depth, bytes) = (group.depth() as u64, group.bytes());
-        let level0 = group.level0_bytes();
+    fn of(overlap: &Overlap) -> Option<Self> {
+        let (depth, bytes) = (overlap.depth() as u64, overlap.bytes());
+        let level0 = overlap.level0_bytes();
         let plan = |bytes: u64, gone: u64, stays| Self {
             bytes,
             stays,
-            worth: gone as f64 * group.bytes() as f64 / bytes.max(1) as f64,
+            worth: gone as f64 * overlap.bytes() as f64 / bytes.max(1) as f64,
         };
         let (stay, go) = (plan(level0, depth.checked_sub(1)?, true), plan(bytes, depth, false));
         Some(if stay.worth > go.worth { stay } else { go })

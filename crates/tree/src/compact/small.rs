@@ -6,13 +6,13 @@
 //!   a table of c ─► another level ────────────────────────────┘
 //! ```
 //! They are done on this thread, where no executor was given. If one fails none is done, and that
-//! one is tried alone from then on, as an ordinary compaction. Keyspaces with values beside the
-//! tree always have their tables rewritten alone.
+//! one is tried alone from then on, as an ordinary compaction. Keyspaces with separated values
+//! always have their tables rewritten alone.
 
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::table::ReferenceSet;
 use firn_jobs::{CompactResult, CompactSpec, JobResult, JobSpec, caught, run, verify_all};
-use firn_storage::place::PartsWriter;
+use firn_storage::backend::PartsWriter;
 
 use super::pick::Choice;
 use super::run::{moved, rewritten};

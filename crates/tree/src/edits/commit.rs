@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use firn_engine::{Error, Result};
 use firn_format::Position;
-use firn_format::manifest::{Change, TableMeta, ValueSegmentMeta};
+use firn_format::manifest::{BlobSegmentMeta, Change, TableMeta};
 use firn_format::table::ReferenceSet;
 
 use super::{Edits, retire_below};
@@ -40,15 +40,15 @@ pub(crate) struct Edit {
     pub(crate) supersedes: Supersedes,
     /// Tables that change their place: level, sorted run.
     pub(crate) moved: Vec<(Arc<Table>, u32, u64)>,
-    /// Runs that were drained, by the starts of their spans, and the end of the newest span.
-    pub(crate) drained: Option<(Vec<Position>, Position)>,
+    /// Runs that were flushed, by the starts of their spans, and the end of the newest span.
+    pub(crate) flushed: Option<(Vec<Position>, Position)>,
     /// Segments of values that have left the tree.
-    pub(crate) left: Vec<ValueSegmentMeta>,
-    /// Values beside the tree that the tables and runs which go refer to, whether the new tables do
+    pub(crate) left: Vec<BlobSegmentMeta>,
+    /// Separated values that the tables and runs which go refer to, whether the new tables do
     /// or not.
     pub(crate) going: ReferenceSet,
     /// References of older tables that no reader will follow any more.
-    pub(crate) outlived: ReferenceSet,
+    pub(crate) newly_obsolete: ReferenceSet,
 }
 
 /// Tables that come, open: level, sorted run, table.
@@ -77,7 +77,7 @@ impl Edit {
             levels.add(*level, *run, Arc::clone(table));
         }
         added.iter().for_each(|(level, run, table)| levels.add(*level, *run, Arc::clone(table)));
-        if let Some((starts, _)) = &self.drained {
+        if let Some((starts, _)) = &self.flushed {
             keyspace.runs.retain(|run| !starts.contains(&run.span().start));
         }
     }
@@ -153,14 +153,14 @@ impl Edits<'_> {
         edit.check_going()?;
         // Before anything is locked that other threads want: this may take as long as sending the
         // log.
-        if let Some((_, end)) = &edit.drained {
-            self.env.send_before_drain(edit.keyspace, *end)?;
+        if let Some((_, end)) = &edit.flushed {
+            self.env.send_before_flush(edit.keyspace, *end)?;
         }
         // Before the manifest is locked: writers are waited for, and devices.
         let tables = added.iter().map(|(_, _, table)| table);
-        let references = (std::mem::take(&mut edit.going), std::mem::take(&mut edit.outlived));
+        let references = (std::mem::take(&mut edit.going), std::mem::take(&mut edit.newly_obsolete));
         let mut values =
-            self.blobs.plan_values(self.catalog, edit.keyspace, references, tables, &edit.left)?;
+            self.blobs.plan_blobs(self.catalog, edit.keyspace, references, tables, &edit.left)?;
         // Names of new tables must not be lost where the edit that uses them is not.
         self.blobs.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,40 +169,40 @@ impl Edits<'_> {
             return Ok(false);
         }
         let mut changes = edit.table_changes();
-        let deaths = values.changes(&manifest.state().values, &self.blobs.map(), &mut changes)?;
-        let mut drained = Vec::new();
-        if let Some((_, end)) = &edit.drained {
-            drained = self.order_before_log(&version, edit.keyspace, *end)?;
-            changes.extend(drained.iter().map(|id| Change::DrainedThrough { keyspace: *id, position: *end }));
+        let liveness = values.changes(&manifest.state().blobs, &self.blobs.map(), &mut changes)?;
+        let mut flushed = Vec::new();
+        if let Some((_, end)) = &edit.flushed {
+            flushed = self.order_before_log(&version, edit.keyspace, *end)?;
+            changes.extend(flushed.iter().map(|id| Change::FlushedThrough { keyspace: *id, position: *end }));
             changes.push(Change::DurableThrough { position: self.pipeline.log.durable_through() });
             changes.push(Change::Tick { ms: self.catalog.now_ms() });
         }
-        match edit.drained {
-            Some(_) => self.env.commit_drain(&mut manifest, changes)?,
+        match edit.flushed {
+            Some(_) => self.env.commit_flush(&mut manifest, changes)?,
             None => manifest.commit(&changes).map_err(from_storage)?,
         }
-        let map = self.blobs.install(&mut values, &deaths);
-        if let (Some((_, end)), true) = (&edit.drained, drained.len() == version.live().count()) {
+        let map = self.blobs.install(&mut values, &liveness);
+        if let (Some((_, end)), true) = (&edit.flushed, flushed.len() == version.live().count()) {
             self.pipeline.log.forget_below(*end);
         }
         let watermark = self.pipeline.log.watermark();
-        let stale_count = manifest.state().values.stale_count(edit.keyspace);
+        let obsolete_count = manifest.state().blobs.obsolete_count(edit.keyspace);
         self.catalog.change_version(|version| {
-            version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
+            version.blobs = map.unwrap_or_else(|| Arc::clone(&version.blobs));
             for (id, slot) in version.keyspaces.iter_mut().enumerate() {
                 let Some(keyspace) = slot else { continue };
-                if let (Some((_, end)), true) = (&edit.drained, drained.contains(&(id as u32))) {
+                if let (Some((_, end)), true) = (&edit.flushed, flushed.contains(&(id as u32))) {
                     let keyspace = Arc::make_mut(keyspace);
-                    keyspace.drained_through = keyspace.drained_through.max(*end);
+                    keyspace.flushed_through = keyspace.flushed_through.max(*end);
                 }
             }
             if let Some(Some(keyspace)) = version.keyspaces.get_mut(edit.keyspace as usize) {
                 let keyspace = Arc::make_mut(keyspace);
-                keyspace.stale_count = stale_count;
+                keyspace.obsolete_count = obsolete_count;
                 edit.apply(added, keyspace);
             }
             // A reader that sees the runs gone sees the memory of their records gone.
-            if edit.drained.is_some() {
+            if edit.flushed.is_some() {
                 retire_below(version, watermark);
             }
         });
@@ -236,7 +236,7 @@ impl Edits<'_> {
     }
 
     /// The ordering rule: nothing below `end` may be lost where this edit is not. Answers the
-    /// keyspaces that have nothing undrained below `end`.
+    /// keyspaces that have nothing unflushed below `end`.
     ///
     /// If that is all of them, replay will begin at `end`, and what lies below needs no sync.
     /// Otherwise a record of another keyspace below `end` is in the log alone, and the log is
@@ -245,23 +245,23 @@ impl Edits<'_> {
     fn order_before_log(
         &self,
         version: &crate::version::Version,
-        draining: u32,
+        flushing: u32,
         end: Position,
     ) -> Result<Vec<u32>> {
-        let drained = drained_with(version, draining, end);
-        if drained.len() == version.live().count() {
+        let flushed = flushed_with(version, flushing, end);
+        if flushed.len() == version.live().count() {
             self.pipeline.log.covered_through(end);
         } else {
             self.pipeline.log.sync_through(end).map_err(from_storage)?;
             self.env.send_through(end)?;
         }
-        Ok(drained)
+        Ok(flushed)
     }
 }
 
-/// Keyspaces that have nothing undrained below `end` once `draining` is drained so far.
-pub(crate) fn drained_with(version: &crate::version::Version, draining: u32, end: Position) -> Vec<u32> {
-    let is_drained =
-        |keyspace: &&Arc<Keyspace>| keyspace.id() == draining || keyspace.undrained_from(end) >= end;
-    version.live().filter(is_drained).map(|keyspace| keyspace.id()).collect()
+/// Keyspaces that have nothing unflushed below `end` once `flushing` is flushed so far.
+pub(crate) fn flushed_with(version: &crate::version::Version, flushing: u32, end: Position) -> Vec<u32> {
+    let is_flushed =
+        |keyspace: &&Arc<Keyspace>| keyspace.id() == flushing || keyspace.unflushed_from(end) >= end;
+    version.live().filter(is_flushed).map(|keyspace| keyspace.id()).collect()
 }

@@ -42,40 +42,40 @@ impl Edits<'_> {
     }
 
     fn commit_opened_together(&self, edits: &[Edit], added: &[Added]) -> Result<()> {
-        let end = edits.iter().filter_map(|edit| Some(edit.drained.as_ref()?.1)).max();
+        let end = edits.iter().filter_map(|edit| Some(edit.flushed.as_ref()?.1)).max();
         // The name of the file must not be lost where the edit that uses it is not.
         self.blobs.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.catalog.version.load_full();
         let (live, gone): (Vec<_>, Vec<_>) =
             edits.iter().zip(added).partition(|(edit, _)| version.keyspace(edit.keyspace).is_ok());
-        let mut drained = BTreeMap::new();
+        let mut flushed = BTreeMap::new();
         let mut changes: Vec<Change> = live.iter().flat_map(|(edit, _)| edit.table_changes()).collect();
         if let Some(end) = end {
-            drained = drained_by(&version, live.iter().map(|(edit, _)| *edit), end)?;
+            flushed = flushed_by(&version, live.iter().map(|(edit, _)| *edit), end)?;
             // See `order_before_log`.
-            match takes_all(&version, &drained, end) {
+            match takes_all(&version, &flushed, end) {
                 true => self.pipeline.log.covered_through(end),
                 false => self.pipeline.log.sync_through(end).map_err(from_storage)?,
             }
-            let through = |(id, position): (&u32, &Position)| Change::DrainedThrough {
+            let through = |(id, position): (&u32, &Position)| Change::FlushedThrough {
                 keyspace: *id,
                 position: *position,
             };
-            changes.extend(drained.iter().map(through));
+            changes.extend(flushed.iter().map(through));
             changes.push(Change::DurableThrough { position: self.pipeline.log.durable_through() });
             changes.push(Change::Tick { ms: self.catalog.now_ms() });
         }
         manifest.commit(&changes).map_err(from_storage)?;
-        if let Some(end) = end.filter(|end| takes_all(&version, &drained, *end)) {
+        if let Some(end) = end.filter(|end| takes_all(&version, &flushed, *end)) {
             self.pipeline.log.forget_below(end);
         }
         let watermark = self.pipeline.log.watermark();
         self.catalog.change_version(|version| {
-            for (id, position) in &drained {
+            for (id, position) in &flushed {
                 let Some(Some(keyspace)) = version.keyspaces.get_mut(*id as usize) else { continue };
-                if keyspace.drained_through < *position {
-                    Arc::make_mut(keyspace).drained_through = *position;
+                if keyspace.flushed_through < *position {
+                    Arc::make_mut(keyspace).flushed_through = *position;
                 }
             }
             for (edit, added) in &live {
@@ -97,25 +97,25 @@ impl Edits<'_> {
     }
 }
 
-/// Whether nothing below `end` is needed of the log, by what is `drained`.
-fn takes_all(version: &Version, drained: &BTreeMap<u32, Position>, end: Position) -> bool {
-    drained.values().filter(|position| **position >= end).count() == version.live().count()
+/// Whether nothing below `end` is needed of the log, by what is `flushed`.
+fn takes_all(version: &Version, flushed: &BTreeMap<u32, Position>, end: Position) -> bool {
+    flushed.values().filter(|position| **position >= end).count() == version.live().count()
 }
 
 /// Positions below which everything of a keyspace is in tables once `edits` are made, at most
-/// `end`. Of their keyspaces, and of others that have nothing undrained below `end`.
-fn drained_by<'e>(
+/// `end`. Of their keyspaces, and of others that have nothing unflushed below `end`.
+fn flushed_by<'e>(
     version: &Version,
     edits: impl Iterator<Item = &'e Edit>,
     end: Position,
 ) -> Result<BTreeMap<u32, Position>> {
-    let others = |keyspace: &&Arc<Keyspace>| keyspace.undrained_from(end) >= end;
-    let mut drained: BTreeMap<u32, Position> =
+    let others = |keyspace: &&Arc<Keyspace>| keyspace.unflushed_from(end) >= end;
+    let mut flushed: BTreeMap<u32, Position> =
         version.live().filter(others).map(|keyspace| (keyspace.id(), end)).collect();
     for edit in edits {
         let keyspace = version.keyspace(edit.keyspace)?;
-        let (starts, _) = edit.drained.as_ref().ok_or_else(|| Error::bug("no drain among drains"))?;
-        drained.insert(edit.keyspace, keyspace.undrained_without(starts, end).min(end));
+        let (starts, _) = edit.flushed.as_ref().ok_or_else(|| Error::bug("no flush among flushes"))?;
+        flushed.insert(edit.keyspace, keyspace.unflushed_without(starts, end).min(end));
     }
-    Ok(drained)
+    Ok(flushed)
 }

@@ -60,7 +60,7 @@ impl Edits<'_> {
         manifest
             .commit(&[
                 Change::Keyspace { id, name: name.to_owned(), settings: to_text(&definition.settings) },
-                Change::DrainedThrough { keyspace: id, position: start },
+                Change::FlushedThrough { keyspace: id, position: start },
             ])
             .map_err(from_storage)?;
         self.catalog.change_version(|version| {
@@ -74,8 +74,8 @@ impl Edits<'_> {
                 frozen: Vec::new(),
                 runs: Vec::new(),
                 levels: Levels::none(),
-                stale_count: 0,
-                drained_through: start,
+                obsolete_count: 0,
+                flushed_through: start,
                 observed: Arc::default(),
             };
             let index = id as usize;
@@ -89,7 +89,7 @@ impl Edits<'_> {
         Ok(KeyspaceId(id))
     }
 
-    /// Changes from which length on values of the keyspace `id` lie beside the tree, durably.
+    /// Changes from which length on values of the keyspace `id` are separated, durably.
     /// Values that are written from now on follow it, others when a compaction meets them.
     ///
     /// # Errors
@@ -132,23 +132,23 @@ impl Edits<'_> {
     /// `Invalid` if there is no such keyspace; what reading tables, heads of values and writing the
     /// edit say.
     pub(crate) fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
-        let mut values = self.blobs.plan_dropped_values(self.catalog, id.0)?;
+        let mut values = self.blobs.plan_dropped_blobs(self.catalog, id.0)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.catalog.version.load_full();
         version.keyspace(id.0)?;
         let idle = self.idle_beside(&version, id)?;
         let mut changes = vec![Change::DropKeyspace { id: id.0 }];
-        let deaths = values.changes(&manifest.state().values, &self.blobs.map(), &mut changes)?;
+        let liveness = values.changes(&manifest.state().blobs, &self.blobs.map(), &mut changes)?;
         changes.extend(
-            idle.iter().map(|(keyspace, position)| Change::DrainedThrough {
+            idle.iter().map(|(keyspace, position)| Change::FlushedThrough {
                 keyspace: *keyspace,
                 position: *position,
             }),
         );
         manifest.commit(&changes).map_err(from_storage)?;
-        let map = self.blobs.install(&mut values, &deaths);
+        let map = self.blobs.install(&mut values, &liveness);
         self.catalog.change_version(|version| {
-            version.values = map.unwrap_or_else(|| Arc::clone(&version.values));
+            version.blobs = map.unwrap_or_else(|| Arc::clone(&version.blobs));
             if let Some(dropped) = version.keyspaces.get_mut(id.0 as usize).and_then(Option::take) {
                 for (_, table) in dropped.levels.tables() {
                     table.leave_no_file();
@@ -157,7 +157,7 @@ impl Edits<'_> {
             }
             for (keyspace, position) in &idle {
                 if let Some(Some(slot)) = version.keyspaces.get_mut(*keyspace as usize) {
-                    Arc::make_mut(slot).drained_through = *position;
+                    Arc::make_mut(slot).flushed_through = *position;
                 }
             }
         });
@@ -172,7 +172,7 @@ impl Edits<'_> {
 
     /// Keyspaces other than `dropped` that have less log to replay than the manifest says, and from
     /// where. Without this the segments of the dropped keyspace would stay until another one
-    /// drains.
+    /// flushes.
     fn idle_beside(&self, version: &Version, dropped: KeyspaceId) -> Result<Vec<(u32, Position)>> {
         let end = self.pipeline.log.active().base();
         if self.pipeline.log.advance().map_err(from_storage)? < end {
@@ -181,7 +181,7 @@ impl Edits<'_> {
         }
         let others = version.live().filter(|keyspace| keyspace.id() != dropped.0);
         let starts =
-            others.map(|keyspace| (keyspace.id(), keyspace.undrained_from(end), keyspace.drained_through));
+            others.map(|keyspace| (keyspace.id(), keyspace.unflushed_from(end), keyspace.flushed_through));
         Ok(starts.filter(|(_, start, known)| start > known).map(|(id, start, _)| (id, start)).collect())
     }
 

@@ -17,7 +17,7 @@ use crate::reads::Reads;
 use crate::version::catalog::Catalog;
 
 pub(crate) use being_written::BeingWritten;
-pub(crate) use commit::{Edit, Supersedes, drained_with};
+pub(crate) use commit::{Edit, Supersedes, flushed_with};
 pub(crate) use env::EditEnv;
 pub(crate) use retire::{drop_dead_segments, retire_below};
 

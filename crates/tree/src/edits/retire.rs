@@ -11,11 +11,11 @@ use crate::version::catalog::Catalog;
 /// Takes segments out of `version` that neither a keyspace nor a replay needs and that no writer
 /// still copies into.
 ///
-/// A replay begins where the manifest says that the last keyspace was drained, and fails without
+/// A replay begins where the manifest says that the last keyspace was flushed, and fails without
 /// the segment that lies there. So a segment without needed records, as between the births of
-/// keyspaces, stays until a drain is in the manifest.
+/// keyspaces, stays until a flush is in the manifest.
 pub(crate) fn retire_below(version: &mut Version, watermark: Position) {
-    let replayed = version.live().map(|keyspace| keyspace.drained_through).min().unwrap_or_default();
+    let replayed = version.live().map(|keyspace| keyspace.flushed_through).min().unwrap_or_default();
     let needed = version.log_needed_from().min(watermark).min(replayed);
     let segments = version.segments.segments();
     let dead = segments.iter().take_while(|segment| segment.span_end() <= needed).count();

@@ -3,8 +3,8 @@
 //! A record that is newer than another of its key hides that one. The hidden bytes are neither live
 //! nor to be had until a compaction meets both. That says little of the record's own bytes: a
 //! tombstone of 40 may hide a value of a megabyte. So a sample is looked up in the tables below,
-//! where that is in memory. It is of what is frozen or drained, and of the memtable now and then.
-//! Each record found stands for as many as are not looked at. What drains found is kept with their
+//! where that is in memory. It is of what is frozen or flushed, and of the memtable now and then.
+//! Each record found stands for as many as are not looked at. What flushes found is kept with their
 //! tables, in the manifest too.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which runs are merged and which drain: pure functions of the runs.
+//! Which runs are merged and which flush: pure functions of the runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firn_format::Position;
 
 use crate::buffer::Run;
-use crate::memory::drain_bytes;
+use crate::memory::flush_bytes;
 use crate::settings::Settings;
 use crate::version::Keyspace;
 
@@ -26,25 +26,25 @@ pub(crate) fn pick_merge(
     Some(stretch[stretch.len() - fan_in..].iter().map(|run| run.span().start).collect())
 }
 
-/// A keyspace and its oldest runs, newest first, to be drained together.
+/// A keyspace and its oldest runs, newest first, to be flushed together.
 ///
-/// Under `pressure` the keyspace with the oldest run drains most of what the buffer may hold. So
-/// each drain makes one long sorted run instead of many short ones. Without pressure only runs
-/// drain that begin below what `through` says of their keyspace. A keyspace whose oldest run is
-/// busy waits; another one drains meanwhile.
-pub(crate) fn pick_drain<'v>(
+/// Under `pressure` the keyspace with the oldest run flushes most of what the buffer may hold. So
+/// each flush makes one long sorted run instead of many short ones. Without pressure only runs
+/// flush that begin below what `through` says of their keyspace. A keyspace whose oldest run is
+/// busy waits; another one flushes meanwhile.
+pub(crate) fn pick_flush<'v>(
     keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
     busy: &BTreeSet<(u32, Position)>,
     pressure: bool,
     through: impl Fn(u32) -> Position,
     settings: &Settings,
 ) -> Option<(u32, Vec<Position>)> {
-    let can_drain = |keyspace: &Keyspace| is_wanted(keyspace, busy, pressure, through(keyspace.id()));
+    let can_flush = |keyspace: &Keyspace| is_wanted(keyspace, busy, pressure, through(keyspace.id()));
     let oldest = keyspaces
-        .filter(|keyspace| can_drain(keyspace))
+        .filter(|keyspace| can_flush(keyspace))
         .min_by_key(|keyspace| keyspace.runs.last().map(|run| run.span().start))?;
     let through = through(oldest.id());
-    let enough = drain_bytes(settings.engine.buffer_bytes);
+    let enough = flush_bytes(settings.engine.buffer_bytes);
     let mut bytes = 0;
     let mut chosen = Vec::new();
     for run in oldest.runs.iter().rev() {
@@ -81,9 +81,9 @@ const SMALL_COUNT_MIN: usize = 4;
 /// Keyspaces that hold little in runs, from the keyspace with the oldest run on, with those runs,
 /// newest first. What they hold becomes tables of one file.
 ///
-/// None if the keyspace with the oldest run holds more than [`SMALL_BYTES_MAX`]: it drains alone.
+/// None if the keyspace with the oldest run holds more than [`SMALL_BYTES_MAX`]: it flushes alone.
 /// All that begin before the oldest runs end are taken, since the log is freed by all of them or
-/// none. Then others are added until they hold what a drain takes. At most [`SMALL_COUNT_MAX`], so
+/// none. Then others are added until they hold what a flush takes. At most [`SMALL_COUNT_MAX`], so
 /// that others work on the rest meanwhile; none where it would be fewer than [`SMALL_COUNT_MIN`].
 pub(crate) fn pick_small<'v>(
     keyspaces: impl Iterator<Item = &'v Arc<Keyspace>>,
@@ -99,12 +99,12 @@ pub(crate) fn pick_small<'v>(
     let Some(end) = wanted.first().and_then(|first| oldest(first)).map(|span| span.end) else {
         return Vec::new();
     };
-    let enough = drain_bytes(settings.engine.buffer_bytes);
+    let enough = flush_bytes(settings.engine.buffer_bytes);
     let mut taken = 0;
-    let mut drains = Vec::new();
+    let mut flushes = Vec::new();
     for (place, keyspace) in wanted.into_iter().enumerate() {
         let is_enough = taken >= enough && oldest(keyspace).is_some_and(|span| span.start >= end);
-        if is_enough || drains.len() == SMALL_COUNT_MAX {
+        if is_enough || flushes.len() == SMALL_COUNT_MAX {
             break;
         }
         let (id, through) = (keyspace.id(), through(keyspace.id()));
@@ -123,19 +123,19 @@ pub(crate) fn pick_small<'v>(
             true => {
                 starts.reverse();
                 taken += bytes;
-                drains.push((id, starts));
+                flushes.push((id, starts));
             }
             false if place == 0 => return Vec::new(),
             false => {}
         }
     }
-    if drains.len() < SMALL_COUNT_MIN { Vec::new() } else { drains }
+    if flushes.len() < SMALL_COUNT_MIN { Vec::new() } else { flushes }
 }
 
-/// Bytes in runs of a keyspace that drains together with others, at most.
+/// Bytes in runs of a keyspace that flushes together with others, at most.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
 
-/// Keyspaces that drain together, at most.
+/// Keyspaces that flush together, at most.
 const SMALL_COUNT_MAX: usize = 512;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A place among the entries with a sequence below `before`; see [`Cursor`].
 ///
-/// It holds the view it walks and the records it reads, so it outlives memtable, freeze and drain.
+/// It holds the view it walks and the records it reads, so it outlives memtable, freeze and flush.
 /// No call fails.
 pub(crate) struct MemtableCursor<R: ?Sized> {
     records: Arc<R>,

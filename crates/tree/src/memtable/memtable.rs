@@ -25,7 +25,7 @@ const EXPECTED_ENTRIES: usize = if cfg!(loom) { 2 } else { 1 << 14 };
 const EXPECTED_RECORD_BYTES: u64 = 1024;
 
 /// A mutable index over records of the log. Shared by all writers and readers of a keyspace until
-/// it is drained.
+/// it is flushed.
 ///
 /// Writers insert a record after copying it and before publishing it. Every reader names the
 /// sequence below which it sees; that must not exceed the published watermark. `records` must find

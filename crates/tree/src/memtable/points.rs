@@ -37,7 +37,7 @@ use crate::sync::{AtomicU32, Ordering};
 use firn_format::Position;
 use firn_format::key::{Sequence, Trailer};
 use firn_format::log::Record;
-use firn_storage::place::prefetch;
+use firn_storage::backend::prefetch;
 use std::sync::OnceLock;
 
 /// log2 of the ratio between one table and the next.

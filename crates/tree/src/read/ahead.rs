@@ -1,12 +1,12 @@
-//! Rows of a scan, or of several keys that are read together, whose values beside the tree were
+//! Rows of a scan, or of several keys that are read together, whose separated values were
 //! asked for and are not there yet. The device fetches several at once, and so does the processor
 //! what lies in memory.
 
 use std::ops::Range;
 
 use firn_engine::{Result, Values};
-use firn_format::value::Reference;
-use firn_storage::place::ASKED_MAX;
+use firn_format::blob::Reference;
+use firn_storage::backend::ASKED_MAX;
 
 use super::Found;
 

@@ -1,9 +1,9 @@
-//! Reads of values beside the tree, counted by each session and each scan.
+//! Reads of separated values, counted by each session and each scan.
 
 use super::Found;
 use crate::counters::{Counters, count};
 
-/// Values read beside the tree that the database has not counted yet. Each session and each scan
+/// Values read from blobs that the database has not counted yet. Each session and each scan
 /// counts its own and adds them now and then, so that no read touches a line that others write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BesideReads {
@@ -31,14 +31,14 @@ impl BesideReads {
 }
 
 impl Counters {
-    /// Counts what a lookup has read beside the tree.
+    /// Counts what a lookup has read from blobs.
     pub(crate) fn count_read(&self, found: Found) {
         let mut reads = BesideReads::default();
         reads.note(found);
         self.take_reads(&mut reads);
     }
 
-    /// Takes what a session or a scan has read beside the tree, and sets its counts back to zero.
+    /// Takes what a session or a scan has read from blobs, and sets its counts back to zero.
     pub(crate) fn take_reads(&self, reads: &mut BesideReads) {
         let BesideReads { count: values, bytes } = std::mem::take(reads);
         if values > 0 {

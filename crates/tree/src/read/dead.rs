@@ -271,7 +271,7 @@ impl DeadRows {
         let before = self.before;
         let sees_places = || {
             let mut runs = keyspace.runs.iter();
-            keyspace.drained_through.sequence() <= before
+            keyspace.flushed_through.sequence() <= before
                 && runs.all(|run| run.span().end.sequence() <= before)
         };
         before >= self.latest || sees_places()

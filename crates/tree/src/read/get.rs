@@ -34,13 +34,13 @@ impl<'k> Lookup<'k> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The value is in the caller's buffer; so many bytes of it, or of what it was made of, were
-    /// read beside the tree.
+    /// read from blobs.
     Value { newest: Option<Sequence>, beside: Option<u64> },
     /// The value was asked for; its reference is in the caller's buffer. Only for [`Wants::Ahead`].
     Asked { newest: Option<Sequence> },
     /// The key has no value; an expired one may be stored.
     Absent { newest: Option<Sequence>, is_stored: bool },
-    /// A table's bytes, or the value's beside the tree, are not in memory and the mode forbids
+    /// A table's bytes, or the blob's, are not in memory and the mode forbids
     /// reading them.
     Miss,
 }

@@ -4,7 +4,7 @@ use firn_engine::{Error, ErrorKind, MergeOperator, Result};
 use firn_format::{Kind, Sequence};
 use firn_storage::file::table::ReadMode;
 
-use crate::blobs::ValueMap;
+use crate::blobs::BlobMap;
 use crate::database::Database;
 use crate::version::Version;
 
@@ -28,9 +28,9 @@ pub(crate) enum Resolved {
     Expired,
     /// Older versions matter.
     Older,
-    /// The value lies beside the tree, and to read it would be to wait for the device.
+    /// The value is separated, and to read it would be to wait for the device.
     Miss,
-    /// The value lies beside the tree and was asked for; its reference is in `out`. Only for
+    /// The value is separated and was asked for; its reference is in `out`. Only for
     /// [`Wants::Ahead`].
     Asked,
 }
@@ -45,7 +45,7 @@ pub(crate) enum Wants {
     Stored,
     /// The bytes from `start` to `end`; what lies beyond the value's end is left out.
     Part { start: usize, end: usize },
-    /// That a value beside the tree is asked for and not waited for; others as a whole.
+    /// That a separated value is asked for and not waited for; others as a whole.
     Ahead,
 }
 
@@ -61,7 +61,7 @@ impl Wants {
 pub(crate) struct Resolution<'a> {
     key: &'a [u8],
     database: &'a Database,
-    values: &'a ValueMap,
+    values: &'a BlobMap,
     wants: Wants,
     mode: ReadMode,
     operator: Option<&'a dyn MergeOperator>,
@@ -79,7 +79,7 @@ impl<'a> Resolution<'a> {
         (wants, mode): (Wants, ReadMode),
         operator: Option<&'a dyn MergeOperator>,
     ) -> Self {
-        let values = &*version.values;
+        let values = &*version.blobs;
         Self {
             key,
             database,
@@ -99,7 +99,7 @@ impl<'a> Resolution<'a> {
         self.newest
     }
 
-    /// Bytes that were read beside the tree, of the value or of what it was made of; `None` if it
+    /// Bytes that were read from blobs, of the value or of what it was made of; `None` if it
     /// lies in the tree.
     pub(crate) fn beside(&self) -> Option<u64> {
         self.beside
@@ -165,7 +165,7 @@ impl<'a> Resolution<'a> {
         self.finish(None, out)
     }
 
-    /// The value, or what the operands make of it, lies beside the tree.
+    /// The value, or what the operands make of it, is separated.
     #[inline(never)]
     fn follow(&mut self, reference: &[u8], out: &mut Vec<u8>) -> Result<Resolved> {
         out.clear();

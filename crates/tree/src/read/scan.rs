@@ -75,7 +75,7 @@ impl TreeScan {
     ) -> Result<Self> {
         let walk = Walk::open(Arc::clone(shared), version, before, keyspace, range)?;
         let is_resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
-            && !walk.version.values.may_wait()
+            && !walk.version.blobs.may_wait()
             && walk.keyspace.definition.compression == firn_engine::Compression::None;
         let to_sort = || walk.keyspace.memtables().map(|it| it.entries_to_sort(walk.before)).sum::<usize>();
         let later = later.filter(|_| !is_resident || to_sort() > SORTED_MAX);
@@ -162,7 +162,7 @@ impl Walk {
         let before = before.sequence();
         let bounds = Bounds::of(&range);
         let dead = DeadRows::new((&shared, &version), &keyspace, (before, range.direction));
-        let wants = if version.values.is_empty() { Wants::ALL } else { Wants::Ahead };
+        let wants = if version.blobs.is_empty() { Wants::ALL } else { Wants::Ahead };
         Ok(Self {
             shared,
             range: Some(range),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use firn_engine::Result;
-use firn_format::value::SegmentNumber;
+use firn_format::blob::SegmentNumber;
 use firn_jobs::submit::{Aborted, OutputNames, Reach, Uploads};
 use firn_maintenance::is_abandoned;
 use firn_storage::Storage;
@@ -13,12 +13,12 @@ use firn_storage::file::log::objects::{Older, stale};
 use firn_storage::file::obsolete::ObsoleteFiles;
 
 use super::LogSource;
-use super::blobs::{FoundValues, sealed_map};
+use super::blobs::{FoundBlobs, sealed_map};
 use super::log::RecoveredLog;
 use super::manifest::{begin_generation, fence, is_log_here, keep_cuts, start_manifest};
 use super::tables::tables_version;
 use crate::background::NamedOutputs;
-use crate::blobs::ValueMap;
+use crate::blobs::BlobMap;
 use crate::error::from_storage;
 use crate::memory::Balance;
 use crate::settings::TreeOptions;
@@ -34,8 +34,8 @@ pub(crate) struct Begun {
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) balance: Balance,
-    /// The first number that was never given to a value segment.
-    pub(crate) next_values: SegmentNumber,
+    /// The first number that was never given to a blob segment.
+    pub(crate) next_blobs: SegmentNumber,
     /// Log objects that the manifest named.
     pub(crate) older: Option<Older>,
     /// Uploads that an earlier process waited for.
@@ -67,13 +67,13 @@ pub(crate) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     let balance = Balance::new(&options.settings, options.read_only);
     let mut version = tables_version(options, &state, &cache, (&obsolete, &balance.gap_budget))?;
     let source = LogSource::of(&**storage, manifest, is_here)?;
-    let mut found = FoundValues::survey(&**storage, &state)?;
+    let mut found = FoundBlobs::survey(&**storage, &state)?;
     let recovered = source.recover(options, &state, &found, &obsolete)?;
     let (map, Leftovers { older, aborted, may_follow }) =
         change(options, manifest, &mut found, (&version, &recovered), &obsolete)?;
-    version.values = Arc::new(map);
-    let next_values = found.next();
-    Ok(Begun { state, version, recovered, obsolete, cache, balance, next_values, older, aborted, may_follow })
+    version.blobs = Arc::new(map);
+    let next_blobs = found.next();
+    Ok(Begun { state, version, recovered, obsolete, cache, balance, next_blobs, older, aborted, may_follow })
 }
 
 /// The first changes on disk, unless the database is only read: a new generation of the log, value
@@ -82,10 +82,10 @@ pub(crate) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
 fn change(
     options: &TreeOptions,
     manifest: &mut Manifest,
-    found: &mut FoundValues,
+    found: &mut FoundBlobs,
     (version, recovered): (&Version, &RecoveredLog),
     obsolete: &Arc<ObsoleteFiles>,
-) -> Result<(ValueMap, Leftovers)> {
+) -> Result<(BlobMap, Leftovers)> {
     let (storage, state) = (&options.storage, manifest.state().clone());
     if options.read_only {
         return Ok((found.map(&**storage, &state, obsolete)?, Leftovers::default()));
@@ -133,7 +133,7 @@ fn remove_leftovers(
     let older = state.log_objects.and_then(|named| Older::among(&files, named, recovered.next_base));
     let stale_objects = stale(&files, state.log_objects, state.generation);
     // A segment that an opening before left behind may have been made again since it was found.
-    let live: BTreeSet<&str> = state.values.segments.values().map(|known| known.meta.file.as_str()).collect();
+    let live: BTreeSet<&str> = state.blobs.segments.values().map(|known| known.meta.file.as_str()).collect();
     let shared = state.shared_files();
     for (name, bytes) in &files {
         obsolete.shared.set_length(name, *bytes);
@@ -141,7 +141,7 @@ fn remove_leftovers(
             Some(FileName::Table { .. }) => !state.tables.contains_key(name),
             Some(FileName::Tables { .. }) => !shared.contains(name.as_str()),
             Some(FileName::LogSegment { .. }) => recovered.stale.contains(name),
-            Some(FileName::ValueSegment(_) | FileName::CollectedValues { .. }) => {
+            Some(FileName::BlobSegment(_) | FileName::CollectedBlobs { .. }) => {
                 stale_values.contains(name) && !live.contains(name.as_str())
             }
             Some(FileName::LogObject { .. }) => stale_objects.contains(name.as_str()),

@@ -1,30 +1,30 @@
-//! Value segments as a process left them.
+//! Blob segments as a process left them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::{Error, Place, Result};
+use firn_engine::{Error, Location, Result};
 use firn_format::Position;
+use firn_format::blob::segment::BLOB_OFFSET_END;
+use firn_format::blob::{Ordinals, Reference, Relocation, SegmentNumber};
 use firn_format::file_name::{self, FileName};
-use firn_format::manifest::{Change, ValueSegmentMeta};
-use firn_format::value::segment::VALUE_OFFSET_END;
-use firn_format::value::{Ordinals, Redirect, Reference, SegmentNumber};
+use firn_format::manifest::{BlobSegmentMeta, Change};
 use firn_storage::Storage;
+use firn_storage::file::blob::{BlobSegment, End, UnsealedBlobs};
 use firn_storage::file::obsolete::ObsoleteFiles;
-use firn_storage::file::value::{End, UnsealedValues, ValueSegment};
 
 use crate::blob_gc::share_sealed;
-use crate::blobs::map::{Home, Sealed, ValueMap};
+use crate::blobs::map::{BlobMap, Home, Sealed};
 use crate::error::from_storage;
 use crate::version::Table;
 use crate::version::state::State;
 
-/// What was found beside the tree.
+/// What was found from blobs.
 #[derive(Debug, Default)]
-pub(crate) struct FoundValues {
+pub(crate) struct FoundBlobs {
     /// Segments that no edit names, and no footer ends.
-    unsealed: BTreeMap<SegmentNumber, Arc<UnsealedValues>>,
+    unsealed: BTreeMap<SegmentNumber, Arc<UnsealedBlobs>>,
     /// Files that hold nothing any more.
     pub(crate) stale: Vec<String>,
     next: SegmentNumber,
@@ -42,38 +42,38 @@ impl LoggedReferences {
     }
 }
 
-impl FoundValues {
+impl FoundBlobs {
     /// Looks which files are there.
     ///
     /// # Errors
     /// `Corrupt` if a segment that an edit names is missing; what reading says.
     pub(crate) fn survey(storage: &dyn Storage, state: &State) -> Result<Self> {
-        let mut found = Self { next: state.values.next, ..Self::default() };
+        let mut found = Self { next: state.blobs.next, ..Self::default() };
         let known: BTreeMap<&str, ()> =
-            state.values.segments.values().map(|segment| (segment.meta.file.as_str(), ())).collect();
+            state.blobs.segments.values().map(|segment| (segment.meta.file.as_str(), ())).collect();
         for (name, _) in storage.list().map_err(from_storage)? {
             let number = match file_name::parse(&name) {
                 _ if known.contains_key(name.as_str()) => continue,
-                Some(FileName::ValueSegment(number)) => number,
-                Some(FileName::CollectedValues { .. }) => {
+                Some(FileName::BlobSegment(number)) => number,
+                Some(FileName::CollectedBlobs { .. }) => {
                     found.stale.push(name);
                     continue;
                 }
                 _ => continue,
             };
             found.next = found.next.max(SegmentNumber(number.0.saturating_add(1)));
-            if state.values.segments.contains_key(&number) {
+            if state.blobs.segments.contains_key(&number) {
                 // It was sealed, and lies where all machines reach it.
                 found.stale.push(name);
                 continue;
             }
-            if state.values.redirects.contains_key(&number) {
+            if state.blobs.relocations.contains_key(&number) {
                 // It was collected, and a crash came before its file went: records of the log that
                 // name it are led on.
                 found.stale.push(name);
                 continue;
             }
-            match UnsealedValues::open(storage, &name) {
+            match UnsealedBlobs::open(storage, &name) {
                 Ok(unsealed) if unsealed.header().database == state.database => {
                     // A file that was about to become another segment holds nothing of this one's
                     // any more.
@@ -83,8 +83,8 @@ impl FoundValues {
                     }
                 }
                 Ok(_) => {
-                    let place = Place { file: name, offset: Some(16) };
-                    return Err(Error::corrupt(place, "the value segment belongs to another database"));
+                    let place = Location { file: name, offset: Some(16) };
+                    return Err(Error::corrupt(place, "the blob segment belongs to another database"));
                 }
                 // Born in the moment of the crash: nothing refers to it.
                 Err(error) if error.kind == firn_storage::ErrorKind::Corrupt => found.stale.push(name),
@@ -103,8 +103,8 @@ impl FoundValues {
     /// # Errors
     /// What reading says.
     pub(crate) fn holds(&self, state: &State, reference: &Reference, key_bytes: usize) -> Result<bool> {
-        let is_sealed = state.values.segments.contains_key(&reference.segment)
-            || state.values.redirects.contains_key(&reference.segment);
+        let is_sealed = state.blobs.segments.contains_key(&reference.segment)
+            || state.blobs.relocations.contains_key(&reference.segment);
         match self.unsealed.get(&reference.segment) {
             Some(unsealed) => unsealed.holds(reference, key_bytes).map_err(from_storage),
             None => Ok(is_sealed),
@@ -117,7 +117,7 @@ impl FoundValues {
         storage: &dyn Storage,
         state: &State,
         obsolete: &Arc<ObsoleteFiles>,
-    ) -> Result<ValueMap> {
+    ) -> Result<BlobMap> {
         let mut map = sealed_map(storage, state, obsolete)?;
         for (number, unsealed) in &self.unsealed {
             map.insert(*number, Home::Unsealed(Arc::clone(unsealed)));
@@ -149,8 +149,8 @@ impl FoundValues {
             if meta.file != unsealed.name() {
                 self.stale.push(unsealed.name().to_owned());
             }
-            let segment = ValueSegmentMeta { sealed_at: end, ..meta };
-            changes.push(Change::AddValueSegment { segment });
+            let segment = BlobSegmentMeta { sealed_at: end, ..meta };
+            changes.push(Change::AddBlobSegment { segment });
             if !dead.is_empty() {
                 changes.push(Change::DeadMap { number, dead });
             }
@@ -171,7 +171,7 @@ impl FoundValues {
         tables: impl Iterator<Item = &'t Arc<Table>>,
         end: Position,
     ) -> Result<Vec<Change>> {
-        let segments = state.values.segments.iter();
+        let segments = state.blobs.segments.iter();
         let mut doubtful: BTreeMap<SegmentNumber, Ordinals> = segments
             .filter(|(_, segment)| segment.meta.sealed_at > end)
             .map(|(number, segment)| {
@@ -182,12 +182,12 @@ impl FoundValues {
         if doubtful.is_empty() {
             return Ok(Vec::new());
         }
-        let redirects = redirects_to(storage, state, |holder| doubtful.contains_key(&holder))?;
+        let relocations = relocations_to(storage, state, |holder| doubtful.contains_key(&holder))?;
         let mut clear = |number: SegmentNumber, ordinals: &Ordinals| {
-            let (holder, ordinals) = match redirects.get(&number) {
-                Some(redirect) => {
-                    let now = ordinals.iter().filter_map(|ordinal| redirect.translate(ordinal)).collect();
-                    (redirect.segment, Cow::Owned(now))
+            let (holder, ordinals) = match relocations.get(&number) {
+                Some(relocation) => {
+                    let now = ordinals.iter().filter_map(|ordinal| relocation.translate(ordinal)).collect();
+                    (relocation.segment, Cow::Owned(now))
                 }
                 None => (number, Cow::Borrowed(ordinals)),
             };
@@ -204,11 +204,11 @@ impl FoundValues {
         }
         let mut changes = Vec::new();
         for (number, dead) in doubtful.into_iter().filter(|(_, dead)| !dead.is_empty()) {
-            let Some(segment) = state.values.segments.get(&number) else { continue };
+            let Some(segment) = state.blobs.segments.get(&number) else { continue };
             if dead.len() + segment.dead.len() == u64::from(segment.meta.ordinals) {
-                let led = state.values.redirects.iter().filter(|(_, place)| place.holder == number);
-                changes.extend(led.map(|(victim, _)| Change::DropRedirect { victim: *victim }));
-                changes.push(Change::RemoveValueSegment { number });
+                let led = state.blobs.relocations.iter().filter(|(_, place)| place.holder == number);
+                changes.extend(led.map(|(victim, _)| Change::DropRelocation { victim: *victim }));
+                changes.push(Change::RemoveBlobSegment { number });
                 self.stale.push(segment.meta.file.clone());
             } else {
                 changes.push(Change::DeadMap { number, dead });
@@ -224,16 +224,16 @@ impl FoundValues {
 }
 
 /// What leads from collected segments to holders that are `wanted`.
-fn redirects_to(
+fn relocations_to(
     storage: &dyn Storage,
     state: &State,
     wanted: impl Fn(SegmentNumber) -> bool,
-) -> Result<BTreeMap<SegmentNumber, Redirect>> {
+) -> Result<BTreeMap<SegmentNumber, Relocation>> {
     let mut found = BTreeMap::new();
-    for (victim, place) in state.values.redirects.iter().filter(|(_, place)| wanted(place.holder)) {
-        let Some(holder) = state.values.segments.get(&place.holder) else { continue };
-        let holder = ValueSegment::open(storage, &holder.meta, true).map_err(from_storage)?;
-        found.insert(*victim, holder.redirect(place).map_err(from_storage)?);
+    for (victim, place) in state.blobs.relocations.iter().filter(|(_, place)| wanted(place.holder)) {
+        let Some(holder) = state.blobs.segments.get(&place.holder) else { continue };
+        let holder = BlobSegment::open(storage, &holder.meta, true).map_err(from_storage)?;
+        found.insert(*victim, holder.relocation(place).map_err(from_storage)?);
     }
     Ok(found)
 }
@@ -242,7 +242,7 @@ fn redirects_to(
 /// to.
 fn ending(
     number: SegmentNumber,
-    unsealed: &UnsealedValues,
+    unsealed: &UnsealedBlobs,
     references: &BTreeMap<u32, Reference>,
 ) -> (End, Ordinals) {
     let mut offsets = Vec::new();
@@ -256,7 +256,7 @@ fn ending(
         value_bytes += u64::from(reference.value_bytes);
     }
     // Behind everything that may be a value.
-    let records_end = unsealed.bytes().next_multiple_of(8).min(VALUE_OFFSET_END);
+    let records_end = unsealed.bytes().next_multiple_of(8).min(BLOB_OFFSET_END);
     (End { number, offsets, records_end, value_bytes }, dead)
 }
 
@@ -265,21 +265,20 @@ pub(crate) fn sealed_map(
     storage: &dyn Storage,
     state: &State,
     obsolete: &Arc<ObsoleteFiles>,
-) -> Result<ValueMap> {
-    let mut map = ValueMap::default();
+) -> Result<BlobMap> {
+    let mut map = BlobMap::default();
     let mut sealed: BTreeMap<SegmentNumber, Arc<Sealed>> = BTreeMap::new();
-    let metas = state.values.segments.values().map(|known| &*known.meta);
-    let opened = ValueSegment::open_all(storage, metas, true);
-    for ((number, known), opened) in state.values.segments.iter().zip(opened) {
+    let metas = state.blobs.segments.values().map(|known| &*known.meta);
+    let opened = BlobSegment::open_all(storage, metas, true);
+    for ((number, known), opened) in state.blobs.segments.iter().zip(opened) {
         let segment = match opened {
             Ok(segment) => {
                 let (meta, dead) = ((*known.meta).clone(), &*known.dead);
                 Arc::new(Sealed::new(segment, meta, dead, Arc::clone(obsolete)))
             }
             Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
-                let place = Place { file: known.meta.file.clone(), offset: None };
-                let message =
-                    "the value segment is missing: the manifest names it, but there is no such file";
+                let place = Location { file: known.meta.file.clone(), offset: None };
+                let message = "the blob segment is missing: the manifest names it, but there is no such file";
                 return Err(Error::corrupt(place, message));
             }
             Err(error) => return Err(from_storage(error)),
@@ -287,10 +286,10 @@ pub(crate) fn sealed_map(
         map.insert(*number, Home::Sealed(Arc::clone(&segment)));
         sealed.insert(*number, segment);
     }
-    for (victim, place) in &state.values.redirects {
+    for (victim, place) in &state.blobs.relocations {
         let Some(holder) = sealed.get(&place.holder) else { continue };
-        let redirect: Redirect = holder.segment.redirect(place).map_err(from_storage)?;
-        map.insert(*victim, Home::Moved(Arc::new(redirect), Arc::clone(holder)));
+        let relocation: Relocation = holder.segment.relocation(place).map_err(from_storage)?;
+        map.insert(*victim, Home::Moved(Arc::new(relocation), Arc::clone(holder)));
     }
     Ok(map)
 }

@@ -25,16 +25,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use firn_arena::Region;
-use firn_engine::{Error, ErrorKind, Place, Result};
+use firn_engine::{Error, ErrorKind, Location, Result};
+use firn_format::blob::Reference;
 use firn_format::file_name::{self, FileName};
 use firn_format::key::{GRANULE_BYTES, Trailer, key_hash};
 use firn_format::log::{FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, scan_frames};
-use firn_format::value::Reference;
 use firn_format::{Kind, Position};
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{FileBytes, Priority, Spawn, Storage};
 
-use super::{FoundValues, LoggedReferences};
+use super::{FoundBlobs, LoggedReferences};
 use crate::error::{from_format, from_storage};
 use crate::log::{MemtableSet, Segment};
 use crate::memtable::{Gaps, Memtable};
@@ -55,7 +55,7 @@ pub(crate) struct RecoveredLog {
     pub(crate) durable_through: Position,
     /// Files that hold nothing any more.
     pub(crate) stale: Vec<String>,
-    /// Of records that are in no table, to values beside the tree.
+    /// Of records that are in no table, to separated values.
     pub(crate) references: LoggedReferences,
     /// Where the last batch begins that has records of several keyspaces in no table; 0 if there is
     /// none.
@@ -81,7 +81,7 @@ struct Candidate {
 pub(crate) fn recover_log(
     storage: &Arc<dyn Storage>,
     state: &State,
-    values: &FoundValues,
+    values: &FoundBlobs,
     obsolete: &Arc<ObsoleteFiles>,
     spawn: Option<&Arc<dyn Spawn>>,
     writable: bool,
@@ -89,7 +89,7 @@ pub(crate) fn recover_log(
     let start = state.log_start();
     let Surveyed { mut candidates, mut stale, headless, beheaded, .. } = survey(storage, state)?;
     candidates.sort_by_key(|candidate| candidate.header.base);
-    // Behind the lost records of values that are here, too: a collection of those waits until the
+    // Behind the lost records of values that are here, too: a GC of those waits until the
     // log is on the device so far.
     let behind = Position(known_end(state).0.next_multiple_of(GRANULE_BYTES));
     let next_base = base_after(state, &candidates, &stale).max(behind);
@@ -148,7 +148,7 @@ pub(crate) fn log_elsewhere(storage: &Arc<dyn Storage>, state: &State) -> Result
 /// Behind every position that the manifest says was durable, or has values of.
 pub(crate) fn known_end(state: &State) -> Position {
     let sealed =
-        state.values.segments.values().map(|segment| segment.meta.sealed_at).max().unwrap_or_default();
+        state.blobs.segments.values().map(|segment| segment.meta.sealed_at).max().unwrap_or_default();
     state.durable_through.max(sealed)
 }
 
@@ -160,12 +160,12 @@ struct Dangling {
     why: String,
 }
 
-/// The first frame from `durable` on that refers to a value beside the tree which is not whole.
+/// The first frame from `durable` on that refers to a separated value which is not whole.
 /// Below that, values are on the device as their records are.
 fn first_dangling(
     candidates: &[Candidate],
     state: &State,
-    values: &FoundValues,
+    values: &FoundBlobs,
     durable: Position,
 ) -> Result<Option<Dangling>> {
     for (index, candidate) in candidates.iter().enumerate().filter(|(_, found)| found.end > durable) {
@@ -179,7 +179,7 @@ fn first_dangling(
             for (inside, record) in frame.records() {
                 let Ok(record) = record else { break };
                 let at = Position(position.0 + inside as u64);
-                if record.kind != Kind::PutReference || !is_undrained(state, record.keyspace, at) {
+                if record.kind != Kind::PutReference || !is_unflushed(state, record.keyspace, at) {
                     continue;
                 }
                 let reference = reference_of(&candidate.name, offset + inside, &record)?;
@@ -194,8 +194,8 @@ fn first_dangling(
 }
 
 /// Whether a record at `position` is in no table, and its keyspace is there.
-fn is_undrained(state: &State, keyspace: u32, position: Position) -> bool {
-    state.keyspaces.get(&keyspace).is_some_and(|keyspace| position >= keyspace.drained_through)
+fn is_unflushed(state: &State, keyspace: u32, position: Position) -> bool {
+    state.keyspaces.get(&keyspace).is_some_and(|keyspace| position >= keyspace.flushed_through)
 }
 
 fn reference_of(name: &str, at: usize, record: &Record<'_>) -> Result<Reference> {
@@ -205,16 +205,16 @@ fn reference_of(name: &str, at: usize, record: &Record<'_>) -> Result<Reference>
 /// Base of the next segment: after every position that a file or the manifest names.
 ///
 /// The manifest may know positions of segments that the crash took. A keyspace may begin, or have
-/// been drained, at the base of a segment of which nothing reached the device. Records at such
-/// positions would be taken for drained.
+/// been flushed, at the base of a segment of which nothing reached the device. Records at such
+/// positions would be taken for flushed.
 fn base_after(state: &State, candidates: &[Candidate], stale: &[String]) -> Position {
     let spans = candidates.iter().map(|found| found.header.base.0 + found.header.capacity);
     let named = stale.iter().filter_map(|name| match file_name::parse(name) {
         Some(FileName::LogSegment(base)) => Some(base.0 + 1),
         _ => None,
     });
-    let drained = state.keyspaces.values().map(|keyspace| keyspace.drained_through.0);
-    let end = spans.chain(named).chain(drained).chain([state.cut.0]).max().unwrap_or(0);
+    let flushed = state.keyspaces.values().map(|keyspace| keyspace.flushed_through.0);
+    let end = spans.chain(named).chain(flushed).chain([state.cut.0]).max().unwrap_or(0);
     Position(end.next_multiple_of(GRANULE_BYTES))
 }
 
@@ -265,17 +265,17 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
             // written, or took the file's new name.
             Ok(header) if header.base != base => {
                 check_owner(&name, &header, state)?;
-                let place = Place { file: name.clone(), offset: Some(32) };
+                let place = Location { file: name.clone(), offset: Some(32) };
                 let message = format!("expected base {base} as the name says, found {}", header.base);
                 found.headless.insert(base, Error::corrupt(place, message));
                 found.stale.push(name);
             }
             Ok(header) => {
                 check_owner(&name, &header, state)?;
-                let is_drained = header.base.0 + header.capacity <= start.0;
+                let is_flushed = header.base.0 + header.capacity <= start.0;
                 // Written before the recovery that recorded the cut, and beyond it: discarded then.
                 let is_cut = header.base > state.cut && header.generation < state.generation;
-                match is_drained || is_cut {
+                match is_flushed || is_cut {
                     true => {
                         found.stale_end = found.stale_end.max(header.base.0 + header.capacity);
                         found.stale.push(name);
@@ -291,7 +291,7 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
 /// Whether a good header is one that this database wrote.
 fn check_owner(name: &str, header: &SegmentHeader, state: &State) -> Result<()> {
     let wrong = |offset, message: String| {
-        Err(Error::corrupt(Place { file: name.to_owned(), offset: Some(offset) }, message))
+        Err(Error::corrupt(Location { file: name.to_owned(), offset: Some(offset) }, message))
     };
     if header.database != state.database {
         return wrong(16, "the log segment belongs to another database".to_owned());
@@ -351,8 +351,8 @@ fn lost(candidates: &[Candidate], chained: usize, end: Position, durable: Positi
          `firn verify` lists what is damaged; put the file back from a copy, or restore a backup"
     );
     let place = chained.checked_sub(1).and_then(|last| candidates.get(last)).map_or_else(
-        || Place { file: file_name::log_segment(end), offset: None },
-        |last| Place { file: last.name.clone(), offset: Some(end.0 - last.header.base.0) },
+        || Location { file: file_name::log_segment(end), offset: None },
+        |last| Location { file: last.name.clone(), offset: Some(end.0 - last.header.base.0) },
     );
     Error::corrupt(place, message)
 }
@@ -367,12 +367,12 @@ fn load_all(
     spawn: Option<&Arc<dyn Spawn>>,
     writable: bool,
 ) -> Result<Loaded> {
-    let drained: BTreeMap<u32, Position> =
-        state.keyspaces.iter().map(|(id, keyspace)| (*id, keyspace.drained_through)).collect();
+    let flushed: BTreeMap<u32, Position> =
+        state.keyspaces.iter().map(|(id, keyspace)| (*id, keyspace.flushed_through)).collect();
     let count = candidates.len();
     let work = Arc::new(Work {
         storage: Arc::clone(storage),
-        drained,
+        flushed,
         obsolete: Arc::clone(obsolete),
         writable,
         candidates,
@@ -417,7 +417,7 @@ const THREADS: usize = 4;
 
 struct Work {
     storage: Arc<dyn Storage>,
-    drained: BTreeMap<u32, Position>,
+    flushed: BTreeMap<u32, Position>,
     obsolete: Arc<ObsoleteFiles>,
     writable: bool,
     candidates: Vec<Candidate>,
@@ -475,8 +475,8 @@ impl Work {
                 let at = offset + inside;
                 let record = record.map_err(|error| from_format(&candidate.name, at as u64, &error))?;
                 let position = Position(base.0 + at as u64);
-                match self.drained.get(&record.keyspace) {
-                    Some(drained) if position >= *drained => {}
+                match self.flushed.get(&record.keyspace) {
+                    Some(flushed) if position >= *flushed => {}
                     _ => continue,
                 }
                 if *first.get_or_insert(record.keyspace) != record.keyspace {
@@ -484,7 +484,7 @@ impl Work {
                 }
                 if memtables.get(record.keyspace).is_none() {
                     let bytes = candidate.end.0 - base.0;
-                    let memtable = Memtable::with_part_of(bytes, self.drained.len(), Arc::clone(&self.gaps));
+                    let memtable = Memtable::with_part_of(bytes, self.flushed.len(), Arc::clone(&self.gaps));
                     memtables.insert(record.keyspace, Arc::new(memtable));
                 }
                 let Some(memtable) = memtables.get(record.keyspace) else { continue };

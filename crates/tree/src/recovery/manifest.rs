@@ -3,7 +3,7 @@
 use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Result};
 use firn_format::manifest::Change;
 use firn_storage::Storage;
-use firn_storage::place::SharedPart;
+use firn_storage::backend::SharedPart;
 
 use super::log::RecoveredLog;
 use super::tables::definition;
@@ -120,7 +120,7 @@ pub(super) fn begin_generation(
     if recovered.lost_from < recovered.end {
         // What was lost is not looked for again.
         let keyspaces = manifest.state().keyspaces.keys();
-        changes.extend(keyspaces.map(|id| Change::DrainedThrough { keyspace: *id, position: recovered.end }));
+        changes.extend(keyspaces.map(|id| Change::FlushedThrough { keyspace: *id, position: recovered.end }));
     }
     changes.extend(sealed);
     manifest.commit(&changes).map_err(from_storage)

@@ -15,7 +15,7 @@
 //!
 //! ```text
 //!   manifest loaded ─► is the log here? ─► no: the next edit's number is taken
-//!     ─► tables opened ─► log objects made files ─► value segments surveyed ─► log recovered
+//!     ─► tables opened ─► log objects made files ─► blob segments surveyed ─► log recovered
 //!     ─► one edit: where the log is cut, a new generation, values sealed
 //!     ─► files that no edit names removed
 //! ```
@@ -30,7 +30,7 @@
 mod begin; // reading what is there, and the first changes on disk
 mod manifest; // what is read there, and the first edits
 mod tables; // keyspaces with their tables open
-mod blobs; // value segments as a process left them
+mod blobs; // blob segments as a process left them
 mod log; // the chain of frames, and its end
 mod shared_log; // the log of a machine that may be gone
 
@@ -43,7 +43,7 @@ use firn_storage::file::log::objects::{Restored, restore};
 use firn_storage::file::obsolete::ObsoleteFiles;
 
 pub(crate) use self::begin::{Begun, begin};
-pub(crate) use self::blobs::{FoundValues, LoggedReferences};
+pub(crate) use self::blobs::{FoundBlobs, LoggedReferences};
 pub(crate) use self::log::{Gap, RecoveredLog, gap};
 pub(crate) use self::manifest::log_conflict;
 
@@ -85,7 +85,7 @@ impl LogSource {
         &self,
         options: &TreeOptions,
         state: &State,
-        found: &FoundValues,
+        found: &FoundBlobs,
         obsolete: &Arc<ObsoleteFiles>,
     ) -> Result<RecoveredLog> {
         let (storage, spawn) = (&options.storage, options.spawn());

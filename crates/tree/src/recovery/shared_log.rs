@@ -10,7 +10,7 @@ use firn_storage::file::log::objects::Restored;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{Spawn, Storage};
 
-use super::FoundValues;
+use super::FoundBlobs;
 use super::log::{RecoveredLog, known_end, recover_log};
 use crate::version::state::State;
 
@@ -19,7 +19,7 @@ use crate::version::state::State;
 pub(super) fn is_needed(state: &State, segment: &PieceOf) -> bool {
     match segment {
         PieceOf::Log(header) => header.base.0 + header.capacity > state.log_start().0,
-        PieceOf::Values(header) => !state.values.knows(header.number),
+        PieceOf::Values(header) => !state.blobs.knows(header.number),
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn is_needed(state: &State, segment: &PieceOf) -> bool {
 pub(crate) fn recover_restored(
     storage: &Arc<dyn Storage>,
     state: &State,
-    values: &FoundValues,
+    values: &FoundBlobs,
     obsolete: &Arc<ObsoleteFiles>,
     spawn: Option<&Arc<dyn Spawn>>,
     restored: &Restored,

@@ -52,8 +52,8 @@ pub(super) fn tables_version(
             frozen: Vec::new(),
             runs: Vec::new(),
             levels: if has_none { Levels::none() } else { Arc::new(levels) },
-            stale_count: state.values.stale_count(*id),
-            drained_through: keyspace.drained_through,
+            obsolete_count: state.blobs.obsolete_count(*id),
+            flushed_through: keyspace.flushed_through,
             observed: Arc::default(),
         };
         let index = *id as usize;

@@ -141,7 +141,7 @@ impl TreeSession {
         if !self.line.note_stopped(self.shared.clock.now()) {
             return self.shared.refused_room();
         }
-        self.shared.retry_drains();
+        self.shared.retry_flushes();
         Ok(())
     }
 

@@ -10,8 +10,8 @@ use firn_format::Kind;
 use firn_format::compression::Compression;
 
 use super::TreeSession;
-use crate::blob_gc::seal_values;
-use crate::blobs::{Streamed, WholeValue};
+use crate::blob_gc::seal_blobs;
+use crate::blobs::{Streamed, WholeBlob};
 use crate::commit::{Appended, Blobs, Frame, Item};
 use crate::database::Database;
 use crate::version::set::separate_bytes;
@@ -125,7 +125,7 @@ impl Database {
     /// Seals whole segments: other machines find them then, so that no log object has to hold their
     /// values. Where that fails for now, a log object holds them.
     fn seal_for_others(&self) {
-        let sealed = seal_values(&self.values, &self.catalog, &self.commit, usize::MAX)
+        let sealed = seal_blobs(&self.values, &self.catalog, &self.commit, usize::MAX)
             .map_err(|error| self.catalog.explained(error, self.files.is_shared()));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry
@@ -138,7 +138,7 @@ impl Database {
 
     /// Writes the frame that refers to `whole`, whose segment joins the others with it; `whole`
     /// stays where there is no room.
-    fn append_whole(&self, op: OrderedOp<'_>, whole: &mut Option<WholeValue<'_>>) -> Result<Appended> {
+    fn append_whole(&self, op: OrderedOp<'_>, whole: &mut Option<WholeBlob<'_>>) -> Result<Appended> {
         let missing = || Error::bug("a streamed value is written twice");
         let reference = whole.as_ref().ok_or_else(missing)?.reference.encode();
         let item = Item { kind: Kind::PutReference, value: &reference, ..Item::from(op) };

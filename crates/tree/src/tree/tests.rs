@@ -9,7 +9,7 @@ use firn_engine::{
     Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Outcome, ReadAt, Semantics, WriteOptions,
 };
 use firn_format::log::frame_bytes;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_storage::{Clock, ManualClock, Storage, SystemClock};
 
 use super::Tree;
@@ -55,11 +55,11 @@ fn get(tree: &Tree) -> Option<Vec<u8>> {
 }
 
 /// What was put is in a table, and nowhere else.
-fn assert_drained(tree: &Tree) {
+fn assert_flushed(tree: &Tree) {
     let version = tree.shared.catalog.version.load();
     let keyspace = version.keyspace(KEYSPACE_DEFAULT.0).expect("is there");
     let above = (keyspace.memtable.is_empty(), keyspace.frozen.len(), keyspace.runs.len());
-    assert_eq!(above, (true, 0, 0), "left to drain");
+    assert_eq!(above, (true, 0, 0), "left to flush");
     assert_eq!(keyspace.levels.tables().count(), 1);
     assert_eq!(get(tree).as_deref(), Some(&b"value"[..]));
 }
@@ -92,26 +92,26 @@ pub(crate) fn beside_a_roll<T: Send>(
 }
 
 #[test]
-fn a_checkpoint_holds_what_a_roll_is_freezing() {
+fn a_copy_holds_what_a_roll_is_freezing() {
     let storage = Memory::new();
     let tree = open(&storage);
     put(&tree, KEYSPACE_DEFAULT).unwrap();
-    let taken = beside_a_roll(&tree.shared, Freeze::All, || tree.checkpoint(Path::new("copy")));
+    let taken = beside_a_roll(&tree.shared, Freeze::All, || tree.copy_to(Path::new("copy")));
     let copy = open(&storage.directory(&taken.unwrap().path).unwrap());
     assert_eq!(get(&copy).as_deref(), Some(&b"value"[..]));
 }
 
 #[test]
-fn a_flush_drains_what_a_roll_is_freezing() {
+fn a_flush_writes_what_a_roll_is_freezing() {
     let tree = open(&Memory::new());
     put(&tree, KEYSPACE_DEFAULT).unwrap();
     beside_a_roll(&tree.shared, Freeze::All, || tree.flush()).unwrap();
-    assert_drained(&tree);
+    assert_flushed(&tree);
 }
 
 /// Both times that a flush is about to roll, another thread does, and freezes nothing.
 #[test]
-fn a_flush_drains_all_where_others_roll_first() {
+fn a_flush_writes_all_where_others_roll_first() {
     let tree = open(&Memory::new());
     put(&tree, KEYSPACE_DEFAULT).unwrap();
     let (database, clock) = (&tree.shared, SystemClock::new());
@@ -133,7 +133,7 @@ fn a_flush_drains_all_where_others_roll_first() {
         database.commit.log.activate(&mut next, &third, false);
     };
     meanwhile(others_roll, || tree.flush()).unwrap();
-    assert_drained(&tree);
+    assert_flushed(&tree);
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! The log: one chain of frames from the oldest undrained record to the durable end.
+//! The log: one chain of frames from the oldest unflushed record to the durable end.
 
 use std::collections::BTreeMap;
 
+use firn_format::blob::Reference;
 use firn_format::file_name::FileName;
 use firn_format::log::{
     EndReason, Frame, FrameKind, Record, SEGMENT_HEADER_BYTES, SegmentHeader, find_frame, scan_frames,
 };
-use firn_format::value::Reference;
 use firn_format::{Kind, Position};
 use firn_storage::FileBytes;
 
@@ -29,7 +29,7 @@ struct Link {
     durable_through: Position,
     /// Records that are in no table.
     live_records: u64,
-    /// To values beside the tree, of those records.
+    /// To separated values, of those records.
     references: Vec<LoggedReference>,
 }
 
@@ -248,7 +248,7 @@ impl Verifier<'_> {
                 }
             };
             match state.keyspaces.get(&record.keyspace) {
-                Some(keyspace) if position.0 + (inside as u64) < keyspace.drained_through.0 => {}
+                Some(keyspace) if position.0 + (inside as u64) < keyspace.flushed_through.0 => {}
                 Some(_) => {
                     live += 1;
                     references.extend(self.logged_reference(name, at, &record));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use firn_format::file_name::{FileName, Part, file_of, part};
 use firn_format::manifest::TableMeta;
 use firn_format::table::{FOOTER_BYTES, Footer};
+use firn_storage::backend::open_table;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::place::open_table;
 
 use super::Verifier;
 use crate::version::levels::LEVEL_MAX;
@@ -194,11 +194,11 @@ impl Verifier<'_> {
             );
             is_good = false;
         }
-        let drained = state.keyspaces.get(&table.keyspace).map(|keyspace| keyspace.drained_through);
-        if let Some(drained) = drained.filter(|drained| meta.sequence_max.position() >= *drained) {
+        let flushed = state.keyspaces.get(&table.keyspace).map(|keyspace| keyspace.flushed_through);
+        if let Some(flushed) = flushed.filter(|flushed| meta.sequence_max.position() >= *flushed) {
             let message = format!(
-                "expected sequences below {}, through which the keyspace is drained, found {}: the log holds them too",
-                drained.sequence(),
+                "expected sequences below {}, through which the keyspace is flushed, found {}: the log holds them too",
+                flushed.sequence(),
                 meta.sequence_max
             );
             self.damage(&meta.file, None, message);

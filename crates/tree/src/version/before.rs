@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 
 use firn_format::manifest::Change;
 
+use super::blobs_state::BlobsState;
 use super::state::{KeyspaceState, State, TableState};
-use super::values_state::ValuesState;
 
 /// The parts of a state that an edit changes, as they were before it.
 #[derive(Debug)]
 pub(crate) struct Before {
-    /// All but keyspaces, tables and values.
+    /// All but keyspaces, tables and blobs.
     rest: State,
     /// By id; `None` = there was no such keyspace.
     keyspaces: BTreeMap<u32, Option<KeyspaceState>>,
     /// By name; `None` = there was no such table.
     tables: BTreeMap<String, Option<TableState>>,
-    /// `None` = the edit says nothing of values.
-    values: Option<ValuesState>,
+    /// `None` = the edit says nothing of blobs.
+    blobs: Option<BlobsState>,
 }
 
 impl Before {
@@ -28,23 +28,23 @@ impl Before {
     ///
     /// Costs what they name; a dropped keyspace, a look at each table.
     pub(super) fn of(state: &State, changes: &[Change]) -> Self {
-        let nothing = (BTreeMap::new(), BTreeMap::new(), ValuesState::default());
-        let rest = State { keyspaces: nothing.0, tables: nothing.1, values: nothing.2, ..*state };
-        let mut before = Self { rest, keyspaces: BTreeMap::new(), tables: BTreeMap::new(), values: None };
+        let nothing = (BTreeMap::new(), BTreeMap::new(), BlobsState::default());
+        let rest = State { keyspaces: nothing.0, tables: nothing.1, blobs: nothing.2, ..*state };
+        let mut before = Self { rest, keyspaces: BTreeMap::new(), tables: BTreeMap::new(), blobs: None };
         changes.iter().for_each(|change| before.keep(state, change));
         before
     }
 
     fn keep(&mut self, state: &State, change: &Change) {
         match change {
-            Change::Keyspace { id, .. } | Change::DrainedThrough { keyspace: id, .. } => {
+            Change::Keyspace { id, .. } | Change::FlushedThrough { keyspace: id, .. } => {
                 self.keep_keyspace(state, *id);
             }
             Change::DropKeyspace { id } => {
                 self.keep_keyspace(state, *id);
                 let of = state.tables.iter().filter(|(_, table)| table.keyspace == *id);
                 of.for_each(|(file, _)| self.keep_table(state, file));
-                if state.values.stale.contains_key(id) {
+                if state.blobs.obsolete.contains_key(id) {
                     self.keep_values(state);
                 }
             }
@@ -53,14 +53,14 @@ impl Before {
             | Change::MoveTable { file, .. }
             | Change::Superseded { file, .. }
             | Change::Hides { file, .. } => self.keep_table(state, file),
-            Change::AddValueSegment { .. }
-            | Change::NextValueSegment(_)
-            | Change::RemoveValueSegment { .. }
+            Change::AddBlobSegment { .. }
+            | Change::NextBlobSegment(_)
+            | Change::RemoveBlobSegment { .. }
             | Change::DeadMap { .. }
-            | Change::Redirect { .. }
-            | Change::DropRedirect { .. }
-            | Change::Stale { .. }
-            | Change::NotStale { .. } => self.keep_values(state),
+            | Change::Relocation { .. }
+            | Change::DropRelocation { .. }
+            | Change::AddObsolete { .. }
+            | Change::RemoveObsolete { .. } => self.keep_values(state),
             Change::Database { .. }
             | Change::LogCut { .. }
             | Change::DurableThrough { .. }
@@ -85,14 +85,14 @@ impl Before {
     }
 
     fn keep_values(&mut self, state: &State) {
-        self.values.get_or_insert_with(|| state.values.clone());
+        self.blobs.get_or_insert_with(|| state.blobs.clone());
     }
 
     /// Makes `state`, to which any number of the changes were applied, what it was.
     pub(super) fn restore(self, state: &mut State) {
         let mut keyspaces = std::mem::take(&mut state.keyspaces);
         let mut tables = std::mem::take(&mut state.tables);
-        let values = std::mem::take(&mut state.values);
+        let blobs = std::mem::take(&mut state.blobs);
         for (id, was) in self.keyspaces {
             match was {
                 Some(was) => drop(keyspaces.insert(id, was)),
@@ -105,8 +105,8 @@ impl Before {
                 None => drop(tables.remove(&file)),
             }
         }
-        let values = self.values.unwrap_or(values);
-        *state = State { keyspaces, tables, values, ..self.rest };
+        let blobs = self.blobs.unwrap_or(blobs);
+        *state = State { keyspaces, tables, blobs, ..self.rest };
     }
 }
 

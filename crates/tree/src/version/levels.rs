@@ -106,7 +106,7 @@ pub(crate) struct Levels {
     pub(crate) deeper: Vec<SortedRun>,
     /// How many tables hold range tombstones.
     range_deletes: usize,
-    /// How many tables refer to values beside the tree.
+    /// How many tables refer to separated values.
     references: usize,
     /// In how many tables something expires.
     expiring: usize,
@@ -139,7 +139,7 @@ impl Levels {
         self.range_deletes > 0
     }
 
-    /// Whether some table refers to values beside the tree.
+    /// Whether some table refers to separated values.
     pub(crate) fn has_references(&self) -> bool {
         self.references > 0
     }

@@ -7,7 +7,7 @@
 pub(crate) mod table;
 pub(crate) mod levels;
 pub(crate) mod state;
-pub(crate) mod values_state;
+pub(crate) mod blobs_state;
 mod before; // what an edit changes, as it was
 mod content; // what the manifest carries
 pub(crate) mod catalog;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Error, Place, Result};
+use firn_engine::{Error, Location, Result};
 use firn_format::manifest::TableMeta;
 use firn_storage::Storage;
 use firn_storage::file::cache::BlockCache;
@@ -21,7 +21,7 @@ pub(crate) fn open_tables<'a>(
     metas.zip(opened).map(|(meta, opened)| match opened {
         Ok(reader) => Ok(Arc::new(reader)),
         Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
-            let place = Place { file: meta.file.clone(), offset: None };
+            let place = Location { file: meta.file.clone(), offset: None };
             Err(Error::corrupt(
                 place,
                 "the table is missing: the manifest names it, but there is no such file",

@@ -10,7 +10,7 @@ use firn_format::compression::Compression as Codec;
 use firn_format::manifest::KeyspaceText;
 
 use super::Levels;
-use crate::blobs::ValueMap;
+use crate::blobs::BlobMap;
 use crate::buffer::Run;
 use crate::log::SegmentMap;
 use crate::memtable::Memtable;
@@ -28,8 +28,8 @@ pub(crate) struct Version {
     /// By id; `None` = dropped or never there.
     pub(crate) keyspaces: Vec<Option<Arc<Keyspace>>>,
     pub(crate) segments: Arc<SegmentMap>,
-    /// Value segments that its records may refer to, but for those that were begun since.
-    pub(crate) values: Arc<ValueMap>,
+    /// Blob segments that its records may refer to, but for those that were begun since.
+    pub(crate) blobs: Arc<BlobMap>,
 }
 
 impl Version {
@@ -61,7 +61,7 @@ impl Version {
     /// First log position some keyspace still needs; everything below is in tables.
     pub(crate) fn log_needed_from(&self) -> Position {
         let end = self.segments.segments().last().map_or(Position(0), |segment| segment.base());
-        self.live().map(|keyspace| keyspace.undrained_from(end)).min().unwrap_or(end)
+        self.live().map(|keyspace| keyspace.unflushed_from(end)).min().unwrap_or(end)
     }
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Keyspace {
     pub(crate) runs: Vec<Arc<Run>>,
     pub(crate) levels: Arc<Levels>,
     /// References of its tables that no reader follows any more.
-    pub(crate) stale_count: u64,
+    pub(crate) obsolete_count: u64,
     /// Records below are in tables.
-    pub(crate) drained_through: Position,
+    pub(crate) flushed_through: Position,
     /// Shared by all versions.
     pub(crate) observed: Arc<Observed>,
 }
@@ -98,7 +98,7 @@ impl Keyspace {
         self.definition.id
     }
 
-    /// How its tables of the last level, and its values beside the tree, are compressed.
+    /// How its tables of the last level, and its separated values, are compressed.
     pub(crate) fn codec(&self) -> Codec {
         match self.definition.compression {
             Compression::None => Codec::None,
@@ -114,12 +114,12 @@ impl Keyspace {
     }
 
     /// First position of a record that is not in a table, or `end` if there is none.
-    pub(crate) fn undrained_from(&self, end: Position) -> Position {
-        self.undrained_without(&[], end)
+    pub(crate) fn unflushed_from(&self, end: Position) -> Position {
+        self.unflushed_without(&[], end)
     }
 
     /// The same once the runs whose spans begin at `starts` are tables.
-    pub(crate) fn undrained_without(&self, starts: &[Position], end: Position) -> Position {
+    pub(crate) fn unflushed_without(&self, starts: &[Position], end: Position) -> Position {
         let is_left = |run: &&Arc<Run>| !starts.contains(&run.span().start);
         if let Some(run) = self.runs.iter().rev().find(is_left) {
             return run.span().start;

@@ -7,7 +7,7 @@ use firn_format::manifest::{Change, KeyspaceText, TableMeta};
 use firn_format::{Position, file_name};
 use firn_storage::file::log::objects::NamedObjects;
 
-use super::values_state::ValuesState;
+use super::blobs_state::BlobsState;
 
 /// What the manifest says: the sum of its edits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,8 +29,8 @@ pub(crate) struct State {
     pub(crate) log_home: u128,
     /// Log objects that have what is needed of the log.
     pub(crate) log_objects: Option<NamedObjects>,
-    /// Value segments and redirects.
-    pub(crate) values: ValuesState,
+    /// Blob segments and relocations.
+    pub(crate) blobs: BlobsState,
 }
 
 /// Cheap to clone, and small: there may be tens of thousands.
@@ -39,13 +39,13 @@ pub(crate) struct KeyspaceState {
     pub(crate) name: Arc<str>,
     /// `None` = all are the default ones.
     settings: Option<Arc<KeyspaceText>>,
-    pub(crate) drained_through: Position,
+    pub(crate) flushed_through: Position,
 }
 
 impl KeyspaceState {
-    fn new(name: &str, settings: &KeyspaceText, drained_through: Position) -> Self {
+    fn new(name: &str, settings: &KeyspaceText, flushed_through: Position) -> Self {
         let settings = (*settings != KeyspaceText::default()).then(|| Arc::new(settings.clone()));
-        Self { name: Arc::from(name), settings, drained_through }
+        Self { name: Arc::from(name), settings, flushed_through }
     }
 
     pub(crate) fn settings(&self) -> KeyspaceText {
@@ -81,8 +81,8 @@ impl State {
                     let what = format!("keyspace {id}, which is called {old:?}, is created as {new:?}");
                     return Err(unfit(what));
                 }
-                let drained_through = known.map_or(Position::default(), |known| known.drained_through);
-                self.keyspaces.insert(*id, KeyspaceState::new(name, settings, drained_through));
+                let flushed_through = known.map_or(Position::default(), |known| known.flushed_through);
+                self.keyspaces.insert(*id, KeyspaceState::new(name, settings, flushed_through));
                 self.next_number = self.next_number.max(u64::from(*id) + 1);
             }
             Change::DropKeyspace { id } => {
@@ -90,18 +90,18 @@ impl State {
                     return Err(unfit(format!("unknown keyspace {id} is dropped")));
                 }
                 self.tables.retain(|_, table| table.keyspace != *id);
-                self.values.apply(change).map_err(unfit)?;
+                self.blobs.apply(change).map_err(unfit)?;
             }
             Change::AddTable { .. }
             | Change::RemoveTable { .. }
             | Change::MoveTable { .. }
             | Change::Superseded { .. }
             | Change::Hides { .. } => self.apply_to_tables(change).map_err(unfit)?,
-            Change::DrainedThrough { keyspace, position } => {
+            Change::FlushedThrough { keyspace, position } => {
                 let Some(state) = self.keyspaces.get_mut(keyspace) else {
-                    return Err(unfit(format!("unknown keyspace {keyspace} is drained")));
+                    return Err(unfit(format!("unknown keyspace {keyspace} is flushed")));
                 };
-                state.drained_through = state.drained_through.max(*position);
+                state.flushed_through = state.flushed_through.max(*position);
             }
             Change::LogCut { position, generation } => {
                 (self.cut, self.generation, self.boot) = (*position, *generation, 0);
@@ -129,14 +129,14 @@ impl State {
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
-            Change::AddValueSegment { .. }
-            | Change::NextValueSegment(_)
-            | Change::RemoveValueSegment { .. }
+            Change::AddBlobSegment { .. }
+            | Change::NextBlobSegment(_)
+            | Change::RemoveBlobSegment { .. }
             | Change::DeadMap { .. }
-            | Change::Redirect { .. }
-            | Change::DropRedirect { .. }
-            | Change::Stale { .. }
-            | Change::NotStale { .. } => self.values.apply(change).map_err(unfit)?,
+            | Change::Relocation { .. }
+            | Change::DropRelocation { .. }
+            | Change::AddObsolete { .. }
+            | Change::RemoveObsolete { .. } => self.blobs.apply(change).map_err(unfit)?,
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl State {
         for (id, keyspace) in &self.keyspaces {
             let (name, settings) = (keyspace.name.to_string(), keyspace.settings());
             put(Change::Keyspace { id: *id, name, settings });
-            put(Change::DrainedThrough { keyspace: *id, position: keyspace.drained_through });
+            put(Change::FlushedThrough { keyspace: *id, position: keyspace.flushed_through });
         }
         for table in self.tables.values() {
             put(Change::AddTable {
@@ -222,7 +222,7 @@ impl State {
                 put(Change::Hides { file: file(), bytes });
             }
         }
-        self.values.restate(put);
+        self.blobs.restate(put);
     }
 
     /// The change which says that log objects are `named`.
@@ -238,7 +238,7 @@ impl State {
 
     /// First log position replay needs.
     pub(crate) fn log_start(&self) -> Position {
-        self.keyspaces.values().map(|keyspace| keyspace.drained_through).min().unwrap_or_default()
+        self.keyspaces.values().map(|keyspace| keyspace.flushed_through).min().unwrap_or_default()
     }
 }
 

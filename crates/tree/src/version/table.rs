@@ -11,7 +11,7 @@ use firn_storage::file::table::TableReader;
 /// A live table: what the manifest says of it, and the open file.
 ///
 /// Once [`retire`](Self::retire)d, its file is removed, or given to a new table, after the last
-/// version that holds it is gone. Only a file that this process wrote, that no checkpoint links and
+/// version that holds it is gone. Only a file that this process wrote, that no copy links and
 /// that no reader maps is given to a new table.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -59,7 +59,7 @@ impl Table {
         &self.reader
     }
 
-    /// Whether it refers to values beside the tree.
+    /// Whether it refers to separated values.
     pub(crate) fn refers(&self) -> bool {
         self.reader.properties().references.is_some()
     }
@@ -69,7 +69,7 @@ impl Table {
         !self.reader.properties().expiring.is_empty()
     }
 
-    /// Which part of its bytes, and of the values beside the tree that it refers to, has expired at
+    /// Which part of its bytes, and of the separated values that it refers to, has expired at
     /// `now_ms`, at least.
     pub(crate) fn expired_share(&self, now_ms: u64) -> f64 {
         let properties = self.reader.properties();
@@ -78,7 +78,7 @@ impl Table {
         (expired as f64 / all.max(1) as f64).min(1.0)
     }
 
-    /// Bytes of its file and of the values beside the tree that it refers to.
+    /// Bytes of its file and of the separated values that it refers to.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.meta.bytes + self.referred_bytes()
     }

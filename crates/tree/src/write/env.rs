@@ -40,18 +40,18 @@ impl CommitEnv for Database {
 }
 
 impl EditEnv for Database {
-    fn send_before_drain(&self, keyspace: u32, end: Position) -> Result<()> {
-        self.send_before_drain(keyspace, end)
+    fn send_before_flush(&self, keyspace: u32, end: Position) -> Result<()> {
+        self.send_before_flush(keyspace, end)
     }
 
     fn send_through(&self, end: Position) -> Result<()> {
         match self.shared_log.is_begun() {
-            true => self.shared_log.send_through(self, end, By::Drain).map_err(from_storage),
+            true => self.shared_log.send_through(self, end, By::Flush).map_err(from_storage),
             false => Ok(()),
         }
     }
 
-    fn commit_drain(&self, manifest: &mut Manifest, mut changes: Vec<Change>) -> Result<()> {
+    fn commit_flush(&self, manifest: &mut Manifest, mut changes: Vec<Change>) -> Result<()> {
         let unneeded = self.shared_log.unneeded(manifest.state().log_start());
         changes.extend(unneeded.as_ref().map(|unneeded| State::naming(unneeded.named)));
         manifest.commit(&changes).map_err(from_storage)?;

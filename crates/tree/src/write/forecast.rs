@@ -9,7 +9,7 @@ use crate::commit::forecast::{Filling, stalls_in};
 use crate::compact::pick::FAR_BEHIND;
 use crate::compact::pick::deepest;
 use crate::database::Database;
-use crate::memory::drain_bytes;
+use crate::memory::flush_bytes;
 use crate::version::{Keyspace, Version};
 
 impl Database {
@@ -48,7 +48,7 @@ impl Database {
             depth: deepest(&keyspace.levels, &self.pick_rules()) as u32,
             run_bytes: bytes
                 .checked_div(level0.len() as u64)
-                .unwrap_or(drain_bytes(self.settings.engine.buffer_bytes)),
+                .unwrap_or(flush_bytes(self.settings.engine.buffer_bytes)),
             records: (keyspace.memtable.len() + frozen + runs) as u64,
         }
     }

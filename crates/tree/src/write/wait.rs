@@ -10,7 +10,7 @@ impl Database {
     /// Without background threads it does a unit of their work itself.
     pub(crate) fn wait_for_room(&self) -> Result<()> {
         let begun = self.clock.now();
-        self.retry_drains();
+        self.retry_flushes();
         if self.is_manual() {
             firn_maintenance::step(self)?;
         } else {
@@ -19,13 +19,13 @@ impl Database {
         let waited = self.clock.now().saturating_sub(begun);
         self.commit.admission.stopped_for(waited);
         self.background_error()?;
-        // Nothing drains any more once the database closes.
+        // Nothing flushes any more once the database closes.
         self.check_open()?;
         self.refused_room()
     }
 
-    /// `Retry` if the disk was too full for a drain since [`retry_drains`](Self::retry_drains), or
-    /// all that could make room fails each time.
+    /// `Retry` if the disk was too full for a flush since [`retry_flushes`](Self::retry_flushes),
+    /// or all that could make room fails each time.
     pub(crate) fn refused_room(&self) -> Result<()> {
         match self.maintenance.refused() {
             Some(refused) => Err(refused),
@@ -36,8 +36,8 @@ impl Database {
         }
     }
 
-    /// Forgets why a drain was refused: there may be space on the disk by now.
-    pub(crate) fn retry_drains(&self) {
+    /// Forgets why a flush was refused: there may be space on the disk by now.
+    pub(crate) fn retry_flushes(&self) {
         self.maintenance.forget_refused();
         self.maintenance.wake();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_engine::{
     Engine, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt, ScanBatch, ScanRange, WriteOptions,
 };
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_storage::{ManualClock, Storage};
 use firn_tree::{Background, Settings, Tree, TreeOptions};
 
@@ -65,7 +65,7 @@ fn count(session: &mut dyn OrderedSession, range: ScanRange) -> usize {
 }
 
 #[test]
-fn what_is_put_is_got_scanned_reopened_and_drained() {
+fn what_is_put_is_got_scanned_reopened_and_flushed() {
     let storage = Memory::new();
     let n = 20_000;
     let value = |i: usize| vec![(i % 251) as u8; 500 + i % 100];

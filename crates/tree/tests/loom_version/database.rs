@@ -40,8 +40,8 @@ pub(crate) enum Mistake {
     SnapshotsBeforeInputs,
     /// A roll finds a memtable empty first, and asks then which segments are still written to.
     EmptyBeforeUnpublished,
-    /// A drain takes its runs out of the version before its tables are in it.
-    DrainInTwoSteps,
+    /// A flush takes its runs out of the version before its tables are in it.
+    FlushInTwoSteps,
     /// Files of tables and segments go when no new version names them.
     RemoveWhenRetired,
     /// A thread that has found the memtable empty takes the base of the active segment while a roll
@@ -63,7 +63,7 @@ pub(crate) struct Version {
     runs: Vec<Arc<Run>>,
     /// Newest first.
     tables: Vec<Arc<Table>>,
-    drained_through: Position,
+    flushed_through: Position,
     segments: Arc<SegmentMap>,
 }
 
@@ -124,7 +124,7 @@ impl Database {
             frozen: Vec::new(),
             runs: Vec::new(),
             tables: Vec::new(),
-            drained_through: Position(0),
+            flushed_through: Position(0),
             segments: Arc::new(SegmentMap::new(vec![first])),
         };
         Self {
@@ -187,7 +187,7 @@ impl Database {
         self.roll(self.log.active.load().base());
     }
 
-    /// The beginning of `checkpoint` and of `freeze_through`: fails unless all that is
+    /// The beginning of `copy` and of `freeze_through`: fails unless all that is
     /// acknowledged by now lies below the base that they go by.
     pub(crate) fn assert_settled_base(&self) {
         let acknowledged = self.log.watermark();
@@ -283,39 +283,39 @@ impl Database {
         });
     }
 
-    /// `Database::drain`, of all runs.
-    pub(crate) fn drain(&self) {
+    /// `Database::flush`, of all runs.
+    pub(crate) fn flush(&self) {
         let (version, snapshots) = self.inputs();
         let Some(newest) = version.runs.first() else { return };
         let table = self.make_table(version.runs.iter().map(|run| &run.entries), &snapshots);
         let end = newest.span.end;
-        let is_drained = |run: &Arc<Run>| version.runs.iter().any(|drained| Arc::ptr_eq(run, drained));
+        let is_flushed = |run: &Arc<Run>| version.runs.iter().any(|flushed| Arc::ptr_eq(run, flushed));
         let manifest = self.manifest.lock().unwrap();
-        if self.is_wrong(Mistake::DrainInTwoSteps) {
-            self.change_version(|version| version.runs.retain(|run| !is_drained(run)));
+        if self.is_wrong(Mistake::FlushInTwoSteps) {
+            self.change_version(|version| version.runs.retain(|run| !is_flushed(run)));
         }
         let watermark = self.log.watermark();
         self.change_version(|version| {
-            version.drained_through = version.drained_through.max(end);
+            version.flushed_through = version.flushed_through.max(end);
             version.tables.insert(0, table);
-            version.runs.retain(|run| !is_drained(run));
+            version.runs.retain(|run| !is_flushed(run));
             self.retire_below(version, watermark);
         });
         drop(manifest);
     }
 
-    /// What the drain of another keyspace, of its records in the first segment, does to this one:
+    /// What the flush of another keyspace, of its records in the first segment, does to this one:
     /// `order_before_log` and `commit`.
-    pub(crate) fn drain_beside(&self) {
+    pub(crate) fn flush_beside(&self) {
         let watermark = self.log.advance();
         let manifest = self.manifest.lock().unwrap();
         let version = self.version.load();
         let end = version.segments.segments()[0].span_end();
-        let is_drained = end <= watermark && version.undrained_from(end) >= end;
+        let is_flushed = end <= watermark && version.unflushed_from(end) >= end;
         let watermark = self.log.watermark();
         self.change_version(|version| {
-            if is_drained {
-                version.drained_through = version.drained_through.max(end);
+            if is_flushed {
+                version.flushed_through = version.flushed_through.max(end);
             }
             self.retire_below(version, watermark);
         });
@@ -368,7 +368,7 @@ impl Database {
 
     /// `retire_below`.
     fn retire_below(&self, version: &mut Version, watermark: Position) {
-        let needed = version.log_needed_from().min(watermark).min(version.drained_through);
+        let needed = version.log_needed_from().min(watermark).min(version.flushed_through);
         let segments = version.segments.segments();
         let dead = segments.iter().take_while(|segment| segment.span_end() <= needed).count();
         if dead == 0 || dead == segments.len() {
@@ -481,11 +481,11 @@ impl Version {
     /// `Version::log_needed_from`.
     fn log_needed_from(&self) -> Position {
         let end = self.segments.segments().last().map_or(Position(0), |segment| segment.base());
-        self.undrained_from(end)
+        self.unflushed_from(end)
     }
 
-    /// `Keyspace::undrained_from`.
-    fn undrained_from(&self, end: Position) -> Position {
+    /// `Keyspace::unflushed_from`.
+    fn unflushed_from(&self, end: Position) -> Position {
         if let Some(run) = self.runs.last() {
             return run.span.start;
         }

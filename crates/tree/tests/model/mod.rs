@@ -4,4 +4,4 @@
 pub(crate) mod sync;
 pub(crate) mod scene;
 pub(crate) mod swap;
-pub(crate) mod values;
+pub(crate) mod blobs;

@@ -1,4 +1,4 @@
-//! A server in this process whose objects are drained all the time, into tables that are read late.
+//! A server in this process whose objects are flushed all the time, into tables that are read late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use firn::{Db, Settings};
 use firn_server::{ServeSettings, Server};
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 
 use super::Ends;
 use super::clients::{CLIENTS, Histories, Over, Round};
@@ -16,7 +16,7 @@ use super::slow::Slow;
 pub(super) fn check_reads(operations: usize) {
     let seed = super::seed();
     eprintln!("seed {seed}");
-    // Of a table that does not fit, what was read is kept by record: a drain makes it cold again.
+    // Of a table that does not fit, what was read is kept by record: a flush makes it cold again.
     let settings = Settings { page_cache_bytes: 1, read_threads: CLIENTS, ..Settings::for_memory(64 << 20) };
     let storage = Arc::new(Slow::new(Memory::new()));
     let db = Arc::new(Db::builder("cold").settings(settings).storage(storage).open().expect("a database"));
@@ -28,7 +28,7 @@ pub(super) fn check_reads(operations: usize) {
         let ends = (Over(&round), Ends(&is_over));
         scope.spawn(|| {
             while !is_over.load(Ordering::Acquire) {
-                db.flush().expect("it is drained");
+                db.flush().expect("it is flushed");
                 std::thread::sleep(Duration::from_millis(5));
             }
         });

@@ -16,7 +16,7 @@ use crate::serve::Serving;
 use crate::wire::Connection;
 
 /// The least memory that there can be. No table is expected to stay in the system's, and what is
-/// written is soon drained.
+/// written is soon flushed.
 const SETTINGS: &str = "memory_bytes = \"16 MiB\"\npage_cache_bytes = 1\n[tree]\nbuffer_bytes = \"1 MiB\"\n";
 /// How often files leave the system's memory.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(5);

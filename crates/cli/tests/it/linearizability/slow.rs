@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_storage::place::FileBytes;
+use firn_storage::backend::FileBytes;
 use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// The longest that a read takes, in microseconds: each takes some other time, so that they

@@ -44,7 +44,7 @@ const STILL_MS: std::ops::Range<u64> = 11_000..14_000;
 /// about to stop.
 pub(super) const SETTINGS: &str = "space_amplification_max = 1.3\ndurability = \"shared\"\nreexecuted_share = 0.5\n\
     [tree]\nmemtable_bytes = 1048576\ntable_bytes = 131072\nlog_segment_bytes = 4194304\n\
-    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nvalue_segment_bytes = 262144\n";
+    buffer_bytes = 4194304\nbuffer_bytes_max = 16777216\nseparate_bytes = 1000\nblob_segment_bytes = 262144\n";
 
 fn worker_name(at: usize) -> String {
     format!("worker-{at}")

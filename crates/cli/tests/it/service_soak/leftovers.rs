@@ -9,7 +9,7 @@ use firn_engine::Semantics;
 use firn_format::file_name::{FileName, parse};
 use firn_format::log_object::{LogObject, LogObjectKind};
 use firn_format::manifest::{Change, ManifestEdit};
-use firn_storage::place::{Divided, Local, LocalOptions};
+use firn_storage::backend::{Divided, Local, LocalOptions};
 use firn_tree::{VerifyOptions, verify};
 use tempfile::TempDir;
 
@@ -86,7 +86,7 @@ pub(super) fn look(store: &Path, bucket: &str, local: &Path) -> Result<Leftovers
         let Ok(meta) = std::fs::metadata(shared.join(&finding.file)) else { continue };
         match parse(&finding.file) {
             Some(FileName::ManifestEdit(0)) => {}
-            Some(FileName::Table { .. } | FileName::CollectedValues { .. }) => {
+            Some(FileName::Table { .. } | FileName::CollectedBlobs { .. }) => {
                 left.outputs.push(finding.to_string());
                 left.output_bytes += meta.len();
             }

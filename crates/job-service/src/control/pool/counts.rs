@@ -41,10 +41,10 @@ pub struct Counts {
 /// A number for each lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByLane {
-    /// Of relief.
-    pub relief: u64,
-    /// Of bulk work.
-    pub bulk: u64,
+    /// Of L0 work.
+    pub l0: u64,
+    /// Of deep work.
+    pub deep: u64,
 }
 
 /// A number for each kind of failure.
@@ -68,20 +68,20 @@ pub struct ByFailure {
 
 impl ByLane {
     pub(super) fn all(self) -> u64 {
-        self.relief + self.bulk
+        self.l0 + self.deep
     }
 
     pub(super) fn add(&mut self, lane: Lane, count: u64) {
         match lane {
-            Lane::Relief => self.relief += count,
-            Lane::Bulk => self.bulk += count,
+            Lane::L0 => self.l0 += count,
+            Lane::Deep => self.deep += count,
         }
     }
 
     pub(super) fn sub(&mut self, lane: Lane, count: u64) {
         match lane {
-            Lane::Relief => self.relief -= count,
-            Lane::Bulk => self.bulk -= count,
+            Lane::L0 => self.l0 -= count,
+            Lane::Deep => self.deep -= count,
         }
     }
 }

@@ -39,7 +39,7 @@ impl Pool {
                 Decision::Lease { job, worker } if self.may_begin(&mut probed, job, worker) => {
                     self.lease(now, job, worker);
                 }
-                Decision::Preempt { job, worker, relief } if self.may_begin(&mut probed, relief, worker) => {
+                Decision::Preempt { job, worker, l0 } if self.may_begin(&mut probed, l0, worker) => {
                     self.counts.preempted += 1;
                     self.stop_attempt(now, job);
                     self.release(job);
@@ -174,7 +174,7 @@ impl Pool {
                 waited: now.saturating_sub(job.submitted),
                 // A job without a client yet cannot be given to other workers, and is not stopped
                 // for others.
-                lane: wanted.map_or(Lane::Relief, |wanted| wanted.order.lane),
+                lane: wanted.map_or(Lane::L0, |wanted| wanted.order.lane),
                 zone: wanted.map_or(Zone::EVERYWHERE, |wanted| wanted.zone),
                 bytes: job.bytes(),
                 bytes_done: attempt.done_bytes,

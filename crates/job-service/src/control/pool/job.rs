@@ -235,9 +235,9 @@ impl Job {
         self.wanted.as_ref().map(|wanted| wanted.order.place.as_str())
     }
 
-    /// A job without a client yet is bulk work.
+    /// A job without a client yet is deep work.
     pub(super) fn lane(&self) -> Lane {
-        self.wanted.as_ref().map_or(Lane::Bulk, |wanted| wanted.order.lane)
+        self.wanted.as_ref().map_or(Lane::Deep, |wanted| wanted.order.lane)
     }
 
     pub(super) fn attempt(&self) -> Option<&Attempt> {

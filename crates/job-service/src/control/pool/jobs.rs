@@ -312,7 +312,7 @@ impl Jobs {
             let here = ids(&|seat| seat.stage == stage);
             assert!(self.in_stage(stage).map(|(id, _)| id).eq(here.iter().copied()), "{stage:?}");
             let of = |lane| ids(&|seat| seat.stage == stage && seat.lane == lane).len() as u64;
-            assert_eq!(self.count(stage), ByLane { relief: of(Lane::Relief), bulk: of(Lane::Bulk) });
+            assert_eq!(self.count(stage), ByLane { l0: of(Lane::L0), deep: of(Lane::Deep) });
         }
         for (worker, jobs) in &self.by_worker {
             assert_eq!(*jobs, ids(&|seat| seat.worker == Some(*worker)));

@@ -51,7 +51,7 @@ fn order() -> Order {
         spec: b"spec".to_vec(),
         spec_version: 1,
         needs: ["merge:sum".to_owned()].into(),
-        lane: Lane::Relief,
+        lane: Lane::L0,
         bytes: 1 << 20,
         stalls_in: None,
     }
@@ -249,7 +249,7 @@ fn what_a_worker_said_before_a_job_was_forgotten_does_not_bring_it_back() {
 fn an_end_may_be_the_first_that_a_pool_hears_of_a_job() {
     let mut pool = pool();
     pool.hear(seconds(0), profile(A, 1), &[]);
-    let (lane, waited) = (Lane::Relief, Duration::ZERO);
+    let (lane, waited) = (Lane::L0, Duration::ZERO);
     let lease = Lease { key: key(1), token: Token(9), place: String::new(), spec: Vec::new(), lane, waited };
     assert!(finish(&mut pool, seconds(0), A, &lease, done()));
     pool.submit(seconds(1), key(1), order()).unwrap();

@@ -51,9 +51,9 @@ fn running(id: u64, lane: Lane, done: u64) -> Running {
 
 #[test]
 fn any_job_may_be_drawn_for_any_free_slot() {
-    let waiting = vec![job(1, Lane::Bulk, 100), job(2, Lane::Relief, 100), job(3, Lane::Bulk, 100)];
+    let waiting = vec![job(1, Lane::Deep, 100), job(2, Lane::L0, 100), job(3, Lane::Deep, 100)];
     let mut busy = worker(1, 0, 2);
-    busy.running.push(running(90, Lane::Bulk, 0));
+    busy.running.push(running(90, Lane::Deep, 0));
     let view = View { waiting, workers: vec![busy, worker(2, 0, 1)], ..View::default() };
     let drawn: BTreeSet<String> = (0..50).map(|seed| format!("{:?}", random(&view, seed))).collect();
     assert!(drawn.len() > 4 && (0..50).all(|seed| random(&view, seed).len() == 2), "{drawn:?}");

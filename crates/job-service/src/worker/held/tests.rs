@@ -1,5 +1,5 @@
 use firn_jobs::{CompactSpec, JobSpec};
-use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Storage, SystemClock};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -53,12 +53,12 @@ impl Scene {
         self.holdings.accept(plane, Lease { key, token, place, spec, lane, waited }, self.tell.clone());
     }
 
-    fn bulk(&self, plane: usize, token: u64) {
-        self.accept(plane, token, Lane::Bulk, Duration::ZERO);
+    fn deep(&self, plane: usize, token: u64) {
+        self.accept(plane, token, Lane::Deep, Duration::ZERO);
     }
 
-    fn relief(&self, plane: usize, token: u64) {
-        self.accept(plane, token, Lane::Relief, Duration::ZERO);
+    fn l0(&self, plane: usize, token: u64) {
+        self.accept(plane, token, Lane::L0, Duration::ZERO);
     }
 
     /// What the thread `thread` begins, which must not be nothing.
@@ -98,14 +98,14 @@ impl Scene {
 #[test]
 fn a_control_plane_hears_what_others_have_and_what_of_its_own_waits() {
     let scene = Scene::new(2);
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
     assert_eq!(
         (scene.waiting(0), scene.waiting(1)),
         ((vec![], 0), (vec![], 1)),
         "a thread takes it any moment"
     );
-    scene.bulk(1, 2);
-    scene.bulk(1, 3);
+    scene.deep(1, 2);
+    scene.deep(1, 3);
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 2), (vec![3], 1)));
     assert_eq!((scene.next(0).0, scene.next(1).0), (1, 2));
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 2), (vec![3], 1)));
@@ -128,7 +128,7 @@ fn who_tells_hears_of_news_and_progress_is_none() {
     let scene = Scene::new(1);
     let mut changes = scene.holdings.changes();
     let before = scene.holdings.says(1).news();
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
     assert!(changes.has_changed().unwrap());
     changes.mark_unchanged();
     let queued = scene.holdings.says(1).news();
@@ -143,18 +143,18 @@ fn who_tells_hears_of_news_and_progress_is_none() {
 }
 
 #[test]
-fn relief_begins_before_bulk_work_and_in_its_place_where_that_is_anothers() {
+fn l0_work_begins_before_deep_work_and_in_its_place_where_that_is_anothers() {
     let mut scene = Scene::new(2);
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
     let (_, first) = scene.next(0);
     scene.clock.go(Duration::from_secs(9));
-    scene.bulk(0, 2);
+    scene.deep(0, 2);
     let (_, second) = scene.next(1);
-    scene.bulk(1, 3);
-    // Their own control plane has decided what is stopped for its relief.
-    scene.relief(0, 4);
+    scene.deep(1, 3);
+    // Their own control plane has decided what is stopped for its L0 work.
+    scene.l0(0, 4);
     assert!(!first.is_cancelled() && !second.is_cancelled());
-    scene.relief(1, 5);
+    scene.l0(1, 5);
     assert!(!first.is_cancelled() && second.is_cancelled(), "what has run for less");
     assert_eq!(scene.waiting(1), (vec![3, 5], 2));
     assert!(scene.ended(2), "its control plane hears that it was given back");
@@ -167,12 +167,12 @@ fn relief_begins_before_bulk_work_and_in_its_place_where_that_is_anothers() {
 #[test]
 fn what_was_submitted_long_ago_gives_way_to_nobody() {
     let scene = Scene::new(1);
-    scene.accept(0, 1, Lane::Bulk, Duration::from_secs(149));
+    scene.accept(0, 1, Lane::Deep, Duration::from_secs(149));
     let (_, control) = scene.next(0);
     assert_eq!(scene.holdings.says(1).elsewhere.gives_way.len(), 1);
     scene.clock.go(Duration::from_secs(1));
     assert_eq!(scene.holdings.says(1).elsewhere.gives_way.len(), 0);
-    scene.relief(1, 2);
+    scene.l0(1, 2);
     assert!(!control.is_cancelled());
     assert_eq!(scene.waiting(1), (vec![2], 1));
 }
@@ -180,10 +180,10 @@ fn what_was_submitted_long_ago_gives_way_to_nobody() {
 #[test]
 fn one_that_hangs_loses_its_slot_and_as_many_may_as_there_are_slots() {
     let mut scene = Scene::new(1);
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
     assert_eq!(scene.next(0).0, 1);
     scene.stop(1);
-    scene.bulk(0, 2);
+    scene.deep(0, 2);
     scene.clock.go(END_MAX);
     // A thread for each slot waits for that.
     assert_eq!((scene.next(1).0, scene.holdings.count(), scene.holdings.left_count()), (2, 1, 1));
@@ -191,7 +191,7 @@ fn one_that_hangs_loses_its_slot_and_as_many_may_as_there_are_slots() {
     // One more hangs, and keeps its slot.
     scene.stop(2);
     scene.clock.go(END_MAX);
-    scene.bulk(0, 3);
+    scene.deep(0, 3);
     assert_eq!(scene.waiting(0), (vec![3], 1));
     assert_eq!((scene.holdings.count(), scene.holdings.left_count()), (2, 1));
     // Whatever becomes of it is not told. Its thread has a slot to do again: that of the other one.
@@ -207,32 +207,32 @@ fn one_that_hangs_loses_its_slot_and_as_many_may_as_there_are_slots() {
 #[test]
 fn what_is_here_is_not_begun_again() {
     let scene = Scene::new(2);
-    scene.bulk(0, 1);
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
+    scene.deep(0, 1);
     let (_, control) = scene.next(0);
     // Whichever control plane gives it, and by whatever name.
-    scene.relief(1, 1);
+    scene.l0(1, 1);
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 0), (vec![], 1)));
     assert!(!control.is_cancelled());
     // Nor is what hangs and was left, of which nothing else is here.
     scene.stop(1);
     scene.clock.go(END_MAX);
-    scene.bulk(0, 2);
+    scene.deep(0, 2);
     assert_eq!((scene.next(1).0, scene.holdings.left_count()), (2, 1));
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
     assert_eq!((scene.waiting(0), scene.holdings.count()), ((vec![], 0), 1));
     // What has ended and is not told yet is told, and not done again.
     assert!(scene.ended(2));
-    scene.bulk(0, 2);
+    scene.deep(0, 2);
     assert_eq!((scene.waiting(0), scene.holdings.count()), ((vec![], 0), 1));
 }
 
 #[test]
 fn what_gives_way_and_hangs_is_told_once() {
     let mut scene = Scene::new(1);
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
     let (_, control) = scene.next(0);
-    scene.relief(1, 2);
+    scene.l0(1, 2);
     assert!(control.is_cancelled());
     assert_eq!(scene.holdings.says(0).held.len(), 1, "it is not given back yet");
     scene.clock.go(END_MAX);
@@ -244,14 +244,14 @@ fn what_gives_way_and_hangs_is_told_once() {
 #[test]
 fn a_worker_that_stops_gives_back_what_waits_and_what_runs() {
     let mut scene = Scene::new(1);
-    scene.bulk(0, 1);
+    scene.deep(0, 1);
     let (_, control) = scene.next(0);
-    scene.bulk(1, 2);
+    scene.deep(1, 2);
     scene.holdings.cancel_all();
     assert!(control.is_cancelled() && scene.cancelled() == [2]);
     assert!(scene.ended(1));
     // What a silent control plane gave is wanted no more.
-    scene.bulk(1, 3);
+    scene.deep(1, 3);
     assert_eq!(scene.next(0).0, 3);
     scene.holdings.stop_plane(1);
     assert!(!scene.ended(3) && scene.holdings.count() == 1);
@@ -262,7 +262,7 @@ fn a_worker_that_stops_gives_back_what_waits_and_what_runs() {
 #[test]
 fn what_is_written_and_synced_is_progress_as_what_is_read_is() {
     let scene = Scene::new(1);
-    scene.bulk(0, 3);
+    scene.deep(0, 3);
     scene.next(0);
     let holdings = &scene.holdings;
     let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
@@ -306,7 +306,7 @@ impl Clock for Look {
 #[test]
 fn it_is_told_that_an_attempt_waits_for_a_sync() {
     let scene = Scene::new(1);
-    scene.bulk(0, 3);
+    scene.deep(0, 3);
     scene.next(0);
     let holdings = &scene.holdings;
     let look = Arc::new(Look { holdings: Arc::clone(holdings), told: Mutex::default() });

@@ -6,8 +6,8 @@ use crate::spec::JobSpec;
 /// What is known of a job from its spec.
 #[derive(Clone, Debug, Default)]
 pub(super) struct About {
-    /// Whether it takes runs out of level 0; see [`JobSpec::is_relief`].
-    pub(super) is_relief: bool,
+    /// Whether it takes runs out of level 0; see [`JobSpec::is_l0`].
+    pub(super) is_l0: bool,
     /// Of its inputs.
     pub(super) bytes: u64,
     /// Entries that a compaction goes over; `None` = it is blob GC.
@@ -21,8 +21,8 @@ impl About {
             JobSpec::Compact(spec) => {
                 Some(spec.inputs.iter().map(|input| input.table.entry_count).sum::<u64>())
             }
-            JobSpec::Collect(_) => None,
+            JobSpec::BlobGc(_) => None,
         };
-        Self { is_relief: spec.is_relief(), bytes: spec.input_bytes(), entries, need: need_of(spec) }
+        Self { is_l0: spec.is_l0(), bytes: spec.input_bytes(), entries, need: need_of(spec) }
     }
 }

@@ -13,7 +13,7 @@ pub(super) enum Action {
     Wait,
     /// The job is handed to an executor.
     Hand(u64, To, Reason),
-    /// The job waits: a link may be back soon, or the rate of bulk work allows it.
+    /// The job waits: a link may be back soon, or the rate of deep work allows it.
     Hold(u64),
     /// The job's attempt is asked to stop. It goes on until it says that it has.
     Stop(u64),

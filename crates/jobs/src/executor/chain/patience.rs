@@ -11,21 +11,21 @@ pub struct Patience {
     /// So many bytes of inputs get a second more: of the job, and of jobs that were given away
     /// before it. Default 4 MiB.
     pub bytes_per_second: u64,
-    /// The longest wait for syncs there beside that, where it is reported. Relief gets none of it
+    /// The longest wait for syncs there beside that, where it is reported. L0 work gets none of it
     /// where writers will stop within [`stall_near`](Self::stall_near). Default 300 s.
     pub sync_max: Duration,
     /// The longest look at an answer, plus the time that
     /// [`bytes_per_second`](Self::bytes_per_second) allows; then the job is done here. A place
     /// without limits may never answer. Default 300 s.
     pub check_max: Duration,
-    /// Bytes of inputs of bulk jobs that are begun here in a second while others are away. Default
+    /// Bytes of inputs of deep jobs that are begun here in a second while others are away. Default
     /// 16 MiB.
-    pub bulk_bytes_per_second: u64,
-    /// The longest that a bulk job waits for that, or for others to come back. Default 60 s.
+    pub deep_bytes_per_second: u64,
+    /// The longest that a deep job waits for that, or for others to come back. Default 60 s.
     pub wait_max: Duration,
-    /// Where writers will stop within so long, no bulk job waits. Default 10 s.
+    /// Where writers will stop within so long, no deep job waits. Default 10 s.
     pub stall_near: Duration,
-    /// Where writers will stop so soon, relief that has not begun elsewhere for so long is done
+    /// Where writers will stop so soon, L0 work that has not begun elsewhere for so long is done
     /// here, if that is reported. Default 1 s.
     pub begin_max: Duration,
     /// Share of the jobs done elsewhere that are done here too before they are believed, drawn for
@@ -40,7 +40,7 @@ impl Default for Patience {
             bytes_per_second: 4 << 20,
             sync_max: Duration::from_secs(300),
             check_max: Duration::from_secs(300),
-            bulk_bytes_per_second: 16 << 20,
+            deep_bytes_per_second: 16 << 20,
             wait_max: Duration::from_secs(60),
             stall_near: Duration::from_secs(10),
             begin_max: Duration::from_secs(1),

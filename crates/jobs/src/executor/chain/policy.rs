@@ -7,8 +7,8 @@
 //!               │                                             ▼
 //!               │                         the next link that is relied on ─► ... ─► none is left
 //!               │                                                                      │
-//!               └── held ◄── bulk, and a link may come back ────────────────────────────┤
-//!                     │ its turn, too long, writers will stop                           │ relief, or none may
+//!               └── held ◄── deep, and a link may come back ────────────────────────────┤
+//!                     │ its turn, too long, writers will stop                           │ L0 work, or none may
 //!                     └──────────────────────► the last executor ◄──────────────────────┘
 //! ```
 //!
@@ -45,7 +45,7 @@ pub(super) fn next_of(state: &State, number: u64, job: &Job, now: Duration) -> O
         Stage::Ready { from } => Some(match place(state, job, *from, now) {
             Place::Hand(to, reason) => Action::Hand(number, to, reason),
             // What writers wait for is done at once; everything else waits.
-            Place::MayWait if job.about.is_relief || state.is_inline => {
+            Place::MayWait if job.about.is_l0 || state.is_inline => {
                 Action::Hand(number, To::Last, Reason::NoLink)
             }
             Place::MayWait => Action::Hold(number),
@@ -103,7 +103,7 @@ pub(super) fn next_of(state: &State, number: u64, job: &Job, now: Duration) -> O
 }
 
 fn next_away(state: &State, number: u64, job: &Job, away: &Away, now: Duration) -> Option<Action> {
-    let is_near_relief = state.is_stall_near(now) && job.about.is_relief;
+    let is_near_l0 = state.is_stall_near(now) && job.about.is_l0;
     let why = match job.seen.answer {
         Some(Answer::Well(_)) if job.is_cancelled => return Some(Action::Cancel(number)),
         Some(Answer::Well(_)) => return Some(Action::Check(number, state.look_until(job, now))),
@@ -111,8 +111,8 @@ fn next_away(state: &State, number: u64, job: &Job, away: &Away, now: Duration) 
         Some(Answer::Unseen { .. }) => Why::Failed(ErrorKind::Storage),
         None => {
             let has_waited = now.saturating_sub(away.begun) >= state.patience.begin_max;
-            let is_overdue = is_near_relief && job.seen.is_waiting && has_waited;
-            if !is_overdue && !is_late(state, job, away, is_near_relief, now) {
+            let is_overdue = is_near_l0 && job.seen.is_waiting && has_waited;
+            if !is_overdue && !is_late(state, job, away, is_near_l0, now) {
                 return None;
             }
             match job.seen.is_waiting {
@@ -126,8 +126,8 @@ fn next_away(state: &State, number: u64, job: &Job, away: &Away, now: Duration) 
 
 /// Whether an attempt has taken longer than it may. While writers are about to wait for it, or it
 /// is to stop, its syncs count. So they do where the storage fails, which is not slow.
-fn is_late(state: &State, job: &Job, away: &Away, is_near_relief: bool, now: Duration) -> bool {
-    let counts = is_near_relief || job.is_cancelled || job.seen.was_tried;
+fn is_late(state: &State, job: &Job, away: &Away, is_near_l0: bool, now: Duration) -> bool {
+    let counts = is_near_l0 || job.is_cancelled || job.seen.was_tried;
     let waits = if counts { Duration::ZERO } else { away.syncs.waited(now).min(state.patience.sync_max) };
     now >= away.deadline.saturating_add(waits)
 }
@@ -172,7 +172,7 @@ fn due(state: &State, now: Duration) -> Option<Action> {
 }
 
 /// The waiting job that would begin last at its link, and how long idle processors may take. Where
-/// writers are about to stop it is the last relief. `None` unless they are expected to end it
+/// writers are about to stop it is the last L0 work. `None` unless they are expected to end it
 /// sooner.
 fn take_back(state: &State, now: Duration) -> Option<Action> {
     let jobs = state.idle_count();
@@ -188,14 +188,14 @@ fn take_back_from(state: &State, number: usize, now: Duration) -> Option<Action>
     if link.trust.is_doubted() || state.away(number).count() <= width {
         return None;
     }
-    let is_urgent = |(_, job, _): &(u64, &Job, &Away)| job.about.is_relief && job.seen.is_waiting;
+    let is_urgent = |(_, job, _): &(u64, &Job, &Away)| job.about.is_l0 && job.seen.is_waiting;
     let urgent = state.is_stall_near(now).then(|| state.away(number).rev().find(is_urgent)).flatten();
-    // Bulk work is begun after relief.
-    let last = urgent.or_else(|| state.away(number).rev().min_by_key(|(_, job, _)| job.about.is_relief));
+    // Deep work is begun after L0 work.
+    let last = urgent.or_else(|| state.away(number).rev().min_by_key(|(_, job, _)| job.about.is_l0));
     let (taken, job, away) = last?;
     // The link's trust waits for the result of a probe.
     let is_free = !job.is_cancelled && job.seen.answer.is_none() && !away.is_probe && !job.was_taken_back;
-    let (jobs, bytes) = state.before(number, job.about.is_relief);
+    let (jobs, bytes) = state.before(number, job.about.is_l0);
     let before = (jobs.saturating_sub(1), bytes.saturating_sub(job.about.bytes));
     let allowed =
         link.there.allow(&job.about, before, width, state.here.byte(&job.about, now), &state.idleness)?;

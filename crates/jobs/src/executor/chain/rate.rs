@@ -1,4 +1,4 @@
-//! Which held bulk job may begin at the last executor while no link does them.
+//! Which held deep job may begin at the last executor while no link does them.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Rate {
 
     /// A job of so many `bytes` begins.
     pub(super) fn begin(&mut self, bytes: u64, now: Duration, patience: &Patience) {
-        let taken = time_of(bytes, patience.bulk_bytes_per_second);
+        let taken = time_of(bytes, patience.deep_bytes_per_second);
         self.free_at = self.free_at.max(now).saturating_add(taken);
     }
 }

@@ -224,10 +224,10 @@ impl State {
         })
     }
 
-    /// The jobs that `link` has and may do before one that `is_relief`: how many, and bytes of
-    /// their inputs. There may be one worker for all, and relief goes before bulk work.
-    pub(super) fn before(&self, link: usize, is_relief: bool) -> (usize, u64) {
-        let before = self.away(link).filter(|(_, job, _)| job.about.is_relief || !is_relief);
+    /// The jobs that `link` has and may do before one that `is_l0`: how many, and bytes of
+    /// their inputs. There may be one worker for all, and L0 work goes before deep work.
+    pub(super) fn before(&self, link: usize, is_l0: bool) -> (usize, u64) {
+        let before = self.away(link).filter(|(_, job, _)| job.about.is_l0 || !is_l0);
         before.fold((0, 0), |(jobs, bytes), (_, job, _)| (jobs + 1, bytes.saturating_add(job.about.bytes)))
     }
 
@@ -296,7 +296,7 @@ impl State {
         let stage = match to {
             To::Link { link, is_probe } => {
                 let job = &self.jobs[&number];
-                let bytes = job.about.bytes.saturating_add(self.before(link, job.about.is_relief).1);
+                let bytes = job.about.bytes.saturating_add(self.before(link, job.about.is_l0).1);
                 let deadline = begun.saturating_add(self.patience.with(bytes));
                 let (was_waiting, syncs) = Default::default();
                 Stage::Away(Away { link, begun, deadline, is_probe, was_waiting, syncs })

@@ -39,7 +39,7 @@ impl ChainStatus {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Bulk jobs that wait now, for a link to come back or for their turn here, and bytes of their
+    /// Deep jobs that wait now, for a link to come back or for their turn here, and bytes of their
     /// inputs.
     pub fn held(&self) -> (u64, u64) {
         (self.held_count.load(Ordering::Relaxed), self.held_bytes.load(Ordering::Relaxed))

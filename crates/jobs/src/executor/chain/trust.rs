@@ -67,7 +67,7 @@ pub(super) struct Trust {
     lacking: BTreeMap<Need, Pause>,
 }
 
-/// What makes jobs alike: whether they are collections, and the names that they need.
+/// What makes jobs alike: whether they are GCs, and the names that they need.
 pub(super) type Need = (bool, BTreeSet<String>);
 
 /// Failures, and the moment before which the executor is not asked.
@@ -180,7 +180,7 @@ impl Trust {
 }
 
 pub(super) fn need_of(spec: &JobSpec) -> Need {
-    (matches!(spec, JobSpec::Collect(_)), spec.needs())
+    (matches!(spec, JobSpec::BlobGc(_)), spec.needs())
 }
 
 #[cfg(test)]

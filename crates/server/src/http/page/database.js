@@ -85,7 +85,7 @@ function show(before, after, slow, jobs) {
   const stopped = change("firn_engine_stall_seconds_total", { kind: "stop" });
   const user = change("firn_engine_write_bytes_total", { by: "user" });
   const engine = change("firn_engine_write_bytes_total") - user;
-  const [tableBytes, valueBytes] = ["table", "value_segment"].map(what => of(`firn_engine_${what}_bytes`));
+  const [tableBytes, valueBytes] = ["table", "blob_segment"].map(what => of(`firn_engine_${what}_bytes`));
   const space = tableBytes + valueBytes + of("firn_engine_log_bytes");
   tiles([
     ["Commands a second", number(calls), number(of("firn_commands_total")) + " so far"],
@@ -130,28 +130,28 @@ function show(before, after, slow, jobs) {
     + (causes.length > 0 ? "; of workers' jobs, done here: " + causes.join(", ") : "")
     + (of("firn_engine_executor_away") === 1 ? "; workers are away" : "") + ".";
   const share = part => bytes(part) + " · " + percent(part / valueBytes);
-  const values = (what, name) => number(of(`firn_engine_value_${what}_total`)) + " · " + bytes(of(`firn_engine_value_${name}_bytes_total`));
-  const failed = of("firn_engine_failed_collections_total");
+  const values = (what, name) => number(of(`firn_engine_blob_${what}_total`)) + " · " + bytes(of(`firn_engine_blob_${name}_bytes_total`));
+  const failed = of("firn_engine_failed_blob_gcs_total");
   table("values", ["what", "how much"], valueBytes === 0 ? [] : [
-    ["segments", number(of("firn_engine_value_segments")) + " · " + bytes(valueBytes)],
-    ["sealed ones by dead share", samples(after, "firn_engine_value_segments_by_dead").map(({ labels, value }) =>
+    ["segments", number(of("firn_engine_blob_segments")) + " · " + bytes(valueBytes)],
+    ["sealed ones by dead share", samples(after, "firn_engine_blob_segments_by_dead").map(({ labels, value }) =>
       (labels.share === "0" ? "none" : `≤\u00a0${100 * labels.share}\u00a0%`) + ":\u00a0" + number(value)).join(" · ")],
-    ["gone, files held", number(of("firn_engine_value_retired_segments")) + " · " + bytes(of("firn_engine_value_retired_bytes"))],
-    ["redirects", number(of("firn_engine_redirects")) + " · " + bytes(of("firn_engine_redirect_bytes")) + " of memory"],
-    ["written so far", number(of("firn_engine_value_writes_total")) + " · " + bytes(of("firn_engine_write_bytes_total", { by: "values" }))
-      + " · " + number(of("firn_engine_value_syncs_total")) + " syncs"],
+    ["gone, files held", number(of("firn_engine_blob_retired_segments")) + " · " + bytes(of("firn_engine_blob_retired_bytes"))],
+    ["relocations", number(of("firn_engine_relocations")) + " · " + bytes(of("firn_engine_relocation_bytes")) + " of memory"],
+    ["written so far", number(of("firn_engine_blob_writes_total")) + " · " + bytes(of("firn_engine_write_bytes_total", { by: "values" }))
+      + " · " + number(of("firn_engine_blob_syncs_total")) + " syncs"],
     ["read so far", values("reads", "read")],
-    ["read a second", number(change("firn_engine_value_reads_total")) + " · " + bytes(change("firn_engine_value_read_bytes_total")) + "/s"],
-    ["dead", share(of("firn_engine_value_dead_bytes"))],
-    ["found dead by drains", number(of("firn_engine_value_stale_references")) + " references"],
-    ["hidden by newer records, about", share(of("firn_engine_value_hidden_bytes"))],
-    ["to be freed by collections", share(of("firn_engine_value_debt_bytes"))],
-    ["collections so far", number(of("firn_engine_collections_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
-    ["read by them", number(of("firn_engine_collected_segments_total")) + " segments · " + bytes(of("firn_engine_collection_read_bytes_total"))],
+    ["read a second", number(change("firn_engine_blob_reads_total")) + " · " + bytes(change("firn_engine_blob_read_bytes_total")) + "/s"],
+    ["dead", share(of("firn_engine_blob_dead_bytes"))],
+    ["found dead by flushes", number(of("firn_engine_blob_obsolete_references")) + " references"],
+    ["hidden by newer records, about", share(of("firn_engine_blob_unreclaimed_bytes"))],
+    ["to be freed by GCs", share(of("firn_engine_blob_debt_bytes"))],
+    ["collections so far", number(of("firn_engine_blob_gcs_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
+    ["read by them", number(of("firn_engine_blob_gc_segments_total")) + " segments · " + bytes(of("firn_engine_blob_gc_read_bytes_total"))],
     ["copied by them", values("survivors", "survivor")],
     ["left behind by them", values("dropped", "dropped")],
     ["gone without them", values("wholly_dead_segments", "wholly_dead") + " of segments"],
-    ["copied a second", bytes(change("firn_engine_write_bytes_total", { by: "collection" })) + "/s"],
+    ["copied a second", bytes(change("firn_engine_write_bytes_total", { by: "blob_gc" })) + "/s"],
   ], "none: separate_bytes says from which length on");
   table("keys", ["database", "keys", "with expiry"], samples(after, "firn_keys").map(({ labels, value }) =>
     ["db" + labels.database, number(value), number(of("firn_expiring_keys", labels))]), "none counted yet");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn::storage::place::Memory;
+use firn::storage::backend::Memory;
 use firn::{Compression, Settings};
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use firn::storage::Storage;
-use firn::storage::place::{Faulty, Memory};
+use firn::storage::backend::{Faulty, Memory};
 use firn_protocol::resp::Value;
 use firn_server::{ServeSettings, Server};
 

@@ -83,7 +83,7 @@ fn p4_appendfsync_says_what_a_write_survives() {
 fn p4_a_durable_database_says_so() {
     let settings =
         firn::Settings { durability: firn::Durability::Disk, ..firn::Settings::for_memory(64 << 20) };
-    let storage = std::sync::Arc::new(firn::storage::place::Memory::new());
+    let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
     let db = firn::Db::builder("p4").settings(settings).storage(storage).open().expect("a database");
     let served = super::super::client::serve(&std::sync::Arc::new(db), firn_server::ServeSettings::default());
     let client = &mut Client::connect(served.address());

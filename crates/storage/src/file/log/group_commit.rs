@@ -79,7 +79,7 @@ impl<C, R: Referred> Log<C, R> {
                 let file =
                     group.segment.file().ok_or_else(|| Error::bug("the active log segment has no file"))?;
                 let offset = (SEGMENT_HEADER_BYTES + group.offset) as u64;
-                file.write_staged(offset, bytes).map_err(|error| self.not_written(error))?;
+                file.write_combined(offset, bytes).map_err(|error| self.not_written(error))?;
                 self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 group.offset = published;
                 let position = group.segment.position(published).0;

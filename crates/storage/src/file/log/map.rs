@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_format::{Position, log::Record};
 
 use super::segment::Segment;
-use crate::place::prefetch;
+use crate::backend::prefetch;
 
 /// The live segments as of one version; immutable.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use firn_arena::{Pool, Region};
 use firn_format::log::SEGMENT_HEADER_BYTES;
 
-use crate::place::RecycledFiles;
+use crate::backend::RecycledFiles;
 use crate::{Error, ErrorKind, Result, Storage, WriteFile};
 
 /// Arenas and files of segments of the usual capacity.
@@ -127,7 +127,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::RecycledSegments;
-    use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
+    use crate::backend::{Effect, Fault, Faulty, Memory, Operation, When};
     use crate::{ErrorKind, Storage};
 
     const CAPACITY: u64 = 4 << 20;

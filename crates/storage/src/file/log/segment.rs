@@ -8,8 +8,8 @@ use firn_format::Position;
 use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
 
 use crate::WriteFile;
+use crate::backend::PAGE_BYTES;
 use crate::file::obsolete::ObsoleteFiles;
-use crate::place::PAGE_BYTES;
 
 /// A segment of the log, and what it `C`arries for its engine: that in which its records are
 /// indexed. Shared by the log, by versions, and by whatever reads records in it.
@@ -20,7 +20,7 @@ use crate::place::PAGE_BYTES;
 /// 2. Its positions are `base + file offset`; no other segment of the database ever has them.
 /// 3. Once [`retire`](Self::retire)d, the file is removed, or given to a new segment, after the
 ///    last holder lets go.
-/// 4. Only a file that this process made, that no checkpoint links and that was not cut is given to
+/// 4. Only a file that this process made, that no copy links and that was not cut is given to
 ///    a new segment.
 #[derive(Debug)]
 pub struct Segment<C> {

@@ -10,7 +10,7 @@ use firn_format::log::{Record, SEGMENT_HEADER_BYTES, encode_single, scan_frames,
 use firn_format::{Kind, Position};
 
 use super::{Log, LogStart, Referred};
-use crate::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use crate::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 use crate::{ErrorKind, Result, Storage, WriteFile};
 
 pub(super) const DATABASE: u128 = 7;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::place::{Divided, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
+use crate::backend::{Divided, Effect, Fault, Faulty, Local, LocalOptions, Memory, Operation, When};
 use crate::{Clock, ErrorKind, ManualClock, Storage};
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, EditEncoder, ManifestEdit};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::parts::{LetGo, SharedFiles};
+use crate::file::blob::BlobSegment;
 use crate::file::table::TableReader;
-use crate::file::value::ValueSegment;
 
 /// Files whose last holder is gone, and the memory of what has holders still.
 ///
@@ -25,13 +25,13 @@ use crate::file::value::ValueSegment;
 #[derive(Debug, Default)]
 pub struct ObsoleteFiles {
     names: Mutex<Obsolete>,
-    /// Names of tables and sealed value segments that have holders; `None` where orphan GC does not
+    /// Names of tables and sealed blob segments that have holders; `None` where orphan GC does not
     /// ask for them.
     held: Option<Mutex<BTreeSet<String>>>,
     /// Files that several tables share.
     pub shared: SharedFiles,
     live_bytes: AtomicU64,
-    retired_values: Retired,
+    retired_blobs: Retired,
 }
 
 /// Files that no version from now on knows, and that have holders.
@@ -48,13 +48,13 @@ pub struct Obsolete {
     pub removable: Vec<String>,
     /// Log segments whose files new segments may have.
     pub recyclable_segments: Vec<String>,
-    /// Tables and value segments whose files new ones may have once no reader has them.
+    /// Tables and blob segments whose files new ones may have once no reader has them.
     pub recyclable_files: Vec<RecyclableFile>,
     /// To be removed, and they could not be: they come along with what is removable next.
     retry_later: Vec<String>,
 }
 
-/// A table or a value segment whose file a new one of its kind may have.
+/// A table or a blob segment whose file a new one of its kind may have.
 #[derive(Debug)]
 pub struct RecyclableFile {
     /// As named in its directory.
@@ -70,8 +70,8 @@ pub struct RecyclableFile {
 pub enum LastReader {
     /// Of a table.
     Table(Arc<TableReader>),
-    /// Of a value segment.
-    Values(Arc<ValueSegment>),
+    /// Of a blob segment.
+    Values(Arc<BlobSegment>),
 }
 
 impl LastReader {
@@ -90,7 +90,7 @@ impl ObsoleteFiles {
         Self { held: tells_held.then(Mutex::default), ..Self::default() }
     }
 
-    /// The file `name` of a table or a sealed value segment has a holder from now on.
+    /// The file `name` of a table or a sealed blob segment has a holder from now on.
     pub fn hold(&self, name: &str) {
         if let Some(held) = &self.held {
             held.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
@@ -167,21 +167,21 @@ impl ObsoleteFiles {
         self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A value segment of `bytes` bytes is gone, except for its holders.
-    pub fn retire_values(&self, bytes: u64) {
-        self.retired_values.count.fetch_add(1, Ordering::Relaxed);
-        self.retired_values.bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// A blob segment of `bytes` bytes is gone, except for its holders.
+    pub fn retire_blobs(&self, bytes: u64) {
+        self.retired_blobs.count.fetch_add(1, Ordering::Relaxed);
+        self.retired_blobs.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A value segment that was gone except for its holders has none any more.
+    /// A blob segment that was gone except for its holders has none any more.
     pub fn let_values_go(&self, bytes: u64) {
-        self.retired_values.count.fetch_sub(1, Ordering::Relaxed);
-        self.retired_values.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.retired_blobs.count.fetch_sub(1, Ordering::Relaxed);
+        self.retired_blobs.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// How many value segments are gone except for their holders, and their bytes.
-    pub fn retired_values(&self) -> (u64, u64) {
-        let Retired { count, bytes } = &self.retired_values;
+    /// How many blob segments are gone except for their holders, and their bytes.
+    pub fn retired_blobs(&self) -> (u64, u64) {
+        let Retired { count, bytes } = &self.retired_blobs;
         (count.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
     }
 

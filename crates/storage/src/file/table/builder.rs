@@ -7,7 +7,7 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::{Finished, TableEncoder, TableForm};
 use firn_format::tombstone::FragmentList;
 
-use crate::place::PAGE_BYTES;
+use crate::backend::PAGE_BYTES;
 use crate::{Error, ErrorKind, Result, WriteFile};
 
 /// Completed bytes are written once there are this many, in whole pages.

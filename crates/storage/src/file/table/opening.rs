@@ -6,10 +6,10 @@ use firn_format::manifest::TableMeta;
 
 use super::parts::Parts;
 use super::reader::{ReaderOptions, TableReader};
+use crate::backend::open_table;
 use crate::file::cache::BlockCache;
 use crate::file::in_turn::Opening;
 use crate::file::tail::{self, Tail};
-use crate::place::open_table;
 use crate::{FileBytes, ReadFile, Result, Storage};
 
 /// See the module. What is behind the data is asked for, of a mapped file too: later reads jump

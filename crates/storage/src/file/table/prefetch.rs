@@ -12,7 +12,7 @@ use firn_format::filter;
 use firn_format::table::data::Shape;
 
 use super::TableReader;
-use crate::place::prefetch;
+use crate::backend::prefetch;
 
 /// Bytes of keys of a block that are loaded; a block of 4 KiB with values of 50 bytes has no more.
 const KEY_BYTES: usize = 1024;

@@ -1,4 +1,4 @@
-//! Which values beside the tree a table refers to.
+//! Which separated values a table refers to.
 
 use firn_format::table::ReferenceSet;
 

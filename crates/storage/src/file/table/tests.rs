@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
+use firn_format::blob::{Reference, SegmentNumber};
 use firn_format::compression::Compression;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::table::{Expiring, Properties, ReferenceSummary, TableForm};
 use firn_format::tombstone::{FragmentList, Span};
-use firn_format::value::{Reference, SegmentNumber};
 
 use super::*;
+use crate::backend::{Local, LocalOptions, Memory};
 use crate::file::cache::BlockCache;
-use crate::place::{Local, LocalOptions, Memory};
 use crate::{ErrorKind, Storage};
 
 /// Deterministic numbers (SplitMix64).

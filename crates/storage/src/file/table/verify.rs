@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use firn_format::blob::Reference;
 use firn_format::filter::filter_hash;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::table::content::entry_hash;
 use firn_format::table::{Expiring, FileChecksum, block};
-use firn_format::value::Reference;
 
 use super::cursor::{CursorOptions, TableCursor};
 use super::point::{Lookup, ReadMode};
@@ -166,7 +166,7 @@ impl TableReader {
         if let Some(summary) = claimed
             && Reference::decode(entry.value).is_ok_and(|it| it.value_bytes < summary.value_bytes_min)
         {
-            return fault("expected no value beside the tree shorter than the table says, found one");
+            return fault("expected no separated value shorter than the table says, found one");
         }
         sums.entry_count += 1;
         sums.tombstone_count += u64::from(entry.kind == Kind::Delete);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_engine::{KEYSPACE_DEFAULT, Outcome, Session, WriteOptions};
 use firn_maintenance::Work;
 use firn_storage::ManualClock;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 
 use super::super::InProgress;
 use super::{Claims, Task};
@@ -20,7 +20,7 @@ fn values_to_bring() -> Arc<Database> {
     let settings = Settings::default().with_engine(|tree| {
         tree.log_segment_bytes = 4 << 20;
         tree.separate_bytes = 1000;
-        tree.value_segment_bytes = 8 << 20;
+        tree.blob_segment_bytes = 8 << 20;
     });
     let options = manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)));
     let (database, _lock) = crate::open::open(&options).expect("opens");
@@ -45,16 +45,16 @@ fn one_thread_at_a_time_brings_values_to_the_device() {
         busy.claims = claims;
         database.choose(&busy)
     };
-    assert!(matches!(choose(Claims::default()), Some(Task::WriteBackValues)));
+    assert!(matches!(choose(Claims::default()), Some(Task::WriteBackBlobs)));
     let after = Claims { has_written_back: true, ..Claims::default() };
-    assert!(matches!(choose(after), Some(Task::SealValues)), "in turn");
+    assert!(matches!(choose(after), Some(Task::SealBlobs)), "in turn");
     for claims in [
         Claims { is_sealing: true, ..Claims::default() },
         Claims { is_writing_back: true, ..Claims::default() },
         Claims { is_sealing: true, has_written_back: true, ..Claims::default() },
     ] {
         let chosen = choose(claims);
-        let brings = matches!(chosen, Some(Task::WriteBackValues | Task::SealValues));
-        assert!(!brings, "{chosen:?} is for one thread, others are for drains");
+        let brings = matches!(chosen, Some(Task::WriteBackBlobs | Task::SealBlobs));
+        assert!(!brings, "{chosen:?} is for one thread, others are for flushes");
     }
 }

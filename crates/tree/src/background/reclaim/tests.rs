@@ -7,10 +7,10 @@ use std::time::Duration;
 use firn_engine::{KEYSPACE_DEFAULT, OrderedBatch, OrderedSession, Outcome, Session, WriteOptions};
 use firn_maintenance::step;
 use firn_storage::ManualClock;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 
 use super::Reclaim;
-use crate::background::drain_through;
+use crate::background::flush_through;
 use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::session::TreeSession;
@@ -35,20 +35,20 @@ fn hidden_tables() -> (Arc<Database>, Arc<ManualClock>) {
             .expect("written");
         assert!(matches!(outcome, Outcome::Done(_)));
     }
-    drain(&database);
+    flush(&database);
     while step(&*database).expect("works") {}
     let mut batch = OrderedBatch::default();
     batch.delete_range(KEYSPACE_DEFAULT, &[], &[9]);
     let outcome = session.write_ordered(&batch, WriteOptions::default()).expect("written");
     assert!(matches!(outcome, Outcome::Done(_)));
-    drain(&database);
+    flush(&database);
     (database, clock)
 }
 
 /// Until all that was written is in tables, and no further.
-fn drain(database: &Database) {
+fn flush(database: &Database) {
     let through = database.commit.freeze_through().expect("frozen");
-    drain_through(database, through).expect("drained");
+    flush_through(database, through).expect("flushed");
 }
 
 fn reclaim(database: &Database) -> Reclaim<'_> {
@@ -117,7 +117,7 @@ fn a_table_that_was_replaced_meanwhile_is_left_alone() {
 
 /// A roll shows a memtable as frozen before its records lie below the base of the active segment.
 #[test]
-fn a_memtable_that_a_roll_is_freezing_is_drained_to_its_end() {
+fn a_memtable_that_a_roll_is_freezing_is_flushed_to_its_end() {
     let (database, _clock) = hidden_tables();
     let mut session = TreeSession::new(Arc::clone(&database));
     session.set_inline(true);
@@ -127,5 +127,5 @@ fn a_memtable_that_a_roll_is_freezing_is_drained_to_its_end() {
         Arc::clone(&database.catalog.version.load().keyspace(KEYSPACE_DEFAULT.0).unwrap().memtable);
     let freeze = || reclaim(&database).freeze_memtable(&memtable);
     let through = beside_a_roll(&database, Freeze::All, freeze).unwrap();
-    assert!(through.0 >= written.0, "drained through {through}, written through {written:?}");
+    assert!(through.0 >= written.0, "flushed through {through}, written through {written:?}");
 }

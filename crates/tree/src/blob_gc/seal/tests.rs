@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use firn_engine::{Engine, KeyspaceId, KeyspaceSettings, Outcome, WriteOptions};
-use firn_storage::place::{Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, ManualClock};
 
 use crate::settings::{Settings, TreeOptions};
@@ -53,10 +53,10 @@ fn values_of_a_keyspace_that_is_new_meanwhile_live() {
     let creates = Arc::<Creates>::default();
     let place = Faulty::with_clock(Arc::new(Memory::new()), Arc::clone(&creates) as Arc<dyn Clock>);
     let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Always { after: 0 });
-    place.inject(Fault { on: Operation::Sync, file: "*.values".to_owned(), when, effect });
+    place.inject(Fault { on: Operation::Sync, file: "*.blobs".to_owned(), when, effect });
     let settings = Settings::default().with_engine(|tree| {
         tree.log_segment_bytes = 4 << 20;
-        tree.value_segment_bytes = 64 << 10;
+        tree.blob_segment_bytes = 64 << 10;
     });
     let options = manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)));
     let tree = Tree::open(TreeOptions { storage: Arc::new(place), ..options }).expect("opens");

@@ -1,14 +1,14 @@
-use firn_format::value::ValueSegmentHeader;
-use firn_format::value::segment::Origin;
-use firn_storage::place::{Memory, RecycledFiles};
+use firn_format::blob::BlobSegmentHeader;
+use firn_format::blob::segment::Origin;
+use firn_storage::backend::{Memory, RecycledFiles};
 
 use super::*;
 
 fn active(capacity: u64) -> Arc<Active> {
     let header =
-        ValueSegmentHeader { database: 1, number: SegmentNumber(3), origin: Origin::Written, generation: 1 };
+        BlobSegmentHeader { database: 1, number: SegmentNumber(3), origin: Origin::Written, generation: 1 };
     let open =
-        OpenValues::create(&Memory::new(), &RecycledFiles::default(), "00000003.values", &header, capacity)
+        OpenBlobs::create(&Memory::new(), &RecycledFiles::default(), "00000003.blobs", &header, capacity)
             .unwrap();
     Arc::new(Active::new(open, capacity))
 }

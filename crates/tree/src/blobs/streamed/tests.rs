@@ -1,6 +1,6 @@
 use firn_format::compression::Compression;
+use firn_storage::backend::{Memory, Reusing};
 use firn_storage::file::obsolete::ObsoleteFiles;
-use firn_storage::place::{Memory, Reusing};
 use firn_storage::{ManualClock, Storage};
 
 use super::*;
@@ -15,7 +15,7 @@ fn values(storage: &Memory) -> BlobStore {
     let obsolete = Arc::new(ObsoleteFiles::new(false));
     BlobStore::start(BlobStoreStart {
         files: Arc::new(Files::new(storage, outputs, job_outputs, obsolete)),
-        settings: Arc::new(Settings::default().with_engine(|tree| tree.value_segment_bytes = 1 << 20)),
+        settings: Arc::new(Settings::default().with_engine(|tree| tree.blob_segment_bytes = 1 << 20)),
         clock: Arc::new(ManualClock::new(0)),
         database: 1,
         generation: 1,
@@ -44,7 +44,7 @@ fn nothing_begins_or_joins_once_the_database_is_closed() {
     assert!(values.open_numbers().is_empty() && values.map().homes().next().is_none());
     let places = first.join().unwrap();
     assert_eq!(values.open_numbers().into_iter().collect::<Vec<_>>(), [SegmentNumber(3)]);
-    // Writers are charged for what they bring, and collections give back what is written of it.
+    // Writers are charged for what they bring, and GCs give back what is written of it.
     assert!(values.brought.for_each_written() > 100.0, "{:?}", values.brought);
     assert!(values.map().known(SegmentNumber(3)).is_some() && values.to_be_sealed().is_empty());
     assert_eq!(files(&storage), 2);

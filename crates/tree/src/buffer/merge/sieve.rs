@@ -6,11 +6,11 @@
 //! over the key do; a merge operand, which needs what is older, does not.
 
 use firn_format::Sequence;
+use firn_format::blob::Reference;
 use firn_format::key::{Kind, Trailer};
 use firn_format::log::{Record, record_bytes};
 use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
-use firn_format::value::Reference;
 use firn_storage::{Error, ErrorKind, Result};
 
 use super::feed::Item;

@@ -107,7 +107,7 @@ pub(crate) struct Dropped {
     pub(crate) record_bytes: u64,
     /// Greatest sequence of a record that made a dropped one superfluous; 0 without drops.
     pub(crate) relied_on: Sequence,
-    /// Values beside the tree that they refer to.
+    /// Separated values that they refer to.
     pub(crate) references: ReferenceSet,
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use firn_format::Position;
 use firn_format::key::key_prefix;
-use firn_storage::place::prefetch;
+use firn_storage::backend::prefetch;
 
 use super::Run;
 use crate::buffer::entry::RunEntry;

@@ -11,7 +11,7 @@ use firn_engine::{
 };
 use firn_format::{Position, Sequence};
 use firn_storage::ManualClock;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 
 use crate::commit::frame::Unchanged;
 use crate::commit::{Appended, CommitEnv, Frame, Item};

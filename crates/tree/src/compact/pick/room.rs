@@ -4,7 +4,7 @@
 //! find no room fails each time it is tried. So does the next one, since the levels are the same.
 //! So what makes room goes first, whatever else is more urgent.
 
-use super::{Choice, Group, PickRules};
+use super::{Choice, Overlap, PickRules};
 use crate::version::Table;
 
 impl Choice {
@@ -27,7 +27,7 @@ impl Choice {
     }
 }
 
-impl Group {
+impl Overlap {
     /// Whether all of it, rewritten into the base level, has room on the disk.
     pub(super) fn fits(&self, rules: &PickRules) -> bool {
         self.bytes().saturating_sub(self.superseded_bytes()) <= rules.room_bytes

@@ -8,11 +8,11 @@ use firn_format::key::{Entry, Kind};
 use firn_format::manifest::TableMeta;
 use firn_format::table::TableForm;
 use firn_storage::Storage;
+use firn_storage::backend::Memory;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableBuilder, TableReader};
-use firn_storage::place::Memory;
 
-use super::{Choice, PickRules, base_level, drain_table_bytes, pick, pick_range, splits};
+use super::{Choice, PickRules, base_level, flush_table_bytes, pick, pick_range, splits};
 use crate::compact::hiding::pick_hiding;
 use crate::version::{Levels, Table};
 
@@ -32,7 +32,7 @@ const RULES: PickRules = PickRules {
     level_bytes_min: 1000,
     level_ratio: 10,
     read_price: 1.0,
-    relief_only: false,
+    l0_only: false,
     room_bytes: u64::MAX,
     now_ms: 0,
     oldest_snapshot: Sequence::MAX,
@@ -109,7 +109,7 @@ fn the_base_level_divides_what_lies_above() {
     let keys = |lines: &[&str]| splits(&levels(lines), &rules);
     assert!(keys(&["0.1 a-z"]).is_empty());
     assert_eq!(keys(&["0.1 a-z", "6 a-b", "6 f-g", "6 p-q"]), [b"f", b"p"]);
-    // A small table, as is left where much was deleted, is no group.
+    // A small table, as is left where much was deleted, is no overlap.
     assert_eq!(keys(&["6 a-b 1000", "6 f-g 1", "6 p-q 1000"]), [b"f"]);
     // Of many tables some, the same ones when others come and go.
     let line = |number: usize| format!("6 {number:04}x-{number:04}z");
@@ -119,12 +119,12 @@ fn the_base_level_divides_what_lies_above() {
     assert!((8..70).contains(&all.len()), "{}", all.len());
     assert!(later.iter().filter(|key| !all.contains(key)).count() <= 1);
     assert_eq!(
-        drain_table_bytes(&levels(&[]), 64 << 20, &PickRules { table_bytes: 1 << 30, ..RULES }),
+        flush_table_bytes(&levels(&[]), 64 << 20, &PickRules { table_bytes: 1 << 30, ..RULES }),
         4 << 20
     );
     let small = PickRules { table_bytes: 1 << 30, ..RULES };
-    assert_eq!(drain_table_bytes(&levels(&[]), 8 << 20, &small), 1 << 20);
-    assert_eq!(drain_table_bytes(&levels(&["6 a-b"]), 64 << 20, &RULES), RULES.table_bytes);
+    assert_eq!(flush_table_bytes(&levels(&[]), 8 << 20, &small), 1 << 20);
+    assert_eq!(flush_table_bytes(&levels(&["6 a-b"]), 64 << 20, &RULES), RULES.table_bytes);
 }
 
 #[test]

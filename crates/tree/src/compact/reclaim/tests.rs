@@ -10,9 +10,9 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::TableForm;
 use firn_format::tombstone::Span;
 use firn_storage::Storage;
+use firn_storage::backend::Memory;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableBuilder, TableReader};
-use firn_storage::place::Memory;
 
 use super::*;
 use crate::memtable::Memtable;
@@ -67,9 +67,9 @@ fn keyspace(levels: Levels) -> Keyspace {
         frozen: Vec::new(),
         runs: Vec::new(),
         levels: Arc::new(levels),
-        drained_through: Position(0),
+        flushed_through: Position(0),
         observed: Arc::default(),
-        stale_count: 0,
+        obsolete_count: 0,
     }
 }
 
@@ -83,7 +83,7 @@ fn removed(deleted: &[Deleted<'_>], snapshots: &[u64]) -> (bool, Vec<u64>) {
     let (old, new) = (table(Some(("c", "f")), (10, 20), &[]), table(Some(("x", "y")), (50, 60), deleted));
     let keyspace = keyspace(levels(&[(6, 0, &old), (0, 7, &new)]));
     let found = look(&keyspace, &sequences(snapshots), 100);
-    assert!(!found.is_drain_due && found.tables.len() < 2);
+    assert!(!found.is_flush_due && found.tables.len() < 2);
     assert!(found.tables.iter().all(|table| Arc::ptr_eq(table, &old)));
     (!found.tables.is_empty(), found.kept_for.iter().map(|snapshot| snapshot.0).collect())
 }
@@ -106,7 +106,7 @@ fn tombstones_side_by_side_count_as_one() {
     assert!(goes(&[("a", "d", 30), ("d", "e", 40), ("e", "z", 31)]));
     assert!(!goes(&[("a", "d", 30), ("d0", "z", 40)]), "a key between them");
     assert!(!goes(&[("a", "d", 30), ("d", "e", 20), ("e", "z", 31)]), "one is as old as the table");
-    // As a drain cuts them: in several tables of a sorted run, and in several sorted runs.
+    // As a flush cuts them: in several tables of a sorted run, and in several sorted runs.
     let old = table(Some(("c", "f")), (10, 20), &[]);
     let parts =
         [table(Some(("a", "b")), (50, 51), &[("c", "d", 30)]), table(None, (0, 0), &[("d", "e", 30)])];
@@ -155,7 +155,7 @@ fn a_table_that_is_hidden_and_spent_goes_once() {
 }
 
 #[test]
-fn a_drain_is_due_where_the_buffer_hides_much() {
+fn a_flush_is_due_where_the_buffer_hides_much() {
     let due = |bounds: &[(&str, &str)], deleted: &[Deleted<'_>], written: usize, snapshots: &[u64]| {
         let tables: Vec<_> = bounds.iter().map(|bounds| table(Some(*bounds), (10, 20), &[])).collect();
         let all: Vec<_> = tables.iter().map(|table| (6, 0, table)).collect();
@@ -166,7 +166,7 @@ fn a_drain_is_due_where_the_buffer_hides_much() {
         keyspace.memtable.charge(written);
         let found = look(&keyspace, &sequences(snapshots), 800);
         assert!(found.tables.is_empty(), "a replay needs the tombstone and what it hides");
-        found.is_drain_due
+        found.is_flush_due
     };
     let two = [("a", "b"), ("c", "d")];
     assert!(due(&two, &[("a", "z", 30)], 0, &[]), "200 bytes of tables of 800");
@@ -249,7 +249,7 @@ fn hidden_tables_are_those_of_which_no_reader_sees_a_key() {
         let (by_tables, by_all) =
             (is_hidden(&old, &lists[..1], &snapshots), is_hidden(&old, &lists, &snapshots));
         assert_eq!(found.tables.len(), usize::from(by_tables), "seed {seed}");
-        assert_eq!(found.is_drain_due, by_all && !by_tables, "seed {seed}");
+        assert_eq!(found.is_flush_due, by_all && !by_tables, "seed {seed}");
         hits += usize::from(by_all);
     }
     assert!((100..1900).contains(&hits), "{hits} of 2000 are hidden: too few or too many to tell");

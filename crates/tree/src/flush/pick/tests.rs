@@ -8,7 +8,7 @@ use firn_format::Position;
 use firn_format::filter::Filter;
 use firn_format::tombstone::FragmentList;
 
-use super::{pick_drain, pick_merge};
+use super::{pick_flush, pick_merge};
 use crate::buffer::run::{Dropped, Parts, PrefixSet, Run};
 use crate::memtable::Memtable;
 use crate::settings::Settings;
@@ -86,14 +86,14 @@ fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
         frozen: Vec::new(),
         runs,
         levels: Arc::new(Levels::default()),
-        drained_through: Position(0),
+        flushed_through: Position(0),
         observed: Arc::default(),
-        stale_count: 0,
+        obsolete_count: 0,
     })
 }
 
-/// Keyspace and starts of what is drained, of a buffer that drains at 10 000 bytes.
-fn drained(
+/// Keyspace and starts of what is flushed, of a buffer that flushes at 10 000 bytes.
+fn flushed(
     keyspaces: &[Arc<Keyspace>],
     busy: &[(u32, u64)],
     pressure: bool,
@@ -101,80 +101,80 @@ fn drained(
 ) -> Option<(u32, Vec<u64>)> {
     let settings = Settings::default().with_engine(|tree| tree.buffer_bytes = 10_000);
     let busy: BTreeSet<_> = busy.iter().map(|(id, start)| (*id, Position(*start))).collect();
-    let picked = pick_drain(keyspaces.iter(), &busy, pressure, |_| Position(through), &settings);
+    let picked = pick_flush(keyspaces.iter(), &busy, pressure, |_| Position(through), &settings);
     picked.map(|(id, starts)| (id, starts.into_iter().map(|start| start.0).collect()))
 }
 
 #[test]
-fn nothing_drains_without_a_reason() {
+fn nothing_flushes_without_a_reason() {
     let one = [keyspace(1, runs(&[0, 0, 0]))];
-    assert_eq!(drained(&one, &[], false, 0), None);
-    assert_eq!(drained(&[keyspace(1, Vec::new())], &[], true, 1000), None);
-    assert_eq!(drained(&[], &[], true, 1000), None);
+    assert_eq!(flushed(&one, &[], false, 0), None);
+    assert_eq!(flushed(&[keyspace(1, Vec::new())], &[], true, 1000), None);
+    assert_eq!(flushed(&[], &[], true, 1000), None);
 }
 
 #[test]
-fn pressure_drains_the_oldest_five_eighths() {
+fn pressure_flushes_the_oldest_five_eighths() {
     let four = vec![run(0, 30, 2500), run(0, 20, 2500), run(1, 10, 2500), run(1, 0, 2000)];
     // The runs' own indexes count too, so that three are as much as 6250 bytes, five eighths of the
     // buffer.
     let index = run(0, 0, 0).memory_bytes();
     assert!((0..500).contains(&index), "{index}");
-    assert_eq!(drained(&[keyspace(1, four)], &[], true, 0), Some((1, vec![20, 10, 0])));
+    assert_eq!(flushed(&[keyspace(1, four)], &[], true, 0), Some((1, vec![20, 10, 0])));
     let large = vec![run(0, 30, 9000), run(0, 20, 9000)];
-    assert_eq!(drained(&[keyspace(1, large)], &[], true, 0), Some((1, vec![20])), "one at least");
+    assert_eq!(flushed(&[keyspace(1, large)], &[], true, 0), Some((1, vec![20])), "one at least");
 }
 
 #[test]
-fn the_keyspace_with_the_oldest_run_drains() {
+fn the_keyspace_with_the_oldest_run_flushes() {
     let young = keyspace(1, vec![run(0, 50, 100), run(0, 40, 100)]);
     let old = keyspace(2, vec![run(0, 60, 100), run(0, 30, 100)]);
-    assert_eq!(drained(&[young.clone(), old.clone()], &[], true, 0), Some((2, vec![60, 30])));
-    assert_eq!(drained(&[young.clone(), old.clone()], &[], false, 41), Some((2, vec![30])));
-    assert_eq!(drained(&[young.clone(), keyspace(2, Vec::new())], &[], false, 41), Some((1, vec![40])));
-    assert_eq!(drained(&[young, old], &[], false, 30), None);
+    assert_eq!(flushed(&[young.clone(), old.clone()], &[], true, 0), Some((2, vec![60, 30])));
+    assert_eq!(flushed(&[young.clone(), old.clone()], &[], false, 41), Some((2, vec![30])));
+    assert_eq!(flushed(&[young.clone(), keyspace(2, Vec::new())], &[], false, 41), Some((1, vec![40])));
+    assert_eq!(flushed(&[young, old], &[], false, 30), None);
 }
 
 #[test]
-fn without_pressure_only_what_was_asked_for_drains() {
+fn without_pressure_only_what_was_asked_for_flushes() {
     let one = [keyspace(1, runs(&[0, 0, 0, 0, 0]))];
-    assert_eq!(drained(&one, &[], false, 20), Some((1, vec![10, 0])));
+    assert_eq!(flushed(&one, &[], false, 20), Some((1, vec![10, 0])));
     assert_eq!(
-        drained(&one, &[], false, 21),
+        flushed(&one, &[], false, 21),
         Some((1, vec![20, 10, 0])),
         "a run that begins before it, whole"
     );
     // All of it, however much that is.
     let large = [keyspace(1, (0..5).rev().map(|age| run(0, age * 10, 9000)).collect())];
-    assert_eq!(drained(&large, &[], false, 40), Some((1, vec![30, 20, 10, 0])));
-    assert_eq!(drained(&large, &[], true, 20), Some((1, vec![10, 0])), "pressure does not cut it short");
+    assert_eq!(flushed(&large, &[], false, 40), Some((1, vec![30, 20, 10, 0])));
+    assert_eq!(flushed(&large, &[], true, 20), Some((1, vec![10, 0])), "pressure does not cut it short");
 }
 
 #[test]
-fn a_drain_ends_before_a_busy_run() {
+fn a_flush_ends_before_a_busy_run() {
     let one = [keyspace(1, runs(&[0, 0, 0, 0]))];
-    assert_eq!(drained(&one, &[(1, 20)], true, 0), Some((1, vec![10, 0])));
-    assert_eq!(drained(&one, &[(1, 20)], false, 1000), Some((1, vec![10, 0])));
-    assert_eq!(drained(&one, &[(1, 0)], true, 1000), None, "records must not overtake older ones");
-    assert_eq!(drained(&one, &[(2, 0)], true, 1000), Some((1, vec![30, 20, 10, 0])), "another keyspace's");
+    assert_eq!(flushed(&one, &[(1, 20)], true, 0), Some((1, vec![10, 0])));
+    assert_eq!(flushed(&one, &[(1, 20)], false, 1000), Some((1, vec![10, 0])));
+    assert_eq!(flushed(&one, &[(1, 0)], true, 1000), None, "records must not overtake older ones");
+    assert_eq!(flushed(&one, &[(2, 0)], true, 1000), Some((1, vec![30, 20, 10, 0])), "another keyspace's");
 }
 
 #[test]
-fn a_keyspace_whose_oldest_run_is_busy_keeps_no_other_from_draining() {
+fn a_keyspace_whose_oldest_run_is_busy_keeps_no_other_from_flushing() {
     let old = keyspace(1, vec![run(0, 60, 100), run(0, 30, 100)]);
     let young = keyspace(2, vec![run(0, 50, 100), run(0, 40, 100)]);
     let both = [old, young];
-    assert_eq!(drained(&both, &[(1, 30)], true, 0), Some((2, vec![50, 40])));
-    assert_eq!(drained(&both, &[(1, 30)], false, 41), Some((2, vec![40])));
-    assert_eq!(drained(&both, &[(1, 30)], false, 40), None, "the other was not asked for");
-    assert_eq!(drained(&both, &[(1, 60)], true, 0), Some((1, vec![30])), "a younger run is busy");
-    assert_eq!(drained(&both, &[(1, 30), (2, 40)], true, 0), None);
+    assert_eq!(flushed(&both, &[(1, 30)], true, 0), Some((2, vec![50, 40])));
+    assert_eq!(flushed(&both, &[(1, 30)], false, 41), Some((2, vec![40])));
+    assert_eq!(flushed(&both, &[(1, 30)], false, 40), None, "the other was not asked for");
+    assert_eq!(flushed(&both, &[(1, 60)], true, 0), Some((1, vec![30])), "a younger run is busy");
+    assert_eq!(flushed(&both, &[(1, 30), (2, 40)], true, 0), None);
 }
 
 #[test]
-fn a_buffer_that_may_hold_nothing_drains_run_by_run() {
+fn a_buffer_that_may_hold_nothing_flushes_run_by_run() {
     let settings = Settings::default().with_engine(|tree| tree.buffer_bytes = 0);
     let one = [keyspace(1, runs(&[0, 0]))];
-    let picked = pick_drain(one.iter(), &BTreeSet::new(), true, |_| Position(0), &settings);
+    let picked = pick_flush(one.iter(), &BTreeSet::new(), true, |_| Position(0), &settings);
     assert_eq!(picked, Some((1, vec![Position(0)])));
 }

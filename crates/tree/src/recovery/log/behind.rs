@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::{Error, Place, Result};
+use firn_engine::{Error, Location, Result};
 use firn_format::Position;
 use firn_format::key::POSITION_END;
 use firn_format::log::{SEGMENT_HEADER_BYTES, find_frame};
@@ -84,8 +84,8 @@ impl Behind {
         );
         let last = chained.checked_sub(1).and_then(|last| candidates.get(last));
         let place = match last {
-            Some(last) => Place { file: last.name.clone(), offset: Some(end.0 - last.header.base.0) },
-            None => Place { file: file.clone(), offset: Some(*offset) },
+            Some(last) => Location { file: last.name.clone(), offset: Some(end.0 - last.header.base.0) },
+            None => Location { file: file.clone(), offset: Some(*offset) },
         };
         Error::corrupt(place, message)
     }

@@ -1,9 +1,9 @@
 //! Edits that are taken back, drawn at random.
 
 use fastrand::Rng;
-use firn_format::manifest::{KeyspaceText, RedirectPlace, TableMeta, ValueSegmentMeta};
+use firn_format::blob::SegmentNumber;
+use firn_format::manifest::{BlobSegmentMeta, KeyspaceText, RelocationTarget, TableMeta};
 use firn_format::table::ReferenceSet;
-use firn_format::value::SegmentNumber;
 use firn_format::{Position, Sequence};
 
 use super::*;
@@ -51,7 +51,7 @@ fn change(random: &mut Rng) -> Change {
         4 | 5 => Change::AddTable { keyspace, level: random.u32(..3), run: 1, table: table(random) },
         6 => Change::RemoveTable { file: file(random) },
         7 => Change::MoveTable { file: file(random), level: random.u32(..3), run: random.u64(..) },
-        8 => Change::DrainedThrough { keyspace, position },
+        8 => Change::FlushedThrough { keyspace, position },
         9 => Change::LogCut { position, generation: random.u64(..) },
         10 => Change::DurableThrough { position },
         11 => Change::NextNumber(random.u64(..)),
@@ -62,16 +62,16 @@ fn change(random: &mut Rng) -> Change {
         16 => Change::LogObjects { generation: random.u64(..), first: random.u64(..), cut: position },
         17 => Change::Boot { id: random.u128(..) },
         18 => {
-            let segment = ValueSegmentMeta { number: segment(random), ordinals: 9, ..Default::default() };
-            Change::AddValueSegment { segment }
+            let segment = BlobSegmentMeta { number: segment(random), ordinals: 9, ..Default::default() };
+            Change::AddBlobSegment { segment }
         }
-        19 => Change::RemoveValueSegment { number: segment(random) },
+        19 => Change::RemoveBlobSegment { number: segment(random) },
         20 => Change::DeadMap { number: segment(random), dead: [random.u32(..9)].into_iter().collect() },
         21 => {
-            let place = RedirectPlace { holder: segment(random), offset: 64, bytes: 8 };
-            Change::Redirect { victim: segment(random), place }
+            let place = RelocationTarget { holder: segment(random), offset: 64, bytes: 8 };
+            Change::Relocation { victim: segment(random), place }
         }
-        _ => Change::Stale { keyspace, references: references(random) },
+        _ => Change::AddObsolete { keyspace, references: references(random) },
     }
 }
 
@@ -111,7 +111,7 @@ fn a_dropped_keyspace_comes_back_with_its_tables_and_references() {
             run: 1,
             table: TableMeta { file: "1".to_owned(), ..table },
         },
-        Change::Stale { keyspace: 1, references: references(&mut random) },
+        Change::AddObsolete { keyspace: 1, references: references(&mut random) },
     ] {
         state.apply(&change).unwrap();
     }
@@ -120,7 +120,7 @@ fn a_dropped_keyspace_comes_back_with_its_tables_and_references() {
     // What the edit does not name is not copied.
     assert_eq!((before.keyspaces.len(), before.tables.len()), (1, 1));
     state.apply(&drop[0]).unwrap();
-    assert!(state != was && state.tables.is_empty() && state.values.stale.is_empty());
+    assert!(state != was && state.tables.is_empty() && state.blobs.obsolete.is_empty());
     before.restore(&mut state);
     assert_eq!(state, was);
 }

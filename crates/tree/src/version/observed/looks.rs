@@ -13,7 +13,7 @@ use crate::version::{Keyspace, Table};
 pub(crate) struct PartlyHidden {
     /// Weak, so that its file goes with it: no look comes once no range tombstone is left.
     pub(crate) table: Weak<Table>,
-    /// Bytes of values beside the tree that this part refers to, about.
+    /// Bytes of separated values that this part refers to, about.
     pub(crate) value_bytes: u64,
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use firn_engine::Engine;
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 use firn_storage::{Clock, SystemClock};
 
 use crate::compaction::range_pieces::{Slow, fill, holds, settings};

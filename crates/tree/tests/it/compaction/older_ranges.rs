@@ -8,7 +8,7 @@ use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec, KeyRange, Local};
 use firn_storage::Storage;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 use crate::support::inspect::{edits, tables, tables_of};

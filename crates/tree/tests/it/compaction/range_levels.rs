@@ -10,7 +10,7 @@ use firn_engine::{
     ReadAt, ScanRange, Stats, WriteOptions,
 };
 use firn_format::manifest::TableMeta;
-use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Settings, Tree};
 
 use crate::compaction::older_ranges::{move_down, open};
@@ -155,7 +155,7 @@ fn a_full_disk_costs_what_was_not_cut_or_not_rewritten() {
         holds(&tree);
         let (files_now, live) = files(&world, &tree);
         assert_eq!(files_now, live, "nothing is left of what was not done");
-        let next = world.crash(firn_storage::place::Crash::Kill);
+        let next = world.crash(firn_storage::backend::Crash::Kill);
         let found = next.open().unwrap();
         assert_eq!(levels(&found.stats()), half);
         holds(&found);

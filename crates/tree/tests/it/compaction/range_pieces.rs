@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered};
 use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
-use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_storage::{Clock, SystemClock};
 use firn_tree::{Background, Settings, Tree, TreeOptions};
 
@@ -25,7 +25,7 @@ pub(crate) fn settings() -> Settings {
 
 const KEYS: u32 = 4000;
 
-/// Every key, with `value` in it: in rising order, so that tables of one drain are apart.
+/// Every key, with `value` in it: in rising order, so that tables of one flush are apart.
 pub(crate) fn fill(tree: &Tree, value: u8) {
     let mut session = session(tree);
     for key in 0..KEYS {

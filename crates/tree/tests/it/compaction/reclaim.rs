@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, ReadAt, ScanRange, WriteOptions};
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Settings, Tree};
 
@@ -47,8 +47,8 @@ fn a_database_at_rest_gives_the_space_of_a_deleted_range_back() {
     let after = tree.stats();
     assert!(table_bytes(&world) < 3_000_000, "{} bytes of tables left", table_bytes(&world));
     assert_eq!(
-        after.tree.as_ref().expect("a tree").drain_count,
-        before.tree.as_ref().expect("a tree").drain_count + 1
+        after.tree.as_ref().expect("a tree").flush_count,
+        before.tree.as_ref().expect("a tree").flush_count + 1
     );
     assert_eq!(
         after.tree.as_ref().expect("a tree").compaction_read_bytes_total,
@@ -118,8 +118,8 @@ fn small_range_deletions_make_no_small_tables() {
     }
     let after = tree.stats();
     assert_eq!(
-        after.tree.as_ref().expect("a tree").drain_count,
-        before.tree.as_ref().expect("a tree").drain_count
+        after.tree.as_ref().expect("a tree").flush_count,
+        before.tree.as_ref().expect("a tree").flush_count
     );
     assert_eq!(
         after.tree.as_ref().expect("a tree").table_count,
@@ -131,9 +131,9 @@ fn small_range_deletions_make_no_small_tables() {
         world.clock.advance(Duration::from_millis(100));
         settle(&tree);
     }
-    let drains =
-        tree.stats().tree.expect("a tree").drain_count - before.tree.as_ref().expect("a tree").drain_count;
-    assert!((1..=40).contains(&drains), "{drains} drains for 20 MB");
+    let flushes =
+        tree.stats().tree.expect("a tree").flush_count - before.tree.as_ref().expect("a tree").flush_count;
+    assert!((1..=40).contains(&flushes), "{flushes} flushes for 20 MB");
     assert!(table_bytes(&world) < 2_000_000, "{}", table_bytes(&world));
     assert_eq!(rows(&mut session, ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()), []);
 }

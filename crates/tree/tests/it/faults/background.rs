@@ -1,7 +1,7 @@
 //! T2: a compaction that fails the same way each time. Its inputs are set aside and reported,
 //! writes go on, and another opening refuses nothing.
 //!
-//! Neighbours: a flush that fails each time; a collection of values that does. A device that fails
+//! Neighbours: a flush that fails each time; a GC of values that does. A device that fails
 //! to read an input, or to write an output. A table that cannot be created for now, as without a
 //! descriptor.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
 use firn_storage::ErrorKind as Kind;
-use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Tree};
 
 use crate::support::scene::Scene;
@@ -177,14 +177,14 @@ fn t2_a_flush_that_fails_each_time_is_told_and_those_beside_it_go_on() {
 }
 
 #[test]
-fn t2_a_collection_that_fails_each_time_is_set_aside_and_writes_go_on() {
+fn t2_a_gc_that_fails_each_time_is_set_aside_and_writes_go_on() {
     let mut scene = Scene::new();
     scene.litter(1);
     scene.tree.close().unwrap();
     scene.machine.settings.space_amplification_max = 1.05;
     let faulty = Faulty::new(Arc::new(scene.machine.storage.clone()));
     let tree = scene.machine.open_on(Arc::new(faulty.clone()), Background::Manual);
-    let (on, file) = (Operation::Write, "*.values".to_owned());
+    let (on, file) = (Operation::Write, "*.blobs".to_owned());
     faulty.inject(Fault { on, file, when: When::Always { after: 0 }, effect: Effect::Turn });
     let mut failed = 0;
     while let Some(done) = tree.step().map_or_else(|_| Some(true), |did| did.then_some(false)) {
@@ -193,9 +193,9 @@ fn t2_a_collection_that_fails_each_time_is_set_aside_and_writes_go_on() {
     }
     let stats = tree.stats();
     assert!(
-        failed > 0 && stats.tree.as_ref().expect("a tree").values.collection_failure_count > 0,
+        failed > 0 && stats.tree.as_ref().expect("a tree").blobs.gc_failure_count > 0,
         "{:?}",
-        stats.tree.as_ref().expect("a tree").values
+        stats.tree.as_ref().expect("a tree").blobs
     );
     assert!(stats.set_aside_file_count > 0 && stats.write_failure.is_none(), "{stats:?}");
     put(&mut session(&tree), b"meanwhile", b"taken");
@@ -204,9 +204,7 @@ fn t2_a_collection_that_fails_each_time_is_set_aside_and_writes_go_on() {
     // The next opening collects them.
     let tree = scene.machine.open().unwrap();
     settle(&tree);
-    assert!(
-        tree.stats().tree.expect("a tree").values.collection_count > 0 && tree.stats().set_aside.is_none()
-    );
+    assert!(tree.stats().tree.expect("a tree").blobs.gc_count > 0 && tree.stats().set_aside.is_none());
 }
 
 #[test]

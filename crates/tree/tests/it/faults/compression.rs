@@ -1,5 +1,5 @@
 //! T8: `compression` in the database's settings, and keyspaces that do not say. Neighbours: the
-//! default keyspace; a keyspace that says `none`; values beside the tree; other settings at the
+//! default keyspace; a keyspace that says `none`; separated values; other settings at the
 //! next opening.
 
 use std::sync::Arc;
@@ -69,14 +69,14 @@ fn t8_keyspaces_that_do_not_say_are_compressed_as_the_database() {
 }
 
 #[test]
-fn t8_values_beside_the_tree_are_compressed_as_the_database() {
+fn t8_separated_values_are_compressed_as_the_database() {
     let sizes = [Compression::None, Compression::Zstd].map(|compression| {
         let world =
             World::new(Settings { compression, ..tiny() }.with_engine(|tree| tree.separate_bytes = 1000));
         let tree = world.open().unwrap();
         let silent = tree.create_keyspace("silent", KeyspaceSettings::default()).unwrap();
         fill(&tree, silent);
-        tree.stats().tree.expect("a tree").values.segment_bytes
+        tree.stats().tree.expect("a tree").blobs.segment_bytes
     });
     assert!(sizes[1] < sizes[0] / 10, "{sizes:?}");
 }

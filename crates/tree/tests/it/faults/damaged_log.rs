@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use firn_engine::{Durability, ErrorKind, KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Memory};
+use firn_storage::backend::{Crash, Memory};
 use firn_tree::{RepairOptions, RepairStep, repair};
 
 use crate::support::inspect::report;
@@ -73,7 +73,7 @@ fn t13_damage_amid_the_unsynced_log_is_refused_and_told() {
         damage(&world.storage, &names);
         let error = world.open().map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error}");
-        let place = error.place().unwrap();
+        let place = error.location().unwrap();
         assert!(names.contains(&place.file) && error.message().contains("firn repair"), "{what}: {error}");
         let report = report(&world.storage);
         assert!(report.damage().any(|finding| names.contains(&finding.file)), "{what}: {report:?}");

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: no descriptor for the next log segment, for a compaction's outputs, for an edit of
 //! the manifest. Files that are opened again by their names are tested beside the code
-//! (`storage/src/place/local/descriptors.rs`).
+//! (`storage/src/backend/local/descriptors.rs`).
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered};
 use firn_storage::Storage;
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 use firn_tree::{Background, Tree};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -3,7 +3,7 @@
 //! writing; once there is room again everything is written.
 //!
 //! Neighbours: tables that lie elsewhere; a batch that removes and says little beside; values
-//! beside the tree. A batch larger than a segment; many reopenings, none of which takes room for
+//! separated. A batch larger than a segment; many reopenings, none of which takes room for
 //! good.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use firn_engine::{
     Batch, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, WriteOptions,
 };
-use firn_storage::place::{Divided, Faulty, Memory};
+use firn_storage::backend::{Divided, Faulty, Memory};
 use firn_storage::{Clock, Storage};
 use firn_tree::{Background, Tree};
 
@@ -218,7 +218,7 @@ fn p8_removals_of_long_keys_leave_room_for_their_flush() {
     }
 }
 
-/// As commands on collections write: an element goes, and what is said of the collection is put.
+/// As commands on GCs write: an element goes, and what is said of the GC is put.
 #[test]
 fn p8_batches_that_remove_and_say_little_beside_are_written() {
     let full = Full::new(KeyspaceSettings::default());
@@ -246,7 +246,7 @@ fn t10_a_full_database_is_opened_for_writing_and_emptied() {
 }
 
 #[test]
-fn t10_values_beside_the_tree_are_removed_from_a_full_disk() {
+fn t10_separated_values_are_removed_from_a_full_disk() {
     let settings = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
     let full = Full::new(settings);
     delete_range(&full.tree, full.keyspace, b"", &[0xff; 5]).unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_engine::{Batch, Engine, KeyspaceId, ReadAt, WriteOptions};
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Settings, Tree, TreeOptions};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceSettings, WriteOptions};
 use firn_storage::Storage;
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 use firn_tree::{Background, Settings, Tree};
 
 use crate::support::world::{World, get, put, session, settle, tiny};
@@ -123,7 +123,7 @@ fn t3_kills_and_copies_leave_no_room_set_aside() {
         let tree = open_at(&world, &path(number));
         put(&mut session(&tree), &number.to_be_bytes(), b"value");
         let copy = root.path().join(format!("copy {number}"));
-        tree.checkpoint(&copy).unwrap();
+        tree.copy_to(&copy).unwrap();
         put(&mut session(&tree), &number.to_be_bytes(), b"newer");
         let copied = disk_bytes(&copy);
         assert!(copied <= MIB, "{copied} bytes of disk for a copy");
@@ -174,7 +174,7 @@ fn longest_log(bytes: usize) -> u64 {
     let tree = world.open().unwrap();
     let small = tree.create_keyspace("small", KeyspaceSettings::default()).unwrap();
     let mut writer = session(&tree);
-    // Whatever holds the oldest of it drains, be it one record.
+    // Whatever holds the oldest of it flushes, be it one record.
     writer.put(small, b"key", b"value", WriteOptions::default()).unwrap();
     let value = vec![7; bytes];
     let mut most = 0;

@@ -9,7 +9,7 @@ use firn_engine::{Engine, ErrorKind, KeyspaceId};
 use firn_format::file_name::{Part, manifest_edit, part};
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
 use firn_storage::ErrorKind as Kind;
-use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Tree, VerifyReport};
 
 use super::shared_files::{Many, assert_holds, assert_sound, shared};

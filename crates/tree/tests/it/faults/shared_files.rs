@@ -175,7 +175,7 @@ fn t5_keyspaces_in_one_file_are_read_reopened_and_compacted() {
     assert_eq!(many.world.storage_names(".table"), [""; 0]);
     let stats = many.tree.stats();
     assert_eq!(
-        (stats.tree.as_ref().expect("a tree").table_count, stats.tree.as_ref().expect("a tree").drain_count),
+        (stats.tree.as_ref().expect("a tree").table_count, stats.tree.as_ref().expect("a tree").flush_count),
         (12, 1)
     );
     many.assert_all("flushed");
@@ -299,7 +299,7 @@ fn t5_disk_stays_flat_while_keyspaces_come_and_go() {
 fn t5_a_copy_has_the_file_once_and_outlives_what_it_was_made_of() {
     let mut many = Many::flushed(10);
     let path = Path::new("copy");
-    many.tree.checkpoint(path).unwrap();
+    many.tree.copy_to(path).unwrap();
     let model = many.model.clone();
     many.drop_most(u32::MAX);
     settle(&many.tree);

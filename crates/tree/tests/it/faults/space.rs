@@ -1,5 +1,5 @@
 //! P1, P3: of 8 000 values of 100 KB that were deleted one by one 823 MB stayed on disk for good.
-//! Of 100 000 of 4 KB beside the tree 470 MB did.
+//! Of 100 000 of 4 KB, separated, 470 MB did.
 //!
 //! Neighbours: 1 KB and 1 MB; overwriting with nothing; expiry; most deleted instead of all; large
 //! ones among many small. A database that is reopened in between; deletes while other sessions
@@ -148,7 +148,7 @@ fn p1_expired_values_are_given_back_whatever_their_size() {
 }
 
 #[test]
-fn p3_expired_values_beside_the_tree_are_given_back() {
+fn p3_expired_separated_values_are_given_back() {
     for is_reopened in [false, true] {
         let settings = settings().with_engine(|tree| tree.separate_bytes = 1 << 10);
         assert_expired_are_given_back(9_000, 4 << 10, is_reopened, settings);
@@ -182,7 +182,7 @@ fn p1_large_values_among_small_ones_are_given_back() {
 
 #[test]
 fn p1_what_is_hidden_is_known_after_reopening() {
-    for is_drained in [false, true] {
+    for is_flushed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let world = World::new(settings());
         let mut tree = open_at(&world, dir.path());
@@ -191,7 +191,7 @@ fn p1_what_is_hidden_is_known_after_reopening() {
         settle(&tree);
         let mut writer = session(&tree);
         (0..160).for_each(|number| delete(&mut writer, KEYSPACE_DEFAULT, &key(number)));
-        if is_drained {
+        if is_flushed {
             // Tombstones in tables, and nothing compacted.
             tree.flush().unwrap();
         }
@@ -225,7 +225,7 @@ fn p1_deleted_values_are_given_back_while_others_write() {
 }
 
 #[test]
-fn p3_values_beside_the_tree_are_given_back() {
+fn p3_separated_values_are_given_back() {
     for remove in [delete as Remove, empty] {
         let dir = tempfile::tempdir().unwrap();
         let settings = settings().with_engine(|tree| tree.separate_bytes = 1 << 10);
@@ -260,7 +260,7 @@ fn p3_what_a_snapshot_kept_is_given_back() {
 }
 
 #[test]
-fn p3_of_values_beside_the_tree_that_never_left_the_buffer_nothing_stays() {
+fn p3_of_separated_values_that_never_left_the_buffer_nothing_stays() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(settings().with_engine(|tree| tree.separate_bytes = 1 << 10));
     let tree = open_at(&world, dir.path());
@@ -269,7 +269,7 @@ fn p3_of_values_beside_the_tree_that_never_left_the_buffer_nothing_stays() {
 }
 
 #[test]
-fn p3_of_values_beside_the_tree_a_part_stays() {
+fn p3_of_separated_values_a_part_stays() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(settings().with_engine(|tree| tree.separate_bytes = 1 << 10));
     let tree = open_at(&world, dir.path());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use firn_engine::{Engine, ErrorKind, KeyspaceSettings};
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Memory};
+use firn_storage::backend::{Crash, Memory};
 use firn_tree::{RepairOptions, RepairStep, Tree, repair};
 
 use crate::support::inspect::report;

@@ -1,7 +1,7 @@
 //! T9: many threads that update one key, each trying until it is the first: one starves, and the
 //! log is held for nothing.
 //!
-//! Neighbours: values beside the tree; sessions that do not wait; a session that locked the key; a
+//! Neighbours: separated values; sessions that do not wait; a session that locked the key; a
 //! function that updates its own key.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

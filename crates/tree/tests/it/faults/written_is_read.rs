@@ -17,7 +17,7 @@ use firn_engine::{
     Batch, Compression, Engine, ErrorKind, KeyspaceId, KeyspaceSettings, Ordered, ReadAt, ScanRange,
     WriteOptions,
 };
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 use firn_tree::{Settings, Tree};
 
 use crate::support::inspect::report;
@@ -183,7 +183,7 @@ fn round(shape: Shape, rng: fastrand::Rng) {
     println!("{shape:?}");
     let settings = tiny().with_engine(|tree| {
         tree.block_bytes = shape.block_bytes;
-        tree.value_segment_bytes = 1 << 20;
+        tree.blob_segment_bytes = 1 << 20;
     });
     let mut world = World::new(settings);
     let settings = KeyspaceSettings {

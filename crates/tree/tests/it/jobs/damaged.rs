@@ -38,11 +38,11 @@ fn settle_with_errors(tree: &Tree) -> Vec<firn_engine::Error> {
 }
 
 #[test]
-fn a_value_segment_that_is_damaged_is_not_collected_and_all_others_are() {
+fn a_blob_segment_that_is_damaged_is_not_collected_and_all_others_are() {
     let mut scene = Scene::new();
     scene.litter(1);
     scene.tree.close().unwrap();
-    let name = damage(&scene.machine, ".values", &text(KEY, 0)[..2000]);
+    let name = damage(&scene.machine, ".blobs", &text(KEY, 0)[..2000]);
     scene.machine.settings.space_amplification_max = 1.05;
     let tree = scene.machine.open().unwrap();
     let mut session = world::session(&tree);
@@ -51,9 +51,9 @@ fn a_value_segment_that_is_damaged_is_not_collected_and_all_others_are() {
     assert!(told.len() == 1 && told[0].contains(&name), "once, by name: {told:?}");
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().expect("a tree").values.collection_count > 0,
+        stats.tree.as_ref().expect("a tree").blobs.gc_count > 0,
         "the others are collected: {:?}",
-        stats.tree.as_ref().expect("a tree").values
+        stats.tree.as_ref().expect("a tree").blobs
     );
     assert_eq!((stats.damaged_file_count, &stats.write_failure), (1, &None));
     let damage = stats.damage.unwrap();
@@ -61,17 +61,17 @@ fn a_value_segment_that_is_damaged_is_not_collected_and_all_others_are() {
     let error = tree.wait_idle().unwrap_err();
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains(&name), "{error}");
 
-    // Reads, writes and collections go on.
+    // Reads, writes and GCs go on.
     scene.tree = Arc::clone(&tree);
     scene.session = world::session(&tree);
     let error = session.get(ReadAt::Latest, scene.keyspace, &KEY.to_be_bytes()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-    let before = tree.stats().tree.expect("a tree").values.collection_count;
+    let before = tree.stats().tree.expect("a tree").blobs.gc_count;
     for round in 2..6 {
         scene.litter(round);
         assert!(settle_with_errors(&tree).is_empty());
     }
-    assert!(tree.stats().tree.expect("a tree").values.collection_count > before);
+    assert!(tree.stats().tree.expect("a tree").blobs.gc_count > before);
     for key in (0..KEYS).filter(|key| *key != KEY) {
         assert_eq!(scene.get(key), scene.model.get(&key).cloned(), "key {key}");
     }

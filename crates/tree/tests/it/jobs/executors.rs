@@ -12,7 +12,7 @@ use firn_format::compression::Compression;
 use firn_jobs::{
     CompactResult, Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, OutputForm, new_job,
 };
-use firn_storage::place::Operation;
+use firn_storage::backend::Operation;
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Settings, Tree, TreeOptions};
 
@@ -92,7 +92,7 @@ impl Executor for Wayward {
         match act {
             Some(Act::Lie(lie)) => match &mut result {
                 JobResult::Compact(result) => lie(result),
-                JobResult::Collect(_) => panic!("a compaction"),
+                JobResult::BlobGc(_) => panic!("a compaction"),
             },
             Some(Act::Hold) => {
                 self.held.lock().unwrap().push((finisher, result));
@@ -258,7 +258,7 @@ fn parts_that_are_wrong_together_are_never_committed() {
     let executor = Wayward::new(&world, &[]);
     let tree = open(&world, &executor, Background::Manual);
     fill_once(&tree, 0);
-    // Drained before there was anything below: one table from end to end.
+    // Flushed before there was anything below: one table from end to end.
     for key in [0, 999_u32] {
         put(&mut session(&tree), &key.to_be_bytes(), b"wide");
     }
@@ -289,7 +289,7 @@ fn a_slow_executor_delays_nothing_but_its_compaction() {
     executor.wait_held();
     assert_eq!(tree.stats().tree.expect("a tree").compaction_write_bytes_total, 0);
     let filling = Arc::clone(&tree);
-    in_time("drains beside a held job", move || fill(&filling, 4));
+    in_time("flushes beside a held job", move || fill(&filling, 4));
     holds(&tree, 3);
     executor.release();
     tree.wait_idle().unwrap();
@@ -322,9 +322,9 @@ impl Clock for Slow {
 }
 
 #[test]
-fn an_executor_that_hangs_holds_up_no_drain() {
+fn an_executor_that_hangs_holds_up_no_flush() {
     let settings = Settings { space_amplification_max: 1.2, ..tiny() }
-        .with_engine(|tree| tree.value_segment_bytes = 64 << 10);
+        .with_engine(|tree| tree.blob_segment_bytes = 64 << 10);
     let threads_waiting = 2 * settings.background_threads + 1;
     let world = World::new(settings);
     let executor = Wayward::new(&world, &[Act::Hold; 1000]);
@@ -352,17 +352,17 @@ fn an_executor_that_hangs_holds_up_no_drain() {
         });
         write(500);
         let flushed = Arc::clone(&tree);
-        in_time("drains beside held jobs", move || flushed.flush().unwrap());
+        in_time("flushes beside held jobs", move || flushed.flush().unwrap());
         assert_eq!(held(), threads_waiting, "one thread is left");
-        let is_relief = |result: &JobResult| matches!(result, JobResult::Compact(_));
-        let relief = executor.held.lock().unwrap().iter().filter(|(_, result)| is_relief(result)).count();
-        assert!(relief > 0, "one waits for nothing else");
+        let is_l0 = |result: &JobResult| matches!(result, JobResult::Compact(_));
+        let l0 = executor.held.lock().unwrap().iter().filter(|(_, result)| is_l0(result)).count();
+        assert!(l0 > 0, "one waits for nothing else");
     }));
     executor.acts.lock().unwrap().clear();
     executor.release();
     ended.unwrap_or_else(|panic| resume_unwind(panic));
     tree.wait_idle().unwrap();
-    assert!(tree.stats().tree.expect("a tree").values.collection_count > 0);
+    assert!(tree.stats().tree.expect("a tree").blobs.gc_count > 0);
     let mut session = session(&tree);
     for (key, value) in state.into_inner().1.into_iter().enumerate() {
         let found = get_in(&mut session, keyspace, &key.to_be_bytes());
@@ -383,14 +383,14 @@ fn segments_die_beside_a_held_compaction() {
         || world.storage.list().unwrap().into_iter().filter(|(name, _)| name.ends_with(".log")).count();
     let (filling, value) = (Arc::clone(&tree), vec![7; 60_000]);
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        in_time("drains beside a held job", move || {
+        in_time("flushes beside a held job", move || {
             let mut session = session(&filling);
             for number in 0..1000_u32 {
                 put(&mut session, &number.to_be_bytes(), &value);
             }
             filling.flush().unwrap();
         });
-        // Of fifteen: the active one, one before it, and as many recycled files as a drain frees.
+        // Of fifteen: the active one, one before it, and as many recycled files as a flush frees.
         until("the end of dead segments", || files() <= 5);
     }));
     executor.release();
@@ -398,7 +398,7 @@ fn segments_die_beside_a_held_compaction() {
     tree.wait_idle().unwrap();
 }
 
-/// No thread is in `wait`, and nothing that background threads work on ends: a drain does only
+/// No thread is in `wait`, and nothing that background threads work on ends: a flush does only
 /// where the writer stands still.
 #[test]
 fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
@@ -432,7 +432,7 @@ fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
 }
 
 /// Writes until `count` writes were delayed, and sleeps on the notifier alone until each is
-/// acknowledged. No drain ends while one is delayed.
+/// acknowledged. No flush ends while one is delayed.
 fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32) {
     let (mut session, value, begun) = (tree.ordered_session(), vec![5; 100_000], clock.now());
     let mut told = 0;
@@ -443,7 +443,7 @@ fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32)
         let Outcome::Pending(ticket) = written else { continue };
         let is_delayed = tree.stats().slowdown_us_total > slowed_us;
         if !is_delayed {
-            // It finds no room. Drains that take so long delay later writes, however slow the
+            // It finds no room. Flushes that take so long delay later writes, however slow the
             // writer is.
             clock.sleep(Duration::from_millis(200));
             gate.store(true, Ordering::Release);

@@ -1,7 +1,7 @@
 //! Work in the background, and the executors that do it.
 
 mod executors; // that refuse, wait, vanish, or lie
-mod held_bulk; // jobs that wait for an executor which is away
+mod held_deep; // jobs that wait for an executor which is away
 mod urgency; // the forecast that an executor is given
 mod panics; // of operators and places
 mod damaged; // inputs, beside which all else goes on

@@ -55,7 +55,7 @@ fn put_in(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &str, value:
     session.put(keyspace, key.as_bytes(), value, WriteOptions::default()).unwrap();
 }
 
-/// Each round is a drain of both keyspaces; compactions of both fall due.
+/// Each round is a flush of both keyspaces; compactions of both fall due.
 fn write(tree: &Tree, session: &mut OrderedBlocking, keyspace: KeyspaceId, rounds: Range<u8>) {
     for round in rounds {
         for key in 0..50 {
@@ -91,8 +91,8 @@ fn a_compaction_that_panics_is_tried_again_and_all_else_goes_on() {
     tree.wait_idle().unwrap();
     let after = tree.stats();
     assert!(
-        after.tree.as_ref().expect("a tree").drain_count
-            >= before.tree.as_ref().expect("a tree").drain_count + 20,
+        after.tree.as_ref().expect("a tree").flush_count
+            >= before.tree.as_ref().expect("a tree").flush_count + 20,
         "{after:?}"
     );
     assert!(
@@ -135,7 +135,7 @@ fn a_keyspace_that_is_dropped_while_it_rests_is_nothing_to_be_told_of() {
 }
 
 #[test]
-fn a_keyspace_that_is_dropped_while_its_drain_is_refused_is_nothing_to_be_told_of() {
+fn a_keyspace_that_is_dropped_while_its_flush_is_refused_is_nothing_to_be_told_of() {
     let world = World::new(tiny());
     let (clumsy, tree, keyspace) = open(&world, b"");
     clumsy.is_able.store(false, Ordering::SeqCst);
@@ -150,7 +150,7 @@ fn a_keyspace_that_is_dropped_while_its_drain_is_refused_is_nothing_to_be_told_o
 }
 
 #[test]
-fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
+fn a_flush_that_panics_is_tried_again_and_writes_go_on() {
     let world = World::new(tiny());
     let (clumsy, tree, keyspace) = open(&world, b"");
     clumsy.is_able.store(false, Ordering::SeqCst);
@@ -159,7 +159,7 @@ fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
         put_in(&mut session, keyspace, "key", b"one");
         let error = tree.flush().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Retry);
-        assert!(error.to_string().contains("a drain panicked: no luck today"), "{error}");
+        assert!(error.to_string().contains("a flush panicked: no luck today"), "{error}");
     }
     assert!(tree.stats().background_refusal.is_some() && tree.stats().write_failure.is_none());
     put_in(&mut session, keyspace, "key", b"two");
@@ -168,7 +168,7 @@ fn a_drain_that_panics_is_tried_again_and_writes_go_on() {
     clumsy.is_able.store(true, Ordering::SeqCst);
     tree.flush().unwrap();
     assert_eq!(tree.stats().background_refusal, None);
-    assert!(tree.stats().tree.expect("a tree").drain_count > 0);
+    assert!(tree.stats().tree.expect("a tree").flush_count > 0);
     assert_eq!(get_in(&mut session, keyspace, b"key").as_deref(), Some(&b"two"[..]));
     drop(session);
     tree.close().unwrap();

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use firn_engine::Engine;
 use firn_jobs::{Executor, Finisher, JobHandle, JobSpec, Local, new_job};
+use firn_storage::backend::Memory;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::table::{ReaderOptions, TableReader};
-use firn_storage::place::Memory;
 use firn_storage::{ManualClock, ReadFile, Storage};
 use firn_tree::{Tree, TreeOptions, VerifyOptions};
 

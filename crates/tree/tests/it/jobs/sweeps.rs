@@ -9,7 +9,7 @@ use std::time::Duration;
 use firn_engine::conformance::semantics;
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange};
 use firn_jobs::{Error, Executor, Finisher, JobHandle, JobResult, JobSpec, Local, new_job};
-use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Background, Settings, Tree, TreeOptions, VerifyOptions, verify};
 
@@ -65,7 +65,7 @@ impl Site {
         // Nothing is compacted or collected unless it is asked for.
         let world = World::new(Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| {
             tree.level0_runs_max = 100;
-            tree.value_segment_bytes = 32 << 10;
+            tree.blob_segment_bytes = 32 << 10;
         }));
         let (shared, hook) = (Memory::new(), Arc::<Hook>::default());
         let faulty = Faulty::with_clock(Arc::new(shared.clone()), Arc::clone(&hook) as _);
@@ -95,7 +95,7 @@ impl Site {
     fn wake(&self) -> Vec<String> {
         let stems = std::mem::take(&mut *self.executor.stems.lock().unwrap());
         assert!(!stems.is_empty(), "no job was asked for elsewhere");
-        let names = |stem: &String| [format!("{stem}-7-000000.table"), format!("{stem}-7-000001.values")];
+        let names = |stem: &String| [format!("{stem}-7-000000.table"), format!("{stem}-7-000001.blobs")];
         let names: Vec<String> = stems.iter().flat_map(names).collect();
         names.iter().for_each(|name| self.create(name));
         names
@@ -107,7 +107,7 @@ impl Site {
 
     pub(crate) fn files(&self) -> Vec<String> {
         let files = self.shared.list().unwrap().into_iter().map(|(name, _)| name);
-        files.filter(|name| name.ends_with(".table") || name.ends_with(".values")).collect()
+        files.filter(|name| name.ends_with(".table") || name.ends_with(".blobs")).collect()
     }
 
     fn has_all(&self, names: &[String]) -> bool {
@@ -130,7 +130,7 @@ impl Site {
         let storage = Arc::clone(&self.storage);
         let report = verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap();
         let is_output =
-            |file: &str| file.ends_with(".table") || file.contains('-') && file.ends_with(".values");
+            |file: &str| file.ends_with(".table") || file.contains('-') && file.ends_with(".blobs");
         let left = report.findings.iter().filter(|finding| is_output(&finding.file)).count();
         assert!(report.is_sound() && left == 0, "{:?}", report.findings);
     }
@@ -286,7 +286,7 @@ fn what_a_reader_has_stays() {
     compact(&tree);
     settle(&tree);
     let read = site.files();
-    assert!(read.iter().any(|name| name.ends_with(".values")), "{read:?}");
+    assert!(read.iter().any(|name| name.ends_with(".blobs")), "{read:?}");
     let mut reader = session(&tree);
     let mut scan = reader.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all()).unwrap();
     scan.next().unwrap().unwrap();
@@ -378,7 +378,7 @@ fn what_waits_for_its_edit_stays() {
     }
     let value = |key: u32, round: u8| vec![round; if key.is_multiple_of(2) { 100 } else { 1200 }];
     for round in 0..3_u8 {
-        // Beside the tree at once, or later by a compaction.
+        // Separated at once, or later by a compaction.
         let separate_bytes = if round == 1 { Some(1000) } else { None };
         tree.set_separate_bytes(KEYSPACE_DEFAULT, separate_bytes).unwrap();
         let mut writer = session(&tree);
@@ -394,7 +394,7 @@ fn what_waits_for_its_edit_stays() {
     let swept = sweeps.load(Ordering::Relaxed);
     let stats = tree.stats();
     assert!(swept > 20 && stats.orphan_remove_count >= swept, "{swept} sweeps");
-    assert!(stats.tree.as_ref().expect("a tree").values.collection_count > 0, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").blobs.gc_count > 0, "{stats:?}");
     let mut reader = session(&tree);
     for key in 0..120_u32 {
         let round = if key % 3 > 0 { 2 } else { 0 };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_engine::Engine;
-use firn_storage::place::{Effect, Fault, Memory, Operation, When};
+use firn_storage::backend::{Effect, Fault, Memory, Operation, When};
 use firn_storage::{ErrorKind, Storage};
 use firn_tree::{Background, Tree, TreeOptions};
 
@@ -20,7 +20,7 @@ impl Site {
     fn kill_amid_parts(&self) -> Vec<String> {
         let stems = std::mem::take(&mut *self.executor.stems.lock().unwrap());
         assert!(!stems.is_empty(), "no job was asked for elsewhere");
-        let names = |stem: &String| [format!("{stem}-7-000000.table"), format!("{stem}-7-000001.values")];
+        let names = |stem: &String| [format!("{stem}-7-000000.table"), format!("{stem}-7-000001.blobs")];
         let names: Vec<String> = stems.iter().flat_map(names).collect();
         names.iter().for_each(|name| self.shared.leave_upload(name, "1"));
         names
@@ -61,7 +61,7 @@ fn uploads_of_attempts_that_nobody_waits_for_are_aborted_and_no_others() {
     // outputs.
     let others = [
         "00000009-00000000-7-000000.table",
-        "00000001-00000000000000000000000000000007-00000000.values",
+        "00000001-00000000000000000000000000000007-00000000.blobs",
         "00000001-0000ffff-000000.table",
         "manifest-0000000000000099",
         "0000000000001000.log",

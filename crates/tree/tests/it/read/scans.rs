@@ -18,7 +18,7 @@ fn level0(tree: &Tree) -> (u64, u64) {
     )
 }
 
-/// Every third key anew and a drain, `rounds` times: that many sorted runs in level 0 above the
+/// Every third key anew and a flush, `rounds` times: that many sorted runs in level 0 above the
 /// first one's tables.
 fn deepen(tree: &Tree, session: &mut OrderedBlocking, rounds: u32) {
     for round in 0..=rounds {

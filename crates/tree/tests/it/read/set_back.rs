@@ -15,7 +15,7 @@ use crate::support::unmapped::Unmapped;
 use crate::support::world::{self, World, get_in, tiny};
 
 /// Where a value may lie, and how it comes there.
-const PLACES: [&str; 4] = ["memtable", "level 0", "compacted", "beside the tree"];
+const PLACES: [&str; 4] = ["memtable", "level 0", "compacted", "separated"];
 
 /// A database of a keyspace for each place, each with two values that have expired by its clock.
 struct Ahead {
@@ -34,7 +34,7 @@ impl Ahead {
         let mut keyspaces = Vec::new();
         // The last place is the memtable: it would be frozen with the others.
         for place in PLACES.iter().rev() {
-            let separate_bytes = (*place == "beside the tree").then_some(100);
+            let separate_bytes = (*place == "separated").then_some(100);
             let settings = KeyspaceSettings { separate_bytes, ..KeyspaceSettings::default() };
             let keyspace = tree.create_keyspace(place, settings).unwrap();
             let mut session = world::session(&tree);
@@ -80,7 +80,7 @@ fn a_delete_of_what_is_stored_holds_after_the_clock_is_set_back() {
 }
 
 /// Several keys are distinguished in their order, whether the session waits or not. So are they
-/// where values beside the tree are asked for first and read later.
+/// where separated values are asked for first and read later.
 #[test]
 fn several_keys_are_told_apart() {
     let ahead = Ahead::new();
@@ -106,7 +106,7 @@ fn several_keys_are_told_apart() {
     }
 }
 
-/// A job whose clock is ahead drops what has expired, with its value beside the tree. `is_stored`
+/// A job whose clock is ahead drops what has expired, with its separated value. `is_stored`
 /// answers by what is there then.
 #[test]
 fn what_a_compaction_dropped_is_not_stored() {

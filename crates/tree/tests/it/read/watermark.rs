@@ -164,7 +164,7 @@ fn readers_see_whole_batches_and_never_an_older_state() {
     }
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().expect("a tree").drain_count > 0
+        stats.tree.as_ref().expect("a tree").flush_count > 0
             && stats.tree.as_ref().expect("a tree").compaction_count > 0,
         "nothing moved: {stats:?}"
     );

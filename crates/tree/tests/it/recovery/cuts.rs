@@ -1,7 +1,7 @@
 //! Crash after crash: each recovery cuts the log, and what one cut away never comes back.
 
 use firn_engine::{Durability, Engine, ReadAt, WriteOptions};
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 use firn_tree::{Severity, Tree, VerifyOptions, verify};
 
 use crate::support::numbered::{Both, both, found, numbered};

@@ -4,4 +4,4 @@ mod reopened; // what is still known of compactions
 mod read_only; // beside other readers, without a trace
 mod cuts; // of the log, crash after crash
 mod reuse; // recycled files, of which nothing old is found
-mod checkpoint_load; // copies and closing under load
+mod copy_under_load; // copies and closing under load

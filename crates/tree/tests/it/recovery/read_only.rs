@@ -87,7 +87,7 @@ fn every_kind_of_write_is_refused_and_says_why() {
         ("drop_keyspace", tree.drop_keyspace(sums).unwrap_err()),
         ("flush", tree.flush().unwrap_err()),
         ("sync", tree.sync().unwrap_err()),
-        ("checkpoint", tree.checkpoint(&copy).unwrap_err()),
+        ("copy", tree.copy_to(&copy).unwrap_err()),
     ];
     for (what, error) in refusals {
         assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {error}");
@@ -100,7 +100,7 @@ fn every_kind_of_write_is_refused_and_says_why() {
     assert_eq!(everything_in(&path), before, "something was changed on disk");
 }
 
-/// Settings under which a writer would freeze, drain and compact at once.
+/// Settings under which a writer would freeze, flush and compact at once.
 #[test]
 fn a_reader_leaves_all_background_work_undone() {
     let (files, contents) = sample(SMALL);
@@ -122,7 +122,7 @@ fn a_reader_leaves_all_background_work_undone() {
         assert_eq!(
             (
                 stats.tree.as_ref().expect("a tree").compaction_count,
-                stats.tree.as_ref().expect("a tree").drain_count,
+                stats.tree.as_ref().expect("a tree").flush_count,
                 stats.manifest_write_bytes_total
             ),
             (0, 0, 0)

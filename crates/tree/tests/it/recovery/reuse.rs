@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Background, Tree, VerifyOptions, VerifyReport};
 
 use crate::support::unmapped::Unmapped;
@@ -101,10 +101,10 @@ fn a_linked_segment_keeps_its_bytes() {
     let tree = world.open().unwrap();
     churn(&tree, 0..1, 100);
     let copy = std::path::Path::new("copy");
-    let checkpoint = tree.checkpoint(copy).unwrap();
+    let copy = tree.copy_to(copy).unwrap();
     churn(&tree, 1..5, 400);
     drop(tree);
-    let copied = World { storage: world.storage.directory(&checkpoint.path).unwrap(), ..world };
+    let copied = World { storage: world.storage.directory(&copy.path).unwrap(), ..world };
     let tree = copied.open().unwrap();
     let mut session = session(&tree);
     for number in 0..100_u32 {
@@ -265,12 +265,12 @@ fn whoever_asks_for_rest_finds_no_recycled_tables() {
 fn a_linked_table_keeps_its_bytes() {
     let world = World::new(tiny());
     let (faulty, tree) = with_recycled_tables(&world);
-    let checkpoint = tree.checkpoint(std::path::Path::new("copy")).unwrap();
+    let copy = tree.copy_to(std::path::Path::new("copy")).unwrap();
     let before = reused_tables(&faulty);
     churn(&tree, 6..12, 400);
     assert!(reused_tables(&faulty) > before + 20);
     drop(tree);
-    let copied = World { storage: world.storage.directory(&checkpoint.path).unwrap(), ..world };
+    let copied = World { storage: world.storage.directory(&copy.path).unwrap(), ..world };
     assert_eq!(verify(&copied.storage).findings, []);
     let tree = copied.open().unwrap();
     let mut session = session(&tree);
@@ -336,22 +336,22 @@ fn a_full_disk_takes_the_files_of_dead_tables_first() {
 }
 
 #[test]
-fn a_drain_that_meets_a_full_disk_gives_up_the_files_of_dead_tables_and_is_done_then() {
+fn a_flush_that_meets_a_full_disk_gives_up_the_files_of_dead_tables_and_is_done_then() {
     let world = World::new(tiny());
     let (faulty, tree) = with_recycled_tables(&world);
     let mut writer = session(&tree);
     for number in 0..200_u32 {
         put(&mut writer, &number.to_be_bytes(), &value(6, number));
     }
-    let before = tree.stats().tree.expect("a tree").drain_count;
+    let before = tree.stats().tree.expect("a tree").flush_count;
     let (on, effect) = (Operation::Write, Effect::Fail(firn_storage::ErrorKind::Full));
     faulty.inject(Fault { on, file: "*.table".to_owned(), when: When::Once { after: 0 }, effect });
     step_to_refusal(&tree);
-    assert_eq!(tree.stats().tree.expect("a tree").drain_count, before);
+    assert_eq!(tree.stats().tree.expect("a tree").flush_count, before);
     assert!(tree.step().unwrap(), "what was kept is to be removed");
     assert_eq!(tables(&world.storage).len() as u64, tree.stats().tree.expect("a tree").table_count);
     settle(&tree);
-    assert!(tree.stats().tree.expect("a tree").drain_count > before, "nobody asked for it again");
+    assert!(tree.stats().tree.expect("a tree").flush_count > before, "nobody asked for it again");
 }
 
 #[test]
@@ -368,16 +368,16 @@ fn a_table_that_dies_while_the_disk_is_full_makes_room() {
     for number in 0..200_u32 {
         put(&mut writer, &number.to_be_bytes(), &value(8, number));
     }
-    let before = tree.stats().tree.expect("a tree").drain_count;
+    let before = tree.stats().tree.expect("a tree").flush_count;
     let (on, effect) = (Operation::Write, Effect::Fail(firn_storage::ErrorKind::Full));
     faulty.inject(Fault { on, file: "*.table".to_owned(), when: When::Once { after: 0 }, effect });
     step_to_refusal(&tree);
     settle(&tree);
-    assert_eq!(tree.stats().tree.expect("a tree").drain_count, before, "nothing was freed");
+    assert_eq!(tree.stats().tree.expect("a tree").flush_count, before, "nothing was freed");
     drop(scan);
     settle(&tree);
     assert!(
-        tree.stats().tree.expect("a tree").drain_count > before,
+        tree.stats().tree.expect("a tree").flush_count > before,
         "the tables were kept for whoever does not begin"
     );
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT};
-use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Mounted, Operation, When};
+use firn_storage::backend::{Divided, Effect, Fault, Faulty, Memory, Mounted, Operation, When};
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Tree, TreeOptions};
 
@@ -36,7 +36,7 @@ impl Shared {
     }
 }
 
-/// A machine, its database with values beside the tree, and the shared place that can be away.
+/// A machine, its database with separated values, and the shared place that can be away.
 fn begin(shared: Shared) -> (Machine, Arc<Tree>, Faulty) {
     let machine = Machine::new(settings(), &Memory::new(), 7);
     let faulty = Faulty::new(Arc::new(machine.shared.clone()));
@@ -46,7 +46,7 @@ fn begin(shared: Shared) -> (Machine, Arc<Tree>, Faulty) {
     (machine, tree, faulty)
 }
 
-/// Writes values beside the tree.
+/// Writes separated values.
 fn write(tree: &Tree, round: u8, model: &mut Model) {
     let mut writer = session(tree);
     for key in 0..30_u8 {
@@ -67,12 +67,12 @@ fn a_place_that_is_away_when_values_were_sealed_is_written_to_when_it_is_back() 
         let (machine, tree, faulty) = begin(shared);
         let mut model = Model::new();
         write(&tree, 0, &mut model);
-        fail(&faulty, (Operation::OpenRead, "*.values"), When::Always { after: 0 }, shared.away());
+        fail(&faulty, (Operation::OpenRead, "*.blobs"), When::Always { after: 0 }, shared.away());
         for _ in 0..3 {
             let told = tree.flush().unwrap_err();
             assert_eq!(told.kind(), ErrorKind::Retry, "{shared:?}: {}", describe(&told));
             let why = tree.stats().background_refusal.unwrap_or_default();
-            assert!(why.contains(".values") && why.contains("tried again by itself"), "{shared:?}: {why}");
+            assert!(why.contains(".blobs") && why.contains("tried again by itself"), "{shared:?}: {why}");
         }
         faulty.clear_faults();
         write(&tree, 1, &mut model);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, ScanRange};
-use firn_storage::place::{Divided, Memory, Operation};
+use firn_storage::backend::{Divided, Memory, Operation};
 use firn_storage::{Priority, Spawn, ThreadSpawn};
 use firn_tree::{Background, Tree, TreeOptions};
 
@@ -137,16 +137,16 @@ fn what_was_recovered_is_not_divided_either() {
     }
 }
 
-/// The drain of a part of what was recovered has log objects that are named. Log objects of less
+/// The flush of a part of what was recovered has log objects that are named. Log objects of less
 /// would not be found.
 #[test]
-fn a_part_of_what_was_recovered_is_drained_and_divides_nothing() {
+fn a_part_of_what_was_recovered_is_flushed_and_divides_nothing() {
     const KEYS: u32 = 1000;
     let mut in_part = false;
     for at in 0.. {
         let (shared, what) = (Memory::new(), format!("before operation {at}"));
         let mut first = machine(&shared);
-        // Of several runs the oldest ones are enough for a drain.
+        // Of several runs the oldest ones are enough for a flush.
         first.world.settings.engine.buffer_bytes = 1 << 20;
         let tree = first.open();
         let others = others(&tree);
@@ -177,7 +177,7 @@ fn a_part_of_what_was_recovered_is_drained_and_divides_nothing() {
         };
         let tree = open_at(&first, watched);
         while tree.step().unwrap() {
-            in_part |= tree.stats().tree.expect("a tree").drain_count > 0
+            in_part |= tree.stats().tree.expect("a tree").flush_count > 0
                 && tree.stats().tree.expect("a tree").buffer_bytes > 1 << 20;
         }
         if taken.lock().unwrap().is_none() {
@@ -230,7 +230,7 @@ impl Spawn for Ending {
 
 /// Closing a database does not wait until its log lies elsewhere: that is for the next opening.
 #[test]
-fn a_drain_that_sends_the_log_gives_up_where_the_database_closes() {
+fn a_flush_that_sends_the_log_gives_up_where_the_database_closes() {
     const BATCHES: u32 = 64;
     let shared = Memory::new();
     let mut first = machine(&shared);

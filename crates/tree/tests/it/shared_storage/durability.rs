@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_engine::{Batch, Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings};
 use firn_format::file_name;
-use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Settings, Tree, TreeOptions};
 
@@ -139,7 +139,7 @@ fn log_objects_go_once_they_are_in_tables() {
     let left = objects(&shared);
     assert!(left.len() == 1 && left.values().all(|numbers| numbers.len() == 1), "the end: {left:?}");
     new.close().unwrap();
-    second.check_files("drained");
+    second.check_files("flushed");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_log_object_that_is_missing_or_damaged_is_told_of() {
     }
 }
 
-/// Drains take one keyspace's half of a batch: another machine has the other half, too.
+/// Flushes take one keyspace's half of a batch: another machine has the other half, too.
 #[test]
 fn a_batch_is_never_in_half() {
     let shared = Memory::new();
@@ -383,7 +383,7 @@ fn what_is_too_much_for_one_log_object_is_shared_in_several() {
 /// tables, whichever of them is written first.
 #[test]
 fn what_was_restored_is_kept_here_and_there() {
-    // Where it is the default, log objects begin with the first drain, which may be of less than
+    // Where it is the default, log objects begin with the first flush, which may be of less than
     // was restored.
     for durability in [Durability::Process, Durability::Shared] {
         restored_is_kept(durability);

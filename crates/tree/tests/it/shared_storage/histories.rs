@@ -8,7 +8,7 @@ use firn_engine::conformance::APPEND;
 use firn_engine::{
     Batch, Completion, Durability, Engine, KEYSPACE_DEFAULT, KeyspaceSettings, Ordered, Outcome,
 };
-use firn_storage::place::{Crash, Divided, Memory, Operation};
+use firn_storage::backend::{Crash, Divided, Memory, Operation};
 use firn_storage::{Clock, Storage, SystemClock};
 use firn_tree::{Settings, Tree, TreeOptions};
 
@@ -85,7 +85,7 @@ fn a_segment_without_frames_that_ends_late_is_a_link_too() {
     for key in 0..30_u8 {
         writer.put(KEYSPACE_DEFAULT, &[key], &[key; 100_000], SHARED).unwrap();
     }
-    // A segment begins that no write goes to; the default keyspace drains alone.
+    // A segment begins that no write goes to; the default keyspace flushes alone.
     tree.create_keyspace("d", KeyspaceSettings::default()).unwrap();
     settle(&tree);
     let left = Arc::new(Mutex::new(None));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, WriteOptions};
 use firn_storage::ErrorKind as Kind;
-use firn_storage::place::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::machine::{Machine, Model, SHARED, all, lost, objects, on, settings};
@@ -29,7 +29,7 @@ pub(crate) fn machine(shared: &Memory, home: u128) -> Machine {
 /// The place takes `taken` of the large write's log objects; how many it was asked for is said
 /// where it takes all.
 fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> {
-    let what = format!("beside the tree from {separate_bytes:?}, {taken} log objects are taken");
+    let what = format!("separated from {separate_bytes:?}, {taken} log objects are taken");
     let shared = Memory::new();
     let (first, second) = (machine(&shared, 7), machine(&shared, 8));
     let faulty = Faulty::new(Arc::new(shared.clone()));
@@ -101,6 +101,6 @@ fn close(tree: &Tree) {
 fn a_write_of_several_log_objects_is_there_as_a_whole_or_not_at_all() {
     for separate_bytes in [None, Some(1000)] {
         let made = (0..6).find_map(|taken| is_whole_or_absent(separate_bytes, taken));
-        assert_eq!(made, Some(3), "beside the tree from {separate_bytes:?}");
+        assert_eq!(made, Some(3), "separated from {separate_bytes:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use firn_engine::{Engine, KEYSPACE_DEFAULT};
 use firn_format::file_name;
 use firn_storage::Storage;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_tree::Tree;
 
 use crate::support::machine::{HERE, Machine, SHARED, all, lost, objects, on, settings};
@@ -60,7 +60,7 @@ fn a_log_object_that_comes_late_goes_with_those_before_it() {
 #[test]
 fn a_log_object_that_comes_late_goes_where_this_opening_has_none_too() {
     let (machine, shared, tree, generation) = killed();
-    // Drained, and never asked for as `Shared` again.
+    // Flushed, and never asked for as `Shared` again.
     for key in 2..5 {
         session(&tree).put(KEYSPACE_DEFAULT, &[key], &[key; 100], HERE).unwrap();
         tree.flush().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT};
 use firn_storage::ErrorKind as Kind;
-use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Tree, TreeOptions};
 
 use crate::shared_storage::large::machine;
@@ -52,7 +52,7 @@ fn elsewhere(shared: &Memory, what: &str) -> Model {
 /// Writes what makes too many log objects, and a large write on top; `fault` strikes log objects
 /// from the large write's first one on. Whether it did, and how often work was refused.
 fn merge(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool, u32) {
-    let what = format!("beside the tree from {separate_bytes:?}, {when:?}, {effect:?}");
+    let what = format!("separated from {separate_bytes:?}, {when:?}, {effect:?}");
     let shared = Memory::new();
     let first = machine(&shared, 7);
     let faulty = Faulty::new(Arc::new(shared.clone()));
@@ -104,7 +104,7 @@ fn a_log_object_that_is_refused_once_costs_nothing_that_was_shared() {
             }
             refused.push(times);
         }
-        println!("beside the tree from {separate_bytes:?}: {refused:?}");
+        println!("separated from {separate_bytes:?}: {refused:?}");
         let (of_large, of_together) = refused.split_at(2);
         assert_eq!(of_large, [0; 2], "what is pending goes first");
         assert!(of_together.len() > 1 && of_together.iter().all(|times| *times == 1), "{of_together:?}");

@@ -11,5 +11,5 @@ pub(crate) mod large; // writes of several log objects
 mod merged; // log objects that are put together
 mod away; // for a while
 mod late_requests; // of a killed process
-mod checkpoint_away; // copies that fail
+mod copy_away; // copies that fail
 mod told; // statistics while an edit is on its way

@@ -7,7 +7,7 @@ use firn_engine::{
     Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, ReadAt, ScanRange, WriteOptions,
 };
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Divided, Memory};
+use firn_storage::backend::{Crash, Divided, Memory};
 use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::machine::Model;
@@ -20,7 +20,7 @@ const HERE: WriteOptions = WriteOptions { durability: Some(Durability::Process),
 /// Opens the database of which `shared` is one part, and takes it over where it is another's.
 fn open(local: &Memory, shared: Arc<dyn Storage>, home: u128) -> firn_engine::Result<Arc<Tree>> {
     let settings =
-        Settings { manifest_edits_max: 4, ..tiny() }.with_engine(|tree| tree.value_segment_bytes = 32 << 10);
+        Settings { manifest_edits_max: 4, ..tiny() }.with_engine(|tree| tree.blob_segment_bytes = 32 << 10);
     let storage = Arc::new(Divided::open(Arc::new(local.clone()), shared, home).unwrap());
     Tree::open(TreeOptions { storage, take_over: true, ..World::new(settings).options() })
 }
@@ -60,7 +60,7 @@ fn compare(tree: &Tree, model: &Model, what: &str) {
     }
 }
 
-/// A database with something in tables, something in log objects, and values beside the tree.
+/// A database with something in tables, something in log objects, and separated values.
 fn begin(shared: &Memory, local: &Memory, model: &mut Model) {
     let tree = open(local, Arc::new(shared.clone()), 7).unwrap();
     // Its segment ends without a frame.

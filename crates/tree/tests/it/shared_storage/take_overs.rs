@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings};
-use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{ErrorKind as Kind, Storage};
 use firn_tree::{Settings, Tree, TreeOptions};
 

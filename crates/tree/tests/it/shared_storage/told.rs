@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_engine::{Engine, KEYSPACE_DEFAULT, WriteOptions};
-use firn_storage::place::{Divided, Memory, Operation};
+use firn_storage::backend::{Divided, Memory, Operation};
 use firn_tree::{Tree, TreeOptions};
 
 use crate::support::in_time::{in_time, until};

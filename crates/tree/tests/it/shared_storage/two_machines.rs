@@ -7,25 +7,25 @@ use firn_engine::{
 };
 use firn_format::file_name::FileName;
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Crash, Divided, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_tree::{Settings, Tree, TreeOptions};
 
 use crate::support::in_time::in_time;
 use crate::support::machine::{Machine, Model, names};
 use crate::support::world::{Hook, World, describe, get_in, put, rows, session, settle, tiny};
 
-/// Value segments that lie on this machine.
+/// Blob segments that lie on this machine.
 fn values_here(machine: &Machine) -> usize {
-    names(&machine.local).iter().filter(|name| matches!(name, FileName::ValueSegment(_))).count()
+    names(&machine.local).iter().filter(|name| matches!(name, FileName::BlobSegment(_))).count()
 }
 
 fn is_local(name: &FileName) -> bool {
-    matches!(name, FileName::Lock | FileName::Home | FileName::LogSegment(_) | FileName::ValueSegment(_))
+    matches!(name, FileName::Lock | FileName::Home | FileName::LogSegment(_) | FileName::BlobSegment(_))
 }
 
 fn lazy() -> Settings {
     Settings { space_amplification_max: 100.0, ..tiny() }
-        .with_engine(|tree| tree.value_segment_bytes = 32 << 10)
+        .with_engine(|tree| tree.blob_segment_bytes = 32 << 10)
 }
 
 fn eager() -> Settings {
@@ -75,7 +75,7 @@ fn what_is_finished_lies_where_others_reach_it_and_the_rest_does_not() {
     let tree = machine.open();
     settle(&tree);
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().expect("a tree").values.collection_count > 0, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").blobs.gc_count > 0, "{stats:?}");
     compare(&tree, keyspace, &model, "collected");
     // Something in the log alone.
     let mut writer = session(&tree);
@@ -87,7 +87,7 @@ fn what_is_finished_lies_where_others_reach_it_and_the_rest_does_not() {
     assert!(here.iter().all(is_local) && !there.iter().any(is_local), "{here:?} {there:?}");
     let logs = here.iter().filter(|name| matches!(name, FileName::LogSegment(_))).count();
     assert!(logs > 0, "{here:?}");
-    assert!(there.iter().any(|name| matches!(name, FileName::CollectedValues { .. })), "{there:?}");
+    assert!(there.iter().any(|name| matches!(name, FileName::CollectedBlobs { .. })), "{there:?}");
     machine.local = machine.local.crash(Crash::Kill);
     let tree = machine.open();
     compare(&tree, keyspace, &model, "after a kill");
@@ -163,7 +163,7 @@ fn of_two_machines_that_create_a_database_one_does() {
     assert_eq!(Tree::open(emptied.options()).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// A machine that is cut at every operation of collections and compactions, then comes back; or
+/// A machine that is cut at every operation of GCs and compactions, then comes back; or
 /// another machine takes over instead.
 #[test]
 fn a_machine_that_goes_at_any_step_loses_nothing_that_is_in_tables() {
@@ -210,7 +210,7 @@ fn a_machine_that_goes_at_any_step_loses_nothing_that_is_in_tables() {
             let mut expected = model.clone();
             match is_taken {
                 false => expected.extend(logged.clone()),
-                // What was drained before is there, and all else is not.
+                // What was flushed before is there, and all else is not.
                 true => expected.extend(logged.iter().filter_map(|(key, value)| {
                     get_in(&mut session(&tree), keyspace, key)?;
                     Some((key.clone(), value.clone()))
@@ -277,7 +277,7 @@ fn a_log_of_an_earlier_time_is_not_taken_for_the_new_one() {
     assert_eq!(found, [None, Some(b"acknowledged".to_vec()), None]);
 }
 
-/// Values of a keyspace that drains were collected; another one holds the log.
+/// Values of a keyspace that flushes were collected; another one holds the log.
 #[test]
 fn what_was_collected_stays_when_a_log_that_is_needed_is_lost() {
     let shared = Memory::new();
@@ -303,7 +303,7 @@ fn what_was_collected_stays_when_a_log_that_is_needed_is_lost() {
     }
     let stats = tree.stats();
     assert!(
-        stats.tree.as_ref().expect("a tree").values.collection_count > 0
+        stats.tree.as_ref().expect("a tree").blobs.gc_count > 0
             && stats.keyspaces[0].tree.as_ref().expect("a tree").memtable_records == 1,
         "{stats:?}"
     );
@@ -331,7 +331,7 @@ fn compare_some(tree: &Tree, keyspace: KeyspaceId, model: &Model) {
     }
 }
 
-/// A value segment of which a drain needs the first half ends behind frames that no other machine
+/// A blob segment of which a flush needs the first half ends behind frames that no other machine
 /// will ever see.
 #[test]
 fn taking_over_goes_on_behind_where_values_were_sealed() {
@@ -373,7 +373,7 @@ fn goes_on_behind_where_values_were_sealed(durability: Durability) {
     let settling = Arc::clone(&tree);
     in_time("collections", move || settle(&settling));
     let stats = tree.stats();
-    assert!(stats.tree.as_ref().expect("a tree").values.collection_count > 0, "{stats:?}");
+    assert!(stats.tree.as_ref().expect("a tree").blobs.gc_count > 0, "{stats:?}");
     compare(&tree, keyspace, &model, "collected");
     tree.close().unwrap();
     second.check_files("collected");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use firn_engine::conformance::semantics;
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
-use firn_storage::place::{Divided, Memory};
+use firn_storage::backend::{Divided, Memory};
 use firn_tree::{Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::support::watched::Watched;
@@ -15,7 +15,7 @@ use crate::support::world::{World, describe, rows, session, settle, tiny};
 
 fn settings() -> Settings {
     Settings { space_amplification_max: 1.2, manifest_edits_max: 6, ..tiny() }
-        .with_engine(|tree| tree.value_segment_bytes = 32 << 10)
+        .with_engine(|tree| tree.blob_segment_bytes = 32 << 10)
 }
 
 /// Opens the database of which `shared` is one part, and takes it over where it is another's.

@@ -35,7 +35,7 @@ impl Asking {
     }
 
     fn watched(&self, name: &str, inner: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
-        if !name.ends_with(".values") {
+        if !name.ends_with(".blobs") {
             return inner;
         }
         let (is_mapped, events) = (self.is_mapped, Arc::clone(&self.events));

@@ -6,7 +6,7 @@ use firn_engine::conformance::semantics;
 use firn_engine::{KEYSPACE_DEFAULT, KeyspaceId};
 use firn_format::manifest::{Change, ManifestEdit, TableMeta};
 use firn_storage::Storage;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_tree::{VerifyOptions, VerifyReport, verify};
 
 use crate::support::sample::Files;

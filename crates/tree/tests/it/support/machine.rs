@@ -7,7 +7,7 @@ use firn_engine::conformance::semantics;
 use firn_engine::{Durability, KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
 use firn_format::file_name::{self, FileName};
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Divided, Memory};
+use firn_storage::backend::{Crash, Divided, Memory};
 use firn_tree::{Settings, Tree, TreeOptions, VerifyOptions, VerifyReport, verify};
 
 use crate::support::world::{World, rows, session, tiny};
@@ -66,7 +66,7 @@ pub(crate) fn names(place: &Memory) -> Vec<FileName> {
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings { manifest_edits_max: 6, ..tiny() }.with_engine(|tree| tree.value_segment_bytes = 32 << 10)
+    Settings { manifest_edits_max: 6, ..tiny() }.with_engine(|tree| tree.blob_segment_bytes = 32 << 10)
 }
 
 /// What all machines share once the machine that has `opened` is lost. What it would write as it

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_storage::Storage;
-use firn_storage::place::{Local, LocalOptions};
+use firn_storage::backend::{Local, LocalOptions};
 
 use crate::support::sample::Files;
 

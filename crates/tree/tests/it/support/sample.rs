@@ -9,7 +9,7 @@ use firn_engine::{
     Batch, Compression, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, MergeOperator, Ordered,
     Result, Semantics, WriteOptions,
 };
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_storage::{ManualClock, Storage};
 use firn_tree::{Background, Settings, Tree, TreeOptions};
 

@@ -1,4 +1,4 @@
-//! A database of separated values whose collections begin when a test wants them.
+//! A database of separated values whose GCs begin when a test wants them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) const KEYS: u32 = 120;
 /// The key that it is about.
 pub(crate) const KEY: u32 = 61;
 
-/// A database whose collections begin when a test wants them.
+/// A database whose GCs begin when a test wants them.
 pub(crate) struct Scene {
     pub(crate) machine: World,
     pub(crate) tree: Arc<Tree>,
@@ -34,9 +34,9 @@ impl Scene {
         Self::with_segments(64 << 10)
     }
 
-    pub(crate) fn with_segments(value_segment_bytes: u64) -> Self {
+    pub(crate) fn with_segments(blob_segment_bytes: u64) -> Self {
         let lazy = Settings { space_amplification_max: 100.0, ..tiny() }
-            .with_engine(|tree| tree.value_segment_bytes = value_segment_bytes);
+            .with_engine(|tree| tree.blob_segment_bytes = blob_segment_bytes);
         let machine = World::new(lazy);
         let tree = machine.open().unwrap();
         let settings = KeyspaceSettings {
@@ -93,7 +93,7 @@ impl Scene {
     }
 
     /// Some keys, the lower ones more often, get other values, so that some values survive
-    /// collection after collection.
+    /// GC after GC.
     pub(crate) fn wear(&mut self, round: u8, random: &mut fastrand::Rng) {
         for _ in 0..KEYS / 2 {
             let key = random.u32(0..KEYS).min(random.u32(0..KEYS));
@@ -117,13 +117,13 @@ impl Scene {
     }
 
     /// The same after `act`, which happens in the process that collects. What it writes is in no
-    /// table, and no drain has found what it overwrites.
+    /// table, and no flush has found what it overwrites.
     pub(crate) fn collect_after(&mut self, act: impl FnOnce(&mut Self)) {
         self.reopen(1.05);
         act(self);
         settle(&self.tree);
-        let stats = self.tree.stats().tree.expect("a tree").values;
-        assert!(stats.collection_count > 0, "{stats:?}");
+        let stats = self.tree.stats().tree.expect("a tree").blobs;
+        assert!(stats.gc_count > 0, "{stats:?}");
         self.reopen(100.0);
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use firn_storage::place::{Memory, Operation, UnfinishedUpload};
+use firn_storage::backend::{Memory, Operation, UnfinishedUpload};
 use firn_storage::{ReadFile, Result, Storage, StorageLock, WriteFile};
 
 /// Called with each operation that is asked for, and its file.

@@ -10,11 +10,11 @@ use firn_engine::{
     Durability, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered, Position, ReadAt, Result,
     ScanRange, WriteOptions,
 };
-use firn_storage::place::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, ManualClock, Storage, SystemClock, ThreadSpawn};
 use firn_tree::{Background, Settings, Tree, TreeOptions};
 
-/// The smallest segments there are, so that rolls, freezes and drains happen all the time.
+/// The smallest segments there are, so that rolls, freezes and flushes happen all the time.
 pub(crate) fn tiny() -> Settings {
     Settings { memory_bytes: 64 << 20, ..Settings::default() }.with_engine(|tree| {
         tree.log_segment_bytes = 4 << 20;

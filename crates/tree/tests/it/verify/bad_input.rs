@@ -14,7 +14,7 @@ use firn_engine::{
 use firn_format::FormatVersion;
 use firn_format::checksum::{crc32c, xxh3, xxh3_of_two};
 use firn_storage::Storage;
-use firn_storage::place::{Local, LocalOptions, Memory};
+use firn_storage::backend::{Local, LocalOptions, Memory};
 use firn_tree::{Settings, Tree, TreeOptions, VerifyOptions, verify};
 
 use crate::support::on_disk::{OnDisk, everything_in, local};
@@ -70,7 +70,7 @@ fn a_newer_format_is_refused_whatever_file_has_it() {
                 ErrorKind::Invalid,
                 &[name, &format!("version {NEWER}"), "newer Firn", "upgrade"],
             );
-            assert_eq!(error.place().unwrap().offset, Some(version_at as u64), "{error}");
+            assert_eq!(error.location().unwrap().offset, Some(version_at as u64), "{error}");
         }
         let options = VerifyOptions { storage: local(&path), semantics: Semantics::new() };
         let error = verify(options, &mut |_| {}).unwrap_err();

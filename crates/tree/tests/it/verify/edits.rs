@@ -7,7 +7,7 @@ use firn_engine::{Engine, KEYSPACE_DEFAULT, Ordered, PrefixExtractor, Semantics}
 use firn_format::file_name::manifest_edit;
 use firn_format::manifest::{Change, KeyspaceText, ManifestEdit, TableMeta};
 use firn_format::{Position, Sequence};
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_tree::{Severity, Tree, VerifyOptions, VerifyReport, verify};
 
 use crate::support::inspect::{edits, report, tables};
@@ -84,7 +84,7 @@ fn a_table_whose_entries_are_in_the_log_too_is_found() {
     let settings = KeyspaceText { compression: Some("none".to_owned()), ..KeyspaceText::default() };
     let changes = vec![
         Change::Keyspace { id: 77, name: "new".to_owned(), settings },
-        Change::DrainedThrough { keyspace: 77, position: table.sequence_max.position() },
+        Change::FlushedThrough { keyspace: 77, position: table.sequence_max.position() },
         Change::AddTable { keyspace: 77, level: 0, run: 1, table: copy },
     ];
     assert_damage(&report_with(files, changes), "copy-000000.table", "the log holds them too");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use firn_engine::conformance::semantics;
 use firn_engine::{Engine, ErrorKind};
 use firn_storage::Storage;
-use firn_storage::place::Memory;
+use firn_storage::backend::Memory;
 use firn_tree::{Severity, Tree, VerifyOptions, verify};
 
 use crate::support::inspect::report;
@@ -59,7 +59,7 @@ fn every_flipped_byte_is_found_and_named() {
                 }
                 // A version byte: a newer release may have written the file.
                 Err(error) => {
-                    let place = error.place().map(|place| place.file.clone());
+                    let place = error.location().map(|place| place.file.clone());
                     assert_eq!((error.kind(), place), (ErrorKind::Invalid, Some(name.clone())), "{error}");
                     assert!((8..12).contains(&at), "{name} byte {at}: {error}");
                 }

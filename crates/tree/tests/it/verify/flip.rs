@@ -37,7 +37,7 @@ fn accept(error: &Error, demand: Demand) -> Result<(), String> {
         ErrorKind::Invalid => error.message().contains("newer"),
         _ => false,
     };
-    let place = error.place();
+    let place = error.location();
     let has_place = match demand {
         Demand::Offset => place.is_some_and(|place| !place.file.is_empty() && place.offset.is_some()),
         Demand::File => place.is_some_and(|place| !place.file.is_empty()),

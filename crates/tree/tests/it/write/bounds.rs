@@ -9,7 +9,7 @@ use firn_engine::{
     Completion, Engine, ErrorKind, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, Stats, WriteOptions,
 };
 use firn_storage::Storage;
-use firn_storage::place::{Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Settings, Tree};
 
 use crate::support::in_time::{in_time, now};
@@ -147,7 +147,7 @@ fn a_batch_that_finds_no_room_in_a_quiet_buffer_makes_it() {
     let stats = tree.stats();
     assert!(
         stats.tree.as_ref().expect("a tree").buffer_bytes < 12 * MIB
-            && stats.tree.as_ref().expect("a tree").drain_count == 0,
+            && stats.tree.as_ref().expect("a tree").flush_count == 0,
         "no pressure yet: {stats:?}"
     );
     let writer = Arc::clone(&tree);
@@ -155,11 +155,11 @@ fn a_batch_that_finds_no_room_in_a_quiet_buffer_makes_it() {
         put(&mut session(&writer), b"large", &vec![2; 26 << 20]);
     });
     assert_eq!(get(&mut session(&tree), b"large").map(|value| value.len()), Some(26 << 20));
-    assert!(tree.stats().tree.expect("a tree").drain_count > 0);
+    assert!(tree.stats().tree.expect("a tree").flush_count > 0);
 }
 
 #[test]
-fn a_buffer_that_may_be_full_before_it_drains_keeps_taking_writes() {
+fn a_buffer_that_may_be_full_before_it_flushes_keeps_taking_writes() {
     let world = World::new(bounded(24 * MIB, 24 * MIB));
     let tree = world.open_threads();
     let writer = Arc::clone(&tree);
@@ -168,7 +168,7 @@ fn a_buffer_that_may_be_full_before_it_drains_keeps_taking_writes() {
 }
 
 #[test]
-fn stopped_writers_are_refused_where_a_full_disk_keeps_drains_from_making_room() {
+fn stopped_writers_are_refused_where_a_full_disk_keeps_flushes_from_making_room() {
     let world = World::new(bounded(8 * MIB, 12 * MIB));
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     faulty.inject(Fault {
@@ -212,10 +212,10 @@ fn stopped_writers_are_refused_where_a_full_disk_keeps_drains_from_making_room()
     faulty.clear_faults();
     let writer = Arc::clone(&tree);
     in_time("64 MB", move || write_inline(&writer, 9, 640, &vec![3; 100_000]));
-    assert!(tree.stats().tree.expect("a tree").drain_count > 0);
+    assert!(tree.stats().tree.expect("a tree").flush_count > 0);
 }
 
-/// Lets the second part of each drain find the disk full.
+/// Lets the second part of each flush find the disk full.
 fn refuse_second_parts(world: &World) -> Faulty {
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     faulty.inject(Fault {
@@ -228,7 +228,7 @@ fn refuse_second_parts(world: &World) -> Faulty {
 }
 
 #[test]
-fn a_flush_is_refused_once_where_one_part_of_its_drain_finds_the_disk_full() {
+fn a_flush_is_refused_once_where_one_part_finds_the_disk_full() {
     let settings = bounded(64 * MIB, 96 * MIB).with_engine(|tree| tree.table_bytes = MIB);
     let world = World::new(settings);
     let faulty = refuse_second_parts(&world);
@@ -242,13 +242,13 @@ fn a_flush_is_refused_once_where_one_part_of_its_drain_finds_the_disk_full() {
         }
     });
     // What the first part wrote is removed, and that is no space freed for another try.
-    assert_eq!(faulty.struck_count(), 8, "a drain for each flush, each with a second part");
+    assert_eq!(faulty.struck_count(), 8, "a flush for each flush, each with a second part");
     faulty.clear_faults();
     tree.flush().unwrap();
 }
 
 #[test]
-fn a_refused_drain_leaves_no_table_and_is_not_tried_again_by_itself() {
+fn a_refused_flush_leaves_no_table_and_is_not_tried_again_by_itself() {
     let world = World::new(bounded(64 * MIB, 96 * MIB).with_engine(|tree| tree.table_bytes = MIB));
     let faulty = refuse_second_parts(&world);
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);
@@ -271,14 +271,14 @@ fn a_thread_that_is_alone_compacts_although_writers_never_rest() {
     let mut session = session(&tree);
     let mut random = fastrand::Rng::with_seed(1);
     let mut deepest = 0;
-    while tree.stats().tree.expect("a tree").drain_count < 25 {
-        // Always a drain's worth: a single thread would find one to do each time.
+    while tree.stats().tree.expect("a tree").flush_count < 25 {
+        // Always a flush's worth: a single thread would find one to do each time.
         while tree.stats().tree.expect("a tree").buffer_bytes <= full {
             put(&mut session, &random.u64(..5000).to_be_bytes(), &[1; 4000]);
         }
         tree.step().unwrap();
         deepest = deepest.max(tree.stats().keyspaces[0].tree.as_ref().expect("a tree").levels[0].1);
     }
-    // A drain writes some 8 MB; twice the sorted runs that level 0 may have are far too many.
+    // A flush writes some 8 MB; twice the sorted runs that level 0 may have are far too many.
     assert!(deepest < 9 * 9_000_000, "level 0 grew to {deepest} bytes");
 }

@@ -1,7 +1,7 @@
 //! Writes that are answered before the kernel has them.
 
 use firn_engine::{Durability, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt, WriteOptions};
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 
 use crate::support::world::{World, get, session, tiny};
 

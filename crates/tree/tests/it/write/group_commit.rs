@@ -10,7 +10,7 @@ use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
     Completion, Durability, Engine, Ordered, OrderedSession, Outcome, ReadAt, Ticket, WriteOptions,
 };
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 use firn_storage::{Clock, SystemClock};
 use firn_tree::Tree;
 

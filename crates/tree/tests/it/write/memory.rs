@@ -73,7 +73,7 @@ fn the_cache_has_what_the_buffer_leaves_and_gives_it_back() {
 }
 
 #[test]
-fn the_reserve_is_restored_and_small_drains_count_too() {
+fn the_reserve_is_restored_and_small_flushes_count_too() {
     let world = World::new(small());
     let tree = world.open().unwrap();
     let mut session = session(&tree);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::{Engine, ErrorKind, KEYSPACE_DEFAULT};
 use firn_storage::Storage;
-use firn_storage::place::{Crash, Effect, Fault, Faulty, Operation, When};
+use firn_storage::backend::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_tree::Background;
 
 use crate::support::world::{World, describe, get, put, put_disk, session, settle, tiny};
@@ -45,7 +45,7 @@ fn a_full_disk_refuses_writes_loses_nothing_and_resumes() {
 }
 
 #[test]
-fn why_a_drain_finds_no_room_is_told_with_what_to_do_and_what_holds_meanwhile() {
+fn why_a_flush_finds_no_room_is_told_with_what_to_do_and_what_holds_meanwhile() {
     let world = World::new(tiny());
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);

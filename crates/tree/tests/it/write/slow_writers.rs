@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use firn_engine::{Engine, KeyspaceSettings, WriteOptions};
-use firn_storage::place::Crash;
+use firn_storage::backend::Crash;
 
 use crate::support::world::{DISK, World, get, get_in, put, session, settle, tiny};
 

@@ -2,16 +2,16 @@
 
 use super::*;
 
-fn bulk(bytes: u64) -> Order {
-    Order { lane: Lane::Bulk, bytes, ..order() }
+fn deep(bytes: u64) -> Order {
+    Order { lane: Lane::Deep, bytes, ..order() }
 }
 
-/// A pool in which a bulk job of the worker A was stopped for relief, and the lease of that bulk
+/// A pool in which a deep job of the worker A was stopped for L0 work, and the lease of that deep
 /// job.
 fn preempted() -> (Pool, Lease) {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
-    pool.submit(seconds(0), key(1), bulk(64 << 30)).unwrap();
+    pool.submit(seconds(0), key(1), deep(64 << 30)).unwrap();
     let lease = only(pool.take(seconds(0), A));
     pool.beat(seconds(1), A, &[held(&lease)]).unwrap();
     pool.submit(seconds(1), key(2), Order { stalls_in: Some(seconds(2)), ..order() }).unwrap();
@@ -77,7 +77,7 @@ fn what_was_stopped_and_is_done_nevertheless_is_done() {
 fn what_got_nowhere_is_not_taken_up_again_by_whoever_got_nowhere() {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
-    pool.submit(seconds(0), key(1), bulk(1 << 30)).unwrap();
+    pool.submit(seconds(0), key(1), deep(1 << 30)).unwrap();
     let lease = only(pool.take(seconds(0), A));
     for now in 1..63 {
         pool.follow(seconds(now), CLIENT, &[1], &[]);
@@ -110,7 +110,7 @@ fn a_worker_that_was_silent_goes_on_with_what_nobody_else_has() {
 #[test]
 fn what_a_worker_had_already_counts_to_what_its_tenant_was_given() {
     const GIB: u64 = 1 << 30;
-    let of = |tenant: &str, bytes| Order { tenant: tenant.to_owned(), ..bulk(bytes) };
+    let of = |tenant: &str, bytes| Order { tenant: tenant.to_owned(), ..deep(bytes) };
     let owed = |pool: &Pool, tenant: TenantId| pool.ledger.owed().get(&tenant).copied();
     for client_first in [false, true] {
         let mut pool = pool();
@@ -138,7 +138,7 @@ fn what_a_worker_had_already_counts_to_what_its_tenant_was_given() {
             token,
             place: String::new(),
             spec: Vec::new(),
-            lane: Lane::Bulk,
+            lane: Lane::Deep,
             waited: seconds(0),
         };
         assert!(finish(&mut pool, seconds(2), A, &lease, failed(FailureKind::Cancelled)));

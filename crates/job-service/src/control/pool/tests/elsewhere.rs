@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn bulk() -> Order {
-    Order { lane: Lane::Bulk, ..order() }
+fn deep() -> Order {
+    Order { lane: Lane::Deep, ..order() }
 }
 
 fn late() -> Order {
@@ -41,14 +41,14 @@ fn a_worker_gets_no_more_than_what_others_leave_of_it() {
 }
 
 #[test]
-fn relief_that_would_be_late_goes_where_bulk_work_of_others_gives_way_and_nothing_else_does() {
+fn l0_work_that_would_be_late_goes_where_deep_work_of_others_gives_way_and_nothing_else_does() {
     let mut pool = pool();
     hear(&mut pool, seconds(0), 2, taken(2, &[9, 7]));
     let at = |client| JobKey { client, number: 1 };
-    for (client, order) in [(1, bulk()), (2, order())] {
+    for (client, order) in [(1, deep()), (2, order())] {
         pool.submit(seconds(0), at(client), order).unwrap();
     }
-    assert_eq!(pool.take(seconds(0), A), Pulled::default(), "bulk work, and relief that nothing presses");
+    assert_eq!(pool.take(seconds(0), A), Pulled::default(), "deep work, and l0 that nothing presses");
     // A minute each, with nothing else to wait for.
     let late = Order { bytes: 64 << 30, ..late() };
     pool.submit(seconds(0), at(3), late.clone()).unwrap();
@@ -64,7 +64,7 @@ fn relief_that_would_be_late_goes_where_bulk_work_of_others_gives_way_and_nothin
 }
 
 #[test]
-fn relief_waits_for_a_slot_that_is_free_in_time_rather_than_stop_something() {
+fn l0_work_waits_for_a_slot_that_is_free_in_time_rather_than_stop_something() {
     let mut pool = pool();
     hear(&mut pool, seconds(0), 1, taken(1, &[1]));
     pool.hear(seconds(0), profile(B, 1), &[]);

@@ -6,12 +6,12 @@ use super::*;
 fn figures_say_what_is_there_and_what_has_happened() {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
-    let bulk = Order { lane: Lane::Bulk, bytes: 7, tenant: "other".to_owned(), ..order() };
+    let deep = Order { lane: Lane::Deep, bytes: 7, tenant: "other".to_owned(), ..order() };
     pool.submit(seconds(0), key(1), order()).unwrap();
-    pool.submit(seconds(2), key(2), bulk.clone()).unwrap();
+    pool.submit(seconds(2), key(2), deep.clone()).unwrap();
     let now = pool.figures(seconds(5));
-    let relief = ByLane { relief: 1, bulk: 0 };
-    assert_eq!((now.running, now.waiting), (relief, ByLane { relief: 0, bulk: 1 }));
+    let l0 = ByLane { l0: 1, deep: 0 };
+    assert_eq!((now.running, now.waiting), (l0, ByLane { l0: 0, deep: 1 }));
     assert_eq!((now.waiting_bytes, now.waiting_max, now.clients), (7, seconds(3), 1));
     assert_eq!(now.waiting_bytes_by_tenant, [(None, 7)].into(), "nothing was leased to it yet");
     assert_eq!(now.workers, Workers { ready: 1, slots: 1, ..Workers::default() });
@@ -27,22 +27,22 @@ fn figures_say_what_is_there_and_what_has_happened() {
     pool.follow(seconds(18), CLIENT, &[1, 2], &[]);
     pool.tick(seconds(18));
     let then = pool.figures(seconds(18));
-    assert_eq!((then.done, then.workers.silent, then.workers.ready), (relief, 1, 0));
+    assert_eq!((then.done, then.workers.silent, then.workers.ready), (l0, 1, 0));
     assert_eq!(
         (then.waiting, then.waiting_bytes_by_tenant),
-        (ByLane { relief: 0, bulk: 1 }, [(Some("other".to_owned()), 7)].into())
+        (ByLane { l0: 0, deep: 1 }, [(Some("other".to_owned()), 7)].into())
     );
     let Counts { submitted, leased, expired_silent, expired_stuck, given_up, .. } = then.counts;
-    assert_eq!((submitted, leased), (ByLane { relief: 1, bulk: 1 }, 3));
+    assert_eq!((submitted, leased), (ByLane { l0: 1, deep: 1 }, 3));
     assert_eq!(
         (expired_silent, expired_stuck, given_up),
         (1, 0, ByFailure { storage: 1, ..ByFailure::default() })
     );
     pool.tick(seconds(60));
     let end = pool.figures(seconds(60));
-    let bulk = ByLane { relief: 0, bulk: 1 };
-    assert_eq!((end.counts.done, end.counts.failed), (relief, ByLane::default()));
-    assert_eq!((end.counts.abandoned, end.clients), (bulk, 0), "its client was not heard of for 30 s");
+    let deep = ByLane { l0: 0, deep: 1 };
+    assert_eq!((end.counts.done, end.counts.failed), (l0, ByLane::default()));
+    assert_eq!((end.counts.abandoned, end.clients), (deep, 0), "its client was not heard of for 30 s");
 }
 
 #[test]

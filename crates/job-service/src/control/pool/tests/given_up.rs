@@ -31,7 +31,7 @@ fn what_a_client_gave_up_while_it_was_not_heard_is_stopped_and_forgotten() {
     pool.hear(seconds(6), profile(A, 2), &[held(&pulled.leases[0]), held(&lease)]);
     assert_eq!((pool.take(seconds(6), A).stop, numbers(&pool)), (vec![lease.token], vec![3]));
     let Figures { waiting, running, counts, .. } = pool.figures(seconds(6));
-    assert_eq!((waiting.all(), running.all(), counts.abandoned.relief), (0, 1, 2));
+    assert_eq!((waiting.all(), running.all(), counts.abandoned.l0), (0, 1, 2));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Bulk work of `bytes`.
-fn bulk(bytes: u64) -> Order {
-    Order { lane: Lane::Bulk, bytes, ..order() }
+/// Deep work of `bytes`.
+fn deep(bytes: u64) -> Order {
+    Order { lane: Lane::Deep, bytes, ..order() }
 }
 
 fn far() -> Order {
@@ -134,11 +134,11 @@ fn nothing_is_stopped_for_what_would_not_begin() {
     let lease = only(pool.take(seconds(0), A));
     assert!(finish(&mut pool, seconds(0), A, &lease, failed(FailureKind::Storage)));
     pool.cancel(seconds(0), key(0));
-    // Bulk work of other clients, which takes minutes, in three of its four slots; relief that is
+    // Deep work of other clients, which takes minutes, in three of its four slots; L0 work that is
     // owed nothing has the fourth.
     for number in 1..4 {
         let key = JobKey { client: 1, number };
-        pool.submit(seconds(0), key, Order { tenant: "other".to_owned(), ..bulk(64 << 30) }).unwrap();
+        pool.submit(seconds(0), key, Order { tenant: "other".to_owned(), ..deep(64 << 30) }).unwrap();
     }
     let slow = Order { tenant: "other".to_owned(), bytes: 64 << 30, ..order() };
     pool.submit(seconds(0), JobKey { client: 1, number: 9 }, slow).unwrap();

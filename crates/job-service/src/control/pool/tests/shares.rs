@@ -17,7 +17,7 @@ const LIGHT: f64 = 1.0;
 #[derive(Default)]
 struct Tenant {
     weight: f64,
-    /// Its writers stand still, and all of its jobs are relief; or all of them are bulk work.
+    /// Its writers stand still, and all of its jobs are L0 work; or all of them are deep work.
     is_urgent: bool,
     /// So many of its jobs are there beside the running one.
     keeps: u64,
@@ -48,7 +48,7 @@ impl Shares {
         let (tenant, bytes) = (&mut self.tenants[index], self.job_bytes);
         let key = JobKey { client: index as u128, number: tenant.submitted };
         let (lane, stalls_in) =
-            if tenant.is_urgent { (Lane::Relief, Some(seconds(0))) } else { (Lane::Bulk, None) };
+            if tenant.is_urgent { (Lane::L0, Some(seconds(0))) } else { (Lane::Deep, None) };
         let (name, weight) = (format!("db{index}"), tenant.weight);
         let order = Order { tenant: name, weight, lane, bytes, stalls_in, ..order() };
         self.pool.submit(self.now, key, order).unwrap();
@@ -127,7 +127,7 @@ fn what_is_leased_follows_weights_whoever_is_urgent() {
     assert!(ratios[2] < 3.0 && ratios[1] > 3.0, "who is urgent is ahead, as far as he may: {ratios:?}");
 }
 
-/// A third tenant has one bulk job now and then, while the writers of both others stand still all
+/// A third tenant has one deep job now and then, while the writers of both others stand still all
 /// the time.
 fn longest_wait(job_bytes: u64, jobs: usize) -> Duration {
     let mut tenants = two(None);

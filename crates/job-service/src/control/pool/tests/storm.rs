@@ -76,12 +76,12 @@ impl Storm {
     /// Every job that was handed in has ended, is there, or was left behind.
     fn check_counts(&self) {
         let Figures { waiting, running, counts, .. } = self.pool.figures(self.now);
-        // What only a worker has told of counts as bulk work until its client is heard of.
-        let there = waiting.relief + running.relief;
-        let over = counts.done.relief + counts.failed.relief + counts.abandoned.relief;
-        assert_eq!(counts.submitted.relief, over + there, "{counts:?}");
-        let bulk = [counts.submitted, counts.done, counts.failed, counts.abandoned].map(|jobs| jobs.bulk);
-        assert_eq!(bulk, [0; 4], "what nobody asked for counts for nobody");
+        // What only a worker has told of counts as deep work until its client is heard of.
+        let there = waiting.l0 + running.l0;
+        let over = counts.done.l0 + counts.failed.l0 + counts.abandoned.l0;
+        assert_eq!(counts.submitted.l0, over + there, "{counts:?}");
+        let deep = [counts.submitted, counts.done, counts.failed, counts.abandoned].map(|jobs| jobs.deep);
+        assert_eq!(deep, [0; 4], "what nobody asked for counts for nobody");
     }
 
     fn step(&mut self, number: u64) {

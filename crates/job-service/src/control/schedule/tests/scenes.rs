@@ -3,8 +3,8 @@
 //! ```text
 //! schedule                              what is decided, by the rule that is given or the default
 //!   worker 1 slots=2 zone=east          a worker; next to it, `near`, `far`, `open`, `others`, `gives_way`
-//!     runs 9 bulk done=300MiB           a job of 1000 MiB that it has, unless `bytes` says otherwise
-//!   job 1 relief 100MiB stalls_in=20s   a job that waits; next to it, `tenant`, `zone`, `waited`, `barred`
+//!     runs 9 deep done=300MiB           a job of 1000 MiB that it has, unless `bytes` says otherwise
+//!   job 1 L0 work 100MiB stalls_in=20s   a job that waits; next to it, `tenant`, `zone`, `waited`, `barred`
 //!   owed a 100MiB                       what the tenant is owed for each unit of its weight
 //! shares                                accounts of tenants, which `schedule` goes by from then on
 //!   weight a 3                          the tenant's weight
@@ -183,13 +183,13 @@ fn told(view: &View, decisions: &[Decision]) -> String {
         match decision {
             Decision::Lease { job, worker } => {
                 let left = free.get_mut(worker).expect("a worker of the view");
-                let instead = if *left == 0 { " in place of bulk work of another control plane" } else { "" };
+                let instead = if *left == 0 { " in place of deep work of another control plane" } else { "" };
                 lines.push(format!("worker {} takes job {}{instead}", worker.0, job.0));
                 *left = left.saturating_sub(1);
                 waiting.retain(|id| *id != job.0);
             }
-            Decision::Preempt { job, worker, relief } => {
-                lines.push(format!("worker {} stops job {} for job {}", worker.0, job.0, relief.0));
+            Decision::Preempt { job, worker, l0 } => {
+                lines.push(format!("worker {} stops job {} for job {}", worker.0, job.0, l0.0));
             }
         }
     }
@@ -206,8 +206,8 @@ fn pairs<'s>(attributes: &[&'s str]) -> impl Iterator<Item = (&'s str, &'s str)>
 
 fn lane(name: &str) -> Lane {
     match name {
-        "relief" => Lane::Relief,
-        "bulk" => Lane::Bulk,
+        "l0" => Lane::L0,
+        "deep" => Lane::Deep,
         other => panic!("no lane `{other}`"),
     }
 }

@@ -29,9 +29,9 @@ fn order(view: &View) -> Vec<&Waiting> {
         let late = job.waited.saturating_sub(WAIT_MAX).as_secs_f64() * f64::from(1 << 20);
         let due = Duration::from_secs(60).saturating_sub(job.waited);
         let (due, worth) = match (job.lane, job.stalls_in) {
-            (Lane::Relief, Some(stalls_in)) => (due.min(stalls_in), 1.0_f64),
-            (Lane::Relief, None) => (due, 1.0),
-            (Lane::Bulk, _) => (due, 0.1),
+            (Lane::L0, Some(stalls_in)) => (due.min(stalls_in), 1.0_f64),
+            (Lane::L0, None) => (due, 1.0),
+            (Lane::Deep, _) => (due, 0.1),
         };
         let slack = due.saturating_sub(fastest(job.bytes, job)).as_secs_f64();
         (view.owed.get(&job.tenant).copied().unwrap_or(0.0) + late, worth.ln() - slack / mean.max(1e-3))
@@ -51,7 +51,7 @@ fn slots<'v>(view: &'v View) -> Vec<Slot<'v>> {
             let is_spared =
                 one.waited >= WAIT_MAX / 2 || view.owed.get(&one.tenant).is_some_and(|owed| *owed > 0.0);
             let stoppable =
-                (one.lane == Lane::Bulk && !is_spared).then(|| (one.id, one.bytes_done as f64 / speed));
+                (one.lane == Lane::Deep && !is_spared).then(|| (one.id, one.bytes_done as f64 / speed));
             let left = one.bytes.saturating_sub(one.bytes_done) as f64 / speed;
             Slot { worker, free_in: left.max(1e-3), stoppable }
         });
@@ -67,7 +67,7 @@ fn whole(view: &View) -> Vec<Decision> {
     let mut slots = slots(view);
     let kept = if slots.len() > 1 { slots.len().div_ceil(8) } else { 0 };
     let running = view.workers.iter().flat_map(|worker| &worker.running);
-    let mut bulk = running.filter(|one| one.lane == Lane::Bulk).count();
+    let mut deep = running.filter(|one| one.lane == Lane::Deep).count();
     let mut decisions = Vec::new();
     for job in order(view) {
         let takes = |slot: &Slot<'_>| estimate(job, slot.worker).as_secs_f64();
@@ -82,12 +82,12 @@ fn whole(view: &View) -> Vec<Decision> {
         let Some((at, best)) = best else { continue };
         let (done_at, worker) = (best.free_in + takes(best), best.worker.id);
         if best.free_in == 0.0 {
-            if job.lane == Lane::Bulk && bulk >= slots.len() - kept {
+            if job.lane == Lane::Deep && deep >= slots.len() - kept {
                 continue;
             }
-            bulk += usize::from(job.lane == Lane::Bulk);
+            deep += usize::from(job.lane == Lane::Deep);
             decisions.push(Decision::Lease { job: job.id, worker });
-        } else if job.lane == Lane::Relief
+        } else if job.lane == Lane::L0
             && job.stalls_in.is_some_and(|at| at.as_secs_f64() < done_at)
             && view.owed.get(&job.tenant).is_none_or(|owed| *owed >= 0.0)
         {
@@ -97,8 +97,8 @@ fn whole(view: &View) -> Vec<Decision> {
             });
             if let Some((_, at, stopped)) = gains.max_by(|a, b| a.0.total_cmp(&b.0)) {
                 let worker = slots[at].worker.id;
-                decisions.push(Decision::Preempt { job: stopped, worker, relief: job.id });
-                bulk -= 1;
+                decisions.push(Decision::Preempt { job: stopped, worker, l0: job.id });
+                deep -= 1;
                 (slots[at].free_in, slots[at].stoppable) = (takes(&slots[at]), None);
                 continue;
             }
@@ -119,7 +119,7 @@ fn draw(random: &mut fastrand::Rng, jobs: u64) -> View {
         let busy = random.u64(0..=u64::from(drawn.slots));
         drawn.running = (0..busy)
             .map(|at| {
-                let lane = if random.u8(0..3) == 0 { Lane::Relief } else { Lane::Bulk };
+                let lane = if random.u8(0..3) == 0 { Lane::L0 } else { Lane::Deep };
                 let waited = Duration::from_secs([0, 200][random.usize(0..2)]);
                 let tenant = TenantId(random.u32(0..4));
                 Running { tenant, waited, ..running(1_000_000 + 10 * id + at, lane, random.u64(0..1000)) }
@@ -128,17 +128,17 @@ fn draw(random: &mut fastrand::Rng, jobs: u64) -> View {
         drawn
     });
     let workers: Vec<Worker> = workers.collect();
-    let (relief_of, is_alike) = (random.u8(0..4), random.u8(0..3) == 0);
+    let (l0_of, is_alike) = (random.u8(0..4), random.u8(0..3) == 0);
     let mut few = |most: usize| if is_alike { 0 } else { random.usize(0..most) };
     let drawn: Vec<[usize; 4]> = (0..jobs).map(|_| [few(4), few(3), few(5), few(3)]).collect();
     let refusals: Vec<BTreeSet<WorkerId>> =
         (0..4).map(|_| (1..=count).filter(|_| random.u8(0..4) == 0).map(WorkerId).collect()).collect();
     let stalls = [2, 0, 7, 10, 50].map(|seconds| (seconds != 7).then(|| Duration::from_secs(seconds)));
     let waiting = drawn.into_iter().zip(0..).map(|([tenant, zone, stalls_in, refused], id)| {
-        let lane = if random.u8(0..4) < relief_of { Lane::Relief } else { Lane::Bulk };
+        let lane = if random.u8(0..4) < l0_of { Lane::L0 } else { Lane::Deep };
         let seconds = [0, 0, 3, 20, 45, 59, 70, 299, 310][random.usize(0..9)];
-        // Bulk work and relief have the same workers, or not.
-        let refused = refused + usize::from(lane == Lane::Bulk);
+        // Deep work and L0 work have the same workers, or not.
+        let refused = refused + usize::from(lane == Lane::Deep);
         Waiting {
             tenant: TenantId(tenant as u32),
             zone: Zone(zone as u32),

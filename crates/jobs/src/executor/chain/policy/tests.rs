@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! chain device remote             links of these names before `local`, the last executor; `inline`,
-//!                                 `share=1` (done again), `rate=MB` (a second, of bulk work)
+//!                                 `share=1` (done again), `rate=MB` (a second, of deep work)
 //! refuse device unavailable       what it says from now on to each job; `take device` ends that
-//! submit a bulk 8 needs=m         a job of that many MB; `entries=N` are gone over
+//! submit a deep 8 needs=m         a job of that many MB; `entries=N` are gone over
 //! answer a well                   what has come of the attempt, or look, that goes on: `well`,
 //!                                 `well ran=2 opened=1`, `failed KIND`, `unseen own`, `unseen link`
 //! see a waiting syncing           what its executor says of it until something else is: `waiting`,
@@ -79,7 +79,7 @@ impl Chain {
         let links: Vec<String> = links.map(|link| (*link).to_owned()).collect();
         let patience = Patience {
             reexecuted_share: option("share=").unwrap_or(0.0),
-            bulk_bytes_per_second: option("rate=").map_or(16 << 20, |rate| (rate * MB) as u64),
+            deep_bytes_per_second: option("rate=").map_or(16 << 20, |rate| (rate * MB) as u64),
             ..Patience::default()
         };
         Self {
@@ -133,7 +133,7 @@ impl Chain {
         let need = (words.contains(&"gc"), option("needs=").map(str::to_owned).into_iter().collect());
         let entries = (!words.contains(&"gc")).then(|| option("entries=").map_or(0, |it| number(it) as u64));
         let bytes = (number(words[2]) * MB) as u64;
-        let about = About { is_relief: words[1] == "relief", bytes, entries, need };
+        let about = About { is_l0: words[1] == "l0", bytes, entries, need };
         let number = self.state.add(about);
         self.names.insert(number, words[0].to_owned());
         self.seen.insert(number, Seen::default());

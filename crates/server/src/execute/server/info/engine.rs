@@ -1,6 +1,6 @@
 //! What INFO tells of the engine.
 
-use firn_engine::{JobStats, SharedCacheStats, ValueStats};
+use firn_engine::{BlobStats, JobStats, SharedCacheStats};
 
 use super::Lines;
 use crate::server_thread::ServerThread;
@@ -18,7 +18,7 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     lines.line("snapshot_count", stats.snapshot_count);
     lines.line("user_write_bytes_total", stats.user_write_bytes_total);
     lines.line("log_write_bytes_total", stats.log_write_bytes_total);
-    lines.line("drain_write_bytes_total", tree.drain_write_bytes_total);
+    lines.line("flush_write_bytes_total", tree.flush_write_bytes_total);
     lines.line("compaction_write_bytes_total", tree.compaction_write_bytes_total);
     lines.line("compaction_read_bytes_total", tree.compaction_read_bytes_total);
     let written = stats.device_write_bytes_total() - stats.manifest_write_bytes_total;
@@ -31,11 +31,11 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     lines.line("read_miss_bytes_total", stats.read_miss_bytes_total);
     lines.line("scan_dead_passed_count", tree.scan_dead_passed_count);
     lines.line("sync_count", stats.sync_count);
-    lines.line("drain_count", tree.drain_count);
+    lines.line("flush_count", tree.flush_count);
     lines.line("merge_count", tree.merge_count);
     lines.line("compaction_count", tree.compaction_count);
     lines.line("recycled_bytes", stats.recycled_bytes);
-    values(&tree.values, lines);
+    values(&tree.blobs, lines);
     lines.line("jobs_passed_on_count", stats.jobs_passed_on_count);
     lines.line("jobs_passed_on_reason", one_line(stats.jobs_passed_on_reason.as_deref()));
     lines.line("write_refusal", one_line(stats.write_refusal.as_deref()));
@@ -70,36 +70,36 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     }
 }
 
-fn values(values: &ValueStats, lines: &mut Lines) {
-    lines.line("value_segment_count", values.segment_count);
-    lines.line("value_segment_bytes", values.segment_bytes);
-    let by_dead = ValueStats::DEAD_SHARES.iter().zip(values.by_dead);
+fn values(values: &BlobStats, lines: &mut Lines) {
+    lines.line("blob_segment_count", values.segment_count);
+    lines.line("blob_segment_bytes", values.segment_bytes);
+    let by_dead = BlobStats::DEAD_SHARES.iter().zip(values.by_dead);
     let by_dead: Vec<String> = by_dead.map(|(share, count)| format!("le_{share}={count}")).collect();
-    lines.line("value_segments_by_dead", by_dead.join(","));
-    lines.line("value_dead_bytes", values.dead_bytes);
-    lines.line("value_stale_count", values.stale_count);
-    lines.line("value_hidden_bytes", values.hidden_bytes);
-    lines.line("value_debt_bytes", values.debt_bytes);
-    lines.line("value_retired_count", values.retired_count);
-    lines.line("value_retired_bytes", values.retired_bytes);
-    lines.line("value_write_count", values.write_count);
-    lines.line("value_write_bytes_total", values.write_bytes_total);
-    lines.line("value_sync_count", values.sync_count);
-    lines.line("value_read_count", values.read_count);
-    lines.line("value_read_bytes_total", values.read_bytes_total);
-    lines.line("redirect_count", values.redirect_count);
-    lines.line("redirect_bytes", values.redirect_bytes);
-    lines.line("collection_count", values.collection_count);
-    lines.line("collected_segment_count", values.collected_segment_count);
-    lines.line("collection_failure_count", values.collection_failure_count);
-    lines.line("collection_read_bytes_total", values.collection_read_bytes_total);
-    lines.line("collection_write_bytes_total", values.collection_write_bytes_total);
-    lines.line("value_survivor_count", values.survivor_count);
-    lines.line("value_survivor_bytes_total", values.survivor_bytes_total);
-    lines.line("value_dropped_count", values.dropped_count);
-    lines.line("value_dropped_bytes_total", values.dropped_bytes_total);
-    lines.line("value_wholly_dead_count", values.wholly_dead_count);
-    lines.line("value_wholly_dead_bytes_total", values.wholly_dead_bytes_total);
+    lines.line("blob_segments_by_dead", by_dead.join(","));
+    lines.line("blob_dead_bytes", values.dead_bytes);
+    lines.line("blob_obsolete_reference_count", values.obsolete_count);
+    lines.line("blob_unreclaimed_bytes", values.unreclaimed_bytes);
+    lines.line("blob_debt_bytes", values.debt_bytes);
+    lines.line("blob_retired_count", values.retired_count);
+    lines.line("blob_retired_bytes", values.retired_bytes);
+    lines.line("blob_write_count", values.write_count);
+    lines.line("blob_write_bytes_total", values.write_bytes_total);
+    lines.line("blob_sync_count", values.sync_count);
+    lines.line("blob_read_count", values.read_count);
+    lines.line("blob_read_bytes_total", values.read_bytes_total);
+    lines.line("relocation_count", values.relocation_count);
+    lines.line("relocation_bytes", values.relocation_bytes);
+    lines.line("blob_gc_count", values.gc_count);
+    lines.line("blob_gc_segment_count", values.gc_segment_count);
+    lines.line("blob_gc_failure_count", values.gc_failure_count);
+    lines.line("blob_gc_read_bytes_total", values.gc_read_bytes_total);
+    lines.line("blob_gc_write_bytes_total", values.gc_write_bytes_total);
+    lines.line("blob_survivor_count", values.survivor_count);
+    lines.line("blob_survivor_bytes_total", values.survivor_bytes_total);
+    lines.line("blob_dropped_count", values.dropped_count);
+    lines.line("blob_dropped_bytes_total", values.dropped_bytes_total);
+    lines.line("blob_wholly_dead_count", values.wholly_dead_count);
+    lines.line("blob_wholly_dead_bytes_total", values.wholly_dead_bytes_total);
 }
 
 fn shared_cache(cache: &SharedCacheStats, lines: &mut Lines) {

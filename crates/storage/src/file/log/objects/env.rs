@@ -37,7 +37,7 @@ pub trait SendEnv {
     /// Whether the database is closed: a call that waited for a try that failed makes none.
     fn is_closed(&self) -> bool;
 
-    /// Whether drains are to give up, since nothing waits for them any more.
+    /// Whether flushes are to give up, since nothing waits for them any more.
     fn is_stopping(&self) -> bool;
 
     /// Refuses writes from now on, for `cause`, by the log and whatever else takes them.

@@ -136,7 +136,7 @@ pub struct NamedObjects {
 }
 
 impl SharedLog {
-    /// None yet of the log's `generation`; they begin with the first drain, at the latest, if
+    /// None yet of the log's `generation`; they begin with the first flush, at the latest, if
     /// `is_begun`.
     ///
     /// This process's log begins at `recovered_end`; `crossing` is where the last batch before
@@ -172,11 +172,11 @@ impl SharedLog {
     /// A batch that begins at `start` has records of several keyspaces. To be told before it is
     /// published.
     pub fn crosses(&self, start: Position) {
-        // No ordering: a drain of the batch has seen that it was published.
+        // No ordering: a flush of the batch has seen that it was published.
         self.crossing.fetch_max(start.0, Ordering::Relaxed);
     }
 
-    /// Whether some batch with records of several keyspaces may be undrained where the log is
+    /// Whether some batch with records of several keyspaces may be unflushed where the log is
     /// needed from `needed_from` on.
     fn may_divide(&self, needed_from: Position) -> bool {
         let crossing = self.crossing.load(Ordering::Relaxed);

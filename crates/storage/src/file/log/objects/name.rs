@@ -66,7 +66,7 @@ impl SharedLog {
         }
         {
             let _no_commit = env.manifest();
-            // What is drained from now on is in a log object before.
+            // What is flushed from now on is in a log object before.
             self.is_begun.store(true, Ordering::Release);
         }
         self.send_through(env, end, by)?;
@@ -89,7 +89,7 @@ impl SharedLog {
     ///
     /// # Errors
     /// As [`share_through`](Self::share_through).
-    pub fn send_before_drain<E: NameEnv>(&self, env: &E, end: Position, needed_from: Position) -> Result<()> {
+    pub fn send_before_flush<E: NameEnv>(&self, env: &E, end: Position, needed_from: Position) -> Result<()> {
         let may_divide = self.may_divide(needed_from);
         // Log objects that lack something of what was recovered cannot be named, and no machine
         // would find them.
@@ -97,10 +97,10 @@ impl SharedLog {
         match self.is_begun() {
             true => {
                 env.log().sync_through(end)?;
-                self.send_through(env, end, By::Drain)
+                self.send_through(env, end, By::Flush)
             }
             false if may_divide && env.storage().shared_part().is_some() => {
-                self.share_through(env, end, By::Drain)
+                self.share_through(env, end, By::Flush)
             }
             false => Ok(()),
         }
@@ -129,8 +129,8 @@ impl SharedLog {
             return self.naming_change().or_else(|| self.unneeded_older(log_start));
         }
         let sent = self.lock_sent();
-        let drained = sent.own.iter().take_while(|(_, span_end)| *span_end <= log_start);
-        let first = drained.last().map(|(number, _)| number + 1)?;
+        let flushed = sent.own.iter().take_while(|(_, span_end)| *span_end <= log_start);
+        let first = flushed.last().map(|(number, _)| number + 1)?;
         drop(sent);
         Some(self.before(first))
     }

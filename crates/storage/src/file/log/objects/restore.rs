@@ -46,7 +46,7 @@ struct RestoredFile {
     bytes: u64,
 }
 
-/// Makes the files of the log, and of value segments, as the log objects of `named` have them, as
+/// Makes the files of the log, and of blob segments, as the log objects of `named` have them, as
 /// far as `is_needed` says. From then on no log object of that generation can be added. Blocks for
 /// a request each, and for syncs.
 ///
@@ -141,7 +141,7 @@ fn cut_log(storage: &dyn Storage, files: &mut Files, end: Position) -> Result<()
 /// by now.
 fn remove_earlier(storage: &dyn Storage, files: &[(String, u64)]) -> Result<()> {
     for (name, _) in files {
-        if let Some(FileName::LogSegment(_) | FileName::ValueSegment(_)) = file_name::parse(name) {
+        if let Some(FileName::LogSegment(_) | FileName::BlobSegment(_)) = file_name::parse(name) {
             storage.remove(name)?;
         }
     }
@@ -219,7 +219,7 @@ fn not_current<C: Content>(manifest: &Manifest<C>) -> Error {
 fn write_piece(storage: &dyn Storage, piece: &Piece<'_>, files: &mut Files) -> Result<()> {
     let name = match piece.segment {
         PieceOf::Log(header) => file_name::log_segment(header.base),
-        PieceOf::Values(header) => file_name::value_segment(header.number),
+        PieceOf::Values(header) => file_name::blob_segment(header.number),
     };
     let restored = match files.entry(name) {
         Entry::Occupied(entry) => entry.into_mut(),

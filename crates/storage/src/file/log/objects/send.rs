@@ -22,13 +22,13 @@ const BYTES_PER_OBJECT_MIN: u64 = 64 << 10;
 pub enum By {
     /// A write that is to be acknowledged.
     Writer,
-    /// A drain that is to be committed, and will be after the next opening if it is not now.
-    Drain,
+    /// A flush that is to be committed, and will be after the next opening if it is not now.
+    Flush,
 }
 
 impl SharedLog {
     /// Returns when everything below `end`, which is on this machine's device, is in log objects.
-    /// Whether an edit names them is the caller's concern. A drain gives up between two log objects
+    /// Whether an edit names them is the caller's concern. A flush gives up between two log objects
     /// once the database closes; what is sent stays so.
     ///
     /// Concurrent callers share one log object: the first one makes it of everything that is
@@ -51,8 +51,8 @@ impl SharedLog {
             }
         }
         while self.through() < end {
-            if by == By::Drain && env.is_stopping() {
-                let told = "the database closes: the drain is not committed";
+            if by == By::Flush && env.is_stopping() {
+                let told = "the database closes: the flush is not committed";
                 return Err(Error::new(ErrorKind::Refused, "", told));
             }
             if sending.pending.is_empty() {

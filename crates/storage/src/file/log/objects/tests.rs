@@ -20,7 +20,7 @@ fn log_objects_are_named_once_they_have_all_that_was_recovered() {
     let shared_log = SharedLog::new((7, 2), true, Some(older), (Position(100), Position(0)));
     shared_log.lock_sent().own.push_back((0, Position(50)));
     shared_log.through.store(50, Ordering::Release);
-    // A drain that needs the first half alone.
+    // A flush that needs the first half alone.
     assert!(shared_log.unneeded(Position(0)).is_none());
     shared_log.through.store(100, Ordering::Release);
     let naming = shared_log.unneeded(Position(0)).unwrap();

@@ -21,7 +21,7 @@ pub(super) fn expiring(times: &[u64]) -> Arc<TableReader> {
 }
 
 #[test]
-fn it_is_never_so_urgent_that_drains_wait_and_needs_room_for_what_lives() {
+fn it_is_never_so_urgent_that_flushes_wait_and_needs_room_for_what_lives() {
     let mut levels = Levels::default();
     let meta = table("all".to_owned(), b"a", b"f", 1000, 0.0).meta().clone();
     levels.add(6, 0, Arc::new(Table::new(meta, expiring(&[50; 10]), (0.0, 0), Arc::default())));

@@ -5,10 +5,10 @@ use firn_format::Sequence;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::super::{Choice, PickRules, drain_table_bytes, pick, pick_range, splits};
+use super::super::{Choice, PickRules, flush_table_bytes, pick, pick_range, splits};
 use super::{names, table};
 use crate::compact::range::{above, pieces};
-use crate::memory::drain_bytes;
+use crate::memory::flush_bytes;
 use crate::version::Levels;
 
 /// Which keys are written.
@@ -34,8 +34,8 @@ struct Model {
     live: BTreeSet<u32>,
     zeta: f64,
     files: u64,
-    drains: u64,
-    /// Where the next drain is cut: it began before the latest compactions ended.
+    flushes: u64,
+    /// Where the next flush is cut: it began before the latest compactions ended.
     splits: Vec<Vec<u8>>,
     cost: Cost,
 }
@@ -43,11 +43,11 @@ struct Model {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     written: u64,
-    drained: u64,
+    flushed: u64,
     compacted: u64,
     /// Most bytes of tables for each byte of the newest versions, inputs of a compaction included.
     space_max: f64,
-    /// Most sorted runs of level 0 over one key, and the mean after each drain.
+    /// Most sorted runs of level 0 over one key, and the mean after each flush.
     depth_max: usize,
     depth_sum: f64,
     samples: u64,
@@ -56,7 +56,7 @@ struct Cost {
 impl Cost {
     /// Bytes written, to the log too, for each byte of records.
     fn amplification(&self) -> f64 {
-        1.0 + (self.drained + self.compacted) as f64 / self.written as f64
+        1.0 + (self.flushed + self.compacted) as f64 / self.written as f64
     }
 
     fn depth_mean(&self) -> f64 {
@@ -80,7 +80,7 @@ impl Model {
             live: BTreeSet::new(),
             zeta,
             files: 0,
-            drains: 0,
+            flushes: 0,
             splits: Vec::new(),
             cost: Cost::default(),
         }
@@ -99,7 +99,7 @@ impl Model {
             self.log.push_back(key);
             self.cost.written += 1;
             if self.log.len() > self.buffer {
-                self.drain();
+                self.flush();
                 self.compact();
                 self.sample();
             }
@@ -124,8 +124,8 @@ impl Model {
     }
 
     /// The oldest runs become a sorted run; the newest quarter of the buffer is never frozen yet.
-    fn drain(&mut self) {
-        let enough = drain_bytes(self.buffer as u64) as usize;
+    fn flush(&mut self) {
+        let enough = flush_bytes(self.buffer as u64) as usize;
         let frozen = self.log.len() * 7 / 8;
         let mut keys = BTreeSet::new();
         let mut taken = 0;
@@ -137,14 +137,14 @@ impl Model {
         let known = keys.iter().filter(|key| self.live.contains(key)).count();
         let overwrites = known as f64 / keys.len() as f64;
         self.live.extend(&keys);
-        self.drains += 1;
-        self.cost.drained += keys.len() as u64;
+        self.flushes += 1;
+        self.cost.flushed += keys.len() as u64;
         let bytes = keys.len() as u64 * RECORD;
-        let size = (drain_table_bytes(&self.levels, bytes, &self.rules) / RECORD) as usize;
+        let size = (flush_table_bytes(&self.levels, bytes, &self.rules) / RECORD) as usize;
         let next = self.splits_now();
         let splits = std::mem::replace(&mut self.splits, next);
         let keys: Vec<u32> = keys.into_iter().collect();
-        self.add(0, self.drains, &keys, overwrites, &splits, size);
+        self.add(0, self.flushes, &keys, overwrites, &splits, size);
     }
 
     fn splits_now(&self) -> Vec<Vec<u8>> {
@@ -243,7 +243,7 @@ fn rules(buffer: u64, tables_per_buffer: f64) -> PickRules {
         level_bytes_min: 16 * buffer,
         level_ratio: 10,
         read_price: 1.0,
-        relief_only: false,
+        l0_only: false,
         room_bytes: u64::MAX,
         now_ms: 0,
         oldest_snapshot: Sequence::MAX,
@@ -313,11 +313,11 @@ fn all_of_two_levels_is_rewritten_in_many_pieces_for_a_tenth_more() {
         let used = model.levels.deeper.iter().filter(|run| !run.tables.is_empty()).count();
         assert_eq!(used, 2);
         let (chained, largest_chained) = all_in_pieces(&model);
-        let (groups, cuts) = above(&chained, model.rules.table_bytes);
+        let (overlaps, cuts) = above(&chained, model.rules.table_bytes);
         let bytes = |choices: &[Choice]| choices.iter().map(Choice::input_bytes).sum::<u64>() as f64;
-        let more = bytes(&groups) / bytes(&chained);
-        for group in &groups {
-            model.rewrite(group, &cuts);
+        let more = bytes(&overlaps) / bytes(&chained);
+        for overlap in &overlaps {
+            model.rewrite(overlap, &cuts);
         }
         let (pieces, largest) = all_in_pieces(&model);
         println!(

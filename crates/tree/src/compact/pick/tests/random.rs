@@ -58,7 +58,7 @@ impl World {
     }
 
     /// A new sorted run of level 0.
-    fn drain(&mut self) {
+    fn flush(&mut self) {
         self.age += 1;
         let (a, b) = (self.random.u8(0..KEYS), self.random.u8(0..KEYS));
         let hull = (a.min(b), a.max(b));
@@ -165,7 +165,7 @@ impl World {
     }
 }
 
-/// A random life of a keyspace, then the work that is left without drains.
+/// A random life of a keyspace, then the work that is left without flushes.
 fn life(seed: u64) {
     let mut world = World::new(seed);
     let rules = PickRules {
@@ -177,14 +177,14 @@ fn life(seed: u64) {
         level_bytes_min: world.random.u64(1..2000),
         level_ratio: world.random.u64(2..11),
         read_price: 1.0,
-        relief_only: false,
+        l0_only: false,
         room_bytes: u64::MAX,
         now_ms: 0,
         oldest_snapshot: Sequence::MAX,
     };
     for _ in 0..world.random.usize(10..200) {
         match world.random.u8(..3) {
-            0 => world.drain(),
+            0 => world.flush(),
             1 => drop(world.begin(&rules, true)),
             _ if world.running.is_empty() => {}
             _ => {

@@ -14,7 +14,7 @@ use std::iter::repeat_n;
 use std::path::Path;
 use std::str::FromStr;
 
-use super::super::{Group, deepest, groups, pick_for_deletes};
+use super::super::{Overlap, deepest, overlaps, pick_for_deletes};
 use super::*;
 use crate::compact::expired::pick_expired;
 use crate::compact::kept::pick_kept;
@@ -129,21 +129,21 @@ impl Scene {
     /// The base level, and what the overlaps of level 0 with it are.
     fn overlaps(&self, rules: &PickRules) -> String {
         let base = base_level(&self.levels, rules);
-        let told = |group: &Group| {
-            let tables = || group.tables.iter().map(|(_, _, table)| table.meta());
+        let told = |overlap: &Overlap| {
+            let tables = || overlap.tables.iter().map(|(_, _, table)| table.meta());
             let smallest = tables().map(|meta| String::from_utf8_lossy(&meta.smallest)).min().unwrap();
             let largest = tables().map(|meta| String::from_utf8_lossy(&meta.largest)).max().unwrap();
-            let (level0, depth) = (group.level0_bytes(), group.depth());
-            let below = group.bytes() - level0;
-            let superseded = match group.superseded_bytes() {
+            let (level0, depth) = (overlap.level0_bytes(), overlap.depth());
+            let below = overlap.bytes() - level0;
+            let superseded = match overlap.superseded_bytes() {
                 0 => String::new(),
                 superseded => format!(", {superseded} superseded"),
             };
             format!("\noverlap {smallest}-{largest}: depth {depth}, {level0} bytes over {below}{superseded}")
         };
-        let groups = groups(&self.levels, base);
-        assert_eq!(deepest(&self.levels, rules), groups.iter().map(Group::depth).max().unwrap_or(0));
-        format!("base level {base}{}", groups.iter().map(told).collect::<String>())
+        let overlaps = overlaps(&self.levels, base);
+        assert_eq!(deepest(&self.levels, rules), overlaps.iter().map(Overlap::depth).max().unwrap_or(0));
+        format!("base level {base}{}", overlaps.iter().map(told).collect::<String>())
     }
 }
 
@@ -172,7 +172,7 @@ impl Asked {
                 "stay_max" => rules.stay_max = number(value),
                 "level_bytes_min" => rules.level_bytes_min = number(value),
                 "read_price" => rules.read_price = number(value),
-                "relief_only" => rules.relief_only = true,
+                "l0_only" => rules.l0_only = true,
                 "room_bytes" => rules.room_bytes = number(value),
                 "now_ms" => rules.now_ms = number(value),
                 "oldest_snapshot" => rules.oldest_snapshot = Sequence(number(value)),

@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use firn_format::Position;
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{BlobSegmentHeader, SegmentNumber};
 use firn_format::file_name::{FileName, parse};
 use firn_format::log::Frame;
 use firn_format::log_object::{Piece, PieceOf};
 use firn_format::manifest::{Change, EditEncoder, ManifestEdit};
-use firn_format::value::segment::Origin;
-use firn_format::value::{SegmentNumber, ValueSegmentHeader};
 
 use super::super::{By, Collector, NameEnv, NamedObjects, SendEnv, SharedLog};
+use crate::backend::{Faulty, Memory, Operation};
 use crate::file::log::SegmentMap;
 use crate::file::log::tests::{Blobs, DATABASE, GENERATION, Numbered, append, begun_on, roll_to};
 use crate::file::manifest::{Content, Edit, Manifest};
-use crate::place::{Faulty, Memory, Operation};
 use crate::{Error, ManualClock, Result, Storage};
 
 /// What the manifest says: which log objects are needed.
@@ -212,7 +212,7 @@ impl NameEnv for Engine {
     }
 }
 
-/// The value segment that frames refer to.
+/// The blob segment that frames refer to.
 pub(super) const BLOBS: SegmentNumber = SegmentNumber(9);
 
 /// Collects as many zeros for each frame.
@@ -233,7 +233,7 @@ impl Collector for Zeros {
 
     fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let (database, generation) = (DATABASE, GENERATION);
-        let header = ValueSegmentHeader { database, number: BLOBS, origin: Origin::Written, generation };
+        let header = BlobSegmentHeader { database, number: BLOBS, origin: Origin::Written, generation };
         let piece = Piece { segment: PieceOf::Values(header), offset: 64, bytes: &self.records };
         Some(piece).filter(|piece| !piece.bytes.is_empty()).into_iter()
     }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use firn_format::Position;
-use firn_format::file_name::{log_object, log_segment, value_segment};
+use firn_format::file_name::{blob_segment, log_object, log_segment};
 use firn_format::key::{GRANULE_BYTES, POSITION_END};
 use firn_format::log::{SEGMENT_HEADER_BYTES, scan_frames};
 use firn_format::log_object::PieceOf;
 
 use super::super::{By, NamedObjects, Restored, restore};
 use super::engine::{BLOBS, Engine, Said};
+use crate::backend::{Effect, Fault, Faulty, Operation, When};
 use crate::file::log::tests::{DATABASE, GENERATION, append_value};
 use crate::file::manifest::{Manifest, load};
-use crate::place::{Effect, Fault, Faulty, Operation, When};
 use crate::{ErrorKind, ManualClock, Result, Storage};
 
 /// Takes the database of `engine` over, as if its log had been cut at `cut`, and needs those pieces
@@ -52,12 +52,12 @@ fn what_is_needed_is_there_again_and_nothing_else() {
     let (engine, bases, end) = shared();
     assert_eq!(take_over(&engine, POSITION_END, |_| true).unwrap().end, end);
     assert_eq!(bases.map(|base| frames(&engine.faulty, base)), [Some(1), Some(1)]);
-    assert_eq!(engine.faulty.open_read(&value_segment(BLOBS)).unwrap().len(), 1064);
+    assert_eq!(engine.faulty.open_read(&blob_segment(BLOBS)).unwrap().len(), 1064);
     let is_needed = |segment: &PieceOf| matches!(segment, PieceOf::Log(header) if header.base != bases[0]);
     // What is not needed counts for the end all the same.
     assert_eq!(take_over(&engine, POSITION_END, is_needed).unwrap().end, end);
     assert_eq!(bases.map(|base| frames(&engine.faulty, base)), [None, Some(1)]);
-    let values = engine.faulty.open_read(&value_segment(BLOBS));
+    let values = engine.faulty.open_read(&blob_segment(BLOBS));
     assert_eq!(values.map(|file| file.len()).unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(take_over(&engine, POSITION_END, |_| false).unwrap().end, end);
     assert_eq!(bases.map(|base| frames(&engine.faulty, base)), [None, None]);

@@ -8,8 +8,8 @@ use firn_format::key::{GRANULE_BYTES, POSITION_END};
 
 use super::super::{By, NamedObjects};
 use super::engine::Engine;
+use crate::backend::{Effect, Fault, Operation, When};
 use crate::file::log::tests::{GENERATION, append, fail_once};
-use crate::place::{Effect, Fault, Operation, When};
 use crate::{ErrorKind, Storage};
 
 /// The next log object is asked for, and goes as `effect` says after `after` others.
@@ -79,13 +79,13 @@ fn a_failure_of_unknown_outcome_ends_writing() {
 }
 
 #[test]
-fn a_closed_database_does_not_try_again_and_one_that_closes_commits_no_drain() {
+fn a_closed_database_does_not_try_again_and_one_that_closes_commits_no_flush() {
     let engine = Engine::new();
     let end = engine.append();
     engine.is_stopping.store(true, Ordering::Relaxed);
-    let given_up = engine.shared_log.send_through(&engine, end, By::Drain).unwrap_err();
+    let given_up = engine.shared_log.send_through(&engine, end, By::Flush).unwrap_err();
     assert_eq!((given_up.kind, engine.asked()), (ErrorKind::Refused, 0));
-    assert_eq!(given_up.message, "the database closes: the drain is not committed");
+    assert_eq!(given_up.message, "the database closes: the flush is not committed");
     strike(&engine, 0, Effect::Fail(ErrorKind::Refused));
     let send = || engine.shared_log.send_through(&engine, end, By::Writer);
     let refused = send().unwrap_err();
@@ -93,7 +93,7 @@ fn a_closed_database_does_not_try_again_and_one_that_closes_commits_no_drain() {
     assert_eq!((send().unwrap_err().to_string(), engine.asked()), (refused.to_string(), 1));
     engine.is_closed.store(false, Ordering::Relaxed);
     send().unwrap();
-    assert_eq!(engine.acknowledged(), (1, end), "a writer is not held up by the end of drains");
+    assert_eq!(engine.acknowledged(), (1, end), "a writer is not held up by the end of flushes");
 }
 
 #[test]
@@ -151,15 +151,15 @@ fn many_small_log_objects_become_one() {
 }
 
 #[test]
-fn what_a_drain_leaves_is_sent_where_a_batch_may_be_divided() {
+fn what_a_flush_leaves_is_sent_where_a_batch_may_be_divided() {
     let engine = Engine::new();
     let end = append(&engine.log);
-    let before_drain = || engine.shared_log.send_before_drain(&engine, end, Position(0));
-    before_drain().unwrap();
+    let before_flush = || engine.shared_log.send_before_flush(&engine, end, Position(0));
+    before_flush().unwrap();
     assert_eq!(engine.asked(), 0, "no batch may be divided, and no other machine looks for log objects");
     engine.share(end).unwrap();
     let end = append(&engine.log);
-    engine.shared_log.send_before_drain(&engine, end, Position(0)).unwrap();
+    engine.shared_log.send_before_flush(&engine, end, Position(0)).unwrap();
     assert_eq!((engine.acknowledged(), engine.log.durable_through()), ((2, end), end));
 }
 

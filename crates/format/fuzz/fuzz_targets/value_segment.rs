@@ -1,6 +1,0 @@
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::run("value_segment", bytes));

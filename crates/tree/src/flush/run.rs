@@ -1,0 +1,330 @@
+//! Flushing: the oldest runs are written out as tables of level 0, in several key ranges at once.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use firn_engine::{Error, Result};
+use firn_format::key::Entry;
+use firn_format::manifest::TableMeta;
+use firn_format::table::ReferenceSet;
+use firn_format::tombstone::FragmentList;
+use firn_format::{Kind, Position, Sequence};
+use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, caught, compact_source};
+use firn_storage::Storage;
+
+use super::freeze::runs_of;
+use super::met::meet;
+use crate::blob_gc::NewlyObsolete;
+use crate::buffer::Run;
+use crate::buffer::merge::note_reference;
+use crate::compact::pick::flush_table_bytes;
+use crate::compact::run::span_of;
+use crate::counters::count;
+use crate::database::Database;
+use crate::edits::{Edit, Supersedes};
+use crate::error::from_job;
+use crate::log::SegmentMap;
+use crate::version::{Keyspace, Levels};
+
+/// What a part of a flush has written.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// In order of keys.
+    pub(super) tables: Vec<TableMeta>,
+    /// Separated values that the part's records refer to, whether they are in the tables or
+    /// not.
+    pub(super) references: ReferenceSet,
+    /// References of older tables that the part's records leave without readers.
+    pub(super) newly_obsolete: ReferenceSet,
+}
+
+/// A flush in progress. Its parts, neighbouring key ranges, are taken one by one by idle threads.
+#[derive(Debug)]
+pub(crate) struct Flush {
+    /// Newest first.
+    runs: Vec<Arc<Run>>,
+    segments: Arc<SegmentMap>,
+    /// The tables below.
+    levels: Arc<Levels>,
+    tombstones: FragmentList,
+    rules: Rules,
+    form: OutputForm,
+    stem: String,
+    ranges: Vec<KeyRange>,
+    /// What came of each part.
+    results: Mutex<Vec<Option<Result<Written>>>>,
+    finished: Condvar,
+}
+
+impl Flush {
+    /// How many parts it has; at least one.
+    pub(crate) fn part_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Writes the tables of one part; the result is kept for [`wait`](Self::wait).
+    pub(crate) fn run_part(&self, part: usize, database: &Database) {
+        let mut report = Report { flush: self, part, result: None };
+        report.result = Some(self.write_part(part, database, &*database.files.outputs));
+    }
+
+    /// Writes the tables of one part to `storage`.
+    pub(super) fn write_part(
+        &self,
+        part: usize,
+        database: &Database,
+        storage: &dyn Storage,
+    ) -> Result<Written> {
+        let range = &self.ranges[part];
+        let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
+            Box::new(run.cursor(Sequence::MAX, Arc::clone(&self.segments)))
+        };
+        let source = MergeCursor::new(self.runs.iter().map(cursor).collect());
+        let newly_obsolete = NewlyObsolete::below(&self.levels, &self.rules.snapshots);
+        let mut source = Noting { source, range, references: ReferenceSet::default(), newly_obsolete };
+        let mut form = self.form.clone();
+        form.splits.retain(|split| *split > range.start && range.contains(split));
+        let stem = format!("{}-{part}", self.stem);
+        let output = Output { storage, semantics: &database.semantics, form: &form, stem: &stem };
+        let scope = Scope { range, rules: &self.rules };
+        let write = || {
+            compact_source(&mut source, &self.tombstones, scope, None, &output, &database.maintenance.control)
+        };
+        let result = caught("a flush", write);
+        let tables = result.map_err(from_job)?.tables;
+        let newly_obsolete = source.newly_obsolete.map(NewlyObsolete::end).unwrap_or_default();
+        Ok(Written { tables, references: source.references, newly_obsolete })
+    }
+
+    /// Blocks until every part has ended; the tables in order of keys.
+    ///
+    /// # Errors
+    /// The error of the first part that failed; the tables of the other parts are given to `remove`
+    /// then.
+    fn wait(&self, remove: impl Fn(String)) -> Result<Written> {
+        let results = self.lock();
+        let mut results = self
+            .finished
+            .wait_while(results, |results| results.iter().any(Option::is_none))
+            .unwrap_or_else(PoisonError::into_inner);
+        let (mut written, mut failure) = (Written::default(), None);
+        for result in results.drain(..).flatten() {
+            match result {
+                Ok(part) => {
+                    written.tables.extend(part.tables);
+                    written.references.add_all(&part.references);
+                    written.newly_obsolete.add_all(&part.newly_obsolete);
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        for run in &self.runs {
+            written.references.add_all(&run.dropped().references);
+        }
+        match failure {
+            None => Ok(written),
+            Some(error) => {
+                written.tables.into_iter().for_each(|table| remove(table.file));
+                Err(error)
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Result<Written>>>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reports to the flush how a part ended, also after a panic.
+struct Report<'d> {
+    flush: &'d Flush,
+    part: usize,
+    result: Option<Result<Written>>,
+}
+
+/// A source that notes the separated values which its records in a range refer to, and
+/// references that its records leave without readers.
+struct Noting<'r, C> {
+    source: C,
+    range: &'r KeyRange,
+    references: ReferenceSet,
+    newly_obsolete: Option<NewlyObsolete<'r>>,
+}
+
+impl<C: Cursor> Noting<'_, C> {
+    fn note(&mut self) -> firn_storage::Result<()> {
+        let Some(entry) = self.source.entry().filter(|entry| self.range.contains(entry.key)) else {
+            return Ok(());
+        };
+        if entry.kind == Kind::PutReference {
+            note_reference(entry.value, &mut self.references)?;
+        }
+        if let Some(newly_obsolete) = &mut self.newly_obsolete {
+            newly_obsolete.take(&entry);
+        }
+        Ok(())
+    }
+}
+
+/// Forwards only, as flushes read.
+impl<C: Cursor> Cursor for Noting<'_, C> {
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.source.entry()
+    }
+
+    fn seek_first(&mut self) -> firn_storage::Result<()> {
+        self.source.seek_first()?;
+        self.note()
+    }
+
+    fn seek_last(&mut self) -> firn_storage::Result<()> {
+        self.source.seek_last()
+    }
+
+    fn seek(&mut self, key: &[u8]) -> firn_storage::Result<()> {
+        self.source.seek(key)?;
+        self.note()
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> firn_storage::Result<()> {
+        self.source.seek_before(key)
+    }
+
+    fn next(&mut self) -> firn_storage::Result<()> {
+        self.source.next()?;
+        self.note()
+    }
+
+    fn prev(&mut self) -> firn_storage::Result<()> {
+        self.source.prev()
+    }
+}
+
+impl std::ops::Drop for Report<'_> {
+    fn drop(&mut self) {
+        let died = || Err(Error::bug("a part of a flush panicked"));
+        self.flush.lock()[self.part] = Some(self.result.take().unwrap_or_else(died));
+        self.flush.finished.notify_all();
+    }
+}
+
+impl Database {
+    /// Writes runs of `keyspace` (the oldest, by the starts of their spans, newest first) out as
+    /// one sorted run.
+    ///
+    /// # Errors
+    /// `Retry` when the disk is full: nothing changed, outputs are removed.
+    pub(crate) fn flush(&self, keyspace: u32, starts: &[Position]) -> Result<()> {
+        let version = self.catalog.version.load_full();
+        let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
+        let needed_from = version.log_needed_from();
+        let runs = runs_of(state, starts)?;
+        let end =
+            runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a flush of no runs"))?;
+        let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
+        let met = meet(&asked, &version.segments, &[], &state.levels);
+        let mut names = self.maintenance.output_names.hold();
+        let flush = Arc::new(self.plan_flush(state, runs, &version.segments, names.draw()));
+        // A flush reads no separated value. A held version would hold the files of segments
+        // that are collected meanwhile.
+        drop(version);
+        run_parts(self, &flush);
+        let Written { tables: outputs, references, newly_obsolete } =
+            flush.wait(|name| self.files.remove_output(&self.maintenance.jobs, &name))?;
+        let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
+        let hidden = |table: &TableMeta| met.hidden_within(&table.smallest, &table.largest);
+        let supersedes = Supersedes { share: met.share(), bytes: outputs.iter().map(hidden).collect() };
+        let run = self.catalog.next_run.fetch_add(1, Ordering::Relaxed);
+        // So that the segments that die with this edit die at once: writers want their arenas.
+        drop(flush);
+        let committed = self.edits().commit_or_remove(Edit {
+            keyspace,
+            removed: Vec::new(),
+            added: outputs.into_iter().map(|table| (0, run, table)).collect(),
+            supersedes,
+            moved: Vec::new(),
+            left: Vec::new(),
+            flushed: Some((starts.to_vec(), end)),
+            going: references,
+            newly_obsolete,
+        })?;
+        self.after_flush(committed.then_some(bytes), needed_from);
+        Ok(())
+    }
+
+    /// Counts a flush of `bytes`, if one was committed, and passes to admission what it freed of a
+    /// log that was needed from `needed_from` on.
+    pub(super) fn after_flush(&self, bytes: Option<u64>, needed_from: Position) {
+        if let Some(bytes) = bytes {
+            count(&self.counters.flush_write_bytes, bytes);
+            count(&self.counters.flush_count, 1);
+            let freed = self.catalog.version.load().log_needed_from().0.saturating_sub(needed_from.0);
+            self.commit.pace.room.freed(freed, self.clock.now());
+        }
+        self.commit.pace_by_debt();
+        self.commit.keep_room();
+        self.commit.admission.release();
+    }
+
+    pub(super) fn plan_flush(
+        &self,
+        state: &Keyspace,
+        runs: Vec<Arc<Run>>,
+        segments: &Arc<SegmentMap>,
+        stem: String,
+    ) -> Flush {
+        let tombstones: Vec<&FragmentList> = runs.iter().map(|run| &**run.range_tombstones()).collect();
+        let tombstones = FragmentList::merge(&tombstones);
+        let older = state.levels.tables().map(|(_, table)| span_of(table)).collect();
+        let bytes: u64 = runs.iter().map(|run| run.live_bytes()).sum();
+        let parts =
+            (bytes / self.settings.engine.table_bytes).clamp(1, self.settings.background_threads as u64);
+        let ranges = key_ranges(&runs, segments, parts as usize);
+        let mut form = self.output_form(state, 0, self.splits(&state.levels));
+        form.table_bytes_target = flush_table_bytes(&state.levels, bytes, &self.pick_rules());
+        Flush {
+            tombstones,
+            rules: self.rules(state, older),
+            form,
+            stem,
+            results: Mutex::new(ranges.iter().map(|_| None).collect()),
+            finished: Condvar::new(),
+            ranges,
+            runs,
+            segments: Arc::clone(segments),
+            levels: Arc::clone(&state.levels),
+        }
+    }
+}
+
+/// All keys as up to `parts` ranges with about as many entries of the longest run in each.
+fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyRange> {
+    let longest = runs.iter().max_by_key(|run| run.len());
+    let step = longest.map_or(1, |run| run.len() / parts).max(1);
+    let samples = longest.into_iter().flat_map(|run| run.sample(step)).skip(1).take(parts - 1);
+    let keys = samples.filter_map(|(position, _)| Some(records.record(position)?.key.to_vec()));
+    let mut ranges = vec![KeyRange::all()];
+    for key in keys {
+        // Versions of one key stay together.
+        if let Some(last) = ranges.last_mut().filter(|last| last.start < key) {
+            last.end = Some(key.clone());
+            ranges.push(KeyRange { start: key, end: None });
+        }
+    }
+    ranges
+}
+
+/// Works on the parts of `flush`, beside other threads that have time, until all are taken.
+fn run_parts(database: &Database, flush: &Arc<Flush>) {
+    let schedule = &database.maintenance.schedule;
+    schedule.lock().claims.share_parts(flush);
+    if flush.part_count() > 1 {
+        schedule.wake();
+    }
+    loop {
+        let part = schedule.lock().claims.take_part(flush);
+        let Some(part) = part else { break };
+        flush.run_part(part, database);
+    }
+    schedule.lock().claims.end_parts(flush);
+}

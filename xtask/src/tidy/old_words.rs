@@ -1,0 +1,115 @@
+//! Words that the glossary replaced do not come back.
+//!
+//! Names and text are read alike: `is_relief`, `IsRelief` and "is relief" are the same words. A
+//! word that is wrong everywhere has no folder; others are wrong where they once meant what the
+//! right one means now.
+
+use super::Finding;
+use crate::repository::Repository;
+
+/// An old word, the glossary's, and the folders in which the old one is refused; all, if none.
+const OLD: &[(&str, &str, &[&str])] = &[
+    ("beside the tree", "separated", &[]),
+    ("checkpoint", "copy", &[]),
+    ("drain", "flush", TREE),
+    ("drains", "flushes", TREE),
+    ("drained", "flushed", TREE),
+    ("expose", "flush for GC", TREE),
+    ("foresight", "stall forecast", &[]),
+    ("graveyard", "obsolete files", &[]),
+    ("outlived", "newly obsolete", TREE),
+    ("pmem", "arena", &[]),
+    ("redirect", "relocation", BLOBS),
+    ("redirects", "relocations", BLOBS),
+    ("relief", "L0 work", &[]),
+    ("staged", "combined", COMBINER),
+    ("staging", "combining", COMBINER),
+    ("stage", "write combiner", COMBINER),
+    ("value segment", "blob segment", &[]),
+    ("value segments", "blob segments", &[]),
+];
+
+const TREE: &[&str] = &["crates/tree/", "crates/engine/src/stats.rs"];
+const BLOBS: &[&str] = &["crates/tree/", "crates/jobs/", "crates/format/", "crates/storage/"];
+const COMBINER: &[&str] = &["crates/storage/src/backend/local", "crates/format/src/combiner.rs"];
+
+/// The file that spells them.
+const OWN: &str = "xtask/src/tidy/old_words.rs";
+
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, source) in repository.sources().filter(|(path, _)| *path != OWN) {
+        let here = |folders: &[&str]| folders.is_empty() || folders.iter().any(|it| path.starts_with(it));
+        let old: Vec<_> = OLD.iter().filter(|(_, _, folders)| here(folders)).collect();
+        for (index, line) in source.text().lines().enumerate() {
+            let words = words_of(line);
+            for (was, becomes, _) in old.iter().filter(|(was, ..)| words.contains(&format!(" {was} "))) {
+                let message = format!("`{was}` is called {becomes} (docs/internals/glossary.md)");
+                findings.push(Finding::new(path, index + 1, message));
+            }
+        }
+    }
+    findings
+}
+
+/// The words of a line in lower case, with a blank before and behind each; names are taken apart.
+/// The standard library's `drain` is none.
+fn words_of(line: &str) -> String {
+    let line = line.replace(".drain(", " ");
+    let mut words = String::from(" ");
+    let mut last = ' ';
+    for letter in line.chars() {
+        let begins = letter.is_uppercase() && last.is_lowercase();
+        let ends = !letter.is_alphanumeric();
+        if (begins || ends) && !words.ends_with(' ') {
+            words.push(' ');
+        }
+        // What punctuation parts is no phrase.
+        if ends && !matches!(letter, ' ' | '_' | ':' | '/') {
+            words.push_str(". ");
+        }
+        if !ends {
+            words.extend(letter.to_lowercase());
+        }
+        last = letter;
+    }
+    if !words.ends_with(' ') {
+        words.push(' ');
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        check(&Repository::planted(&[(path, text)])).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_old_word_is_found_in_names_and_in_text() {
+        for (was, becomes, folders) in OLD {
+            let path = match folders.first() {
+                Some(folder) if folder.ends_with(".rs") => (*folder).to_owned(),
+                folder => format!("{}/a.rs", folder.unwrap_or(&"crates/x/").trim_end_matches('/')),
+            };
+            let name = was.replace(' ', "_");
+            let camel: String = was.split(' ').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+            let text = format!("// {was}.\nfn is_{name}_due() {{}}\nstruct The{camel};\n");
+            let expected: Vec<_> = (1..=3)
+                .map(|line| {
+                    format!("{path}:{line}: `{was}` is called {becomes} (docs/internals/glossary.md)")
+                })
+                .collect();
+            assert_eq!(found(&path, &text), expected);
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_an_old_word_is_left() {
+        let text = "let a: Vec<_> = queue.drain(..).collect(); // undrained, stages\n";
+        assert_eq!(found("crates/tree/src/a.rs", text), [""; 0]);
+        assert_eq!(found("crates/job-service/src/a.rs", "worker.drain();\n"), [""; 0]);
+    }
+}
