@@ -88,7 +88,7 @@ settings_of_every_engine! {
         |s| (1.05..=100.0).contains(&s.space_amplification_max),
         "choose a number in that range";
 
-    /// Threads for merges, flushes, compactions and collections; beside a worker as many again wait
+    /// Threads for merges, flushes, compactions and blob GC; beside a worker as many again wait
     /// for it.
     background_threads: usize, Everyone,
         "2", |_| 2,
