@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of background work and of reads that missed; one line each, touched once a job or a
-/// miss.
+/// Counters of background work and of what is written; one line each, touched once a job or once
+/// for many writes.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// The manifest's own: `stats` does not wait for an edit, which may take minutes where the
@@ -14,16 +14,24 @@ pub(crate) struct Counters {
     pub(crate) compaction_write_bytes: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
     pub(crate) merge_index_bytes: AtomicU64,
-    pub(crate) read_miss_count: AtomicU64,
     pub(crate) flush_count: AtomicU64,
     pub(crate) compaction_count: AtomicU64,
     pub(crate) merge_count: AtomicU64,
     pub(crate) user_write_bytes: AtomicU64,
-    pub(crate) beside_read_count: AtomicU64,
-    pub(crate) beside_read_bytes: AtomicU64,
     pub(crate) orphan_remove_count: AtomicU64,
     pub(crate) upload_abort_count: AtomicU64,
-    pub(crate) scan_dead_passed: AtomicU64,
+}
+
+/// Counters of reads, touched once for many of them.
+#[derive(Debug, Default)]
+pub(crate) struct ReadCounters {
+    /// Reads that were handed to the pool.
+    pub(crate) miss_count: AtomicU64,
+    /// Values that were read from blobs.
+    pub(crate) beside_count: AtomicU64,
+    pub(crate) beside_bytes: AtomicU64,
+    /// Dead records that scans passed.
+    pub(crate) dead_passed: AtomicU64,
 }
 
 /// Counters of values as they come separated, and of their segments; of GCs too, once

@@ -80,7 +80,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
     let found_blobs = if recovered.segments.is_empty() { 0 } else { version.blobs.sealed_bytes() };
-    let (pool, share_pool) = (read_pool(options)?, share_pool(options)?);
+    let pools = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &files.job_outputs)?;
     let counters = counters(&manifest, &aborted);
     let shared_log = SharedLog::new(
@@ -91,7 +91,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     );
     let catalog =
         Arc::new(Catalog::new(version, manifest, (Arc::clone(&options.clock), state.tick_ms), next_run));
-    let reads = Arc::new(Reads::new(cache, begun.balance, pool, share_pool));
+    let reads = Arc::new(Reads::new(&catalog, &values, (cache, begun.balance), pools));
     let schedule = Schedule::new(matches!(options.background, Background::Manual) || options.read_only);
     let shares = Shares {
         settings: Arc::clone(&settings),

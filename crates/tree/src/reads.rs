@@ -1,4 +1,5 @@
-//! What reads share: cached blocks, threads that wait for devices, locks on keys.
+//! What reads share: versions and blobs, cached blocks, threads that wait for devices, locks on
+//! keys.
 
 use std::sync::Arc;
 
@@ -6,11 +7,17 @@ use firn_engine::{Durability, LockTable};
 use firn_storage::backend::{ReadPool, Rejected};
 use firn_storage::file::cache::BlockCache;
 
+use crate::blobs::BlobStore;
+use crate::counters::ReadCounters;
 use crate::memory::Balance;
+use crate::version::catalog::Catalog;
 
 /// What the sessions of a database read and wait with.
 #[derive(Debug)]
 pub(crate) struct Reads {
+    /// Which versions there are, and what time it is for records that expire.
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) blobs: Arc<BlobStore>,
     pub(crate) cache: Arc<BlockCache>,
     /// How the memory is shared between the cache and the rest.
     pub(crate) balance: Balance,
@@ -21,17 +28,21 @@ pub(crate) struct Reads {
     pub(crate) share_pool: Option<ReadPool>,
     /// Locks on keys, for sessions that ask for them.
     pub(crate) locks: Arc<LockTable>,
+    pub(crate) counters: ReadCounters,
 }
 
 impl Reads {
-    /// Reads through `cache`, on the threads of `pool`; waits for shared storage on `share_pool`.
+    /// Reads of what `catalog` and `blobs` have, through a cache that shares its memory as said; on
+    /// the threads of a pool, and another one for waits for shared storage.
     pub(crate) fn new(
-        cache: Arc<BlockCache>,
-        balance: Balance,
-        pool: Option<ReadPool>,
-        share_pool: Option<ReadPool>,
+        catalog: &Arc<Catalog>,
+        blobs: &Arc<BlobStore>,
+        (cache, balance): (Arc<BlockCache>, Balance),
+        (pool, share_pool): (Option<ReadPool>, Option<ReadPool>),
     ) -> Self {
-        Self { cache, balance, pool, share_pool, locks: LockTable::new() }
+        let (catalog, blobs) = (Arc::clone(catalog), Arc::clone(blobs));
+        let (locks, counters) = (LockTable::new(), ReadCounters::default());
+        Self { catalog, blobs, cache, balance, pool, share_pool, locks, counters }
     }
 
     /// Runs `work` on the read pool, or here and now where there is none (deterministic tests).

@@ -30,6 +30,7 @@ use crate::read::ahead::Ahead;
 use crate::read::prefetch::TOGETHER;
 use crate::read::scan::{Tickets, TreeScan};
 use crate::read::{BesideReads, Found, Lookup, Wants, note_lookup};
+use crate::reads::Reads;
 use crate::version::Version;
 use crate::version::observed::READS_FOR_EACH_LOOK;
 use crate::write::update::{Update, lock_hash};
@@ -160,12 +161,12 @@ impl TreeSession {
     /// Looks a key up; notes for every so many lookups what they took.
     #[inline]
     fn look_up(&mut self, version: &Version, lookup: &Lookup<'_>, out: &mut Vec<u8>) -> Result<Found> {
-        let found = self.shared.lookup(version, lookup, out)?;
+        let found = self.shared.reads.lookup(version, lookup, out)?;
         self.beside.note(found);
         self.unnoted_reads += 1;
         if self.unnoted_reads == READS_FOR_EACH_LOOK {
             self.unnoted_reads = 0;
-            self.shared.counters.take_reads(&mut self.beside);
+            self.shared.reads.counters.take_reads(&mut self.beside);
             note_lookup(version, lookup, found);
         }
         Ok(found)
@@ -187,9 +188,9 @@ impl TreeSession {
             out.clear();
             let version = arc_swap::Guard::into_inner(version);
             let key = key.to_vec();
-            let ticket = self.read_later(version, move |shared, version| {
+            let ticket = self.read_later(version, move |reads, version| {
                 let lookup = Lookup { wants, ..Lookup::latest(keyspace, &key, before) };
-                shared.read_missed(version, &lookup)
+                reads.read_missed(version, &lookup)
             });
             return Ok(Outcome::Pending(ticket));
         }
@@ -207,14 +208,14 @@ impl TreeSession {
     ) -> Result<Outcome<()>> {
         if self.inline {
             let rest = rest.iter().copied();
-            self.shared.read_many(&version, (keyspace, before), rest, out)?;
+            self.shared.reads.read_many(&version, (keyspace, before), rest, out)?;
             return Ok(Outcome::Done(()));
         }
         let mut values = std::mem::take(out);
         let rest: Vec<Vec<u8>> = rest.iter().map(|key| key.to_vec()).collect();
-        let ticket = self.read_later(version, move |shared, version| {
+        let ticket = self.read_later(version, move |reads, version| {
             let rest = rest.iter().map(Vec::as_slice);
-            shared.read_many(version, (keyspace, before), rest, &mut values)?;
+            reads.read_many(version, (keyspace, before), rest, &mut values)?;
             Ok(Completion::Values(values))
         });
         Ok(Outcome::Pending(ticket))
@@ -224,15 +225,14 @@ impl TreeSession {
     fn read_later(
         &mut self,
         version: Arc<Version>,
-        read: impl FnOnce(&Database, &Version) -> Result<Completion> + Send + 'static,
+        read: impl FnOnce(&Reads, &Version) -> Result<Completion> + Send + 'static,
     ) -> Ticket {
         let ticket = self.tickets.next();
-        let shared = Arc::clone(&self.shared);
+        let reads = Arc::clone(&self.shared.reads);
         let sender = self.queue.sender();
-        count(&shared.counters.read_miss_count, 1);
+        count(&reads.counters.miss_count, 1);
         self.shared.reads.on_pool(move || {
-            let completion =
-                survived("a read", || read(&shared, &version)).unwrap_or_else(Completion::Failed);
+            let completion = survived("a read", || read(&reads, &version)).unwrap_or_else(Completion::Failed);
             sender.send(ticket, completion);
         });
         ticket
@@ -242,14 +242,14 @@ impl TreeSession {
 impl Drop for TreeSession {
     fn drop(&mut self) {
         count(&self.shared.counters.user_write_bytes, self.uncounted_bytes);
-        self.shared.counters.take_reads(&mut self.beside);
+        self.shared.reads.counters.take_reads(&mut self.beside);
     }
 }
 
 /// The point a read sees.
 fn point(shared: &Database, version: &Version, at: ReadAt<'_>) -> Position {
     match at {
-        ReadAt::Latest => shared.read_position(version),
+        ReadAt::Latest => shared.commit.read_position(version),
         ReadAt::Snapshot(snapshot) => snapshot.position(),
     }
 }
@@ -275,8 +275,8 @@ impl Session for TreeSession {
                 out.clear();
                 let version = arc_swap::Guard::into_inner(version);
                 let key = key.to_vec();
-                let ticket = self.read_later(version, move |shared, version| {
-                    shared.read_missed(version, &Lookup::latest(keyspace, &key, before))
+                let ticket = self.read_later(version, move |reads, version| {
+                    reads.read_missed(version, &Lookup::latest(keyspace, &key, before))
                 });
                 Ok(Outcome::Pending(ticket))
             }
@@ -329,8 +329,10 @@ impl Session for TreeSession {
             let next = index + 1;
             if !is_here || ahead.is_full() || next.is_multiple_of(TOGETHER) || next == keys.len() {
                 let from = (&**version, mode);
-                is_here &=
-                    self.shared.catch_up(from, &mut ahead, &mut self.beside, |_, given| given.add_to(out))?;
+                is_here &= self
+                    .shared
+                    .reads
+                    .catch_up(from, &mut ahead, &mut self.beside, |_, given| given.add_to(out))?;
             }
             if !is_here {
                 let rest = keys.get(out.len()..).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Reads of separated values, counted by each session and each scan.
 
 use super::Found;
-use crate::counters::{Counters, count};
+use crate::counters::{ReadCounters, count};
 
 /// Values read from blobs that the database has not counted yet. Each session and each scan
 /// counts its own and adds them now and then, so that no read touches a line that others write.
@@ -30,7 +30,7 @@ impl BesideReads {
     }
 }
 
-impl Counters {
+impl ReadCounters {
     /// Counts what a lookup has read from blobs.
     pub(crate) fn count_read(&self, found: Found) {
         let mut reads = BesideReads::default();
@@ -42,8 +42,8 @@ impl Counters {
     pub(crate) fn take_reads(&self, reads: &mut BesideReads) {
         let BesideReads { count: values, bytes } = std::mem::take(reads);
         if values > 0 {
-            count(&self.beside_read_count, values);
-            count(&self.beside_read_bytes, bytes);
+            count(&self.beside_count, values);
+            count(&self.beside_bytes, bytes);
         }
     }
 }

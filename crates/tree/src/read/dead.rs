@@ -16,13 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use firn_engine::Direction;
-use firn_format::Sequence;
+use firn_format::{Position, Sequence};
 use firn_jobs::MergeCursor;
 
 use super::source::{Source, Walked};
-use crate::database::Database;
+use crate::log::Log;
 use crate::memtable::{Gap, GapList, KeyRange, Passed};
-use crate::version::{Keyspace, Version};
+use crate::version::Keyspace;
+use crate::version::catalog::Catalog;
 
 /// Dead records in a row from which on they become a gap: to pass fewer takes less time than a
 /// seek.
@@ -82,19 +83,21 @@ pub(super) enum RowEnd<'k> {
 }
 
 impl DeadRows {
-    /// For a walk that sees what lies below `before`, which it has chosen.
+    /// For a walk that sees what lies below `before`, which it has chosen. All below `latest` can
+    /// be seen.
     pub(super) fn new(
-        (database, version): (&Database, &Version),
+        latest: Position,
+        catalog: &Catalog,
         keyspace: &Keyspace,
         (before, direction): (Sequence, Direction),
     ) -> Self {
         let list = keyspace.memtable.gaps().list();
         // The time is asked only where it matters.
-        let now_ms = list.as_ref().map_or(0, |_| database.catalog.now_ms());
+        let now_ms = list.as_ref().map_or(0, |_| catalog.now_ms());
         Self {
             direction,
             before,
-            latest: database.read_position(version).sequence(),
+            latest: latest.sequence(),
             now_ms,
             list,
             next: None,
@@ -254,7 +257,9 @@ impl DeadRows {
     /// Keeps what was passed for other walks, unless a writer has written there since.
     pub(super) fn learn(
         &self,
-        (database, keyspace): (&Database, &Keyspace),
+        log: &Log,
+        catalog: &Catalog,
+        keyspace: &Keyspace,
         cursor: &MergeCursor<Source>,
         passed: Passed,
     ) {
@@ -262,7 +267,7 @@ impl DeadRows {
             return;
         }
         let range = (passed.start.clone(), passed.end.clone());
-        let is_disturbed = || self.is_disturbed((database, keyspace), cursor, &range);
+        let is_disturbed = || self.is_disturbed(log, catalog, keyspace, cursor, &range);
         keyspace.memtable.gaps().learn(passed, is_disturbed);
     }
 
@@ -280,19 +285,21 @@ impl DeadRows {
     /// Whether a record that can be live, and that the walk does not see, may lie in the range.
     fn is_disturbed(
         &self,
-        (database, keyspace): (&Database, &Keyspace),
+        log: &Log,
+        catalog: &Catalog,
+        keyspace: &Keyspace,
         cursor: &MergeCursor<Source>,
         (start, end): &(Vec<u8>, Option<Vec<u8>>),
     ) -> bool {
         fence(Ordering::SeqCst);
         // Writers to another memtable than the walk's must have loaded that memtable's version
         // first.
-        let version = database.catalog.version.load();
+        let version = catalog.version.load();
         let is_same = |now: &Arc<Keyspace>| Arc::ptr_eq(&now.memtable, &keyspace.memtable);
         if !version.keyspace(keyspace.id()).is_ok_and(is_same) {
             return true;
         }
-        let published = database.commit.log.watermark().sequence();
+        let published = log.watermark().sequence();
         let range = KeyRange { start, end: end.as_deref() };
         let mut cursors = cursor.sources().iter().filter_map(Source::as_memtable);
         keyspace.memtables().enumerate().any(|(index, memtable)| {

@@ -8,8 +8,9 @@ use firn_format::{Position, Sequence, log::Record};
 use firn_storage::file::table::{CursorOptions, Lookup as TableLookup, ReadMode, TableCursor, TableReader};
 
 use super::resolve::{Hit, Resolution, Resolved, Wants};
-use crate::database::Database;
+use crate::commit::CommitPipeline;
 use crate::error::from_storage;
+use crate::reads::Reads;
 use crate::version::{Keyspace, Table, Version};
 
 /// What to look up.
@@ -54,16 +55,18 @@ impl Found {
     }
 }
 
-impl Database {
+impl CommitPipeline {
     /// The point that a read of everything sees with `version`.
     ///
     /// Read after the version: every record below was indexed in a place the version knows, and
     /// what merges dropped was superseded below it.
     #[inline]
     pub(crate) fn read_position(&self, version: &Version) -> Position {
-        self.commit.log.watermark().min(version.segments.end())
+        self.log.watermark().min(version.segments.end())
     }
+}
 
+impl Reads {
     /// Looks a key up; the value goes to `out`.
     pub(crate) fn lookup(&self, version: &Version, lookup: &Lookup<'_>, out: &mut Vec<u8>) -> Result<Found> {
         let keyspace = version.keyspace(lookup.keyspace.0)?;

@@ -7,10 +7,10 @@ use firn_storage::file::table::ReadMode;
 
 use super::ahead::{Ahead, Given};
 use super::{BesideReads, Lookup, Wants};
-use crate::database::Database;
+use crate::reads::Reads;
 use crate::version::Version;
 
-impl Database {
+impl Reads {
     /// Appends to `out` what each of `keys` has for the point `before`, in their order. Values
     /// that are separated are asked for before the first of them is read, some at a time. Waits for
     /// the device.
@@ -58,7 +58,7 @@ impl Database {
     ) -> Result<bool> {
         let read = |reference: &[u8], key_bytes: usize, value: &mut Vec<u8>| {
             let found = (reference, key_bytes);
-            let is_read = self.values.read(&version.blobs, found, 0..usize::MAX, mode, value)?;
+            let is_read = self.blobs.read(&version.blobs, found, 0..usize::MAX, mode, value)?;
             reads.add(is_read.then_some(value.len() as u64));
             Ok(is_read)
         };

@@ -5,7 +5,7 @@ use firn_format::{Kind, Sequence};
 use firn_storage::file::table::ReadMode;
 
 use crate::blobs::BlobMap;
-use crate::database::Database;
+use crate::reads::Reads;
 use crate::version::Version;
 
 /// One version of the key, as a place found it.
@@ -60,7 +60,7 @@ impl Wants {
 #[derive(Debug)]
 pub(crate) struct Resolution<'a> {
     key: &'a [u8],
-    database: &'a Database,
+    reads: &'a Reads,
     values: &'a BlobMap,
     wants: Wants,
     mode: ReadMode,
@@ -75,14 +75,14 @@ pub(crate) struct Resolution<'a> {
 impl<'a> Resolution<'a> {
     pub(crate) fn new(
         key: &'a [u8],
-        (database, version): (&'a Database, &'a Version),
+        (reads, version): (&'a Reads, &'a Version),
         (wants, mode): (Wants, ReadMode),
         operator: Option<&'a dyn MergeOperator>,
     ) -> Self {
         let values = &*version.blobs;
         Self {
             key,
-            database,
+            reads,
             values,
             wants,
             mode,
@@ -130,7 +130,7 @@ impl<'a> Resolution<'a> {
             Kind::Put | Kind::PutReference
                 if hit.expires_at_ms != 0
                     && self.wants != Wants::Stored
-                    && hit.expires_at_ms <= self.database.catalog.now_ms() =>
+                    && hit.expires_at_ms <= self.reads.catalog.now_ms() =>
             {
                 let resolved = self.finish(None, out)?;
                 Ok(if resolved == Resolved::Absent { Resolved::Expired } else { resolved })
@@ -169,7 +169,7 @@ impl<'a> Resolution<'a> {
     #[inline(never)]
     fn follow(&mut self, reference: &[u8], out: &mut Vec<u8>) -> Result<Resolved> {
         out.clear();
-        let (values, found) = (&self.database.values, (reference, self.key.len()));
+        let (values, found) = (&self.reads.blobs, (reference, self.key.len()));
         match self.wants {
             Wants::Newest | Wants::Stored => return Ok(Resolved::Value),
             Wants::Ahead if self.operands.is_empty() => {

@@ -161,7 +161,8 @@ impl Walk {
         let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
         let before = before.sequence();
         let bounds = Bounds::of(&range);
-        let dead = DeadRows::new((&shared, &version), &keyspace, (before, range.direction));
+        let latest = shared.commit.read_position(&version);
+        let dead = DeadRows::new(latest, &shared.catalog, &keyspace, (before, range.direction));
         let wants = if version.blobs.is_empty() { Wants::ALL } else { Wants::Ahead };
         Ok(Self {
             shared,
@@ -184,9 +185,9 @@ impl Walk {
     fn fill(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
         self.dead.passed = 0;
         let filled = self.walk(limit, out);
-        self.shared.counters.take_reads(&mut self.reads);
+        self.shared.reads.counters.take_reads(&mut self.reads);
         if self.dead.passed > 0 {
-            count(&self.shared.counters.scan_dead_passed, self.dead.passed);
+            count(&self.shared.reads.counters.dead_passed, self.dead.passed);
         }
         filled
     }
@@ -259,7 +260,7 @@ impl Walk {
                 out.push(key, value);
             }
         };
-        shared.catch_up((version, ReadMode::Blocking), ahead, reads, give)?;
+        shared.reads.catch_up((version, ReadMode::Blocking), ahead, reads, give)?;
         Ok(())
     }
 
@@ -302,7 +303,8 @@ impl Walk {
     /// Ends the row of dead keys, which is learnt if it is worth it.
     fn end_row(&mut self, at: RowEnd<'_>) {
         if let Some(passed) = self.dead.end_row(at, self.bounds.keys()) {
-            self.dead.learn((&self.shared, &self.keyspace), &self.cursor, passed);
+            let Database { commit, catalog, .. } = &*self.shared;
+            self.dead.learn(&commit.log, catalog, &self.keyspace, &self.cursor, passed);
         }
     }
 
@@ -348,7 +350,7 @@ impl Walk {
         let operator = self.keyspace.definition.merge_operator.as_deref();
         let mut resolution = Resolution::new(
             &self.current.key,
-            (&self.shared, &self.version),
+            (&self.shared.reads, &self.version),
             (self.wants, ReadMode::Blocking),
             operator,
         );
@@ -398,7 +400,7 @@ impl Walk {
         let operator = self.keyspace.definition.merge_operator.as_deref();
         let mut resolution = Resolution::new(
             &self.current.key,
-            (&self.shared, &self.version),
+            (&self.shared.reads, &self.version),
             (self.wants, ReadMode::Blocking),
             operator,
         );

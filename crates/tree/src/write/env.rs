@@ -22,7 +22,7 @@ impl CommitEnv for Database {
     }
 
     fn newest_below(&self, keyspace: KeyspaceId, key: &[u8], end: Position) -> Result<Option<Sequence>> {
-        self.newest_version(&self.catalog.version.load(), keyspace, key, end)
+        self.reads.newest_version(&self.catalog.version.load(), keyspace, key, end)
     }
 
     fn renew_space_pace(&self) {

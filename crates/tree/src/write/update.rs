@@ -115,9 +115,9 @@ impl Database {
         let mut value = Vec::new();
         loop {
             let version = self.catalog.version.load_full();
-            let before = self.read_position(&version);
-            let found = self.lookup(&version, &Lookup::latest(keyspace, key, before), &mut value)?;
-            self.counters.count_read(found);
+            let before = self.commit.read_position(&version);
+            let found = self.reads.lookup(&version, &Lookup::latest(keyspace, key, before), &mut value)?;
+            self.reads.counters.count_read(found);
             let current = matches!(found, Found::Value { .. }).then_some(value.as_slice());
             let (kind, new) = match f(current) {
                 Change::Keep => return Ok(Appended::At(before)),

@@ -396,7 +396,8 @@ impl Database {
         }
     }
 
-    /// What a read of everything holds and sees: `TreeSession::get` with `Database::read_position`.
+    /// What a read of everything holds and sees: `TreeSession::get` with
+    /// `CommitPipeline::read_position`.
     pub(crate) fn latest(&self) -> (Arc<Version>, Position) {
         if self.is_wrong(Mistake::WatermarkBeforeVersion) {
             let watermark = self.log.watermark();
@@ -462,7 +463,7 @@ impl Database {
 }
 
 impl Version {
-    /// `Database::lookup`: places newest first, the first that knows the key answers.
+    /// `Reads::lookup`: places newest first, the first that knows the key answers.
     fn newest(&self, key: u8, before: Sequence) -> Option<Sequence> {
         let memtables =
             std::iter::once(&self.memtable).chain(self.frozen.iter().map(|(memtable, _)| memtable));
