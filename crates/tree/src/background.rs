@@ -10,6 +10,7 @@ mod claims;
 mod compactions;
 mod flushes;
 mod flush_for_gc;
+mod forecast;
 mod kinds; // of units, as far as they rest
 mod maintenance; // the owner
 mod hiding;
@@ -106,7 +107,10 @@ impl Work for Database {
     }
 
     fn before_choice(&self) {
-        self.tell_urgency();
+        if !self.read_only {
+            let (jobs, now) = (&self.maintenance.jobs, self.clock.now());
+            forecast::tell_urgency(&self.commit, &self.catalog, &self.settings, jobs, now);
+        }
     }
 
     fn choose(&self, busy: &InProgress) -> Option<Task> {

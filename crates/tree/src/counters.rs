@@ -1,15 +1,10 @@
 //! What a tree counts.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of background work and of what is written; one line each, touched once a job or once
-/// for many writes.
+/// Counters of background work; one line each, touched once a job.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// The manifest's own: `stats` does not wait for an edit, which may take minutes where the
-    /// place is away.
-    pub(crate) manifest_write_bytes: Arc<AtomicU64>,
     pub(crate) flush_write_bytes: AtomicU64,
     pub(crate) compaction_write_bytes: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
@@ -17,7 +12,6 @@ pub(crate) struct Counters {
     pub(crate) flush_count: AtomicU64,
     pub(crate) compaction_count: AtomicU64,
     pub(crate) merge_count: AtomicU64,
-    pub(crate) user_write_bytes: AtomicU64,
     pub(crate) orphan_remove_count: AtomicU64,
     pub(crate) upload_abort_count: AtomicU64,
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use firn_engine::{Durability, Error, ErrorKind, Result};
 use firn_format::blob::SegmentNumber;
-use firn_jobs::submit::{Aborted, OutputNames, Submitter};
+use firn_jobs::submit::{OutputNames, Submitter};
 use firn_jobs::{Executor, ExecutorChain, Local, Patience};
 use firn_maintenance::{OrphanGc, Schedule};
 use firn_storage::backend::{ReadPool, Reusing};
@@ -82,7 +82,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let found_blobs = if recovered.segments.is_empty() { 0 } else { version.blobs.sealed_bytes() };
     let pools = (read_pool(options)?, share_pool(options)?);
     let jobs = start_jobs(options, &files.job_outputs)?;
-    let counters = counters(&manifest, &aborted);
+    let counters = Counters { upload_abort_count: AtomicU64::new(aborted.count), ..Counters::default() };
     let shared_log = SharedLog::new(
         (state.database, generation),
         is_shared,
@@ -134,15 +134,6 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         start_background(&database, &**spawn)?;
     }
     Ok(database)
-}
-
-/// What the opening itself counts.
-fn counters(manifest: &Manifest, aborted: &Aborted) -> Counters {
-    Counters {
-        manifest_write_bytes: manifest.written_bytes(),
-        upload_abort_count: AtomicU64::new(aborted.count),
-        ..Counters::default()
-    }
 }
 
 /// Files on `storage`, of which `obsolete` knows those that nothing needs.

@@ -21,7 +21,7 @@ use firn_storage::file::table::ReadMode;
 
 use line::{Line, Write};
 
-use crate::commit::Appended;
+use crate::commit::{Appended, CommitEnv};
 use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -33,7 +33,7 @@ use crate::read::{BesideReads, Found, Lookup, Wants, note_lookup};
 use crate::reads::Reads;
 use crate::version::Version;
 use crate::version::observed::READS_FOR_EACH_LOOK;
-use crate::write::update::{Update, lock_hash};
+use crate::write::update::{Update, Updates, lock_hash};
 
 /// A session on a tree.
 pub(crate) struct TreeSession {
@@ -113,7 +113,7 @@ impl TreeSession {
         if !delay.is_zero() {
             database.clock.sleep(delay);
         }
-        let end = database.update(update)?;
+        let end = Updates::of(database).update(update)?;
         database.commit.make_durable(database, end, self.durability(options))?;
         self.count_written(bytes);
         Ok(Outcome::Done(end))
@@ -137,7 +137,7 @@ impl TreeSession {
     fn count_written(&mut self, bytes: usize) {
         self.uncounted_bytes += bytes as u64;
         if self.uncounted_bytes >= COUNT_STEP_BYTES {
-            count(&self.shared.counters.user_write_bytes, std::mem::take(&mut self.uncounted_bytes));
+            count(&self.shared.commit.user_write_bytes, std::mem::take(&mut self.uncounted_bytes));
         }
     }
 
@@ -241,7 +241,7 @@ impl TreeSession {
 
 impl Drop for TreeSession {
     fn drop(&mut self) {
-        count(&self.shared.counters.user_write_bytes, self.uncounted_bytes);
+        count(&self.shared.commit.user_write_bytes, self.uncounted_bytes);
         self.shared.reads.counters.take_reads(&mut self.beside);
     }
 }
@@ -469,7 +469,7 @@ impl Session for TreeSession {
         let notifier = self.queue.notifier();
         loop {
             self.go_on();
-            if self.shared.is_manual() && !self.line.is_free() && self.shared.wait_for_room().is_err() {
+            if self.shared.is_manual() && !self.line.is_free() && self.shared.wait_to_retry().is_err() {
                 return true;
             }
             match self.next_due() {

@@ -21,6 +21,8 @@ use crate::log::Log;
 use crate::open::open;
 use crate::session::TreeSession;
 use crate::settings::TreeOptions;
+use crate::stats::stats;
+use crate::write::retry_flushes;
 
 /// An ordered key-value store: an LSM tree whose log, memtable and upper levels are the same bytes.
 ///
@@ -162,7 +164,7 @@ impl Engine for Tree {
         }
         shared.edits().drop_keyspace(id)?;
         // The cause of a refused flush may be gone with the keyspace, and so is the space it took.
-        shared.retry_flushes();
+        retry_flushes(&shared.maintenance);
         Ok(())
     }
 
@@ -204,7 +206,7 @@ impl Engine for Tree {
     }
 
     fn stats(&self) -> Stats {
-        self.shared.stats()
+        stats(&self.shared)
     }
 
     fn close(&self) -> Result<()> {

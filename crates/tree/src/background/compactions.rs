@@ -7,6 +7,7 @@ use crate::compact::expired::pick_expired;
 use crate::compact::hiding::pick_hiding;
 use crate::compact::kept::pick_kept;
 use crate::compact::pick::{Choice, FAR_BEHIND, PickRules, first_with_room, pick, pick_for_deletes};
+use crate::compact::pick_rules;
 use crate::compact::seeks::pick_for_reads;
 use crate::compact::small::{OfKeyspace, together};
 
@@ -81,7 +82,7 @@ impl Choosing<'_> {
         let rules = PickRules {
             l0_only: !may_begin(false),
             room_bytes: self.database.commit.job_room(),
-            ..self.database.pick_rules()
+            ..pick_rules(&self.database.settings, &self.database.catalog)
         };
         let part = match (self.database.commit.is_short_of_disk(), self.database.is_at_rest()) {
             // Writers wait for what is had so.

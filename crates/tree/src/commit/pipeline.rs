@@ -52,6 +52,7 @@
 //! wait in the storage's write combiner now, which survives the process (decision 0003).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use firn_arena::Reservation;
@@ -100,6 +101,8 @@ pub(crate) struct CommitPipeline {
     pub(super) reads: Arc<Reads>,
     /// Wakes background work.
     pub(super) wake: Wake,
+    /// Bytes of keys and values. Sessions add theirs now and then.
+    pub(crate) user_write_bytes: AtomicU64,
 }
 
 /// What a pipeline shares with the database around it.
@@ -142,6 +145,7 @@ impl CommitPipeline {
             values,
             reads,
             wake,
+            user_write_bytes: AtomicU64::new(0),
         }
     }
 

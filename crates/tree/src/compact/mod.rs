@@ -20,3 +20,5 @@ pub(crate) mod run;
 mod plain;
 pub(crate) mod small;
 mod range;
+
+pub(crate) use run::pick_rules;

@@ -22,6 +22,7 @@ use std::sync::{Arc, PoisonError};
 use firn_engine::{ErrorKind, Result};
 
 use super::pick::{Choice, pick_range};
+use super::pick_rules;
 use crate::database::Database;
 use crate::version::Table;
 
@@ -62,7 +63,12 @@ impl Database {
         let table_bytes = self.settings.engine.table_bytes;
         let pieces = || -> Result<Vec<Choice>> {
             let version = self.catalog.version.load_full();
-            let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());
+            let choice = pick_range(
+                &version.keyspace(keyspace)?.levels,
+                start,
+                end,
+                &pick_rules(&self.settings, &self.catalog),
+            );
             Ok(choice.map_or_else(Vec::new, |choice| pieces(choice, PIECE_TABLES * table_bytes)))
         };
         let chained = pieces()?;

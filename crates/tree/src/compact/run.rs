@@ -20,7 +20,8 @@ use crate::counters::count;
 use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
-use crate::settings::garbage_share_max;
+use crate::settings::{Settings, garbage_share_max};
+use crate::version::catalog::Catalog;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Keyspace, Levels, Table};
 
@@ -62,26 +63,25 @@ struct BegunJobs {
     submitted: Submitted,
 }
 
-impl Database {
-    /// What limits the choice of tables to compact.
-    pub(crate) fn pick_rules(&self) -> PickRules {
-        PickRules {
-            depth_max: self.settings.engine.level0_runs_max.max(2),
-            depth_mean_max: self.settings.engine.level0_runs_max.max(2) as f64 / 2.0,
-            share_max: garbage_share_max(&self.settings),
-            stay_max: STAY_MAX,
-            table_bytes: self.settings.engine.table_bytes,
-            level_bytes_min: (16 * self.settings.engine.buffer_bytes)
-                .max(4 * self.settings.engine.table_bytes),
-            level_ratio: 10,
-            read_price: self.settings.engine.read_compaction_price,
-            l0_only: false,
-            room_bytes: u64::MAX,
-            now_ms: self.catalog.now_ms(),
-            oldest_snapshot: self.catalog.snapshots.sequences().first().copied().unwrap_or(Sequence::MAX),
-        }
+/// What limits the choice of tables to compact.
+pub(crate) fn pick_rules(settings: &Settings, catalog: &Catalog) -> PickRules {
+    PickRules {
+        depth_max: settings.engine.level0_runs_max.max(2),
+        depth_mean_max: settings.engine.level0_runs_max.max(2) as f64 / 2.0,
+        share_max: garbage_share_max(settings),
+        stay_max: STAY_MAX,
+        table_bytes: settings.engine.table_bytes,
+        level_bytes_min: (16 * settings.engine.buffer_bytes).max(4 * settings.engine.table_bytes),
+        level_ratio: 10,
+        read_price: settings.engine.read_compaction_price,
+        l0_only: false,
+        room_bytes: u64::MAX,
+        now_ms: catalog.now_ms(),
+        oldest_snapshot: catalog.snapshots.sequences().first().copied().unwrap_or(Sequence::MAX),
     }
+}
 
+impl Database {
     /// Rewrites or moves the tables of `choice` and commits; what fails the same way each time is
     /// tried once more in a plainer form.
     ///
@@ -295,7 +295,7 @@ impl Database {
 
     /// Keys at which tables of level 0 are cut.
     pub(crate) fn splits(&self, levels: &Levels) -> Vec<Vec<u8>> {
-        splits(levels, &self.pick_rules())
+        splits(levels, &pick_rules(&self.settings, &self.catalog))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::blob_gc::NewlyObsolete;
 use crate::buffer::Run;
 use crate::buffer::merge::note_reference;
 use crate::compact::pick::flush_table_bytes;
+use crate::compact::pick_rules;
 use crate::compact::run::span_of;
 use crate::counters::count;
 use crate::database::Database;
@@ -281,7 +282,8 @@ impl Database {
             (bytes / self.settings.engine.table_bytes).clamp(1, self.settings.background_threads as u64);
         let ranges = key_ranges(&runs, segments, parts as usize);
         let mut form = self.output_form(state, 0, self.splits(&state.levels));
-        form.table_bytes_target = flush_table_bytes(&state.levels, bytes, &self.pick_rules());
+        form.table_bytes_target =
+            flush_table_bytes(&state.levels, bytes, &pick_rules(&self.settings, &self.catalog));
         Flush {
             tombstones,
             rules: self.rules(state, older),

@@ -18,7 +18,8 @@ use crate::commit::Appended;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::error::survived;
-use crate::write::update::Update;
+use crate::write::update::{Update, Updates};
+use crate::write::{refused_room, retry_flushes};
 
 /// Writes of a session that wait, and acknowledgements that its pace delays.
 pub(super) type Line = queue::Line<Waiting, Delayed>;
@@ -41,20 +42,18 @@ pub(super) enum Write {
     Update { keyspace: KeyspaceId, key: Vec<u8>, f: UpdateFn },
 }
 
-impl Database {
-    /// Waits until everything below `end` has `durability`, and then completes the write at the
-    /// session.
-    fn tell_durable(
-        &self,
-        session: &CompletionSender,
-        ticket: Ticket,
-        end: Position,
-        durability: Durability,
-    ) {
-        let durable = self.commit.make_durable(self, end, durability);
-        let written = durable.map_or_else(Completion::Failed, |()| Completion::Written(end));
-        session.send(ticket, written);
-    }
+/// Waits until everything below `end` has `durability`, and then completes the write at the
+/// session.
+fn tell_durable(
+    database: &Database,
+    session: &CompletionSender,
+    ticket: Ticket,
+    end: Position,
+    durability: Durability,
+) {
+    let durable = database.commit.make_durable(database, end, durability);
+    let written = durable.map_or_else(Completion::Failed, |()| Completion::Written(end));
+    session.send(ticket, written);
 }
 
 impl TreeSession {
@@ -139,9 +138,10 @@ impl TreeSession {
     /// The first of the line finds no room. `Err` if none can be made.
     pub(super) fn note_stopped(&mut self) -> Result<()> {
         if !self.line.note_stopped(self.shared.clock.now()) {
-            return self.shared.refused_room();
+            let Database { maintenance, catalog, clock, .. } = &*self.shared;
+            return refused_room(maintenance, catalog, &**clock);
         }
-        self.shared.retry_flushes();
+        retry_flushes(&self.shared.maintenance);
         Ok(())
     }
 
@@ -167,19 +167,19 @@ impl TreeSession {
         self.shared.reads.on_pool(move || {
             let written = survived("an update", || {
                 let mut update = Update::new(keyspace, &key, f, options.expires_at_ms);
-                shared.update(&mut update)
+                Updates::of(&shared).update(&mut update)
             });
             drop(updating);
             match (written, durability) {
                 (Err(error), _) => sender.send(ticket, Completion::Failed(error)),
                 (Ok(end), Durability::Process | Durability::Disk) => {
-                    shared.tell_durable(&sender, ticket, end, durability);
+                    tell_durable(&shared, &sender, ticket, end, durability);
                 }
                 // Threads for reads have other work than to wait for shared storage.
                 (Ok(end), Durability::Shared) => {
                     let database = Arc::clone(&shared);
                     shared.reads.on_pool_for(durability, move || {
-                        database.tell_durable(&sender, ticket, end, durability);
+                        tell_durable(&database, &sender, ticket, end, durability);
                     });
                 }
             }
@@ -198,5 +198,5 @@ impl TreeSession {
 fn make_durable_later(shared: &Arc<Database>, queue: &CompletionQueue, ticket: Ticket, delayed: Delayed) {
     let Delayed { end, durability } = delayed;
     let (database, sender) = (Arc::clone(shared), queue.sender());
-    shared.reads.on_pool_for(durability, move || database.tell_durable(&sender, ticket, end, durability));
+    shared.reads.on_pool_for(durability, move || tell_durable(&database, &sender, ticket, end, durability));
 }

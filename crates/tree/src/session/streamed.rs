@@ -12,8 +12,7 @@ use firn_format::compression::Compression;
 use super::TreeSession;
 use crate::blob_gc::seal_blobs;
 use crate::blobs::{Streamed, WholeBlob};
-use crate::commit::{Appended, Blobs, Frame, Item};
-use crate::database::Database;
+use crate::commit::{Appended, Blobs, CommitEnv, Frame, Item};
 use crate::version::set::separate_bytes;
 
 /// Values up to this are held in memory and lie among others: a segment of its own costs a file, a
@@ -47,7 +46,7 @@ impl TreeSession {
             expires_at_ms: options.expires_at_ms,
         };
         self.shared.commit.validate(std::iter::once(op))?;
-        match self.shared.way(keyspace, source.value_bytes())? {
+        match self.way(keyspace, source.value_bytes())? {
             Way::Streamed(codec) => self.put_streamed(op, codec, source, options),
             Way::Held => {
                 let value = source.whole()?;
@@ -87,31 +86,29 @@ impl TreeSession {
             shared.clock.sleep(delay);
         }
         let end = loop {
-            match shared.append_whole(op, &mut whole)? {
+            match self.append_whole(op, &mut whole)? {
                 Appended::At(end) => break end,
-                Appended::Stopped | Appended::Raced => shared.wait_for_room()?,
+                Appended::Stopped | Appended::Raced => shared.wait_to_retry()?,
             }
         };
         if needs_log_objects {
-            shared.seal_for_others();
+            self.seal_for_others();
         }
         shared.commit.make_durable(&*shared, end, self.durability(options))?;
         self.count_written(op.key.len() + value_bytes);
         Ok(end)
     }
-}
 
-impl Database {
     /// What becomes of a value of `value_bytes` in `keyspace`.
     ///
     /// # Errors
     /// `Invalid` where it is too long, or would have to be held in memory, with the setting that
     /// changes that.
     fn way(&self, keyspace: KeyspaceId, value_bytes: u64) -> Result<Way> {
-        self.commit.check_value_bytes(value_bytes)?;
-        let version = self.catalog.version.load();
+        self.shared.commit.check_value_bytes(value_bytes)?;
+        let version = self.shared.catalog.version.load();
         let state = version.keyspace(keyspace.0)?;
-        let separate_bytes = separate_bytes(state, &self.settings);
+        let separate_bytes = separate_bytes(state, &self.shared.settings);
         if separate_bytes == u32::MAX && value_bytes > HELD_BYTES_MAX {
             let name = &state.definition.name;
             return Err(Error::invalid(format!(
@@ -125,14 +122,15 @@ impl Database {
     /// Seals whole segments: other machines find them then, so that no log object has to hold their
     /// values. Where that fails for now, a log object holds them.
     fn seal_for_others(&self) {
-        let sealed = seal_blobs(&self.values, &self.catalog, &self.commit, usize::MAX)
-            .map_err(|error| self.catalog.explained(error, self.files.is_shared()));
+        let database = &*self.shared;
+        let sealed = seal_blobs(&database.values, &database.catalog, &database.commit, usize::MAX)
+            .map_err(|error| database.catalog.explained(error, database.files.is_shared()));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry
-            && !self.maintenance.is_stopping()
+            && !database.maintenance.is_stopping()
         {
             // The writer gets this error when it waits for the log.
-            self.fail(&error);
+            database.fail(&error);
         }
     }
 
@@ -143,6 +141,6 @@ impl Database {
         let reference = whole.as_ref().ok_or_else(missing)?.reference.encode();
         let item = Item { kind: Kind::PutReference, value: &reference, ..Item::from(op) };
         let blobs = Blobs::Whole(whole);
-        self.commit.append(self, Frame { blobs, ..Frame::of(std::iter::once(item)) })
+        self.shared.commit.append(&*self.shared, Frame { blobs, ..Frame::of(std::iter::once(item)) })
     }
 }

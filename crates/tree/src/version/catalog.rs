@@ -30,6 +30,9 @@ pub(crate) struct Catalog {
     /// Held while an edit is made durable; the version that follows from it is stored before it is
     /// let go.
     pub(crate) manifest: Mutex<Manifest>,
+    /// The manifest's own: statistics do not wait for an edit, which may take minutes where the
+    /// place is away.
+    pub(crate) manifest_write_bytes: Arc<AtomicU64>,
     pub(crate) snapshots: Arc<Snapshots>,
     /// The latest moment that an earlier run of the database has seen, for expiry.
     tick_ms: u64,
@@ -50,6 +53,7 @@ impl Catalog {
         Self {
             version: ArcSwap::new(Arc::new(version)),
             changing: Mutex::new(()),
+            manifest_write_bytes: manifest.written_bytes(),
             manifest: Mutex::new(manifest),
             snapshots: Arc::new(Snapshots::default()),
             tick_ms,

@@ -5,6 +5,7 @@ use firn_format::manifest::Change;
 use firn_format::{Position, Sequence};
 use firn_storage::file::log::objects::By;
 
+use super::wait::{refused_room, retry_flushes};
 use crate::commit::CommitEnv;
 use crate::database::Database;
 use crate::edits::EditEnv;
@@ -31,7 +32,20 @@ impl CommitEnv for Database {
     }
 
     fn wait_to_retry(&self) -> Result<()> {
-        self.wait_for_room()
+        let begun = self.clock.now();
+        retry_flushes(&self.maintenance);
+        if self.is_manual() {
+            // There are no threads for it.
+            firn_maintenance::step(self)?;
+        } else {
+            self.commit.admission.wait_released();
+        }
+        let waited = self.clock.now().saturating_sub(begun);
+        self.commit.admission.stopped_for(waited);
+        self.background_error()?;
+        // Nothing flushes any more once the database closes.
+        self.check_open()?;
+        refused_room(&self.maintenance, &self.catalog, &*self.clock)
     }
 
     fn put_on_shared_storage(&self, end: Position) -> Result<()> {

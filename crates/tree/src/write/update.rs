@@ -25,9 +25,10 @@ use firn_format::key::key_hash;
 use firn_format::{Position, Sequence};
 
 use crate::commit::frame::Unchanged;
-use crate::commit::{Appended, Blobs, Frame};
+use crate::commit::{Appended, Blobs, CommitEnv, CommitPipeline, Frame};
 use crate::database::Database;
 use crate::read::{Found, Lookup};
+use crate::reads::Reads;
 
 /// For how long an update stands in line behind others of its key.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -62,12 +63,25 @@ pub(crate) fn lock_hash(keyspace: KeyspaceId, key: &[u8]) -> u64 {
     key_hash(key).wrapping_add(u64::from(keyspace.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-impl Database {
+/// What updates are read and written with.
+pub(crate) struct Updates<'d, E> {
+    pipeline: &'d CommitPipeline,
+    reads: &'d Reads,
+    env: &'d E,
+}
+
+impl<'d> Updates<'d, Database> {
+    pub(crate) fn of(database: &'d Database) -> Self {
+        Self { pipeline: &database.commit, reads: &database.reads, env: database }
+    }
+}
+
+impl<E: CommitEnv> Updates<'_, E> {
     /// Writes `update`, or answers `Stopped` when the buffer is full. It keeps its place in line
     /// then, and is to be tried again.
     ///
     /// Blocks while other updates of the key are before it, and where the read misses memory.
-    pub(crate) fn try_update(&self, update: &mut Update<'_>) -> Result<Appended> {
+    fn try_update(&self, update: &mut Update<'_>) -> Result<Appended> {
         if matches!(update.turn, Turn::Unasked) {
             update.turn = self.stand_in_line(update.keyspace, update.key);
         }
@@ -87,7 +101,7 @@ impl Database {
         loop {
             match self.try_update(update)? {
                 Appended::At(end) => return Ok(end),
-                Appended::Stopped | Appended::Raced => self.wait_for_room()?,
+                Appended::Stopped | Appended::Raced => self.env.wait_to_retry()?,
             }
         }
     }
@@ -96,7 +110,7 @@ impl Database {
     fn stand_in_line(&self, keyspace: KeyspaceId, key: &[u8]) -> Turn {
         let queue = CompletionQueue::new();
         let hash = std::iter::once(lock_hash(keyspace, key));
-        let locked = self.commit.update_locks.lock(hash, &queue.sender(), || Ticket(0));
+        let locked = self.pipeline.update_locks.lock(hash, &queue.sender(), || Ticket(0));
         if let Outcome::Done(lock) = locked {
             return Turn::Held { _lock: lock };
         }
@@ -114,8 +128,8 @@ impl Database {
         let Update { keyspace, key, ref mut f, expires_at_ms, .. } = *update;
         let mut value = Vec::new();
         loop {
-            let version = self.catalog.version.load_full();
-            let before = self.commit.read_position(&version);
+            let version = self.reads.catalog.version.load_full();
+            let before = self.pipeline.read_position(&version);
             let found = self.reads.lookup(&version, &Lookup::latest(keyspace, key, before), &mut value)?;
             self.reads.counters.count_read(found);
             let current = matches!(found, Found::Value { .. }).then_some(value.as_slice());
@@ -125,7 +139,7 @@ impl Database {
                 Change::Delete => (OrderedOpKind::Delete, Vec::new()),
             };
             let op = OrderedOp { keyspace, kind, key, value: &new, expires_at_ms };
-            self.commit.validate(std::iter::once(op))?;
+            self.pipeline.validate(std::iter::once(op))?;
             match self.try_append_if_unchanged(op, found.newest())? {
                 Appended::Raced => {}
                 appended => return Ok(appended),
@@ -135,14 +149,15 @@ impl Database {
 
     fn try_append_if_unchanged(&self, op: OrderedOp<'_>, seen: Option<Sequence>) -> Result<Appended> {
         let ops = std::iter::once(op);
+        let Reads { blobs, catalog, .. } = self.reads;
         // A separated value is written again if another write comes between.
-        let separated = self.values.separate(&self.catalog, &self.settings, ops)?.unwrap_or_default();
+        let separated = blobs.separate(catalog, &blobs.settings, ops)?.unwrap_or_default();
         let item = separated.references.item(0, op);
         let frame = Frame {
             items: std::iter::once(item),
             blobs: Blobs::Written(separated.places),
             unchanged: Some(Unchanged { keyspace: op.keyspace, key: op.key, newest: seen }),
         };
-        self.commit.append(self, frame)
+        self.pipeline.append(self.env, frame)
     }
 }
