@@ -25,7 +25,7 @@ impl GcCounts {
     pub(crate) fn of(stats: &Stats, workers: Option<&Elsewhere>) -> Self {
         let count = stats.tree.as_ref().map_or(0, |tree| tree.blobs.gc_count);
         let Some(workers) = workers else { return Self { count, ..Self::default() } };
-        let kind = stats.jobs.kinds.iter().find(|kind| kind.kind == "collection");
+        let kind = stats.jobs.kinds.iter().find(|kind| kind.kind == "blob_gc");
         let (elsewhere_count, passed_on_count) =
             kind.map_or((0, 0), |kind| (kind.elsewhere_count, kind.here_count));
         Self { count, elsewhere_count, passed_on_count, spoiled_count: workers.spoiled_count() }

@@ -163,7 +163,7 @@ fn separated_values_are_told_and_add_up() {
         assert_eq!(of_stage(kind, "here"), jobs, "all jobs of kind {kind} ran here");
     }
     assert!(of_stage("l0_compaction", "here") > 0.0, "{text}");
-    assert_eq!(of_stage("collection", "commit"), of("blob_gcs_total"));
+    assert_eq!(of_stage("blob_gc", "commit"), of("blob_gcs_total"));
     is_told_by_info_too(client, &of);
     server.stop().unwrap();
 }

@@ -215,7 +215,7 @@ fn assert_made_good((mut scene, stem): (Scene, String), reason: &str, what: &str
     assert!(found.contains(reason), "{what}: {found}");
     let kinds = stats.jobs.kinds.iter();
     let here: u64 = kinds.map(|kind| kind.here_count).sum();
-    let collected = stats.jobs.kinds.iter().find(|kind| kind.kind == "collection").unwrap();
+    let collected = stats.jobs.kinds.iter().find(|kind| kind.kind == "blob_gc").unwrap();
     assert!(collected.here_count > 0 && stats.jobs.is_executor_away, "{what}: {:?}", stats.jobs.kinds);
     assert_eq!(stats.jobs_passed_on_count, here, "{what}: each is counted");
     scene.check(what);
