@@ -146,7 +146,7 @@ function show(before, after, slow, jobs) {
     ["found dead by flushes", number(of("firn_engine_blob_obsolete_references")) + " references"],
     ["hidden by newer records, about", share(of("firn_engine_blob_unreclaimed_bytes"))],
     ["to be freed by GCs", share(of("firn_engine_blob_debt_bytes"))],
-    ["collections so far", number(of("firn_engine_blob_gcs_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
+    ["blob GCs so far", number(of("firn_engine_blob_gcs_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
     ["read by them", number(of("firn_engine_blob_gc_segments_total")) + " segments · " + bytes(of("firn_engine_blob_gc_read_bytes_total"))],
     ["copied by them", values("survivors", "survivor")],
     ["left behind by them", values("dropped", "dropped")],
