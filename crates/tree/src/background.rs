@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use choose::Choosing;
-pub(crate) use claims::Claims;
+pub(crate) use claims::{Claims, Unavailable};
 use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_format::blob::SegmentNumber;
@@ -35,7 +35,7 @@ pub(crate) use kinds::{TaskKind, Unit};
 pub(crate) use maintenance::Maintenance;
 pub(crate) use orphans::NamedOutputs;
 pub(crate) use rest::Rest;
-pub(crate) use set_aside::{Inputs, Unavailable};
+pub(crate) use set_aside::Inputs;
 pub(crate) use wait::flush_through;
 
 use crate::blob_gc::{SEALED_AT_ONCE_MAX, seal_blobs};

@@ -41,7 +41,7 @@ impl Choosing<'_> {
             return Some(task);
         }
         if let Some((flush, part)) =
-            self.busy.claims.flushes.iter().find(|(flush, next)| *next < flush.part_count())
+            self.busy.claims.buffer.flushes.iter().find(|(flush, next)| *next < flush.part_count())
         {
             return Some(Task::FlushPart { flush: Arc::clone(flush), part: *part });
         }
@@ -67,7 +67,7 @@ impl Choosing<'_> {
             // What is copied is held twice meanwhile: many of them would leave less room for what
             // is dead.
             if !self.busy.is_held()
-                && self.busy.claims.collections < self.remote_limits().copies_max()
+                && self.busy.claims.blobs.collections < self.remote_limits().copies_max()
                 && self.is_thread_left(false)
                 && self.busy.backoff.may_try((TaskKind::BlobGc, 0), self.now)
                 && let Some(victims) = self.choose_victims()
@@ -89,7 +89,7 @@ impl Choosing<'_> {
 
     /// Blob segments that are to be collected.
     fn choose_victims(&self) -> Option<Vec<SegmentNumber>> {
-        self.database.blob_space(self.version, &self.busy.claims.unavailable_segments()).choose()
+        self.database.blob_space(self.version, &self.busy.claims.blobs.unavailable()).choose()
     }
 
     /// Runs that become one.
@@ -97,7 +97,7 @@ impl Choosing<'_> {
         let may_merge = |id| self.busy.backoff.may_try((TaskKind::Merge, id), self.now);
         self.version.live().filter(|keyspace| may_merge(keyspace.id())).find_map(|keyspace| {
             let id = keyspace.id();
-            let is_busy = |run: &Run| self.busy.claims.runs.contains(&(id, run.span().start));
+            let is_busy = |run: &Run| self.busy.claims.buffer.runs.contains(&(id, run.span().start));
             let runs = pick_merge(&keyspace.runs, self.database.settings.engine.merge_fan_in, is_busy)?;
             Some(Task::Merge { keyspace: id, runs })
         })
@@ -105,7 +105,7 @@ impl Choosing<'_> {
 
     /// A flush, or a freeze, for what the buffer hides.
     fn choose_for_hidden(&self) -> Option<Task> {
-        let through = |keyspace| self.busy.claims.flushed_through(keyspace);
+        let through = |keyspace| self.busy.claims.buffer.flushed_through(keyspace);
         let may_flush_for_gc = |task: &Task| self.busy.backoff.may_try(task.unit(), self.now);
         let of_values = self.choose_flush_for_gc(through).filter(may_flush_for_gc);
         of_values.or_else(|| self.choose_to_flush(through).filter(may_flush_for_gc))
@@ -116,14 +116,14 @@ impl Choosing<'_> {
         if !self.database.files.obsolete.is_empty() {
             return Some(Task::Bury);
         }
-        if !self.busy.claims.has_written_back
+        if !self.busy.claims.blobs.has_written_back
             && let Some(task) = self.choose_write_back()
         {
             return Some(task);
         }
         let may_write =
             |work| self.busy.backoff.may_write(self.now) && self.busy.backoff.may_try((work, 0), self.now);
-        if !self.busy.claims.is_bringing_values()
+        if !self.busy.claims.blobs.is_bringing_values()
             && may_write(TaskKind::Values)
             && !self.database.values.to_be_sealed().is_empty()
         {
@@ -141,7 +141,7 @@ impl Choosing<'_> {
 
     fn choose_write_back(&self) -> Option<Task> {
         let may_try = self.busy.backoff.may_try((TaskKind::Files, 0), self.now);
-        (may_try && !self.busy.claims.is_bringing_values() && self.database.values.is_write_back_due())
+        (may_try && !self.busy.claims.blobs.is_bringing_values() && self.database.values.is_write_back_due())
             .then_some(Task::WriteBackBlobs)
     }
 
@@ -163,14 +163,15 @@ impl Choosing<'_> {
     /// (`is_l0`), which writers wait for, or for anything else that may take long.
     pub(super) fn is_thread_left(&self, is_l0: bool) -> bool {
         let claims = &self.busy.claims;
-        let waiting = claims.collections + claims.compacting + usize::from(claims.is_removing_orphans);
+        let waiting =
+            claims.blobs.collections + claims.tables.compacting + usize::from(claims.is_removing_orphans);
         self.remote_limits().is_thread_left(waiting, is_l0)
     }
 
     /// Whether a worker elsewhere is free, as far as is known. It is given a compaction while the
     /// buffer fills too, since no flush runs there.
     pub(super) fn is_worker_free(&self) -> bool {
-        self.remote_limits().is_worker_free(self.busy.claims.compacting)
+        self.remote_limits().is_worker_free(self.busy.claims.tables.compacting)
     }
 
     /// Whether a compaction that is chosen now begins soon, where executors elsewhere do
@@ -178,7 +179,7 @@ impl Choosing<'_> {
     /// comes into level 0 meanwhile. So it rewrites as much of the base level for less of level 0.
     /// Tables that only change their level wait for their turn as well.
     pub(super) fn is_begun_soon(&self, is_l0: bool) -> bool {
-        self.remote_limits().is_begun_soon(is_l0, self.busy.claims.unbegun())
+        self.remote_limits().is_begun_soon(is_l0, self.busy.claims.tables.unbegun())
     }
 
     fn remote_limits(&self) -> RemoteLimits<'_> {

@@ -16,13 +16,13 @@ impl Choosing<'_> {
     /// GCs always find something to do while values are overwritten. They choose better
     /// among more that is known to be dead, with more room beside fewer tables.
     pub(super) fn choose_compaction_of_references(&self) -> Option<Task> {
-        if self.busy.claims.compacting > 0
+        if self.busy.claims.tables.compacting > 0
             || !self.version.live().any(|keyspace| keyspace.levels.has_references())
         {
             return None;
         }
         // A thread that is alone would else compact for ever where much lies in the tree.
-        if self.database.settings.background_threads == 1 && self.busy.claims.is_blob_gc_next {
+        if self.database.settings.background_threads == 1 && self.busy.claims.blobs.is_blob_gc_next {
             return None;
         }
         let (keyspace, choice) = self.choose_compaction()?;
@@ -44,7 +44,8 @@ impl Choosing<'_> {
         // While the buffer fills, a thread is left to the flush that will be due, unless compaction
         // is far behind.
         let is_filling = self.database.commit.buffer_bytes() > self.database.settings.engine.buffer_bytes / 2;
-        let has_thread = self.busy.claims.compacting + 1 < self.database.settings.background_threads.max(2);
+        let has_thread =
+            self.busy.claims.tables.compacting + 1 < self.database.settings.background_threads.max(2);
         let has_thread = has_thread || self.is_worker_free();
         let may_begin = has_thread || !is_filling || score >= FAR_BEHIND;
         may_begin.then(|| self.with_others(choices)).flatten()
@@ -92,9 +93,9 @@ impl Choosing<'_> {
             (false, false) => 1.0,
         };
         // What a look is about to find need not be rewritten.
-        let taken = self.busy.claims.tables_not_to_choose();
+        let taken = self.busy.claims.tables.not_to_choose();
         let may = |id| {
-            !self.busy.claims.reclaiming.contains(&id)
+            !self.busy.claims.tables.reclaiming.contains(&id)
                 && self.busy.backoff.may_try((TaskKind::Compact, id), self.now)
         };
         let map = self.database.values.map();

@@ -19,7 +19,7 @@ impl Choosing<'_> {
             let Some(frozen) = keyspace.frozen.last().filter(|frozen| frozen.span.end <= watermark) else {
                 continue;
             };
-            if self.busy.claims.freezing.contains(&id)
+            if self.busy.claims.buffer.freezing.contains(&id)
                 || !self.busy.backoff.may_try((TaskKind::Freeze, id), self.now)
             {
                 continue;
@@ -36,24 +36,24 @@ impl Choosing<'_> {
     /// The runs that are to become tables first, of keyspaces of which none are being flushed.
     pub(super) fn choose_flush(&self) -> Option<Task> {
         let may_flush = |id| {
-            !self.busy.claims.flushing.contains(&id)
+            !self.busy.claims.buffer.flushing.contains(&id)
                 && self.busy.backoff.may_try((TaskKind::Flush, id), self.now)
         };
         let idle = || self.version.live().filter(|keyspace| may_flush(keyspace.id()));
-        let through = |keyspace| self.busy.claims.flushed_through(keyspace);
+        let through = |keyspace| self.busy.claims.buffer.flushed_through(keyspace);
         let pressure = self.database.commit.is_under_pressure();
         if self.database.shares_files() && self.busy.backoff.may_try((TaskKind::FlushSmall, 0), self.now) {
             // A keyspace whose flush failed is flushed alone: others are not to fail with it.
             let sound =
                 idle().filter(|keyspace| !self.busy.backoff.has_failed((TaskKind::Flush, keyspace.id())));
             let flushes =
-                pick_small(sound, &self.busy.claims.runs, pressure, through, &self.database.settings);
+                pick_small(sound, &self.busy.claims.buffer.runs, pressure, through, &self.database.settings);
             if !flushes.is_empty() {
                 return Some(Task::FlushSmall { flushes });
             }
         }
         let (keyspace, mut runs) =
-            pick_flush(idle(), &self.busy.claims.runs, pressure, through, &self.database.settings)?;
+            pick_flush(idle(), &self.busy.claims.buffer.runs, pressure, through, &self.database.settings)?;
         if self.busy.backoff.has_failed((TaskKind::Flush, keyspace)) {
             // What fails together may come off one by one, the oldest first.
             runs.drain(..runs.len().saturating_sub(1));

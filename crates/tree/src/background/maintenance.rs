@@ -44,12 +44,12 @@ pub(crate) struct Maintenance {
 
 impl Maintenance {
     pub(crate) fn is_compacting(&self) -> bool {
-        self.schedule.lock().claims.compacting > 0
+        self.schedule.lock().claims.tables.compacting > 0
     }
 
     /// Has everything below `through` flushed.
     pub(crate) fn flush_through(&self, through: Position) {
-        let claims = &mut self.schedule.lock().claims;
+        let claims = &mut self.schedule.lock().claims.buffer;
         claims.flush_through = claims.flush_through.max(through);
     }
 
@@ -75,7 +75,7 @@ impl Maintenance {
 
     /// The jobs of `choice` were given to the executor.
     pub(crate) fn note_begun(&self, choice: &Choice) {
-        self.schedule.lock().claims.note_begun(choice);
+        self.schedule.lock().claims.tables.note_begun(choice);
     }
 
     /// Lets no unit of this kind begin for a while.
@@ -109,7 +109,7 @@ impl Maintenance {
 
     /// Blob segments that are being collected, and those that no GC can read.
     pub(crate) fn unavailable_segments(&self) -> Unavailable<'static> {
-        self.schedule.lock().claims.unavailable_segments().into_owned()
+        self.schedule.lock().claims.blobs.unavailable().into_owned()
     }
 
     /// What may be done elsewhere where the owner asked for `threads` background threads.
@@ -129,13 +129,13 @@ impl Maintenance {
 
     /// Lets no compaction begin until the answer is dropped, after those in progress have ended.
     pub(crate) fn hold(&self) -> Hold<'_, Claims, Unit> {
-        self.schedule.hold(|claims| claims.tables.is_empty())
+        self.schedule.hold(|claims| claims.tables.taken.is_empty())
     }
 
     /// Has everything of the keyspace flushed through there.
     pub(crate) fn wish_flushed(&self, keyspace: u32, through: Position) {
         let mut busy = self.schedule.lock();
-        let wish = busy.claims.flush_wishes.entry(keyspace).or_default();
+        let wish = busy.claims.buffer.flush_wishes.entry(keyspace).or_default();
         if through > *wish {
             *wish = through;
             // A flush that had no room may have some together with what hides its records.
@@ -149,7 +149,7 @@ impl Maintenance {
     /// rests; `None` while any of it may go.
     pub(crate) fn stuck(&self, version: &Version, now: Duration) -> Option<Error> {
         let busy = self.schedule.lock();
-        if !busy.claims.flushing.is_empty() || !busy.claims.freezing.is_empty() {
+        if !busy.claims.buffer.flushing.is_empty() || !busy.claims.buffer.freezing.is_empty() {
             return None;
         }
         let mut why = None;

@@ -27,7 +27,7 @@ impl Drop for Claimed<'_> {
     fn drop(&mut self) {
         let mut busy = self.schedule.lock();
         for table in &self.tables {
-            busy.claims.tables.remove(&table.meta().file);
+            busy.claims.tables.taken.remove(&table.meta().file);
         }
     }
 }
@@ -39,7 +39,7 @@ impl Choosing<'_> {
             return None;
         }
         let is_due = |keyspace: &&Arc<Keyspace>| {
-            !self.busy.claims.reclaiming.contains(&keyspace.id())
+            !self.busy.claims.tables.reclaiming.contains(&keyspace.id())
                 && self.busy.backoff.may_try((TaskKind::Reclaim, keyspace.id()), self.now)
                 && keyspace
                     .observed
@@ -118,7 +118,8 @@ impl<'d> Reclaim<'d> {
     /// Whether the references that die with `table` can be read. For a table that is not set aside,
     /// that shows when it goes.
     fn is_removable(&self, table: &Table) -> bool {
-        let is_set_aside = self.database.maintenance.schedule.lock().claims.is_set_aside(&table.meta().file);
+        let is_set_aside =
+            self.database.maintenance.schedule.lock().claims.tables.set_aside.contains(&table.meta().file);
         !is_set_aside || table.reader().references().is_ok()
     }
 
@@ -135,9 +136,9 @@ impl<'d> Reclaim<'d> {
         };
         let live: Vec<&Arc<Table>> = tables.iter().filter(lives).collect();
         let is_free =
-            |table: &&Arc<Table>| !busy.is_held() && !busy.claims.tables.contains(&table.meta().file);
+            |table: &&Arc<Table>| !busy.is_held() && !busy.claims.tables.taken.contains(&table.meta().file);
         let free: Vec<Arc<Table>> = live.iter().copied().filter(is_free).map(Arc::clone).collect();
-        busy.claims.tables.extend(free.iter().map(|table| table.meta().file.clone()));
+        busy.claims.tables.taken.extend(free.iter().map(|table| table.meta().file.clone()));
         let is_all = free.len() == live.len();
         (Claimed { schedule: &self.database.maintenance.schedule, tables: free }, is_all)
     }

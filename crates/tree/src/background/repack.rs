@@ -38,7 +38,7 @@ impl Choosing<'_> {
     /// Copying what lives in shared files that are mostly dead, the oldest first.
     pub(super) fn choose_repack(&self) -> Option<Task> {
         if self.busy.is_held()
-            || self.busy.claims.is_repacking
+            || self.busy.claims.tables.is_repacking
             || !self.busy.backoff.may_try((TaskKind::Repack, 0), self.now)
         {
             return None;
@@ -47,7 +47,7 @@ impl Choosing<'_> {
         if sparse.is_empty() {
             return None;
         }
-        let taken = self.busy.claims.tables_not_to_choose();
+        let taken = self.busy.claims.tables.not_to_choose();
         let mut found: BTreeMap<&str, Vec<Moving>> =
             sparse.iter().map(|name| (name.as_str(), Vec::new())).collect();
         for keyspace in self.version.live() {

@@ -8,58 +8,16 @@
 //! table goes in the end if range tombstones hide all of it, a blob segment if all of its values
 //! die.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use firn_engine::Error;
 use firn_format::blob::SegmentNumber;
-use firn_maintenance::{Cause, Report, SetAside, is_of_device, unreadable_file};
+use firn_maintenance::{Cause, Report, is_of_device, unreadable_file};
 
-use super::{Claims, Maintenance, Task};
+use super::{Maintenance, Task};
 use crate::blobs::{BlobStore, Home};
 use crate::database::Database;
 use crate::version::catalog::Catalog;
-
-/// Blob segments that no GC is to choose.
-#[derive(Clone, Debug)]
-pub(crate) struct Unavailable<'b> {
-    /// Being collected,
-    pub(crate) collecting: Cow<'b, BTreeSet<SegmentNumber>>,
-    /// or set aside.
-    pub(crate) set_aside: Cow<'b, SetAside<SegmentNumber>>,
-}
-
-impl Unavailable<'_> {
-    pub(crate) fn into_owned(self) -> Unavailable<'static> {
-        Unavailable {
-            collecting: Cow::Owned(self.collecting.into_owned()),
-            set_aside: Cow::Owned(self.set_aside.into_owned()),
-        }
-    }
-}
-
-impl Claims {
-    /// Tables that no compaction is to choose: a task works on them, or they are set aside.
-    pub(super) fn tables_not_to_choose(&self) -> Cow<'_, BTreeSet<String>> {
-        if self.tables_set_aside.is_empty() {
-            return Cow::Borrowed(&self.tables);
-        }
-        Cow::Owned(self.tables.iter().chain(self.tables_set_aside.files()).cloned().collect())
-    }
-
-    /// Whether the table `file` is set aside.
-    pub(super) fn is_set_aside(&self, file: &str) -> bool {
-        self.tables_set_aside.contains(file)
-    }
-
-    /// What blob segments a GC cannot have.
-    pub(super) fn unavailable_segments(&self) -> Unavailable<'_> {
-        Unavailable {
-            collecting: Cow::Borrowed(&self.collecting),
-            set_aside: Cow::Borrowed(&self.segments_set_aside),
-        }
-    }
-}
 
 /// Files that tasks read, as far as they were set aside or are to be.
 #[derive(Clone, Copy)]
@@ -97,7 +55,7 @@ impl<'d> Inputs<'d> {
             Task::BlobGc { victims } => {
                 let map = self.values.map();
                 let is_named = |number: &&SegmentNumber| matches!(map.known(**number), Some(Home::Sealed(sealed)) if Some(sealed.meta.file.as_str()) == named);
-                let segments = &mut self.maintenance.schedule.lock().claims.segments_set_aside;
+                let segments = &mut self.maintenance.schedule.lock().claims.blobs.set_aside;
                 if let Some(number) = victims.iter().find(is_named) {
                     segments.add([*number], error, Cause::Damaged);
                 } else if is_elsewhere {
@@ -136,7 +94,7 @@ impl<'d> Inputs<'d> {
         cause: Cause,
     ) -> bool {
         let files = files.into_iter().map(str::to_owned);
-        self.maintenance.schedule.lock().claims.tables_set_aside.add(files, error, cause);
+        self.maintenance.schedule.lock().claims.tables.set_aside.add(files, error, cause);
         true
     }
 
@@ -153,10 +111,10 @@ impl<'d> Inputs<'d> {
     fn report(&self, cause: Cause) -> Report {
         let (tables, segments) = {
             let claims = &self.maintenance.schedule.lock().claims;
-            if claims.tables_set_aside.is_empty() && claims.segments_set_aside.is_empty() {
+            if claims.tables.set_aside.is_empty() && claims.blobs.set_aside.is_empty() {
                 return Report::default();
             }
-            (claims.tables_set_aside.clone(), claims.segments_set_aside.clone())
+            (claims.tables.set_aside.clone(), claims.blobs.set_aside.clone())
         };
         let version = self.catalog.version.load_full();
         let names: BTreeSet<&str> = version

@@ -319,14 +319,14 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
 /// Works on the parts of `flush`, beside other threads that have time, until all are taken.
 fn run_parts(database: &Database, flush: &Arc<Flush>) {
     let schedule = &database.maintenance.schedule;
-    schedule.lock().claims.share_parts(flush);
+    schedule.lock().claims.buffer.share_parts(flush);
     if flush.part_count() > 1 {
         schedule.wake();
     }
     loop {
-        let part = schedule.lock().claims.take_part(flush);
+        let part = schedule.lock().claims.buffer.take_part(flush);
         let Some(part) = part else { break };
         flush.run_part(part, database);
     }
-    schedule.lock().claims.end_parts(flush);
+    schedule.lock().claims.buffer.end_parts(flush);
 }

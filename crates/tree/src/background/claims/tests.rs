@@ -8,7 +8,7 @@ use firn_storage::ManualClock;
 use firn_storage::backend::Memory;
 
 use super::super::InProgress;
-use super::{Claims, Task};
+use super::{BlobClaims, Claims, Task};
 use crate::database::Database;
 use crate::session::TreeSession;
 use crate::settings::Settings;
@@ -40,18 +40,18 @@ fn values_to_bring() -> Arc<Database> {
 #[test]
 fn one_thread_at_a_time_brings_values_to_the_device() {
     let database = values_to_bring();
-    let choose = |claims: Claims| {
+    let choose = |blobs: BlobClaims| {
         let mut busy = InProgress::default();
-        busy.claims = claims;
+        busy.claims = Claims { blobs, ..Claims::default() };
         database.choose(&busy)
     };
-    assert!(matches!(choose(Claims::default()), Some(Task::WriteBackBlobs)));
-    let after = Claims { has_written_back: true, ..Claims::default() };
+    assert!(matches!(choose(BlobClaims::default()), Some(Task::WriteBackBlobs)));
+    let after = BlobClaims { has_written_back: true, ..BlobClaims::default() };
     assert!(matches!(choose(after), Some(Task::SealBlobs)), "in turn");
     for claims in [
-        Claims { is_sealing: true, ..Claims::default() },
-        Claims { is_writing_back: true, ..Claims::default() },
-        Claims { is_sealing: true, has_written_back: true, ..Claims::default() },
+        BlobClaims { is_sealing: true, ..BlobClaims::default() },
+        BlobClaims { is_writing_back: true, ..BlobClaims::default() },
+        BlobClaims { is_sealing: true, has_written_back: true, ..BlobClaims::default() },
     ] {
         let chosen = choose(claims);
         let brings = matches!(chosen, Some(Task::WriteBackBlobs | Task::SealBlobs));

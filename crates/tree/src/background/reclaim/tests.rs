@@ -70,14 +70,18 @@ fn tables_that_somebody_works_on_stay_until_he_is_done() {
     let all = full_tables(&database);
     assert!(all.len() > 3, "{all:?}");
     let (busy, free) = all.split_at(2);
-    database.maintenance.schedule.lock().claims.tables.extend(busy.iter().cloned());
+    database.maintenance.schedule.lock().claims.tables.taken.extend(busy.iter().cloned());
     // A log segment that was let go of may come first.
     while full_tables(&database) == all {
         assert!(step(&*database).unwrap(), "nothing goes");
     }
     assert_eq!(full_tables(&database), busy, "{free:?} are gone");
-    assert_eq!(database.maintenance.schedule.lock().claims.tables.len(), 2, "what was claimed is free again");
-    database.maintenance.schedule.lock().claims.tables.clear();
+    assert_eq!(
+        database.maintenance.schedule.lock().claims.tables.taken.len(),
+        2,
+        "what was claimed is free again"
+    );
+    database.maintenance.schedule.lock().claims.tables.taken.clear();
     clock.advance(Duration::from_secs(1));
     while step(&*database).unwrap() {}
     let version = database.catalog.version.load();
