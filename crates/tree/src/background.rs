@@ -43,7 +43,8 @@ use crate::compact::pick::Choice;
 use crate::compact::small::OfKeyspace;
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::flush::run::Flush;
+use crate::flush::parts::Flush;
+use crate::flush::run::run_part;
 
 /// One unit of background work.
 #[derive(Debug)]
@@ -159,7 +160,7 @@ impl Work for Database {
             Task::Flush { keyspace, runs } => self.flush(*keyspace, runs),
             Task::FlushSmall { flushes } => self.flush_small(flushes),
             Task::FlushPart { flush, part } => {
-                flush.run_part(*part, self);
+                run_part(self, flush, *part);
                 Ok(())
             }
             Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),

@@ -41,7 +41,7 @@ impl Choosing<'_> {
             return Some(task);
         }
         if let Some((flush, part)) =
-            self.busy.claims.buffer.flushes.iter().find(|(flush, next)| *next < flush.part_count())
+            self.busy.claims.buffer.flushes.iter().find(|(flush, next)| *next < flush.parts.count())
         {
             return Some(Task::FlushPart { flush: Arc::clone(flush), part: *part });
         }

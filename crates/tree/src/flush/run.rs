@@ -1,7 +1,7 @@
 //! Flushing: the oldest runs are written out as tables of level 0, in several key ranges at once.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::{Error, Result};
 use firn_format::key::Entry;
@@ -9,11 +9,12 @@ use firn_format::manifest::TableMeta;
 use firn_format::table::ReferenceSet;
 use firn_format::tombstone::FragmentList;
 use firn_format::{Kind, Position, Sequence};
-use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, OutputForm, Rules, Scope, caught, compact_source};
+use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, Scope, caught, compact_source};
 use firn_storage::Storage;
 
 use super::freeze::runs_of;
 use super::met::meet;
+use super::parts::{Flush, Parts, Written};
 use crate::blob_gc::NewlyObsolete;
 use crate::buffer::Run;
 use crate::buffer::merge::note_reference;
@@ -25,115 +26,40 @@ use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
 use crate::log::SegmentMap;
-use crate::version::{Keyspace, Levels};
+use crate::version::Keyspace;
 
-/// What a part of a flush has written.
-#[derive(Debug, Default)]
-pub(super) struct Written {
-    /// In order of keys.
-    pub(super) tables: Vec<TableMeta>,
-    /// Separated values that the part's records refer to, whether they are in the tables or
-    /// not.
-    pub(super) references: ReferenceSet,
-    /// References of older tables that the part's records leave without readers.
-    pub(super) newly_obsolete: ReferenceSet,
+/// Writes the tables of one part of `flush`; the result is kept with the flush.
+pub(crate) fn run_part(database: &Database, flush: &Flush, part: usize) {
+    let mut report = Report { flush, part, result: None };
+    report.result = Some(write_part(database, flush, part, &*database.files.outputs));
 }
 
-/// A flush in progress. Its parts, neighbouring key ranges, are taken one by one by idle threads.
-#[derive(Debug)]
-pub(crate) struct Flush {
-    /// Newest first.
-    runs: Vec<Arc<Run>>,
-    segments: Arc<SegmentMap>,
-    /// The tables below.
-    levels: Arc<Levels>,
-    tombstones: FragmentList,
-    rules: Rules,
-    form: OutputForm,
-    stem: String,
-    ranges: Vec<KeyRange>,
-    /// What came of each part.
-    results: Mutex<Vec<Option<Result<Written>>>>,
-    finished: Condvar,
-}
-
-impl Flush {
-    /// How many parts it has; at least one.
-    pub(crate) fn part_count(&self) -> usize {
-        self.ranges.len()
-    }
-
-    /// Writes the tables of one part; the result is kept for [`wait`](Self::wait).
-    pub(crate) fn run_part(&self, part: usize, database: &Database) {
-        let mut report = Report { flush: self, part, result: None };
-        report.result = Some(self.write_part(part, database, &*database.files.outputs));
-    }
-
-    /// Writes the tables of one part to `storage`.
-    pub(super) fn write_part(
-        &self,
-        part: usize,
-        database: &Database,
-        storage: &dyn Storage,
-    ) -> Result<Written> {
-        let range = &self.ranges[part];
-        let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
-            Box::new(run.cursor(Sequence::MAX, Arc::clone(&self.segments)))
-        };
-        let source = MergeCursor::new(self.runs.iter().map(cursor).collect());
-        let newly_obsolete = NewlyObsolete::below(&self.levels, &self.rules.snapshots);
-        let mut source = Noting { source, range, references: ReferenceSet::default(), newly_obsolete };
-        let mut form = self.form.clone();
-        form.splits.retain(|split| *split > range.start && range.contains(split));
-        let stem = format!("{}-{part}", self.stem);
-        let output = Output { storage, semantics: &database.semantics, form: &form, stem: &stem };
-        let scope = Scope { range, rules: &self.rules };
-        let write = || {
-            compact_source(&mut source, &self.tombstones, scope, None, &output, &database.maintenance.control)
-        };
-        let result = caught("a flush", write);
-        let tables = result.map_err(from_job)?.tables;
-        let newly_obsolete = source.newly_obsolete.map(NewlyObsolete::end).unwrap_or_default();
-        Ok(Written { tables, references: source.references, newly_obsolete })
-    }
-
-    /// Blocks until every part has ended; the tables in order of keys.
-    ///
-    /// # Errors
-    /// The error of the first part that failed; the tables of the other parts are given to `remove`
-    /// then.
-    fn wait(&self, remove: impl Fn(String)) -> Result<Written> {
-        let results = self.lock();
-        let mut results = self
-            .finished
-            .wait_while(results, |results| results.iter().any(Option::is_none))
-            .unwrap_or_else(PoisonError::into_inner);
-        let (mut written, mut failure) = (Written::default(), None);
-        for result in results.drain(..).flatten() {
-            match result {
-                Ok(part) => {
-                    written.tables.extend(part.tables);
-                    written.references.add_all(&part.references);
-                    written.newly_obsolete.add_all(&part.newly_obsolete);
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        for run in &self.runs {
-            written.references.add_all(&run.dropped().references);
-        }
-        match failure {
-            None => Ok(written),
-            Some(error) => {
-                written.tables.into_iter().for_each(|table| remove(table.file));
-                Err(error)
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Result<Written>>>> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Writes the tables of one part of `flush` to `storage`.
+pub(super) fn write_part(
+    database: &Database,
+    flush: &Flush,
+    part: usize,
+    storage: &dyn Storage,
+) -> Result<Written> {
+    let range = flush.parts.range(part);
+    let cursor = |run: &Arc<Run>| -> Box<dyn Cursor> {
+        Box::new(run.cursor(Sequence::MAX, Arc::clone(&flush.segments)))
+    };
+    let source = MergeCursor::new(flush.runs.iter().map(cursor).collect());
+    let newly_obsolete = NewlyObsolete::below(&flush.levels, &flush.rules.snapshots);
+    let mut source = Noting { source, range, references: ReferenceSet::default(), newly_obsolete };
+    let mut form = flush.form.clone();
+    form.splits.retain(|split| *split > range.start && range.contains(split));
+    let stem = format!("{}-{part}", flush.stem);
+    let output = Output { storage, semantics: &database.semantics, form: &form, stem: &stem };
+    let scope = Scope { range, rules: &flush.rules };
+    let write = || {
+        compact_source(&mut source, &flush.tombstones, scope, None, &output, &database.maintenance.control)
+    };
+    let result = caught("a flush", write);
+    let tables = result.map_err(from_job)?.tables;
+    let newly_obsolete = source.newly_obsolete.map(NewlyObsolete::end).unwrap_or_default();
+    Ok(Written { tables, references: source.references, newly_obsolete })
 }
 
 /// Reports to the flush how a part ended, also after a panic.
@@ -204,8 +130,7 @@ impl<C: Cursor> Cursor for Noting<'_, C> {
 impl std::ops::Drop for Report<'_> {
     fn drop(&mut self) {
         let died = || Err(Error::bug("a part of a flush panicked"));
-        self.flush.lock()[self.part] = Some(self.result.take().unwrap_or_else(died));
-        self.flush.finished.notify_all();
+        self.flush.parts.end(self.part, self.result.take().unwrap_or_else(died));
     }
 }
 
@@ -230,8 +155,14 @@ impl Database {
         // that are collected meanwhile.
         drop(version);
         run_parts(self, &flush);
-        let Written { tables: outputs, references, newly_obsolete } =
-            flush.wait(|name| self.files.remove_output(&self.maintenance.jobs, &name))?;
+        let (mut written, done) = flush.parts.wait();
+        if let Err(error) = done {
+            let remove = |table: &TableMeta| self.files.remove_output(&self.maintenance.jobs, &table.file);
+            written.tables.iter().for_each(remove);
+            return Err(error);
+        }
+        written.add_dropped(&flush.runs);
+        let Written { tables: outputs, references, newly_obsolete } = written;
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let hidden = |table: &TableMeta| met.hidden_within(&table.smallest, &table.largest);
         let supersedes = Supersedes { share: met.share(), bytes: outputs.iter().map(hidden).collect() };
@@ -289,9 +220,7 @@ impl Database {
             rules: self.rules(state, older),
             form,
             stem,
-            results: Mutex::new(ranges.iter().map(|_| None).collect()),
-            finished: Condvar::new(),
-            ranges,
+            parts: Parts::new(ranges),
             runs,
             segments: Arc::clone(segments),
             levels: Arc::clone(&state.levels),
@@ -320,13 +249,13 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
 fn run_parts(database: &Database, flush: &Arc<Flush>) {
     let schedule = &database.maintenance.schedule;
     schedule.lock().claims.buffer.share_parts(flush);
-    if flush.part_count() > 1 {
+    if flush.parts.count() > 1 {
         schedule.wake();
     }
     loop {
         let part = schedule.lock().claims.buffer.take_part(flush);
         let Some(part) = part else { break };
-        flush.run_part(part, database);
+        run_part(database, flush, part);
     }
     schedule.lock().claims.buffer.end_parts(flush);
 }

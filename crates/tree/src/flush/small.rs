@@ -18,7 +18,8 @@ use firn_storage::backend::PartsWriter;
 
 use super::freeze::runs_of;
 use super::met::meet;
-use super::run::Written;
+use super::parts::Written;
+use super::run::write_part;
 use crate::background::TaskKind;
 use crate::buffer::Run;
 use crate::database::Database;
@@ -95,18 +96,12 @@ impl Database {
             runs.iter().map(|run| run.span().end).max().ok_or_else(|| Error::bug("a flush of no runs"))?;
         let asked: Vec<&Run> = runs.iter().map(|run| &**run).collect();
         let met = meet(&asked, &version.segments, &[], &state.levels);
-        let mut written = Written::default();
-        let dropped: Vec<_> = runs.iter().map(|run| run.dropped().references.clone()).collect();
         let flush = self.plan_flush(state, runs, &version.segments, stem.to_owned());
-        for part in 0..flush.part_count() {
-            let Written { tables, references, newly_obsolete } = flush.write_part(part, self, file)?;
-            written.tables.extend(tables);
-            written.references.add_all(&references);
-            written.newly_obsolete.add_all(&newly_obsolete);
+        let mut written = Written::default();
+        for part in 0..flush.parts.count() {
+            written.add(write_part(self, &flush, part, file)?);
         }
-        for references in &dropped {
-            written.references.add_all(references);
-        }
+        written.add_dropped(&flush.runs);
         for table in &mut written.tables {
             table.file = file.part_name(&table.file).map_err(from_storage)?;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_format::Position;
 
-use crate::flush::run::Flush;
+use crate::flush::parts::Flush;
 
 /// What tasks in progress have claimed of memtables and runs, and what is to be flushed.
 #[derive(Debug, Default)]
@@ -62,6 +62,6 @@ impl BufferClaims {
     pub(crate) fn take_part(&mut self, flush: &Arc<Flush>) -> Option<usize> {
         let (_, next) = self.flushes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, flush))?;
         *next += 1;
-        Some(*next - 1).filter(|part| *part < flush.part_count())
+        Some(*next - 1).filter(|part| *part < flush.parts.count())
     }
 }
