@@ -7,7 +7,6 @@ use firn_engine::{Error, ErrorKind, Result, Semantics};
 use firn_storage::Clock;
 use firn_storage::file::log::objects::SharedLog;
 
-use crate::background::{Maintenance, Unavailable};
 use crate::blob_gc::{BlobSpace, Collecting};
 use crate::blobs::BlobStore;
 use crate::commit::CommitPipeline;
@@ -15,6 +14,7 @@ use crate::counters::Counters;
 use crate::edits::Edits;
 use crate::error::from_storage;
 use crate::files::Files;
+use crate::maintenance::{Maintenance, Unavailable};
 use crate::reads::Reads;
 use crate::settings::Settings;
 use crate::version::Version;

@@ -39,14 +39,15 @@ mod memory;
 mod files;
 mod reads;
 mod commit;
-mod database; // the owners of all above; what follows works on it
+mod maintenance; // what is done in the background, as data
+mod blob_gc;
 mod edits;
+mod database; // the owners of all above; what follows works on it
 mod shared_log;
 mod read;
-mod write;
-mod flush;
 mod compact;
-mod blob_gc;
+mod flush;
+mod write;
 mod background;
 mod recovery;
 mod open;

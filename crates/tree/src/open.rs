@@ -14,7 +14,7 @@ use firn_storage::file::manifest::load;
 use firn_storage::file::obsolete::ObsoleteFiles;
 use firn_storage::{ProcessLoad, Spawn, Storage, StorageLock};
 
-use crate::background::{Maintenance, Rest, start as start_background};
+use crate::background::start as start_background;
 use crate::blobs::{BlobStore, BlobStoreStart};
 use crate::commit::CommitPipeline;
 use crate::commit::pipeline::Shares;
@@ -24,6 +24,7 @@ use crate::error::{from_job, from_storage};
 use crate::files::Files;
 use crate::log::{Log, LogStart, SegmentMap};
 use crate::log::{MemtableSet, Segment};
+use crate::maintenance::{Maintenance, Rest};
 use crate::reads::Reads;
 use crate::recovery::{Begun, RecoveredLog, begin};
 use crate::settings::{Background, Settings, TreeOptions};

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use firn_engine::{BlobStats, KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
 use firn_storage::backend::CacheCounters;
 
-use crate::background::{Inputs, Unavailable};
+use crate::background::Inputs;
 use crate::blobs::Home;
 use crate::database::Database;
+use crate::maintenance::Unavailable;
 
 /// What holds while background work is refused, whatever refuses it: the reason says what to do
 /// about that.

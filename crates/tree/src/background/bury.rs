@@ -8,9 +8,9 @@ use firn_format::file_name::{FileName, parse};
 use firn_storage::ErrorKind;
 use firn_storage::file::obsolete::{LastReader, RecyclableFile};
 
-use super::Task;
 use super::choose::Choosing;
 use crate::database::Database;
+use crate::maintenance::Task;
 use crate::settings::{garbage_share_max, page_cache_bytes};
 
 impl Database {

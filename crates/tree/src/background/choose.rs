@@ -7,10 +7,10 @@ use firn_format::Position;
 use firn_format::blob::SegmentNumber;
 use firn_maintenance::RemoteLimits;
 
-use super::{InProgress, Task, TaskKind};
 use crate::buffer::Run;
 use crate::database::Database;
 use crate::flush::pick::pick_merge;
+use crate::maintenance::{InProgress, Task, TaskKind};
 use crate::version::Version;
 
 /// What a choice is made from: one moment of a database, and what is in progress then.
@@ -186,3 +186,6 @@ impl Choosing<'_> {
         self.database.maintenance.remote_limits(self.database.settings.background_threads)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,15 @@
 //! Which compaction is due.
 
 use super::choose::Choosing;
-use super::{Task, TaskKind};
 use crate::blob_gc::unreclaimed::level0_share_max;
 use crate::compact::expired::pick_expired;
 use crate::compact::hiding::pick_hiding;
 use crate::compact::kept::pick_kept;
-use crate::compact::pick::{Choice, FAR_BEHIND, PickRules, first_with_room, pick, pick_for_deletes};
+use crate::compact::pick::{FAR_BEHIND, PickRules, first_with_room, pick, pick_for_deletes};
 use crate::compact::pick_rules;
 use crate::compact::seeks::pick_for_reads;
-use crate::compact::small::{OfKeyspace, together};
+use crate::compact::small::together;
+use crate::maintenance::{Choice, OfKeyspace, Task, TaskKind};
 
 impl Choosing<'_> {
     /// A compaction that is due where tables refer to values, before another GC.

@@ -3,13 +3,13 @@
 use firn_engine::Result;
 use firn_format::Position;
 
-use super::Task;
 use super::choose::Choosing;
 use crate::blob_gc::unreclaimed::{
     FREEZE_UNRECLAIMED_BYTES_MIN, REST_UNRECLAIMED_BYTES_MIN, UnreclaimedEstimate, freeze_bytes_min,
 };
 use crate::commit::roll::Freeze;
 use crate::database::Database;
+use crate::maintenance::Task;
 use crate::settings::garbage_share_max;
 
 impl Choosing<'_> {

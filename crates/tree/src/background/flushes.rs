@@ -3,8 +3,8 @@
 use firn_format::Position;
 
 use super::choose::Choosing;
-use super::{Task, TaskKind};
 use crate::flush::pick::{pick_flush, pick_small};
+use crate::maintenance::{Task, TaskKind};
 
 /// Bytes of records of memtables that become runs together, at most: other threads freeze the rest
 /// meanwhile.

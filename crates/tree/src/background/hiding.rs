@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use firn_format::Position;
 
-use super::Task;
 use super::choose::Choosing;
 use crate::flush::met::Met;
+use crate::maintenance::Task;
 use crate::settings::garbage_share_max;
 use crate::version::Keyspace;
 use crate::version::observed::Probed;

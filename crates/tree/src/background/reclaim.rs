@@ -8,12 +8,12 @@ use firn_format::table::ReferenceSet;
 use firn_maintenance::Schedule;
 
 use super::choose::Choosing;
-use super::{Claims, TaskKind, Unit};
 use crate::blob_gc::references_of;
 use crate::commit::roll::Freeze;
 use crate::compact::reclaim::look;
 use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
+use crate::maintenance::{Claims, TaskKind, Unit};
 use crate::memtable::Memtable;
 use crate::version::{Keyspace, Table};
 

@@ -20,16 +20,12 @@ use firn_storage::backend::{PartsWriter, open_table};
 use firn_storage::file::table::copy_table;
 
 use super::choose::Choosing;
-use super::{Task, TaskKind};
 use crate::counters::count;
 use crate::database::Database;
 use crate::edits::BeingWritten;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_storage;
-use crate::version::Table;
-
-/// A table that moves to another file: keyspace, level, sorted run, table.
-pub(crate) type Moving = (u32, u32, u64, Arc<Table>);
+use crate::maintenance::{Moving, Task, TaskKind};
 
 /// Bytes that are copied together, about.
 const REPACK_BYTES: u64 = 16 << 20;

@@ -11,42 +11,20 @@
 //!   for want of it
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use firn_engine::Result;
 use firn_format::Position;
 use firn_format::manifest::Change;
 
-use super::Task;
 use super::choose::Choosing;
 use crate::commit::roll::Freeze;
 use crate::database::Database;
 use crate::edits::drop_dead_segments;
 use crate::error::from_storage;
+use crate::maintenance::Task;
 use crate::version::Version;
-
-/// How long nothing has been written, and what was done about that.
-#[derive(Debug, Default)]
-pub(crate) struct Rest {
-    seen: Mutex<Seen>,
-    /// The log's end when it was made short at rest: until the next write there is no more to do.
-    short_at: AtomicU64,
-    /// Bytes of separated values that had been written then, or were found by the opening,
-    /// whose records may be in the log.
-    values_at: AtomicU64,
-    found_blobs: u64,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    end: Position,
-    since: Duration,
-}
-
-/// After so long without a write none is expected soon.
-const REST: Duration = Duration::from_secs(5);
 
 /// At rest an edit of the manifest is worth so much.
 const FORGOTTEN_BYTES_MIN: u64 = 1 << 20;
@@ -54,22 +32,6 @@ const FORGOTTEN_BYTES_MIN: u64 = 1 << 20;
 /// What the log may take at rest: the smallest segment, and as much again in what is left of
 /// others.
 const REST_LOG_BYTES: u64 = 8 << 20;
-
-impl Rest {
-    /// Of a database in whose log there may be records of `found_blobs` bytes of separated values.
-    pub(crate) fn new(found_blobs: u64) -> Self {
-        Self { found_blobs, ..Self::default() }
-    }
-
-    /// Whether the log has ended at `end` for a while.
-    pub(crate) fn is_long(&self, end: Position, now: Duration) -> bool {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.end != end {
-            *seen = Seen { end, since: now };
-        }
-        now.saturating_sub(seen.since) >= REST
-    }
-}
 
 impl Choosing<'_> {
     /// Making the log shorter, where that costs little.

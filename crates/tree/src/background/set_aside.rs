@@ -14,9 +14,9 @@ use firn_engine::Error;
 use firn_format::blob::SegmentNumber;
 use firn_maintenance::{Cause, Report, is_of_device, unreadable_file};
 
-use super::{Maintenance, Task};
 use crate::blobs::{BlobStore, Home};
 use crate::database::Database;
+use crate::maintenance::{Maintenance, Task};
 use crate::version::catalog::Catalog;
 
 /// Files that tasks read, as far as they were set aside or are to be.

@@ -4,9 +4,9 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::Position;
 use firn_maintenance::wait_until;
 
-use super::kinds::{flush_refusal, forget_flushes};
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::maintenance::{flush_refusal, forget_flushes};
 use crate::version::Version;
 
 /// Asks that everything below `through` be flushed, and waits until it is.

@@ -18,11 +18,11 @@ use firn_jobs::submit::JobKind;
 use firn_jobs::{BlobGcResult, BlobGcSpec, JobSpec, Relocations, Victim};
 use firn_storage::file::blob::BlobSegment;
 
-use crate::background::Maintenance;
 use crate::blobs::{BlobStore, Home, Sealed};
 use crate::commit::CommitPipeline;
 use crate::counters::count;
 use crate::error::{from_job, from_storage};
+use crate::maintenance::Maintenance;
 use crate::version::blobs_state::BlobsState;
 use crate::version::catalog::Catalog;
 use firn_maintenance::{Answer, answer_to};

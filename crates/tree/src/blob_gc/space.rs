@@ -10,10 +10,10 @@ use firn_format::blob::record::HEAD_BYTES_MIN;
 use firn_format::blob::segment::{ORDINAL_BYTES, Origin};
 
 use super::unreclaimed::{hidden_bytes, hidden_bytes_min};
-use crate::background::{Rest, Unavailable};
 use crate::blobs::pick::{Candidate, PickRules, Space, pick};
 use crate::blobs::{BlobStore, Home};
 use crate::log::Log;
+use crate::maintenance::{Rest, Unavailable};
 use crate::version::Version;
 
 /// Of the space that is allowed beside what lives, the part more at which GCs begin: the

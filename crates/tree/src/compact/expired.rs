@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::pick::{Choice, PickRules};
+use super::pick::PickRules;
+use crate::maintenance::Choice;
 use crate::version::{Levels, Table};
 
 /// More urgent than this it never is: flushes do not wait for it.

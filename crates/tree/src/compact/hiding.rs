@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use firn_format::manifest::TableMeta;
 
-use super::pick::{Choice, PickRules};
+use super::pick::PickRules;
 use crate::edits::Supersedes;
+use crate::maintenance::Choice;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, Table};
 

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::expired::SCORE_MAX;
-use super::pick::{Choice, PickRules};
+use super::pick::PickRules;
+use crate::maintenance::Choice;
 use crate::version::levels::LEVEL_MAX;
 use crate::version::{Levels, Table};
 

@@ -10,11 +10,11 @@ use firn_format::compression::Compression as Codec;
 use firn_jobs::{CompactSpec, JobSpec, caught, run, verify_all};
 
 use super::blobs::HeldPolicy;
-use super::pick::Choice;
 use super::run::rewritten;
 use crate::blob_gc::references_of;
 use crate::database::Database;
 use crate::error::{from_job, said_by_storage};
+use crate::maintenance::Choice;
 use firn_maintenance::{Answer, answer_to, unreadable_file};
 
 /// Ordinary outputs have so many times the bytes.

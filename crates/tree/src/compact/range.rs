@@ -21,9 +21,10 @@ use std::sync::{Arc, PoisonError};
 
 use firn_engine::{ErrorKind, Result};
 
-use super::pick::{Choice, pick_range};
+use super::pick::pick_range;
 use super::pick_rules;
 use crate::database::Database;
+use crate::maintenance::Choice;
 use crate::version::Table;
 
 /// Tables' worth of bytes that a piece has at least: so that its outputs are of the size that they

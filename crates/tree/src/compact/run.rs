@@ -12,14 +12,14 @@ use firn_jobs::{
 };
 
 use super::blobs::HeldPolicy;
-use super::pick::{Choice, PickRules, splits};
-use crate::background::TaskKind;
+use super::pick::{PickRules, splits};
 use crate::blob_gc::references_of;
 use crate::blobs::Sealed;
 use crate::counters::count;
 use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
+use crate::maintenance::{Choice, TaskKind};
 use crate::settings::{Settings, garbage_share_max};
 use crate::version::catalog::Catalog;
 use crate::version::levels::LEVEL_MAX;

@@ -12,7 +12,8 @@
 
 use std::collections::BTreeSet;
 
-use super::pick::{Choice, Overlap, PickRules, base_level, overlaps};
+use super::pick::{Overlap, PickRules, base_level, overlaps};
+use crate::maintenance::Choice;
 use crate::version::Levels;
 use crate::version::observed::{Seeks, priced};
 

@@ -14,19 +14,15 @@ use firn_format::table::ReferenceSet;
 use firn_jobs::{CompactResult, CompactSpec, JobResult, JobSpec, caught, run, verify_all};
 use firn_storage::backend::PartsWriter;
 
-use super::pick::Choice;
 use super::run::{moved, rewritten};
-use crate::background::TaskKind;
 use crate::counters::count;
 use crate::database::Database;
 use crate::edits::BeingWritten;
 use crate::edits::Edit;
 use crate::error::{from_job, from_storage};
+use crate::maintenance::{Choice, OfKeyspace, TaskKind};
 use crate::version::Keyspace;
 use crate::version::set::separate_bytes;
-
-/// A compaction of one keyspace.
-pub(crate) type OfKeyspace = (u32, Choice);
 
 /// Bytes of the inputs of a compaction that is done together with others, at most.
 const SMALL_BYTES_MAX: u64 = 1 << 20;

@@ -2,7 +2,6 @@
 
 pub(crate) mod run;
 mod small; // of many keyspaces at once
-pub(crate) mod parts; // a flush as data
 pub(crate) mod freeze;
 pub(crate) mod met;
 pub(crate) mod pick;

@@ -14,7 +14,6 @@ use firn_storage::Storage;
 
 use super::freeze::runs_of;
 use super::met::meet;
-use super::parts::{Flush, Parts, Written};
 use crate::blob_gc::NewlyObsolete;
 use crate::buffer::Run;
 use crate::buffer::merge::note_reference;
@@ -26,6 +25,7 @@ use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
 use crate::log::SegmentMap;
+use crate::maintenance::{Flush, Parts, Written};
 use crate::version::Keyspace;
 
 /// Writes the tables of one part of `flush`; the result is kept with the flush.

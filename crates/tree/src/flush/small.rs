@@ -18,14 +18,13 @@ use firn_storage::backend::PartsWriter;
 
 use super::freeze::runs_of;
 use super::met::meet;
-use super::parts::Written;
 use super::run::write_part;
-use crate::background::TaskKind;
 use crate::buffer::Run;
 use crate::database::Database;
 use crate::edits::BeingWritten;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_storage;
+use crate::maintenance::{TaskKind, Written};
 use crate::version::Version;
 use firn_maintenance::{Answer, answer_to};
 

@@ -3,7 +3,7 @@
 use firn_engine::{Error, ErrorKind, Result};
 use firn_storage::Clock;
 
-use crate::background::Maintenance;
+use crate::maintenance::Maintenance;
 use crate::version::catalog::Catalog;
 
 /// `Retry` if the disk was too full for a flush since [`retry_flushes`], or all that could make

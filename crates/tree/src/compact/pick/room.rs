@@ -4,7 +4,8 @@
 //! find no room fails each time it is tried. So does the next one, since the levels are the same.
 //! So what makes room goes first, whatever else is more urgent.
 
-use super::{Choice, Overlap, PickRules};
+use super::{Overlap, PickRules};
+use crate::maintenance::Choice;
 use crate::version::Table;
 
 impl Choice {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_format::Position;
 
-use crate::flush::parts::Flush;
+use crate::maintenance::Flush;
 
 /// What tasks in progress have claimed of memtables and runs, and what is to be flushed.
 #[derive(Debug, Default)]

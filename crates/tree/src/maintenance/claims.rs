@@ -77,6 +77,3 @@ impl Claims {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

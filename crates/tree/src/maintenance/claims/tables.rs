@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use firn_maintenance::SetAside;
 
-use super::super::repack::Moving;
-use crate::compact::pick::Choice;
-use crate::compact::small::OfKeyspace;
+use crate::maintenance::{Choice, Moving, OfKeyspace};
 
 /// What tasks in progress have claimed of tables.
 #[derive(Debug, Default)]

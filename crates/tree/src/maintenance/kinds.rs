@@ -32,7 +32,7 @@ pub(crate) enum TaskKind {
 impl TaskKind {
     /// What room units of this kind need: one which finds none says something of all others that
     /// write files. Jobs leave room for flushes.
-    pub(super) fn room(self) -> Room {
+    pub(crate) fn room(self) -> Room {
         match self {
             Self::Flush | Self::FlushSmall => Room::Kept,
             Self::Compact
@@ -53,7 +53,7 @@ pub(crate) type Unit = (TaskKind, u32);
 
 impl Task {
     /// What may rest if it fails.
-    pub(super) fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> Unit {
         match self {
             // It fails with the first of them alone.
             Self::Freeze { keyspaces } => (TaskKind::Freeze, keyspaces.first().copied().unwrap_or_default()),
@@ -80,13 +80,13 @@ impl Task {
 }
 
 /// Why nothing is flushed of `keyspace`: what rests, or room.
-pub(super) fn flush_refusal(backoff: &Backoff<Unit>, keyspace: u32) -> Option<&Error> {
+pub(crate) fn flush_refusal(backoff: &Backoff<Unit>, keyspace: u32) -> Option<&Error> {
     let works = [TaskKind::Flush, TaskKind::Freeze];
     works.into_iter().find_map(|kind| backoff.last_failure((kind, keyspace))).or(backoff.kept_refusal())
 }
 
 /// What makes room in the buffer may be tried at once.
-pub(super) fn forget_flushes(backoff: &mut Backoff<Unit>) {
+pub(crate) fn forget_flushes(backoff: &mut Backoff<Unit>) {
     backoff.forget_kept_room();
     backoff.forget(|(kind, _)| {
         matches!(kind, TaskKind::Flush | TaskKind::FlushSmall | TaskKind::Freeze | TaskKind::Merge)

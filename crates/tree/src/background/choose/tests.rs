@@ -7,9 +7,8 @@ use firn_maintenance::Work;
 use firn_storage::ManualClock;
 use firn_storage::backend::Memory;
 
-use super::super::InProgress;
-use super::{BlobClaims, Claims, Task};
 use crate::database::Database;
+use crate::maintenance::{InProgress, Task};
 use crate::session::TreeSession;
 use crate::settings::Settings;
 use crate::tree::tests::manual;
@@ -40,20 +39,20 @@ fn values_to_bring() -> Arc<Database> {
 #[test]
 fn one_thread_at_a_time_brings_values_to_the_device() {
     let database = values_to_bring();
-    let choose = |blobs: BlobClaims| {
+    let choose = |is_sealing, is_writing_back, has_written_back| {
         let mut busy = InProgress::default();
-        busy.claims = Claims { blobs, ..Claims::default() };
+        let claims = &mut busy.claims.blobs;
+        claims.is_sealing = is_sealing;
+        claims.is_writing_back = is_writing_back;
+        claims.has_written_back = has_written_back;
         database.choose(&busy)
     };
-    assert!(matches!(choose(BlobClaims::default()), Some(Task::WriteBackBlobs)));
-    let after = BlobClaims { has_written_back: true, ..BlobClaims::default() };
-    assert!(matches!(choose(after), Some(Task::SealBlobs)), "in turn");
-    for claims in [
-        BlobClaims { is_sealing: true, ..BlobClaims::default() },
-        BlobClaims { is_writing_back: true, ..BlobClaims::default() },
-        BlobClaims { is_sealing: true, has_written_back: true, ..BlobClaims::default() },
-    ] {
-        let chosen = choose(claims);
+    assert!(matches!(choose(false, false, false), Some(Task::WriteBackBlobs)));
+    assert!(matches!(choose(false, false, true), Some(Task::SealBlobs)), "in turn");
+    for (is_sealing, is_writing_back, has_written_back) in
+        [(true, false, false), (false, true, false), (true, false, true)]
+    {
+        let chosen = choose(is_sealing, is_writing_back, has_written_back);
         let brings = matches!(chosen, Some(Task::WriteBackBlobs | Task::SealBlobs));
         assert!(!brings, "{chosen:?} is for one thread, others are for flushes");
     }

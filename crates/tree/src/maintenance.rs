@@ -1,4 +1,14 @@
-//! The owner of what background work needs beside files, log and buffer.
+//! Background work as data: what there is to do, what is in progress, and what rests.
+//!
+//! [`Maintenance`] owns what that work needs beside files, log and buffer. What chooses tasks and
+//! does them lies above the database, in `background`, `flush`, `compact` and `blob_gc`.
+
+mod choice;
+mod claims;
+mod flush;
+mod kinds; // of units, as far as they rest
+mod rest;
+mod task;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -9,9 +19,16 @@ use firn_jobs::Control;
 use firn_jobs::submit::{OutputNames, Submitter};
 use firn_maintenance::{Hold, OrphanGc, RemoteLimits, Schedule};
 
-use super::{Claims, Rest, TaskKind, Unavailable, Unit};
-use crate::compact::pick::Choice;
+pub(crate) use self::choice::{Choice, OfKeyspace};
+pub(crate) use self::claims::{Claims, Unavailable};
+pub(crate) use self::flush::{Flush, Parts, Written};
+pub(crate) use self::kinds::{TaskKind, Unit, flush_refusal, forget_flushes};
+pub(crate) use self::rest::Rest;
+pub(crate) use self::task::{Moving, Task};
 use crate::version::{Keyspace, Version};
+
+/// What tasks in progress have claimed, and what was refused.
+pub(crate) type InProgress = firn_maintenance::InProgress<Claims, Unit>;
 
 /// What a database does in the background: which work is in progress, where jobs run, what their
 /// outputs are called, and what failed.
