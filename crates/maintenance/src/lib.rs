@@ -31,6 +31,7 @@ mod claims; // what is in progress
 mod backoff; // what failed and may work later
 mod failure; // what is done about a failure
 mod damaged; // files that are left as they are
+mod obsolete; // files that nothing refers to
 mod orphans; // files that nothing waits for
 mod remote_limits; // how much may be under way elsewhere
 mod error; // what storage and jobs said, as the contract says it
@@ -40,6 +41,7 @@ pub use claims::{Hold, InProgress, Schedule, Wake};
 pub use damaged::{Cause, Report, SetAside, is_of_device, unreadable_file};
 pub use error::{from_job, from_storage, said_by_storage};
 pub use failure::{Answer, answer_to};
+pub use obsolete::{ObsoleteGc, RecycledMax};
 pub use orphans::{KnownFiles, OrphanGc, Removal, Removed, is_abandoned};
 pub use remote_limits::RemoteLimits;
 pub use threads::{Work, start_threads, step, wait_until};

@@ -4,7 +4,6 @@
 //! on. It runs without the lock and commits by itself. The threads are those of crate
 //! `firn-maintenance`; without (deterministic tests), the owner calls [`firn_maintenance::step`].
 
-mod bury;
 mod choose;
 mod compactions;
 mod flushes;
@@ -15,6 +14,7 @@ mod reclaim;
 mod repack;
 mod rest;
 mod set_aside;
+mod obsolete;
 mod orphans;
 mod wait;
 
@@ -25,6 +25,7 @@ use choose::Choosing;
 use firn_engine::{Error, Result};
 use firn_maintenance::{Room, Schedule, Work, start_threads};
 use firn_storage::{Priority, Spawn};
+pub(crate) use obsolete::remove_obsolete;
 pub(crate) use orphans::NamedOutputs;
 pub(crate) use set_aside::Inputs;
 pub(crate) use wait::flush_through;
@@ -112,7 +113,10 @@ impl Work for Database {
             Task::SealBlobs => seal_blobs(&self.values, &self.catalog, &self.commit, SEALED_AT_ONCE_MAX),
             Task::FlushForGc { keyspace, through } => flush_for_gc::flush_for_gc(self, *keyspace, *through),
             Task::BlobGc { victims } => self.collecting().collect(victims),
-            Task::Bury => self.bury(),
+            Task::Bury => {
+                remove_obsolete(self);
+                Ok(())
+            }
             Task::RemoveOrphans => orphans::remove_orphans(self),
             Task::MergeLogObjects => self.shared_log.merge(self).map_err(from_storage),
             Task::ShortenLog => rest::shorten_log(self),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_engine::{Error, ErrorKind, Result, Semantics};
+use firn_maintenance::ObsoleteGc;
 use firn_storage::Clock;
 use firn_storage::file::log::objects::SharedLog;
 
@@ -96,6 +97,25 @@ impl Database {
     pub(crate) fn edits(&self) -> Edits<'_> {
         let Self { catalog, values: blobs, commit: pipeline, reads, maintenance, .. } = self;
         Edits { catalog, blobs, pipeline, reads, jobs: &maintenance.jobs, env: self }
+    }
+
+    /// What keeps obsolete files for new ones, or removes them.
+    pub(crate) fn obsolete_gc(&self) -> ObsoleteGc<'_> {
+        let Self { files, commit, maintenance, .. } = self;
+        ObsoleteGc {
+            storage: &*files.storage,
+            obsolete: &files.obsolete,
+            log: &commit.log.recycled,
+            outputs: &files.outputs,
+            jobs: &maintenance.jobs,
+        }
+    }
+
+    /// Removes the files and unmaps the arenas that are kept for segments and tables to come, and
+    /// those that are about to be.
+    pub(crate) fn give_up_recycled(&self) {
+        self.obsolete_gc().give_up();
+        self.maintenance.wake();
     }
 
     pub(crate) fn is_manual(&self) -> bool {

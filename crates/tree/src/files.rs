@@ -67,6 +67,11 @@ impl Files {
         }
     }
 
+    /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.
+    pub(crate) fn may_share_tables(&self) -> bool {
+        !self.is_shared()
+    }
+
     /// Whether other machines may have the storage open.
     pub(crate) fn is_shared(&self) -> bool {
         self.storage.shared_part().is_some()

@@ -13,7 +13,7 @@ use firn_format::manifest::Change;
 use firn_maintenance::{step, wait_until};
 use firn_storage::StorageLock;
 
-use crate::background::{Inputs, flush_through};
+use crate::background::{Inputs, flush_through, remove_obsolete};
 use crate::copy::copy_to;
 use crate::database::Database;
 use crate::error::from_storage;
@@ -79,7 +79,7 @@ impl Tree {
             return Ok(());
         }
         shared.give_up_recycled();
-        shared.bury()?;
+        remove_obsolete(shared);
         let log = self.log();
         log.check().map_err(from_storage)?;
         let end = log.end().map_err(from_storage)?;

@@ -248,7 +248,7 @@ const COMPACT: Scene = Scene {
         database.roll_active();
         database.freeze();
         database.flush();
-        database.bury();
+        database.remove_obsolete();
     },
     beside: &[|database| {
         database.write(1);
@@ -256,7 +256,7 @@ const COMPACT: Scene = Scene {
         database.freeze();
         database.flush();
         database.compact();
-        database.bury();
+        database.remove_obsolete();
     }],
     reader: |database| {
         let held = database.latest();

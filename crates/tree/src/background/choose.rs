@@ -1,6 +1,7 @@
 //! Which unit of background work comes next: the order in which kinds of work are asked for.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firn_format::Position;
@@ -185,7 +186,21 @@ impl Choosing<'_> {
     fn remote_limits(&self) -> RemoteLimits<'_> {
         self.database.maintenance.remote_limits(self.database.settings.background_threads)
     }
+
+    /// Giving up what is kept for segments and tables to come, if nothing has been written in a
+    /// while.
+    fn choose_to_give_up(&self) -> Option<Task> {
+        let recyclable_since =
+            Duration::from_millis(self.database.files.recyclable_since_ms.load(Ordering::Relaxed));
+        let rests = || self.now.saturating_sub(recyclable_since) >= RECYCLED_REST;
+        let is_any =
+            self.database.files.outputs.recycled_bytes() + self.database.commit.log.recycled.bytes() > 0;
+        (is_any && rests()).then_some(Task::GiveUpRecycled)
+    }
 }
+
+/// How long arenas and files wait for new segments and tables after the last segment or table died.
+const RECYCLED_REST: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests;

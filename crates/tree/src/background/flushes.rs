@@ -42,7 +42,9 @@ impl Choosing<'_> {
         let idle = || self.version.live().filter(|keyspace| may_flush(keyspace.id()));
         let through = |keyspace| self.busy.claims.buffer.flushed_through(keyspace);
         let pressure = self.database.commit.is_under_pressure();
-        if self.database.shares_files() && self.busy.backoff.may_try((TaskKind::FlushSmall, 0), self.now) {
+        if self.database.files.may_share_tables()
+            && self.busy.backoff.may_try((TaskKind::FlushSmall, 0), self.now)
+        {
             // A keyspace whose flush failed is flushed alone: others are not to fail with it.
             let sound =
                 idle().filter(|keyspace| !self.busy.backoff.has_failed((TaskKind::Flush, keyspace.id())));

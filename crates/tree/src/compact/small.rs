@@ -40,7 +40,7 @@ impl Database {
     pub(crate) fn is_small(&self, keyspace: &Keyspace, choice: &Choice) -> bool {
         let is_plain =
             !keyspace.levels.has_references() && separate_bytes(keyspace, &self.settings) == u32::MAX;
-        self.shares_files()
+        self.files.may_share_tables()
             && self.maintenance.jobs.chain.is_none()
             && (choice.moves || is_plain && choice.input_bytes() <= SMALL_BYTES_MAX)
     }

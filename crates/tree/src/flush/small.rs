@@ -29,11 +29,6 @@ use crate::version::Version;
 use firn_maintenance::{Answer, answer_to};
 
 impl Database {
-    /// Whether tables of several keyspaces may lie in one file: where no other machine reads them.
-    pub(crate) fn shares_files(&self) -> bool {
-        self.files.storage.shared_part().is_none()
-    }
-
     /// Writes runs of several keyspaces out to one file, each keyspace's as one sorted run. Of each
     /// it takes the oldest, by the starts of their spans, newest first.
     ///

@@ -382,8 +382,8 @@ impl Database {
         version.segments = Arc::new(SegmentMap::new(live.to_vec()));
     }
 
-    /// `Database::bury`.
-    pub(crate) fn bury(&self) {
+    /// `remove_obsolete`.
+    pub(crate) fn remove_obsolete(&self) {
         let dead = self.obsolete.take();
         for name in dead.removable.into_iter().chain(dead.recyclable_segments) {
             self.see(|seen| seen.files.remove(&name));
@@ -449,7 +449,7 @@ impl Database {
     pub(crate) fn assert_nothing_is_left(&self) {
         self.log.forget_written();
         self.drop_dead_segments();
-        self.bury();
+        self.remove_obsolete();
         let version = self.version.load();
         let segments = version.segments.segments().iter().map(|segment| segment.name().to_owned());
         let named: BTreeSet<String> =
