@@ -97,16 +97,16 @@ impl Work for Database {
 
     fn perform(&self, task: &Task) -> Result<()> {
         match task {
-            Task::Freeze { keyspaces } => self.freeze(keyspaces),
-            Task::Merge { keyspace, runs } => self.merge_runs(*keyspace, runs),
-            Task::Flush { keyspace, runs } => self.flush(*keyspace, runs),
-            Task::FlushSmall { flushes } => self.flush_small(flushes),
+            Task::Freeze { keyspaces } => self.flushing().freeze(keyspaces),
+            Task::Merge { keyspace, runs } => self.flushing().merge_runs(*keyspace, runs),
+            Task::Flush { keyspace, runs } => self.flushing().flush(*keyspace, runs),
+            Task::FlushSmall { flushes } => self.flushing().flush_small(flushes),
             Task::FlushPart { flush, part } => {
-                run_part(self, flush, *part);
+                run_part(&self.flushing(), flush, *part);
                 Ok(())
             }
-            Task::Compact { keyspace, choice } => self.compact(*keyspace, choice),
-            Task::CompactSmall { choices } => self.compact_small(choices),
+            Task::Compact { keyspace, choice } => self.compacting().compact(*keyspace, choice),
+            Task::CompactSmall { choices } => self.compacting().compact_small(choices),
             Task::Reclaim { keyspace } => reclaim::reclaim(self, *keyspace),
             Task::Repack { tables } => repack::repack(self, tables),
             Task::WriteBackBlobs => self.values.begin_write_back().map_err(from_storage),

@@ -11,10 +11,11 @@ use firn_storage::file::log::objects::SharedLog;
 use crate::blob_gc::{BlobSpace, Collecting};
 use crate::blobs::BlobStore;
 use crate::commit::CommitPipeline;
-use crate::counters::Counters;
+use crate::compact::Compacting;
 use crate::edits::Edits;
 use crate::error::from_storage;
 use crate::files::Files;
+use crate::flush::Flushing;
 use crate::maintenance::{Maintenance, Unavailable};
 use crate::reads::Reads;
 use crate::settings::Settings;
@@ -22,6 +23,11 @@ use crate::version::Version;
 use crate::version::catalog::Catalog;
 
 /// One open database. Sessions and background threads hold it by `Arc`.
+///
+/// It composes owners, and owns nothing else. An operation takes those that it needs: it is a
+/// method of the owner whose data it uses, a function, or a method of a context that borrows a few
+/// of them, such as [`Edits`]. What owners ask of the whole database are the traits that this type
+/// implements, as [`CommitEnv`](crate::commit::CommitEnv).
 ///
 /// Lock order: `Maintenance::compacting_range`, then `Log::roll`, then those of the
 /// [catalog](Catalog), then everything else.
@@ -43,7 +49,6 @@ pub(crate) struct Database {
     pub(crate) shared_log: SharedLog,
     /// Background work.
     pub(crate) maintenance: Maintenance,
-    pub(crate) counters: Counters,
     pub(crate) read_only: bool,
     pub(crate) closed: AtomicBool,
 }
@@ -95,8 +100,20 @@ impl Database {
 
     /// What edits of the set of files are committed with.
     pub(crate) fn edits(&self) -> Edits<'_> {
-        let Self { catalog, values: blobs, commit: pipeline, reads, maintenance, .. } = self;
-        Edits { catalog, blobs, pipeline, reads, jobs: &maintenance.jobs, env: self }
+        let Self { catalog, files, values: blobs, commit: pipeline, reads, maintenance, .. } = self;
+        Edits { catalog, files, blobs, pipeline, reads, jobs: &maintenance.jobs, env: self }
+    }
+
+    /// What freezes, merges and flushes work with.
+    pub(crate) fn flushing(&self) -> Flushing<'_> {
+        let Self { maintenance, settings, clock, semantics, .. } = self;
+        Flushing { edits: self.edits(), maintenance, settings, clock: &**clock, semantics }
+    }
+
+    /// What compactions work with.
+    pub(crate) fn compacting(&self) -> Compacting<'_> {
+        let Self { maintenance, settings, clock, semantics, .. } = self;
+        Compacting { edits: self.edits(), maintenance, settings, clock: &**clock, semantics }
     }
 
     /// What keeps obsolete files for new ones, or removes them.

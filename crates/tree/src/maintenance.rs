@@ -25,6 +25,7 @@ pub(crate) use self::flush::{Flush, Parts, Written};
 pub(crate) use self::kinds::{TaskKind, Unit, flush_refusal, forget_flushes};
 pub(crate) use self::rest::Rest;
 pub(crate) use self::task::{Moving, Task};
+use crate::counters::Counters;
 use crate::version::{Keyspace, Version};
 
 /// What tasks in progress have claimed, and what was refused.
@@ -57,6 +58,7 @@ pub(crate) struct Maintenance {
     pub(crate) compacting_range: Mutex<()>,
     /// The first failure that will not go away by itself.
     pub(crate) failure: OnceLock<Error>,
+    pub(crate) counters: Counters,
 }
 
 impl Maintenance {

@@ -122,8 +122,8 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
             control: firn_jobs::Control::new(),
             compacting_range: Mutex::new(()),
             failure: OnceLock::new(),
+            counters,
         },
-        counters,
         read_only: options.read_only,
         closed: AtomicBool::new(false),
     });

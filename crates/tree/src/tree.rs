@@ -234,7 +234,7 @@ impl Ordered for Tree {
 
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        self.unless_closed(self.shared.compact_range(keyspace.0, start, end))?;
+        self.unless_closed(self.shared.compacting().compact_range(&*self.shared, keyspace.0, start, end))?;
         self.shared.give_up_recycled();
         Ok(())
     }

@@ -55,7 +55,9 @@ impl Choosing<'_> {
     fn with_others(&self, choices: Vec<OfKeyspace>) -> Option<Task> {
         let most = choices.iter().map(|(_, choice)| choice.score).max_by(f64::total_cmp)?;
         let is_small = |(id, choice): &OfKeyspace| {
-            self.version.keyspace(*id).is_ok_and(|keyspace| self.database.is_small(keyspace, choice))
+            self.version
+                .keyspace(*id)
+                .is_ok_and(|keyspace| self.database.compacting().is_small(keyspace, choice))
                 && !self.busy.backoff.has_failed((TaskKind::Compact, *id))
         };
         let may_try = self.busy.backoff.may_try((TaskKind::CompactSmall, 0), self.now);

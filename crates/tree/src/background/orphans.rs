@@ -27,8 +27,8 @@ pub(super) fn remove_orphans(database: &Database) -> Result<()> {
     database.maintenance.wake();
     let on = Removal { storage: &*database.files.storage, clock: &*database.clock };
     let removed = database.maintenance.orphan_gc.run(database, on, || database.maintenance.is_stopping())?;
-    count(&database.counters.orphan_remove_count, removed.files);
-    count(&database.counters.upload_abort_count, removed.uploads);
+    count(&database.maintenance.counters.orphan_remove_count, removed.files);
+    count(&database.maintenance.counters.upload_abort_count, removed.uploads);
     Ok(())
 }
 

@@ -90,8 +90,8 @@ pub(super) fn repack(database: &Database, tables: &[Moving]) -> Result<()> {
     let committed = database.edits().commit_together(&edits);
     held.after(&committed, bytes);
     committed?;
-    count(&database.counters.compaction_write_bytes, bytes);
-    count(&database.counters.compaction_read_bytes, bytes);
+    count(&database.maintenance.counters.compaction_write_bytes, bytes);
+    count(&database.maintenance.counters.compaction_read_bytes, bytes);
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use firn_engine::{Error, Result};
 use firn_format::table::ReferenceSet;
 use firn_jobs::{BlobPolicy, ValueSource};
 
-use crate::blobs::{Home, Sealed};
-use crate::database::Database;
+use crate::blobs::{BlobStore, Home, Sealed};
+use crate::version::catalog::Catalog;
 use crate::version::set::separate_bytes;
 use crate::version::{Keyspace, Table};
 
@@ -20,53 +20,51 @@ pub(crate) struct HeldPolicy {
     pub(crate) held: Vec<Arc<Sealed>>,
 }
 
-impl Database {
-    /// Where values are that `inputs`, tables of `keyspace`, refer to by their `references`, and
-    /// where they are to be; `None` if the keyspace was dropped since it was looked up. A
-    /// compaction that reads no value is told of none. GCs go on beside it, and what they
-    /// leave would take its place on disk until it is done.
-    ///
-    /// # Errors
-    /// A segment that is not there: a bug.
-    pub(crate) fn blob_policy<'t>(
-        &self,
-        keyspace: &Keyspace,
-        inputs: impl Iterator<Item = &'t Arc<Table>>,
-        references: &ReferenceSet,
-    ) -> Result<Option<HeldPolicy>> {
-        let separate_bytes = separate_bytes(keyspace, &self.settings);
-        if references.is_empty() && separate_bytes == u32::MAX {
-            return Ok(Some(HeldPolicy::default()));
-        }
-        // Under the lock, so that the map and the manifest say the same.
-        let manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.catalog.version.load().keyspace(keyspace.id()).is_err() {
-            // And its values with it.
-            return Ok(None);
-        }
-        let (state, map) = (manifest.state(), self.values.map());
-        let (mut sources, mut held) = (Vec::new(), Vec::new());
-        let obsolete = state.blobs.obsolete.get(&keyspace.id());
-        let obsolete = obsolete.map(|obsolete| obsolete.common(references)).unwrap_or_default();
-        let mut followed = ReferenceSet::default();
-        if reads_values(keyspace, inputs, separate_bytes) {
-            followed = references.clone();
-            followed.remove_all(&obsolete);
-        }
-        for (born, _) in followed.segments() {
-            let (sealed, relocation) = match map.known(born) {
-                Some(Home::Sealed(sealed)) => (sealed, None),
-                Some(Home::Moved(_, sealed)) => (sealed, state.blobs.relocations.get(&born).copied()),
-                _ => return Err(Error::bug(format!("tables refer to segment {born}, which is not sealed"))),
-            };
-            sources.push(ValueSource { born, segment: sealed.meta.clone(), relocation });
-            held.push(Arc::clone(sealed));
-        }
-        let (compression, database) = (keyspace.codec(), state.database);
-        let policy =
-            Some(BlobPolicy { separate_bytes, sources, obsolete, output: None, compression, database });
-        Ok(Some(HeldPolicy { policy, held }))
+/// Where values are that `inputs`, tables of `keyspace`, refer to by their `references`, and
+/// where they are to be; `None` if the keyspace was dropped since it was looked up. A
+/// compaction that reads no value is told of none. GCs go on beside it, and what they
+/// leave would take its place on disk until it is done.
+///
+/// # Errors
+/// A segment that is not there: a bug.
+pub(crate) fn blob_policy<'t>(
+    catalog: &Catalog,
+    blobs: &BlobStore,
+    keyspace: &Keyspace,
+    inputs: impl Iterator<Item = &'t Arc<Table>>,
+    references: &ReferenceSet,
+) -> Result<Option<HeldPolicy>> {
+    let separate_bytes = separate_bytes(keyspace, &blobs.settings);
+    if references.is_empty() && separate_bytes == u32::MAX {
+        return Ok(Some(HeldPolicy::default()));
     }
+    // Under the lock, so that the map and the manifest say the same.
+    let manifest = catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+    if catalog.version.load().keyspace(keyspace.id()).is_err() {
+        // And its values with it.
+        return Ok(None);
+    }
+    let (state, map) = (manifest.state(), blobs.map());
+    let (mut sources, mut held) = (Vec::new(), Vec::new());
+    let obsolete = state.blobs.obsolete.get(&keyspace.id());
+    let obsolete = obsolete.map(|obsolete| obsolete.common(references)).unwrap_or_default();
+    let mut followed = ReferenceSet::default();
+    if reads_values(keyspace, inputs, separate_bytes) {
+        followed = references.clone();
+        followed.remove_all(&obsolete);
+    }
+    for (born, _) in followed.segments() {
+        let (sealed, relocation) = match map.known(born) {
+            Some(Home::Sealed(sealed)) => (sealed, None),
+            Some(Home::Moved(_, sealed)) => (sealed, state.blobs.relocations.get(&born).copied()),
+            _ => return Err(Error::bug(format!("tables refer to segment {born}, which is not sealed"))),
+        };
+        sources.push(ValueSource { born, segment: sealed.meta.clone(), relocation });
+        held.push(Arc::clone(sealed));
+    }
+    let (compression, database) = (keyspace.codec(), state.database);
+    let policy = Some(BlobPolicy { separate_bytes, sources, obsolete, output: None, compression, database });
+    Ok(Some(HeldPolicy { policy, held }))
 }
 
 /// Whether a compaction of `inputs` may read separated values. It does for a filter, to merge

@@ -21,4 +21,22 @@ mod plain;
 pub(crate) mod small;
 mod range;
 
-pub(crate) use run::pick_rules;
+use firn_engine::Semantics;
+use firn_storage::Clock;
+
+use crate::edits::Edits;
+use crate::maintenance::Maintenance;
+use crate::settings::Settings;
+
+pub(crate) use run::{output_form, pick_rules, rules};
+
+/// What compactions work with.
+#[derive(Clone, Copy)]
+pub(crate) struct Compacting<'d> {
+    pub(crate) edits: Edits<'d>,
+    pub(crate) maintenance: &'d Maintenance,
+    pub(crate) settings: &'d Settings,
+    pub(crate) clock: &'d dyn Clock,
+    /// Operators and filters that keyspaces name.
+    pub(crate) semantics: &'d Semantics,
+}

@@ -20,10 +20,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
 use firn_engine::{ErrorKind, Result};
+use firn_maintenance::{Work, wait_until};
 
+use super::Compacting;
 use super::pick::pick_range;
-use super::pick_rules;
-use crate::database::Database;
 use crate::maintenance::Choice;
 use crate::version::Table;
 
@@ -37,25 +37,29 @@ const PIECE_TABLES_MAX: u64 = 16;
 /// What has to be written for that is at most the piece divided by this.
 const CUT_SHARE: u64 = 4;
 
-impl Database {
+impl Compacting<'_> {
     /// Rewrites whatever overlaps `start..end` into the last level that holds any of it.
     ///
-    /// Waits for other calls and for compactions in progress first, so that it finds their tables
-    /// free.
+    /// Waits for other calls, and for compactions of `work` that are in progress, first: so that it
+    /// finds their tables free.
     ///
     /// # Errors
     /// `Retry` when the disk is full: the beginning of the range is rewritten then, or what lies
     /// above the last level is cut more finely.
-    pub(crate) fn compact_range(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+    pub(crate) fn compact_range(
+        &self,
+        work: &impl Work,
+        keyspace: u32,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<()> {
         let _one_at_a_time = self.maintenance.compacting_range.lock().unwrap_or_else(PoisonError::into_inner);
-        firn_maintenance::wait_until(self, || false)?;
+        wait_until(work, || false)?;
         let _alone = self.maintenance.hold();
-        let done = self
-            .compact_whole(keyspace, start, end)
-            .map_err(|error| self.catalog.explained(error, self.files.is_shared()));
+        let done = self.compact_whole(keyspace, start, end).map_err(|error| work.explain(error));
         if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Retry) {
             // Their blocks may be what is wanted, by whatever writes next.
-            self.give_up_recycled();
+            work.make_room();
         }
         done
     }
@@ -63,13 +67,8 @@ impl Database {
     fn compact_whole(&self, keyspace: u32, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         let table_bytes = self.settings.engine.table_bytes;
         let pieces = || -> Result<Vec<Choice>> {
-            let version = self.catalog.version.load_full();
-            let choice = pick_range(
-                &version.keyspace(keyspace)?.levels,
-                start,
-                end,
-                &pick_rules(&self.settings, &self.catalog),
-            );
+            let version = self.edits.catalog.version.load_full();
+            let choice = pick_range(&version.keyspace(keyspace)?.levels, start, end, &self.pick_rules());
             Ok(choice.map_or_else(Vec::new, |choice| pieces(choice, PIECE_TABLES * table_bytes)))
         };
         let chained = pieces()?;

@@ -11,19 +11,19 @@ use firn_jobs::{
     CompactResult, CompactSpec, JobInput, JobResult, JobSpec, KeyRange, OutputForm, Rules, partition,
 };
 
-use super::blobs::HeldPolicy;
+use super::Compacting;
+use super::blobs::{HeldPolicy, blob_policy};
 use super::pick::{PickRules, splits};
 use crate::blob_gc::references_of;
 use crate::blobs::Sealed;
 use crate::counters::count;
-use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
 use crate::maintenance::{Choice, TaskKind};
 use crate::settings::{Settings, garbage_share_max};
 use crate::version::catalog::Catalog;
 use crate::version::levels::LEVEL_MAX;
-use crate::version::{Keyspace, Levels, Table};
+use crate::version::{Keyspace, Table};
 
 /// See [`PickRules::stay_max`].
 const STAY_MAX: f64 = 1.0;
@@ -81,7 +81,12 @@ pub(crate) fn pick_rules(settings: &Settings, catalog: &Catalog) -> PickRules {
     }
 }
 
-impl Database {
+impl<'d> Compacting<'d> {
+    /// What limits the choice of tables to compact.
+    pub(super) fn pick_rules(&self) -> PickRules {
+        pick_rules(self.settings, self.edits.catalog)
+    }
+
     /// Rewrites or moves the tables of `choice` and commits; what fails the same way each time is
     /// tried once more in a plainer form.
     ///
@@ -108,17 +113,17 @@ impl Database {
         let left: u64 = edit.left.iter().map(|segment| segment.bytes).sum();
         let read = edit.removed.iter().map(|table| table.meta().bytes).sum();
         let begun = self.clock.now();
-        let is_committed = self.edits().commit_or_remove(edit)?;
+        let is_committed = self.edits.commit_or_remove(edit)?;
         if is_committed && !choice.moves {
             let kind = if choice.is_l0() { JobKind::L0Compaction } else { JobKind::DeepCompaction };
             self.maintenance.jobs.history.committed(kind, self.clock.now().saturating_sub(begun));
         }
         if is_committed {
-            count(&self.counters.compaction_write_bytes, written + left);
-            count(&self.counters.compaction_read_bytes, read);
-            count(&self.counters.compaction_count, 1);
+            count(&self.maintenance.counters.compaction_write_bytes, written + left);
+            count(&self.maintenance.counters.compaction_read_bytes, read);
+            count(&self.maintenance.counters.compaction_count, 1);
         }
-        self.commit.admission.release();
+        self.edits.pipeline.admission.release();
         Ok(())
     }
 
@@ -130,15 +135,15 @@ impl Database {
         keyspace: u32,
         choice: Choice,
         cuts: &[Vec<u8>],
-    ) -> Result<Option<Rewrite<'_>>> {
+    ) -> Result<Option<Rewrite<'d>>> {
         let mut names = self.maintenance.output_names.hold();
         // No version is held while the jobs run: the arenas of segments that die meanwhile are
         // wanted by writers.
-        let version = self.catalog.version.load_full();
+        let version = self.edits.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let inputs = || choice.inputs.iter().map(|(_, _, table)| table);
         let going = references_of(inputs())?;
-        let policy = self.blob_policy(state, inputs(), &going)?;
+        let policy = blob_policy(self.edits.catalog, self.edits.blobs, state, inputs(), &going)?;
         let Some(HeldPolicy { policy, held }) = policy else { return Ok(None) };
         let spec = CompactSpec { values: policy, ..self.spec(state, &choice, cuts, names.draw()) };
         drop(version);
@@ -196,13 +201,15 @@ impl Database {
         if let Ok(results) = self.end_jobs(rewrite.jobs) {
             let tables = results.iter().flat_map(|result| &result.tables).map(|table| &table.file);
             let segments = results.iter().filter_map(|result| result.values.as_ref()).map(|one| &one.file);
-            tables.chain(segments).for_each(|name| self.files.remove_output(&self.maintenance.jobs, name));
+            tables
+                .chain(segments)
+                .for_each(|name| self.edits.files.remove_output(&self.maintenance.jobs, name));
         }
     }
 
     fn begin_jobs(&self, mut specs: Vec<CompactSpec>) -> BegunJobs {
         for values in specs.iter_mut().filter_map(|spec| spec.values.as_mut()) {
-            values.output = (values.separate_bytes < u32::MAX).then(|| self.values.next_number());
+            values.output = (values.separate_bytes < u32::MAX).then(|| self.edits.blobs.next_number());
         }
         let submitted = self.maintenance.jobs.begin(specs.iter().cloned().map(JobSpec::from).collect());
         BegunJobs { specs, submitted }
@@ -220,7 +227,7 @@ impl Database {
             Ok(jobs.into_iter().map(|(_, result)| result).collect())
         });
         if done.is_err() {
-            self.files.remove_outputs(&self.maintenance.jobs, &stems);
+            self.edits.files.remove_outputs(&self.maintenance.jobs, &stems);
         }
         done
     }
@@ -247,55 +254,54 @@ impl Database {
         let span = span_of_all(choice.inputs.iter().map(|(_, _, table)| table));
         let older = state.levels.tables().filter(|(level, table)| is_older(*level, table));
         let older = older.map(|(_, table)| span_of(table)).filter(|older| older.touches(&span));
-        let mut splits = self.splits(&state.levels);
+        let mut splits = splits(&state.levels, &self.pick_rules());
         splits.extend(cuts.iter().filter(|cut| span.contains(cut)).cloned());
         splits.sort_unstable();
         splits.dedup();
         let table_bytes = choice.table_bytes(self.settings.engine.table_bytes, &splits);
-        let mut output = self.output_form(state, choice.output_level, splits);
+        let mut output = output_form(self.settings, state, choice.output_level, splits);
         output.table_bytes_target = table_bytes;
         CompactSpec {
             keyspace: state.id(),
             inputs: choice.inputs.iter().map(input).collect(),
             range: KeyRange::all(),
-            rules: self.rules(state, older.collect()),
+            rules: rules(self.edits.catalog, state, older.collect()),
             output,
             values: None,
             output_stem,
         }
     }
+}
 
-    /// Which versions stay, for a job outside of whose inputs older ones may lie in
-    /// `older_overlap`.
-    pub(crate) fn rules(&self, state: &Keyspace, older_overlap: Vec<KeyRange>) -> Rules {
-        let definition = &state.definition;
-        Rules {
-            snapshots: self.catalog.snapshots.sequences(),
-            tick_ms: self.catalog.now_ms(),
-            older_overlap,
-            merge_operator: definition.merge_operator_identity.clone(),
-            compaction_filter: definition.compaction_filter_identity.clone(),
-        }
+/// Which versions stay, for a job outside of whose inputs older ones may lie in
+/// `older_overlap`.
+pub(crate) fn rules(catalog: &Catalog, state: &Keyspace, older_overlap: Vec<KeyRange>) -> Rules {
+    let definition = &state.definition;
+    Rules {
+        snapshots: catalog.snapshots.sequences(),
+        tick_ms: catalog.now_ms(),
+        older_overlap,
+        merge_operator: definition.merge_operator_identity.clone(),
+        compaction_filter: definition.compaction_filter_identity.clone(),
     }
+}
 
-    /// What tables of `level` look like; only the last level is compressed.
-    pub(crate) fn output_form(&self, state: &Keyspace, level: u32, splits: Vec<Vec<u8>>) -> OutputForm {
-        let settings = &state.definition.settings;
-        let is_last = level as usize >= LEVEL_MAX;
-        let compression = if is_last { state.codec() } else { Codec::None };
-        OutputForm {
-            block_bytes: self.settings.engine.block_bytes,
-            compression,
-            filter_bits_per_key: self.settings.engine.filter_bits_per_key,
-            prefix_extractor: settings.prefix_extractor.clone(),
-            table_bytes_target: self.settings.engine.table_bytes,
-            splits,
-        }
-    }
-
-    /// Keys at which tables of level 0 are cut.
-    pub(crate) fn splits(&self, levels: &Levels) -> Vec<Vec<u8>> {
-        splits(levels, &pick_rules(&self.settings, &self.catalog))
+/// What tables of `level` look like; only the last level is compressed.
+pub(crate) fn output_form(
+    settings: &Settings,
+    state: &Keyspace,
+    level: u32,
+    splits: Vec<Vec<u8>>,
+) -> OutputForm {
+    let is_last = level as usize >= LEVEL_MAX;
+    let compression = if is_last { state.codec() } else { Codec::None };
+    OutputForm {
+        block_bytes: settings.engine.block_bytes,
+        compression,
+        filter_bits_per_key: settings.engine.filter_bits_per_key,
+        prefix_extractor: state.definition.settings.prefix_extractor.clone(),
+        table_bytes_target: settings.engine.table_bytes,
+        splits,
     }
 }
 

@@ -14,9 +14,9 @@ use firn_format::table::ReferenceSet;
 use firn_jobs::{CompactResult, CompactSpec, JobResult, JobSpec, caught, run, verify_all};
 use firn_storage::backend::PartsWriter;
 
+use super::Compacting;
 use super::run::{moved, rewritten};
 use crate::counters::count;
-use crate::database::Database;
 use crate::edits::BeingWritten;
 use crate::edits::Edit;
 use crate::error::{from_job, from_storage};
@@ -35,12 +35,12 @@ const TOGETHER_COUNT_MAX: usize = 512;
 /// Fewer are done one by one.
 const TOGETHER_COUNT_MIN: usize = 4;
 
-impl Database {
+impl Compacting<'_> {
     /// Whether `choice` of `keyspace` may be done together with others.
     pub(crate) fn is_small(&self, keyspace: &Keyspace, choice: &Choice) -> bool {
         let is_plain =
-            !keyspace.levels.has_references() && separate_bytes(keyspace, &self.settings) == u32::MAX;
-        self.files.may_share_tables()
+            !keyspace.levels.has_references() && separate_bytes(keyspace, self.settings) == u32::MAX;
+        self.edits.files.may_share_tables()
             && self.maintenance.jobs.chain.is_none()
             && (choice.moves || is_plain && choice.input_bytes() <= SMALL_BYTES_MAX)
     }
@@ -53,12 +53,12 @@ impl Database {
         let (moves, rewrites): (Vec<_>, Vec<_>) = choices.iter().partition(|(_, choice)| choice.moves);
         let mut edits: Vec<Edit> = moves.iter().map(|(keyspace, choice)| moved(*keyspace, choice)).collect();
         if rewrites.is_empty() {
-            return self.edits().commit_together(&edits);
+            return self.edits.commit_together(&edits);
         }
         let mut names = self.maintenance.output_names.hold();
         let stem = names.draw();
-        let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
-        let held = BeingWritten::new(&self.files, &self.maintenance.jobs, file.name());
+        let file = PartsWriter::create(&*self.edits.files.storage, &stem).map_err(from_storage)?;
+        let held = BeingWritten::new(self.edits.files, &self.maintenance.jobs, file.name());
         for (index, (keyspace, choice)) in rewrites.iter().enumerate() {
             if self.maintenance.is_stopping() {
                 return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
@@ -71,14 +71,14 @@ impl Database {
         }
         file.sync().map_err(from_storage)?;
         let bytes = file.len();
-        let committed = self.edits().commit_together(&edits);
+        let committed = self.edits.commit_together(&edits);
         held.after(&committed, bytes);
         committed?;
-        count(&self.counters.compaction_write_bytes, bytes);
+        count(&self.maintenance.counters.compaction_write_bytes, bytes);
         let read = rewrites.iter().map(|(_, choice)| choice.input_bytes()).sum();
-        count(&self.counters.compaction_read_bytes, read);
-        count(&self.counters.compaction_count, rewrites.len() as u64);
-        self.commit.admission.release();
+        count(&self.maintenance.counters.compaction_read_bytes, read);
+        count(&self.maintenance.counters.compaction_count, rewrites.len() as u64);
+        self.edits.pipeline.admission.release();
         Ok(())
     }
 
@@ -90,12 +90,12 @@ impl Database {
         stem: String,
         file: &PartsWriter<'_>,
     ) -> Result<Option<Edit>> {
-        let version = self.catalog.version.load_full();
+        let version = self.edits.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(None) };
         let spec: CompactSpec = self.spec(state, choice, &[], stem);
         drop(version);
         let job = JobSpec::from(spec.clone());
-        let done = caught("a compaction", || run(&job, file, &self.semantics, &self.maintenance.control))
+        let done = caught("a compaction", || run(&job, file, self.semantics, &self.maintenance.control))
             .and_then(JobResult::into_compact)
             .and_then(|result| {
                 let jobs = [(spec.clone(), result)];

@@ -144,7 +144,7 @@ impl Edits<'_> {
         let known = committed.as_ref().is_ok_and(|done| !done)
             || committed.as_ref().is_err_and(|error| answer_to(error) != Answer::Poisoned);
         if known {
-            outputs.iter().for_each(|name| self.blobs.files.remove_output(self.jobs, name));
+            outputs.iter().for_each(|name| self.files.remove_output(self.jobs, name));
         }
         committed
     }
@@ -162,7 +162,7 @@ impl Edits<'_> {
         let mut values =
             self.blobs.plan_blobs(self.catalog, edit.keyspace, references, tables, &edit.left)?;
         // Names of new tables must not be lost where the edit that uses them is not.
-        self.blobs.files.storage.sync_dir().map_err(from_storage)?;
+        self.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.catalog.version.load_full();
         if version.keyspace(edit.keyspace).is_err() {
@@ -216,7 +216,7 @@ impl Edits<'_> {
     pub(super) fn open_added(&self, edit: &Edit) -> Result<Added> {
         // Which process did a job is not known here, and a worker's file need not be this process's
         // to write over. Nor may a file be cut that an executor still has mapped.
-        let files = &self.blobs.files;
+        let files = self.files;
         let leaves_file = self.jobs.chain.is_none();
         let opened =
             open_tables(&files.storage, edit.added.iter().map(|(_, _, meta)| meta), &self.reads.cache);

@@ -44,7 +44,7 @@ impl Edits<'_> {
     fn commit_opened_together(&self, edits: &[Edit], added: &[Added]) -> Result<()> {
         let end = edits.iter().filter_map(|edit| Some(edit.flushed.as_ref()?.1)).max();
         // The name of the file must not be lost where the edit that uses it is not.
-        self.blobs.files.storage.sync_dir().map_err(from_storage)?;
+        self.files.storage.sync_dir().map_err(from_storage)?;
         let mut manifest = self.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let version = self.catalog.version.load_full();
         let (live, gone): (Vec<_>, Vec<_>) =

@@ -13,6 +13,7 @@ use firn_jobs::submit::Submitter;
 
 use crate::blobs::BlobStore;
 use crate::commit::CommitPipeline;
+use crate::files::Files;
 use crate::reads::Reads;
 use crate::version::catalog::Catalog;
 
@@ -26,6 +27,7 @@ pub(crate) use retire::{drop_dead_segments, retire_below};
 #[derive(Clone, Copy)]
 pub(crate) struct Edits<'d> {
     pub(crate) catalog: &'d Catalog,
+    pub(crate) files: &'d Files,
     pub(crate) blobs: &'d BlobStore,
     pub(crate) pipeline: &'d CommitPipeline,
     pub(crate) reads: &'d Reads,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use firn_engine::{Error, Result};
 use firn_format::Position;
 
+use super::Flushing;
 use super::met::meet;
 use crate::buffer::{Filtering, FrozenEntries, MergeTask, Progress, Run};
 use crate::counters::count;
-use crate::database::Database;
 use crate::edits::drop_dead_segments;
 use crate::error::from_storage;
 use crate::memtable::Memtable;
@@ -20,7 +20,7 @@ const MERGE_STEP: usize = 1 << 16;
 /// A frozen memtable and the run that it becomes, if it holds anything.
 type Made = (Arc<Memtable>, Option<Arc<Run>>);
 
-impl Database {
+impl Flushing<'_> {
     /// Turns the oldest frozen memtable of each of `keyspaces` into its newest run, all of them
     /// visible together. What has to do with every keyspace is done once.
     ///
@@ -28,7 +28,7 @@ impl Database {
     /// What the first keyspace fails with. After a failure of a later one, the rest is left to be
     /// chosen again.
     pub(crate) fn freeze(&self, keyspaces: &[u32]) -> Result<()> {
-        let version = self.catalog.version.load_full();
+        let version = self.edits.catalog.version.load_full();
         let mut made = Vec::new();
         for keyspace in keyspaces {
             match self.make_run(&version, *keyspace) {
@@ -37,7 +37,7 @@ impl Database {
                 Err(_) => break,
             }
         }
-        self.catalog.change_version(|version| {
+        self.edits.catalog.change_version(|version| {
             for (keyspace, memtable, run) in made {
                 let Some(Some(state)) = version.keyspaces.get_mut(keyspace as usize) else { continue };
                 let state = Arc::make_mut(state);
@@ -47,9 +47,9 @@ impl Database {
                 }
             }
         });
-        drop_dead_segments(&self.catalog, &self.commit.log);
-        self.commit.pace_by_debt();
-        self.commit.admission.release();
+        drop_dead_segments(self.edits.catalog, &self.edits.pipeline.log);
+        self.edits.pipeline.pace_by_debt();
+        self.edits.pipeline.admission.release();
         Ok(())
     }
 
@@ -82,11 +82,11 @@ impl Database {
 
     /// Merges runs of `keyspace`, adjacent in age, into one of the next level; commits nothing.
     pub(crate) fn merge_runs(&self, keyspace: u32, starts: &[Position]) -> Result<()> {
-        let version = self.catalog.version.load_full();
+        let version = self.edits.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let inputs = runs_of(state, starts)?;
         let level = inputs.iter().map(|run| run.level()).max().unwrap_or(0) + 1;
-        let snapshots = self.catalog.snapshots.sequences();
+        let snapshots = self.edits.catalog.snapshots.sequences();
         let mut task = MergeTask::new(
             inputs.clone(),
             &snapshots,
@@ -106,16 +106,16 @@ impl Database {
         let met = meet(&[&run], &version.segments, older, &state.levels);
         run.set_superseding(met.share(), met.hidden_bytes());
         let run = Arc::new(run);
-        count(&self.counters.merge_index_bytes, run.memory_bytes());
-        count(&self.counters.merge_count, 1);
-        self.catalog.change_keyspace(keyspace, |state| {
+        count(&self.maintenance.counters.merge_index_bytes, run.memory_bytes());
+        count(&self.maintenance.counters.merge_count, 1);
+        self.edits.catalog.change_keyspace(keyspace, |state| {
             let Some(first) = state.runs.iter().position(|run| starts.contains(&run.span().start)) else {
                 return;
             };
             state.runs.retain(|run| !starts.contains(&run.span().start));
             state.runs.insert(first, run);
         });
-        self.commit.pace_by_debt();
+        self.edits.pipeline.pace_by_debt();
         Ok(())
     }
 

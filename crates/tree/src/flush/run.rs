@@ -12,16 +12,16 @@ use firn_format::{Kind, Position, Sequence};
 use firn_jobs::{Cursor, KeyRange, MergeCursor, Output, Scope, caught, compact_source};
 use firn_storage::Storage;
 
+use super::Flushing;
 use super::freeze::runs_of;
 use super::met::meet;
 use crate::blob_gc::NewlyObsolete;
 use crate::buffer::Run;
 use crate::buffer::merge::note_reference;
-use crate::compact::pick::flush_table_bytes;
-use crate::compact::pick_rules;
+use crate::compact::pick::{flush_table_bytes, splits};
 use crate::compact::run::span_of;
+use crate::compact::{output_form, pick_rules, rules};
 use crate::counters::count;
-use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_job;
 use crate::log::SegmentMap;
@@ -29,14 +29,14 @@ use crate::maintenance::{Flush, Parts, Written};
 use crate::version::Keyspace;
 
 /// Writes the tables of one part of `flush`; the result is kept with the flush.
-pub(crate) fn run_part(database: &Database, flush: &Flush, part: usize) {
+pub(crate) fn run_part(flushing: &Flushing<'_>, flush: &Flush, part: usize) {
     let mut report = Report { flush, part, result: None };
-    report.result = Some(write_part(database, flush, part, &*database.files.outputs));
+    report.result = Some(write_part(flushing, flush, part, &*flushing.edits.files.outputs));
 }
 
 /// Writes the tables of one part of `flush` to `storage`.
 pub(super) fn write_part(
-    database: &Database,
+    flushing: &Flushing<'_>,
     flush: &Flush,
     part: usize,
     storage: &dyn Storage,
@@ -51,10 +51,10 @@ pub(super) fn write_part(
     let mut form = flush.form.clone();
     form.splits.retain(|split| *split > range.start && range.contains(split));
     let stem = format!("{}-{part}", flush.stem);
-    let output = Output { storage, semantics: &database.semantics, form: &form, stem: &stem };
+    let output = Output { storage, semantics: flushing.semantics, form: &form, stem: &stem };
     let scope = Scope { range, rules: &flush.rules };
     let write = || {
-        compact_source(&mut source, &flush.tombstones, scope, None, &output, &database.maintenance.control)
+        compact_source(&mut source, &flush.tombstones, scope, None, &output, &flushing.maintenance.control)
     };
     let result = caught("a flush", write);
     let tables = result.map_err(from_job)?.tables;
@@ -134,14 +134,14 @@ impl std::ops::Drop for Report<'_> {
     }
 }
 
-impl Database {
+impl Flushing<'_> {
     /// Writes runs of `keyspace` (the oldest, by the starts of their spans, newest first) out as
     /// one sorted run.
     ///
     /// # Errors
     /// `Retry` when the disk is full: nothing changed, outputs are removed.
     pub(crate) fn flush(&self, keyspace: u32, starts: &[Position]) -> Result<()> {
-        let version = self.catalog.version.load_full();
+        let version = self.edits.catalog.version.load_full();
         let Ok(state) = version.keyspace(keyspace) else { return Ok(()) };
         let needed_from = version.log_needed_from();
         let runs = runs_of(state, starts)?;
@@ -157,7 +157,8 @@ impl Database {
         run_parts(self, &flush);
         let (mut written, done) = flush.parts.wait();
         if let Err(error) = done {
-            let remove = |table: &TableMeta| self.files.remove_output(&self.maintenance.jobs, &table.file);
+            let remove =
+                |table: &TableMeta| self.edits.files.remove_output(&self.maintenance.jobs, &table.file);
             written.tables.iter().for_each(remove);
             return Err(error);
         }
@@ -166,10 +167,10 @@ impl Database {
         let bytes: u64 = outputs.iter().map(|table| table.bytes).sum();
         let hidden = |table: &TableMeta| met.hidden_within(&table.smallest, &table.largest);
         let supersedes = Supersedes { share: met.share(), bytes: outputs.iter().map(hidden).collect() };
-        let run = self.catalog.next_run.fetch_add(1, Ordering::Relaxed);
+        let run = self.edits.catalog.next_run.fetch_add(1, Ordering::Relaxed);
         // So that the segments that die with this edit die at once: writers want their arenas.
         drop(flush);
-        let committed = self.edits().commit_or_remove(Edit {
+        let committed = self.edits.commit_or_remove(Edit {
             keyspace,
             removed: Vec::new(),
             added: outputs.into_iter().map(|table| (0, run, table)).collect(),
@@ -188,14 +189,14 @@ impl Database {
     /// log that was needed from `needed_from` on.
     pub(super) fn after_flush(&self, bytes: Option<u64>, needed_from: Position) {
         if let Some(bytes) = bytes {
-            count(&self.counters.flush_write_bytes, bytes);
-            count(&self.counters.flush_count, 1);
-            let freed = self.catalog.version.load().log_needed_from().0.saturating_sub(needed_from.0);
-            self.commit.pace.room.freed(freed, self.clock.now());
+            count(&self.maintenance.counters.flush_write_bytes, bytes);
+            count(&self.maintenance.counters.flush_count, 1);
+            let freed = self.edits.catalog.version.load().log_needed_from().0.saturating_sub(needed_from.0);
+            self.edits.pipeline.pace.room.freed(freed, self.clock.now());
         }
-        self.commit.pace_by_debt();
-        self.commit.keep_room();
-        self.commit.admission.release();
+        self.edits.pipeline.pace_by_debt();
+        self.edits.pipeline.keep_room();
+        self.edits.pipeline.admission.release();
     }
 
     pub(super) fn plan_flush(
@@ -205,6 +206,8 @@ impl Database {
         segments: &Arc<SegmentMap>,
         stem: String,
     ) -> Flush {
+        let (settings, catalog) = (self.settings, self.edits.catalog);
+        let pick_rules = pick_rules(settings, catalog);
         let tombstones: Vec<&FragmentList> = runs.iter().map(|run| &**run.range_tombstones()).collect();
         let tombstones = FragmentList::merge(&tombstones);
         let older = state.levels.tables().map(|(_, table)| span_of(table)).collect();
@@ -212,12 +215,11 @@ impl Database {
         let parts =
             (bytes / self.settings.engine.table_bytes).clamp(1, self.settings.background_threads as u64);
         let ranges = key_ranges(&runs, segments, parts as usize);
-        let mut form = self.output_form(state, 0, self.splits(&state.levels));
-        form.table_bytes_target =
-            flush_table_bytes(&state.levels, bytes, &pick_rules(&self.settings, &self.catalog));
+        let mut form = output_form(settings, state, 0, splits(&state.levels, &pick_rules));
+        form.table_bytes_target = flush_table_bytes(&state.levels, bytes, &pick_rules);
         Flush {
             tombstones,
-            rules: self.rules(state, older),
+            rules: rules(catalog, state, older),
             form,
             stem,
             parts: Parts::new(ranges),
@@ -246,8 +248,8 @@ fn key_ranges(runs: &[Arc<Run>], records: &SegmentMap, parts: usize) -> Vec<KeyR
 }
 
 /// Works on the parts of `flush`, beside other threads that have time, until all are taken.
-fn run_parts(database: &Database, flush: &Arc<Flush>) {
-    let schedule = &database.maintenance.schedule;
+fn run_parts(flushing: &Flushing<'_>, flush: &Arc<Flush>) {
+    let schedule = &flushing.maintenance.schedule;
     schedule.lock().claims.buffer.share_parts(flush);
     if flush.parts.count() > 1 {
         schedule.wake();
@@ -255,7 +257,7 @@ fn run_parts(database: &Database, flush: &Arc<Flush>) {
     loop {
         let part = schedule.lock().claims.buffer.take_part(flush);
         let Some(part) = part else { break };
-        run_part(database, flush, part);
+        run_part(flushing, flush, part);
     }
     schedule.lock().claims.buffer.end_parts(flush);
 }

@@ -16,11 +16,11 @@ use firn_engine::{Error, Result};
 use firn_format::Position;
 use firn_storage::backend::PartsWriter;
 
+use super::Flushing;
 use super::freeze::runs_of;
 use super::met::meet;
 use super::run::write_part;
 use crate::buffer::Run;
-use crate::database::Database;
 use crate::edits::BeingWritten;
 use crate::edits::{Edit, Supersedes};
 use crate::error::from_storage;
@@ -28,7 +28,7 @@ use crate::maintenance::{TaskKind, Written};
 use crate::version::Version;
 use firn_maintenance::{Answer, answer_to};
 
-impl Database {
+impl Flushing<'_> {
     /// Writes runs of several keyspaces out to one file, each keyspace's as one sorted run. Of each
     /// it takes the oldest, by the starts of their spans, newest first.
     ///
@@ -36,12 +36,12 @@ impl Database {
     /// `Retry` when the disk is full: nothing changed, or the edits of some keyspaces are committed
     /// and the outputs of the others removed.
     pub(crate) fn flush_small(&self, flushes: &[(u32, Vec<Position>)]) -> Result<()> {
-        let version = self.catalog.version.load_full();
+        let version = self.edits.catalog.version.load_full();
         let needed_from = version.log_needed_from();
         let mut names = self.maintenance.output_names.hold();
         let stem = names.draw();
-        let file = PartsWriter::create(&*self.files.storage, &stem).map_err(from_storage)?;
-        let held = BeingWritten::new(&self.files, &self.maintenance.jobs, file.name());
+        let file = PartsWriter::create(&*self.edits.files.storage, &stem).map_err(from_storage)?;
+        let held = BeingWritten::new(self.edits.files, &self.maintenance.jobs, file.name());
         let mut edits = Vec::new();
         for (index, (keyspace, starts)) in flushes.iter().enumerate() {
             let stem = format!("{stem}-{index}");
@@ -59,10 +59,10 @@ impl Database {
         let is_plain = |edit: &Edit| edit.going.is_empty() && edit.newly_obsolete.is_empty();
         let (plain, others): (Vec<Edit>, Vec<Edit>) = edits.into_iter().partition(is_plain);
         let mut is_named = !plain.is_empty();
-        let committed = self.edits().commit_together(&plain).inspect_err(|_| is_named = false);
+        let committed = self.edits.commit_together(&plain).inspect_err(|_| is_named = false);
         let committed = committed.and_then(|()| {
             others.into_iter().try_for_each(|edit| {
-                is_named |= self.edits().commit(edit)?;
+                is_named |= self.edits.commit(edit)?;
                 Ok(())
             })
         });
@@ -103,7 +103,7 @@ impl Database {
             |table: &firn_format::manifest::TableMeta| met.hidden_within(&table.smallest, &table.largest);
         let supersedes =
             Supersedes { share: met.share(), bytes: written.tables.iter().map(hidden).collect() };
-        let run = self.catalog.next_run.fetch_add(1, Ordering::Relaxed);
+        let run = self.edits.catalog.next_run.fetch_add(1, Ordering::Relaxed);
         Ok(Some(Edit {
             keyspace,
             removed: Vec::new(),

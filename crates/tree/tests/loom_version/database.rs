@@ -173,7 +173,7 @@ impl Database {
         }
     }
 
-    /// `Database::roll`, freezing the memtable if it holds records.
+    /// `CommitPipeline::roll`, freezing the memtable if it holds records.
     pub(crate) fn roll(&self, base: Position) {
         let Some(mut next) = self.log.lock_roll(base) else { return };
         let segment = self.install_segment(&mut next);
@@ -236,7 +236,7 @@ impl Database {
         segment
     }
 
-    /// `Database::choose` and `Database::freeze`.
+    /// `Database::choose` and `Flushing::freeze`.
     pub(crate) fn freeze(&self) {
         let version = self.version.load();
         let watermark = self.log.advance();
@@ -268,7 +268,7 @@ impl Database {
         (version, snapshots)
     }
 
-    /// `Database::merge_runs`, of all runs.
+    /// `Flushing::merge_runs`, of all runs.
     pub(crate) fn merge(&self) {
         let (version, snapshots) = self.inputs();
         let inputs = &version.runs;
@@ -283,7 +283,7 @@ impl Database {
         });
     }
 
-    /// `Database::flush`, of all runs.
+    /// `Flushing::flush`, of all runs.
     pub(crate) fn flush(&self) {
         let (version, snapshots) = self.inputs();
         let Some(newest) = version.runs.first() else { return };
@@ -322,7 +322,7 @@ impl Database {
         drop(manifest);
     }
 
-    /// `Database::compact`, of all tables, with `Edits::commit`.
+    /// `Compacting::compact`, of all tables, with `Edits::commit`.
     pub(crate) fn compact(&self) {
         let (version, snapshots) = self.inputs();
         let removed = version.tables.clone();

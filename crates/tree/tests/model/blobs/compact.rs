@@ -50,7 +50,7 @@ impl Database {
         lock(&self.busy).is_compacting = false;
     }
 
-    /// `Database::begin_rewrite`, the job, and `Database::end_rewrite`.
+    /// `Compacting::begin_rewrite`, the job, and `Compacting::end_rewrite`.
     fn rewrite(&self, policy: Policy, stem: u32) {
         let version = self.version.load();
         let removed = version.tables.clone();
@@ -79,7 +79,7 @@ impl Database {
         drop(held);
     }
 
-    /// `Database::blob_policy`: under the manifest's lock, so that the map says what the manifest
+    /// `blob_policy`: under the manifest's lock, so that the map says what the manifest
     /// does. `None` if the keyspace is gone.
     fn blob_policy(&self, going: &Going) -> Option<HeldPolicy> {
         if going.is_empty() {

@@ -65,7 +65,7 @@ impl Database {
         })
     }
 
-    /// `Database::roll` and `Database::freeze`.
+    /// `CommitPipeline::roll` and `Flushing::freeze`.
     pub(crate) fn freeze(&self) {
         self.change_version(|version| {
             if version.memtable.newest().is_empty() {
@@ -77,7 +77,7 @@ impl Database {
         });
     }
 
-    /// `Database::flush` of all runs. One at a time: see `Busy::flushing`.
+    /// `Flushing::flush` of all runs. One at a time: see `Busy::flushing`.
     pub(crate) fn flush(&self) {
         self.freeze();
         let version = self.version.load();
