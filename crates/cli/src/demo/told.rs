@@ -164,7 +164,7 @@ mod tests {
             "the database: 1 jobs, 3 MB",
             "2 jobs it did itself",
             "workers 2.00 s (one 1.50 s, two 0.50 s)",
-            "l0  one",
+            "l0    one",
             "12.3",
         ] {
             assert!(text.contains(words), "no {words:?} in {text}");
