@@ -112,8 +112,8 @@ fn separated_values_are_told_and_add_up() {
     let found = found(&text);
     let of = |name: &str| *found.get(name).unwrap_or_else(|| panic!("no {name} in {text}"));
     // All that there are, so that a new one is not forgotten here.
-    let told = found.keys().filter(|name| name.starts_with("value_")).cloned();
-    let known = GAUGES.into_iter().chain(COUNTERS).filter(|name| name.starts_with("value_"));
+    let told = found.keys().filter(|name| name.starts_with("blob_")).cloned();
+    let known = GAUGES.into_iter().chain(COUNTERS).filter(|name| name.starts_with("blob_"));
     let mut known: Vec<String> = known.map(str::to_owned).chain(SHARES.map(by_dead)).collect();
     known.sort_unstable();
     assert!(told.eq(known), "{text}");
@@ -124,7 +124,7 @@ fn separated_values_are_told_and_add_up() {
         assert!(plausible, "{name} is {}", of(name));
     }
     // Of values that are all of one length, and of what is around them.
-    let record = |name: &str| of(&format!("value_{name}_bytes_total")) / of(&format!("value_{name}s_total"));
+    let record = |name: &str| of(&format!("blob_{name}_bytes_total")) / of(&format!("blob_{name}s_total"));
     assert_eq!(record("survivor"), of("blob_dropped_bytes_total") / of("blob_dropped_total"));
     assert!((VALUE_BYTES as f64..VALUE_BYTES as f64 + 100.0).contains(&record("survivor")), "{text}");
     assert_eq!(record("read"), record("survivor"));

@@ -198,7 +198,7 @@ pub(super) fn stats(thread: &ServerThread, lines: &mut Lines) {
         "sync_full",
         "sync_partial_ok",
         "sync_partial_err",
-        "expired_obsolete_perc",
+        "expired_stale_perc",
         "expired_time_cap_reached_count",
         "evicted_keys",
         "evicted_clients",
