@@ -1,7 +1,7 @@
 //! Where Firn's bytes live.
 //!
 //! [`Storage`] is one flat directory of named files with the few operations an engine needs. They
-//! append to a new file, read a finished one, publish a small object atomically. [`place`] holds
+//! append to a new file, read a finished one, publish a small object atomically. [`backend`] holds
 //! the kinds of directory (local disk, memory with a crash model, one that fails on command);
 //! [`mod@file`] holds the kinds of file.
 //!

@@ -80,7 +80,7 @@ impl Admission {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    /// Asks for a nudge at the next [`release`](Self::release) or within [`NUDGE`]; once is enough.
+    /// Asks for a nudge at the next [`release`](Self::release) or within 2 ms; once is enough.
     pub fn wait_in(&self, session: &CompletionSender) {
         let mut waiting = self.lock();
         if waiting.is_over {

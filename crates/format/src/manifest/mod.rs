@@ -3,7 +3,7 @@
 //! A database's state is its newest *base* edit and every edit after it, in the order of their
 //! numbers. Each edit is one file that is created whole, never changed, and never created twice. In
 //! the order of reading: [`edit`] (the file), [`change`] (what it says) and what changes speak of
-//! ([`keyspace`], [`table`], [`values`]). Fields are stored as [`crate::bytes`] says.
+//! ([`keyspace`], [`table`], [`blobs`]). Fields are stored as [`crate::bytes`] says.
 
 pub mod edit;
 pub mod change;

@@ -135,7 +135,7 @@ fn separated_values_are_told_and_add_up() {
     let values = of("blob_survivor_bytes_total") + of("blob_dropped_bytes_total");
     let read = of("blob_gc_read_bytes_total");
     assert!(values <= read && values > 0.9 * read, "{values} of {read}");
-    let written = of("write_bytes_total{by=\"collection\"}");
+    let written = of("write_bytes_total{by=\"blob_gc\"}");
     assert!(written >= of("blob_survivor_bytes_total") && written < read, "{written} of {read}");
     let came = of("write_bytes_total{by=\"values\"}");
     assert_eq!(of("blob_writes_total"), writes as f64);
@@ -192,7 +192,7 @@ fn is_told_by_info_too(client: &mut Client, of: &dyn Fn(&str) -> f64) {
         ("blob_gc_segment_count", "blob_gc_segments_total"),
         ("blob_gc_failure_count", "failed_blob_gcs_total"),
         ("blob_gc_read_bytes_total", "blob_gc_read_bytes_total"),
-        ("blob_gc_write_bytes_total", "write_bytes_total{by=\"collection\"}"),
+        ("blob_gc_write_bytes_total", "write_bytes_total{by=\"blob_gc\"}"),
         ("blob_survivor_count", "blob_survivors_total"),
         ("blob_survivor_bytes_total", "blob_survivor_bytes_total"),
         ("blob_dropped_count", "blob_dropped_total"),
