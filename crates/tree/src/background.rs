@@ -113,7 +113,7 @@ impl Work for Database {
             Task::SealBlobs => seal_blobs(&self.values, &self.catalog, &self.commit, SEALED_AT_ONCE_MAX),
             Task::FlushForGc { keyspace, through } => flush_for_gc::flush_for_gc(self, *keyspace, *through),
             Task::BlobGc { victims } => self.collecting().collect(victims),
-            Task::Bury => {
+            Task::RemoveObsolete => {
                 remove_obsolete(self);
                 Ok(())
             }

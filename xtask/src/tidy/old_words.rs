@@ -10,6 +10,7 @@ use crate::repository::Repository;
 /// An old word, the glossary's, and the folders in which the old one is refused; all, if none.
 const OLD: &[(&str, &str, &[&str])] = &[
     ("beside the tree", "separated", &[]),
+    ("bury", "remove obsolete files", &[]),
     ("checkpoint", "copy", &[]),
     ("drain", "flush", TREE),
     ("drains", "flushes", TREE),

@@ -115,7 +115,7 @@ impl Choosing<'_> {
     /// What is to be done about files, whatever is in them.
     fn choose_for_files(&self) -> Option<Task> {
         if !self.database.files.obsolete.is_empty() {
-            return Some(Task::Bury);
+            return Some(Task::RemoveObsolete);
         }
         if !self.busy.claims.blobs.has_written_back
             && let Some(task) = self.choose_write_back()

@@ -271,7 +271,7 @@ impl BlobStore {
         }
         let sealed = std::mem::take(&mut edit.sealed);
         let map = self.change_map(|map, open| {
-            self.bury_shared(&sealed, open);
+            self.remove_shared_later(&sealed, open);
             for (number, home) in self.homes(sealed) {
                 map.insert(number, home);
                 open.iter().filter(|active| active.number() == number).for_each(|active| active.forget());

@@ -112,7 +112,7 @@ impl BlobStore {
 
     /// Has the files of `open` segments removed that were sealed, and lie where all machines reach
     /// them.
-    pub(super) fn bury_shared(&self, sealed: &[NewlySealed], open: &[Arc<Active>]) {
+    pub(super) fn remove_shared_later(&self, sealed: &[NewlySealed], open: &[Arc<Active>]) {
         for active in open {
             let is_shared =
                 |new: &NewlySealed| new.meta.number == active.number() && new.meta.file != active.open.name();

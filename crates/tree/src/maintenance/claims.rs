@@ -47,7 +47,7 @@ impl Claims {
             Task::RemoveOrphans => self.is_removing_orphans = true,
             Task::MergeLogObjects => self.is_merging_log_objects = true,
             Task::ShortenLog => self.is_shortening = true,
-            Task::FlushForGc { .. } | Task::Bury | Task::Balance | Task::GiveUpRecycled => {}
+            Task::FlushForGc { .. } | Task::RemoveObsolete | Task::Balance | Task::GiveUpRecycled => {}
         }
     }
 
@@ -71,7 +71,7 @@ impl Claims {
             Task::ShortenLog => self.is_shortening = false,
             Task::FlushPart { .. }
             | Task::FlushForGc { .. }
-            | Task::Bury
+            | Task::RemoveObsolete
             | Task::Balance
             | Task::GiveUpRecycled => {}
         }

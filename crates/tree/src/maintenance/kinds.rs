@@ -71,7 +71,7 @@ impl Task {
             Self::ShortenLog => (TaskKind::Log, 0),
             Self::FlushPart { .. }
             | Self::WriteBackBlobs
-            | Self::Bury
+            | Self::RemoveObsolete
             | Self::RemoveOrphans
             | Self::Balance
             | Self::GiveUpRecycled => (TaskKind::Files, 0),

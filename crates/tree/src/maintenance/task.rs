@@ -39,7 +39,7 @@ pub(crate) enum Task {
     /// What lives in blob segments goes to a new one.
     BlobGc { victims: Vec<SegmentNumber> },
     /// Files that nothing refers to are removed.
-    Bury,
+    RemoveObsolete,
     /// Outputs that nothing waits for are looked for and removed.
     RemoveOrphans,
     /// What was put on shared storage in many log objects is put there in few.
