@@ -17,7 +17,7 @@ fn names_tell_where_files_lie() {
     let place = Divided::open(Arc::new(local.clone()), Arc::new(shared.clone()), 7).unwrap();
     let (on_this, on_all) = (
         ["0000000000001000.log", "00000001.blobs"],
-        ["1-000000.table", "1-000000.blobs", "manifest-0000000000000001"],
+        ["1-000000.blobs", "1-000000.table", "manifest-0000000000000001"],
     );
     for name in on_this.iter().chain(&on_all) {
         put(&place, name, b"bytes");
