@@ -2,7 +2,7 @@
 //!
 //! Each source plays at a leaf, and an inner node remembers the loser of the match played there.
 //! The overall winner is the entry the merge stands on. Advancing replays only the winner's path:
-//! log2(k) matches, each against one loser. A source's first key bytes are kept separated as
+//! log2(k) matches, each against one loser. A source's first key bytes are kept beside the tree as
 //! one number, so most matches touch no entry.
 //!
 //! Turning around costs one move of each source. Going forward, every source but the winner stands

@@ -28,7 +28,7 @@ pub(crate) struct ReadCounters {
     pub(crate) dead_passed: AtomicU64,
 }
 
-/// Counters of values as they come separated, and of their segments; of GCs too, once
+/// Counters of values that are separated as they come, and of their segments; of GCs too, once
 /// each.
 #[derive(Debug, Default)]
 pub(crate) struct BlobCounters {

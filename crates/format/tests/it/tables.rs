@@ -43,7 +43,7 @@ fn reference(segment: u32, ordinal: u32) -> ReferenceBytes {
     Reference { segment, ordinal, offset, value_bytes: 4096, checksum: 0x89ab_cdef }.encode()
 }
 
-/// Some entries whose values are separated, one whose value does not, and an operand.
+/// Some entries whose values are separated, one whose value is not, and an operand.
 fn referring(references: &[ReferenceBytes; 3]) -> Vec<Entry<'_>> {
     let put = |key, sequence, kind, value| Entry {
         key,

@@ -46,7 +46,7 @@ impl CompactionFilter for DropsBelow {
     }
 }
 
-/// A keyspace with a filter, no value of which is large enough to are separated, and what was
+/// A keyspace with a filter, no value of which is large enough to be separated, and what was
 /// written to it last.
 struct Filtered<'d> {
     db: &'d Db,

@@ -42,7 +42,7 @@ pub(crate) struct BlobEdit<'v> {
 
 impl BlobStore {
     /// What becomes of values when references go and come. Those that are `going` go from
-    /// `keyspace`; those that are `newly obsolete` are followed no more. The tables `added` come,
+    /// `keyspace`; those that are `newly_obsolete` are followed no more. The tables `added` come,
     /// with the values that have `left` the tree. Seals the segments that are concerned, waiting
     /// for writers that still copy values to them.
     ///

@@ -88,7 +88,7 @@ impl<'d> NewlyObsolete<'d> {
     }
 }
 
-/// References of `newly obsolete` whose values are not dead by `state` and `map`, which say the
+/// References of `newly_obsolete` whose values are not dead by `state` and `map`, which say the
 /// same. What has died since they were found is left out, and what is `going` with the same edit.
 pub(super) fn obsolete_now(
     newly_obsolete: &ReferenceSet,

@@ -19,7 +19,7 @@ const WRITE_BYTES: u64 = 1 << 20;
 /// Values up to this are copied next to their heads, to be written with them.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// A value that is to are separated.
+/// A value that is to be separated.
 #[derive(Debug)]
 struct Large<'o> {
     keyspace: u32,
@@ -43,7 +43,7 @@ impl Large<'_> {
     }
 }
 
-/// Operations some of whose values were written separated.
+/// Operations some of whose values were separated.
 #[derive(Debug, Default)]
 pub(crate) struct Separated {
     pub(crate) references: References,

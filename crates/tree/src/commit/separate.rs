@@ -21,7 +21,7 @@ impl References {
 }
 
 impl BlobStore {
-    /// Writes the values of those operations that are to are separated; `None` if there are
+    /// Writes the values of those operations that are to be separated; `None` if there are
     /// none. They survive the process when this returns.
     ///
     /// # Errors

@@ -31,11 +31,11 @@ pub(super) fn text(values: &BlobStats, text: &mut Exposition) {
         text.single(&format!("firn_engine_{name}"), Gauge, help, value);
     }
     let counters = [
-        ("blob_writes_total", values.write_count, "Values written separated as they came."),
+        ("blob_writes_total", values.write_count, "Values that were separated as they came."),
         ("blob_syncs_total", values.sync_count, "Syncs of segments that values were written to."),
         ("blob_reads_total", values.read_count, "Values, or parts of them, that users read from blobs."),
         ("blob_read_bytes_total", values.read_bytes_total, "Bytes of them."),
-        ("blob_gcs_total", values.gc_count, "GCs of blob segments."),
+        ("blob_gcs_total", values.gc_count, "Runs of blob GC."),
         ("blob_gc_segments_total", values.gc_segment_count, "Segments that they collected."),
         ("failed_blob_gcs_total", values.gc_failure_count, "GCs that failed."),
         (

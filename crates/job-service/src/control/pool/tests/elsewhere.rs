@@ -48,7 +48,7 @@ fn l0_work_that_would_be_late_goes_where_deep_work_of_others_gives_way_and_nothi
     for (client, order) in [(1, deep()), (2, order())] {
         pool.submit(seconds(0), at(client), order).unwrap();
     }
-    assert_eq!(pool.take(seconds(0), A), Pulled::default(), "deep work, and l0 that nothing presses");
+    assert_eq!(pool.take(seconds(0), A), Pulled::default(), "deep work, and L0 work that nothing presses");
     // A minute each, with nothing else to wait for.
     let late = Order { bytes: 64 << 30, ..late() };
     pool.submit(seconds(0), at(3), late.clone()).unwrap();
