@@ -122,7 +122,7 @@ impl Database {
         ObsoleteGc {
             storage: &*files.storage,
             obsolete: &files.obsolete,
-            log: &commit.log.recycled,
+            log: commit.log.recycled(),
             outputs: &files.outputs,
             jobs: &maintenance.jobs,
         }

@@ -194,7 +194,7 @@ impl Choosing<'_> {
             Duration::from_millis(self.database.files.recyclable_since_ms.load(Ordering::Relaxed));
         let rests = || self.now.saturating_sub(recyclable_since) >= RECYCLED_REST;
         let is_any =
-            self.database.files.outputs.recycled_bytes() + self.database.commit.log.recycled.bytes() > 0;
+            self.database.files.outputs.recycled_bytes() + self.database.commit.log.recycled().bytes() > 0;
         (is_any && rests()).then_some(Task::GiveUpRecycled)
     }
 }

@@ -10,7 +10,7 @@ impl CommitPipeline {
     /// are not among them.
     pub(crate) fn held_bytes(&self) -> u64 {
         // Recycled arenas first: what becomes one in between is counted twice otherwise.
-        let recycled = self.log.recycled.arena_bytes();
+        let recycled = self.log.recycled().arena_bytes();
         recycled
             + self.files.obsolete.live_bytes()
             + self.index_bytes()

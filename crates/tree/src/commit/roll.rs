@@ -201,7 +201,7 @@ impl CommitPipeline {
         // What the buffer grows by from here on is taken from recycled arenas: both stay within its
         // bound together.
         self.log
-            .recycled
+            .recycled()
             .trim_arenas(self.settings.engine.buffer_bytes_max.saturating_sub(self.buffer_bytes()));
         Ok(segment)
     }

@@ -1,4 +1,4 @@
-//! From the arena to the file and to the device, one call for all threads that wait.
+//! From the arena to the file, one call for all threads that wait.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
@@ -115,85 +115,10 @@ impl<C, R: Referred> Log<C, R> {
 
     /// The error of a writer whose bytes the place did not take: a full disk passes, anything else
     /// ends writing.
-    fn not_written(&self, error: Error) -> Error {
+    pub(super) fn not_written(&self, error: Error) -> Error {
         if error.kind != ErrorKind::Full {
             self.fail(&error);
         }
         error
-    }
-
-    /// Returns when the device has everything below `end`, so that it survives loss of power.
-    ///
-    /// Concurrent callers share one sync. Blocks for it.
-    ///
-    /// # Errors
-    /// A failed sync poisons the log for good.
-    pub fn sync_through(&self, end: Position) -> Result<()> {
-        if self.durable.load(Ordering::Acquire) >= end.0 {
-            return Ok(());
-        }
-        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.durable.load(Ordering::Acquire) >= end.0 {
-            return Ok(());
-        }
-        self.check()?;
-        // `end` may lie behind frames that other threads still copy: they come first.
-        self.write_through(end)?;
-        let through = self.advance()?;
-        self.write_through(through)?;
-        let unsynced: Vec<_> =
-            self.lock_unsynced().iter().take_while(|segment| segment.base() < through).cloned().collect();
-        // A disk that is full may be told here; what the syncs say is final.
-        if let Some(referred) = self.referred.get() {
-            referred.hand_over().map_err(|error| self.not_written(error))?;
-        }
-        for file in unsynced.iter().filter_map(|segment| segment.file()) {
-            file.hand_over().map_err(|error| self.not_written(error))?;
-        }
-        // What records refer to before the records.
-        if let Some(referred) = self.referred.get() {
-            referred.sync().map_err(|error| self.failed(error))?;
-        }
-        for segment in &unsynced {
-            let Some(file) = segment.file() else { continue };
-            self.sync_count.fetch_add(1, Ordering::Relaxed);
-            file.sync().map_err(|error| self.failed(error))?;
-        }
-        self.storage.sync_dir().map_err(|error| self.failed(error))?;
-        self.forget_below(through);
-        self.durable.fetch_max(through.0, Ordering::AcqRel);
-        Ok(())
-    }
-
-    /// An edit that is about to be committed needs no sync of the log: everything below `end` is in
-    /// its tables.
-    ///
-    /// The segments stay to be synced until the edit is durable
-    /// ([`forget_below`](Self::forget_below)). A sync that comes in between still has to carry
-    /// them, and the edit may fail.
-    pub fn covered_through(&self, end: Position) {
-        assert!(end <= self.watermark(), "tables hold records up to {end}, before they are published");
-    }
-
-    /// Forgets segments that lie wholly below `position`: they are synced, or a durable edit says
-    /// that no replay needs them.
-    pub fn forget_below(&self, position: Position) {
-        let mut unsynced = self.lock_unsynced();
-        while unsynced.len() > 1 && unsynced.front().is_some_and(|segment| segment.span_end() <= position) {
-            unsynced.pop_front();
-        }
-    }
-
-    fn failed(&self, error: Error) -> Error {
-        self.fail(&error);
-        self.poisoned()
-    }
-
-    /// `Closed` with the first cause once the log is poisoned.
-    pub fn check(&self) -> Result<()> {
-        match self.poison() {
-            None => Ok(()),
-            Some(_) => Err(self.poisoned()),
-        }
     }
 }

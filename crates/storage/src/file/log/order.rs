@@ -6,28 +6,25 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use firn_format::Position;
-use firn_format::log::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use firn_format::{FormatVersion, key::GRANULE_BYTES};
+use firn_format::key::GRANULE_BYTES;
+use firn_format::log::SEGMENT_HEADER_BYTES;
 
+use super::factory::SegmentFactory;
 use super::group_commit::{GroupCommit, SPINS_MAX};
 use super::recycled::RecycledSegments;
 use super::room::check_room;
 use super::segment::Segment;
+use super::synced::Synced;
 use crate::file::obsolete::ObsoleteFiles;
-use crate::{Cause, Error, ErrorKind, Result, Storage, WriteFile};
+use crate::{Cause, Error, ErrorKind, Result, Storage};
 
 /// The log of one open database.
 ///
 /// Lock order: `roll` before `open` before `group`; none is held while a frame is copied.
 #[derive(Debug)]
 pub struct Log<C, R> {
-    pub(super) storage: Arc<dyn Storage>,
-    database: u128,
-    generation: u64,
-    segment_bytes: u64,
-    /// What obsolete segments left.
-    pub recycled: RecycledSegments,
-    obsolete: Arc<ObsoleteFiles>,
+    /// What its segments are made by.
+    pub(super) factory: SegmentFactory,
     /// The segment that reservations are made in.
     active: ArcSwap<Segment<C>>,
     /// The oldest segment with unpublished frames.
@@ -40,12 +37,8 @@ pub struct Log<C, R> {
     pub(super) group: Mutex<GroupCommit<C>>,
     /// Everything below survives the process.
     pub(super) written: AtomicU64,
-    /// Everything below is on the device.
-    pub(super) durable: AtomicU64,
-    /// Segments that may hold bytes the device does not have, oldest first; locked for moments.
-    pub(super) unsynced: Mutex<VecDeque<Arc<Segment<C>>>>,
-    /// Held across a device sync.
-    pub(super) syncing: Mutex<()>,
+    /// What the device has.
+    pub(super) synced: Synced<C>,
     poison: OnceLock<Cause>,
     /// The disk is nearly full: what is left is for removals, and for what makes room.
     is_for_removals: AtomicBool,
@@ -53,8 +46,6 @@ pub struct Log<C, R> {
     pub(super) referred: OnceLock<Arc<R>>,
     /// Bytes that were written to files of segments.
     pub written_bytes: AtomicU64,
-    /// Syncs of files of segments.
-    pub sync_count: AtomicU64,
 }
 
 /// What records of a log refer to, in files of its own. It is made durable before the records.
@@ -116,56 +107,35 @@ pub struct LogStart<C> {
 impl<C, R: Referred> Log<C, R> {
     /// A log whose first segment has `carried`; creates that segment's file.
     pub fn start(start: LogStart<C>, carried: C) -> Result<Self> {
-        let next = NextSegment { base: start.base, ended: false };
-        let header = SegmentHeader {
-            version: FormatVersion::CURRENT,
-            database: start.database,
-            base: start.base,
-            previous_end: start.recovered_end,
-            generation: start.generation,
-            capacity: first_capacity(start.segment_bytes),
-        };
-        let recycled = RecycledSegments::new(start.segment_bytes, start.recycled_max)?;
-        let is_for_removals = start.writable && check_room(&*start.storage, header.capacity).is_err();
-        let file = match start.writable {
-            true => {
-                // A full disk is opened too, so that something can be removed from it.
-                let reserved = if is_for_removals { 0 } else { header.capacity };
-                Some(file_for(&*start.storage, &recycled, header.base, (header.capacity, reserved))?)
-            }
-            false => None,
-        };
-        file.iter().try_for_each(|file| begin_file(&**file, &header))?;
-        let region = recycled.arena(header.capacity)?;
-        let first = Arc::new(Segment::new(header, region, file, carried, Arc::clone(&start.obsolete)));
-        let mut unsynced = VecDeque::from(start.recovered);
-        unsynced.push_back(Arc::clone(&first));
-        if first.file().is_some() && header.capacity == start.segment_bytes && !is_for_removals {
-            first.may_leave_file();
-        }
-        let position = first.position(0).0;
-        Ok(Self {
+        let factory = SegmentFactory {
             storage: start.storage,
             database: start.database,
             generation: start.generation,
             segment_bytes: start.segment_bytes,
-            recycled,
+            recycled: RecycledSegments::new(start.segment_bytes, start.recycled_max)?,
             obsolete: start.obsolete,
+        };
+        let capacity = factory.first_capacity();
+        let is_for_removals = start.writable && check_room(&*factory.storage, capacity).is_err();
+        // A full disk is opened too, so that something can be removed from it.
+        let reserved = if is_for_removals { 0 } else { capacity };
+        let blank = factory.blank(start.base, capacity, start.writable.then_some(reserved))?;
+        let first = Arc::new(factory.begin(blank, start.recovered_end, carried)?);
+        let position = first.position(0).0;
+        Ok(Self {
+            factory,
             active: ArcSwap::new(Arc::clone(&first)),
             publishing: ArcSwap::new(Arc::clone(&first)),
             watermark: AtomicU64::new(position),
             open: Mutex::new(VecDeque::from([Arc::clone(&first)])),
-            roll: Mutex::new(NextSegment { base: first.span_end(), ..next }),
+            roll: Mutex::new(NextSegment { base: first.span_end(), ended: false }),
             group: Mutex::new(GroupCommit::new(Arc::clone(&first))),
             written: AtomicU64::new(position),
-            durable: AtomicU64::new(start.durable_through.0),
-            unsynced: Mutex::new(unsynced),
-            syncing: Mutex::new(()),
+            synced: Synced::new(start.durable_through, start.recovered, first),
             poison: OnceLock::new(),
             is_for_removals: AtomicBool::new(is_for_removals),
             referred: OnceLock::new(),
             written_bytes: AtomicU64::new(SEGMENT_HEADER_BYTES as u64),
-            sync_count: AtomicU64::new(0),
         })
     }
 
@@ -199,7 +169,12 @@ impl<C, R: Referred> Log<C, R> {
 
     /// Generation that its frames carry.
     pub fn generation(&self) -> u64 {
-        self.generation
+        self.factory.generation
+    }
+
+    /// What obsolete segments left.
+    pub fn recycled(&self) -> &RecycledSegments {
+        &self.factory.recycled
     }
 
     /// Everything below is copied and indexed: what readers see.
@@ -211,11 +186,6 @@ impl<C, R: Referred> Log<C, R> {
     /// Base of the oldest segment that may hold frames still being copied or indexed.
     pub fn unpublished_from(&self) -> Position {
         self.publishing.load().base()
-    }
-
-    /// Everything below is on the device.
-    pub fn durable_through(&self) -> Position {
-        Position(self.durable.load(Ordering::Acquire))
     }
 
     /// Moves the watermark over every frame that is published and returns it.
@@ -249,10 +219,6 @@ impl<C, R: Referred> Log<C, R> {
 
     pub(super) fn lock_open(&self) -> MutexGuard<'_, VecDeque<Arc<Segment<C>>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn lock_unsynced(&self) -> MutexGuard<'_, VecDeque<Arc<Segment<C>>>> {
-        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The right to roll; `None` if the active segment is no longer the one at `base`.
@@ -315,24 +281,11 @@ impl<C, R: Referred> Log<C, R> {
         carried: C,
     ) -> Result<Arc<Segment<C>>> {
         let active = self.active.load();
-        let region = self.recycled.arena(capacity)?;
         // Before the seal, which stops writers: where the disk is full there may be room in the
         // active segment.
-        let file = file_for(&*self.storage, &self.recycled, next.base, (capacity, reserved))?;
+        let blank = self.factory.blank(next.base, capacity, Some(reserved))?;
         let end = active.region().seal();
-        let header = SegmentHeader {
-            version: FormatVersion::CURRENT,
-            database: self.database,
-            base: next.base,
-            previous_end: active.position(end),
-            generation: self.generation,
-            capacity,
-        };
-        begin_file(&*file, &header)?;
-        let segment = Segment::new(header, region, Some(file), carried, Arc::clone(&self.obsolete));
-        if capacity == self.segment_bytes && reserved == capacity {
-            segment.may_leave_file();
-        }
+        let segment = self.factory.begin(blank, active.position(end), carried)?;
         self.written_bytes.fetch_add(SEGMENT_HEADER_BYTES as u64, Ordering::Relaxed);
         next.base = segment.span_end();
         Ok(Arc::new(segment))
@@ -346,14 +299,14 @@ impl<C, R: Referred> Log<C, R> {
         let capacity = active.header().capacity;
         let is_half_full = active.region().published() as u64 >= capacity / 2;
         match overflows || is_half_full {
-            true => (capacity * 2).min(self.segment_bytes),
+            true => (capacity * 2).min(self.factory.segment_bytes),
             false => self.first_capacity(),
         }
     }
 
     /// Bytes of a segment where little is known to be written.
     pub fn first_capacity(&self) -> u64 {
-        first_capacity(self.segment_bytes)
+        self.factory.first_capacity()
     }
 
     /// Bytes of frames that are published and not written to their files yet.
@@ -375,7 +328,7 @@ impl<C, R: Referred> Log<C, R> {
     /// Makes `segment` the one that reservations are made in, of removals alone where it
     /// `is_for_removals`; versions must know it already.
     pub fn activate(&self, _roll: &mut NextSegment, segment: &Arc<Segment<C>>, is_for_removals: bool) {
-        self.lock_unsynced().push_back(Arc::clone(segment));
+        self.synced.add(segment);
         self.lock_open().push_back(Arc::clone(segment));
         // A hint: a writer that comes before it is seen has room in the segment.
         self.is_for_removals.store(is_for_removals, Ordering::Relaxed);
@@ -393,6 +346,14 @@ impl<C, R: Referred> Log<C, R> {
         self.poison.get()
     }
 
+    /// `Closed` with the first cause once the log is poisoned.
+    pub fn check(&self) -> Result<()> {
+        match self.poison() {
+            None => Ok(()),
+            Some(_) => Err(self.poisoned()),
+        }
+    }
+
     /// What writers are told after [`fail`](Self::fail).
     pub fn poisoned(&self) -> Error {
         let message = "writes are refused since an earlier failure; reopen the database";
@@ -403,25 +364,4 @@ impl<C, R: Referred> Log<C, R> {
 /// Bytes of a segment for one frame of `frame_bytes` bytes.
 pub fn capacity_for(frame_bytes: usize) -> u64 {
     ((frame_bytes + SEGMENT_HEADER_BYTES) as u64).next_multiple_of(GRANULE_BYTES)
-}
-
-/// The smallest segment there is, of a log whose ordinary ones have `segment_bytes`.
-fn first_capacity(segment_bytes: u64) -> u64 {
-    GRANULE_BYTES.min(segment_bytes)
-}
-
-/// A file for a segment from `base` on, of `capacity` bytes, with room for the first `reserved` of
-/// them.
-fn file_for(
-    storage: &dyn Storage,
-    recycled: &RecycledSegments,
-    base: Position,
-    (capacity, reserved): (u64, u64),
-) -> Result<Arc<dyn WriteFile>> {
-    recycled.file(storage, &firn_format::file_name::log_segment(base), (capacity, reserved))
-}
-
-/// `file` is the segment that `header` describes from now on.
-fn begin_file(file: &dyn WriteFile, header: &SegmentHeader) -> Result<()> {
-    file.write_zeroing(0, &header.encode())
 }
