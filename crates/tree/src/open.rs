@@ -35,7 +35,7 @@ use crate::version::{Frozen, Keyspace, Manifest, Version};
 
 /// Opens the database of `options`; the lock is held as long as the answer's second half.
 pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
-    options.settings.validate_for_tests()?;
+    options.settings.validate_limits()?;
     if options.settings.durability == Durability::Shared && options.storage.shared_part().is_none() {
         return Err(not_shared(&options.storage.describe()));
     }

@@ -64,7 +64,7 @@ fn on(pool: Option<&ReadPool>, work: impl FnOnce() + Send + 'static) {
     let Some(pool) = pool else { return work() };
     match pool.submit(Box::new(work)) {
         Ok(()) => {}
-        // A full queue slows the thread that fills it; a closed one is flushed by its last users.
+        // A full queue slows the thread that fills it; so does a closed one.
         Err(Rejected::Full(work) | Rejected::Closed(work)) => work(),
     }
 }

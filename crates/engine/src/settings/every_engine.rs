@@ -141,9 +141,9 @@ settings_of_every_engine! {
         |s| s.idle_threads <= 256,
         "lower it";
 
-    /// Bytes that bulk jobs begun here read in a second while the workers that were to do them are
-    /// away. What takes tables out of level 0 goes at once; the rest waits for workers or its turn,
-    /// a minute at most. More means more of this machine's time for it.
+    /// Bytes that jobs of deep work begun here read in a second while the workers that were to do
+    /// them are away. What takes tables out of level 0 goes at once; the rest waits for workers or
+    /// its turn, a minute at most. More means more of this machine's time for it.
     local_bytes_per_second: u64, Expert,
         "16 MiB", |_| 16 * MIB,
         "1 MiB to 1 TiB",
@@ -209,9 +209,10 @@ impl<E: EngineSettings> Settings<E> {
         self.first_wrong(|field| (field.range, field.is_good))
     }
 
-    /// As [`validate`](Self::validate), with the wider ranges that tests of engines need. An engine
-    /// that is opened checks these; what opens it for users has checked the others.
-    pub fn validate_for_tests(&self) -> Result<()> {
+    /// Whether an engine works with these settings. As [`validate`](Self::validate), with wider
+    /// ranges, which tests of engines use. An engine that is opened checks these; what opens it for
+    /// users has checked the others.
+    pub fn validate_limits(&self) -> Result<()> {
         self.first_wrong(|field| field.tests.unwrap_or((field.range, field.is_good)))
     }
 

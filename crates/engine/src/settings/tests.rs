@@ -60,10 +60,10 @@ fn a_setting_in_the_wrong_table_is_sent_to_its_own() {
 #[test]
 fn tests_of_an_engine_may_set_what_users_may_not() {
     let settings = Boxes::default().with_engine(|boxes| boxes.box_bytes = 7);
-    settings.validate_for_tests().expect("wide enough");
+    settings.validate_limits().expect("wide enough");
     assert!(settings.validate().expect_err("too small").to_string().contains("box_bytes"));
     let none = Boxes::default().with_engine(|boxes| boxes.box_bytes = 0);
-    let error = none.validate_for_tests().expect_err("too small").to_string();
+    let error = none.validate_limits().expect_err("too small").to_string();
     assert_eq!(error, "setting `box_bytes = \"0 B\"` must be at least 1: choose a size in that range");
 }
 

@@ -143,7 +143,7 @@ fn at_most_ten_settings_are_for_everyone() {
 #[test]
 fn ranges_for_tests_are_wider() {
     for memory_bytes in [16 * MIB, 100 * MIB, 1 << 40] {
-        Settings::for_memory(memory_bytes).validate_for_tests().expect("users may");
+        Settings::for_memory(memory_bytes).validate_limits().expect("users may");
     }
     let base = || Settings::for_memory(64 << 20);
     let small = [
@@ -153,7 +153,7 @@ fn ranges_for_tests_are_wider() {
         ("local_bytes_per_second", Settings { local_bytes_per_second: 1, ..base() }),
     ];
     for (name, settings) in &small {
-        settings.validate_for_tests().expect("tests may");
+        settings.validate_limits().expect("tests may");
         assert!(settings.validate().expect_err("users may not").to_string().contains(name), "{name}");
     }
     let wider = Settings::fields().filter(|field| field.tests.is_some()).count();

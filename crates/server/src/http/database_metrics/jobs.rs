@@ -44,7 +44,7 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
     text.single(
         "firn_engine_jobs_held",
         Gauge,
-        "Bulk jobs that wait for workers or their turn.",
+        "Jobs of deep work that wait for workers or their turn.",
         jobs.held_count,
     );
     text.single("firn_engine_jobs_held_bytes", Gauge, "Bytes of their inputs.", jobs.held_bytes);
