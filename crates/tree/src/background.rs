@@ -109,8 +109,8 @@ impl Work for Database {
             Task::CompactSmall { choices } => self.compacting().compact_small(choices),
             Task::Reclaim { keyspace } => reclaim::reclaim(self, *keyspace),
             Task::Repack { tables } => repack::repack(self, tables),
-            Task::WriteBackBlobs => self.values.begin_write_back().map_err(from_storage),
-            Task::SealBlobs => seal_blobs(&self.values, &self.catalog, &self.commit, SEALED_AT_ONCE_MAX),
+            Task::WriteBackBlobs => self.blobs.begin_write_back().map_err(from_storage),
+            Task::SealBlobs => seal_blobs(&self.blobs, &self.catalog, &self.commit, SEALED_AT_ONCE_MAX),
             Task::FlushForGc { keyspace, through } => flush_for_gc::flush_for_gc(self, *keyspace, *through),
             Task::BlobGc { victims } => self.collecting().collect(victims),
             Task::RemoveObsolete => {

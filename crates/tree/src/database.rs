@@ -41,7 +41,7 @@ pub(crate) struct Database {
     /// The path of every write.
     pub(crate) commit: CommitPipeline,
     /// Separated values.
-    pub(crate) values: Arc<BlobStore>,
+    pub(crate) blobs: Arc<BlobStore>,
     /// The set of files, and what it consists of at this moment.
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) reads: Arc<Reads>,
@@ -84,7 +84,7 @@ impl Database {
 
     /// What blob GC works with.
     pub(crate) fn collecting(&self) -> Collecting<'_> {
-        let Self { values: blobs, catalog, commit: pipeline, maintenance, .. } = self;
+        let Self { blobs, catalog, commit: pipeline, maintenance, .. } = self;
         Collecting { blobs, catalog, pipeline, maintenance }
     }
 
@@ -94,13 +94,13 @@ impl Database {
         version: &'s Version,
         unavailable: &'s Unavailable<'s>,
     ) -> BlobSpace<'s> {
-        let Self { values: blobs, commit, maintenance, .. } = self;
+        let Self { blobs, commit, maintenance, .. } = self;
         BlobSpace { blobs, version, unavailable, log: &commit.log, rest: &maintenance.rest }
     }
 
     /// What edits of the set of files are committed with.
     pub(crate) fn edits(&self) -> Edits<'_> {
-        let Self { catalog, files, values: blobs, commit: pipeline, reads, maintenance, .. } = self;
+        let Self { catalog, files, blobs, commit: pipeline, reads, maintenance, .. } = self;
         Edits { catalog, files, blobs, pipeline, reads, jobs: &maintenance.jobs, env: self }
     }
 

@@ -75,9 +75,9 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     let generation = state.generation + 1;
     let settings = Arc::new(options.settings.clone());
     let files = Arc::new(start_files(&options.storage, obsolete));
-    let values = start_blobs(options, (&files, &settings), (&state, &version), next_blobs);
+    let blobs = start_blobs(options, (&files, &settings), (&state, &version), next_blobs);
     let log = start_log(options, &state, generation, &recovered, &mut version, &files.obsolete)?;
-    log.set_referred(&values);
+    log.set_referred(&blobs);
     let next_run = state.tables.values().map(|table| table.run).max().unwrap_or(0) + 1;
     let is_shared = options.settings.durability == Durability::Shared && !options.read_only;
     let found_blobs = if recovered.segments.is_empty() { 0 } else { version.blobs.sealed_bytes() };
@@ -92,14 +92,14 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
     );
     let catalog =
         Arc::new(Catalog::new(version, manifest, (Arc::clone(&options.clock), state.tick_ms), next_run));
-    let reads = Arc::new(Reads::new(&catalog, &values, (cache, begun.balance), pools));
+    let reads = Arc::new(Reads::new(&catalog, &blobs, (cache, begun.balance), pools));
     let schedule = Schedule::new(matches!(options.background, Background::Manual) || options.read_only);
     let shares = Shares {
         settings: Arc::clone(&settings),
         clock: Arc::clone(&options.clock),
         files: Arc::clone(&files),
         catalog: Arc::clone(&catalog),
-        values: Arc::clone(&values),
+        blobs: Arc::clone(&blobs),
         reads: Arc::clone(&reads),
         wake: schedule.waker(),
     };
@@ -109,7 +109,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         clock: Arc::clone(&options.clock),
         commit: CommitPipeline::new(log, shares),
         settings,
-        values,
+        blobs,
         catalog,
         reads,
         shared_log,
@@ -151,7 +151,7 @@ fn start_blobs(
     (state, version): (&State, &Version),
     next: SegmentNumber,
 ) -> Arc<BlobStore> {
-    let values = BlobStore::start(BlobStoreStart {
+    let blobs = BlobStore::start(BlobStoreStart {
         files: Arc::clone(files),
         settings: Arc::clone(settings),
         clock: Arc::clone(&options.clock),
@@ -162,9 +162,9 @@ fn start_blobs(
     });
     let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
     if options.settings.engine.separate_bytes > 0 || version.live().any(says) {
-        values.want();
+        blobs.want();
     }
-    Arc::new(values)
+    Arc::new(blobs)
 }
 
 /// Where compactions run. On the executor given, and here what it does not do; or here alone, on

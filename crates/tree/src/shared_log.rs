@@ -36,7 +36,7 @@ impl SendEnv for Database {
     }
 
     fn collector(&self) -> ValueCollector {
-        ValueCollector::new(&self.values)
+        ValueCollector::new(&self.blobs)
     }
 
     fn is_closed(&self) -> bool {

@@ -100,25 +100,25 @@ fn shared_cache_stats(counters: CacheCounters) -> SharedCacheStats {
 fn blob_stats(database: &Database) -> BlobStats {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mut stats = BlobStats {
-        write_count: read(&database.values.counters.written_count),
-        write_bytes_total: read(&database.values.counters.written_bytes),
-        sync_count: read(&database.values.counters.sync_count),
+        write_count: read(&database.blobs.counters.written_count),
+        write_bytes_total: read(&database.blobs.counters.written_bytes),
+        sync_count: read(&database.blobs.counters.sync_count),
         read_count: read(&database.reads.counters.beside_count),
         read_bytes_total: read(&database.reads.counters.beside_bytes),
-        gc_count: read(&database.values.counters.gc_count),
-        gc_segment_count: read(&database.values.counters.gc_segment_count),
-        gc_failure_count: read(&database.values.counters.gc_failure_count),
-        gc_read_bytes_total: read(&database.values.counters.gc_read_bytes),
-        gc_write_bytes_total: read(&database.values.counters.gc_write_bytes),
-        survivor_count: read(&database.values.counters.survivor_count),
-        survivor_bytes_total: read(&database.values.counters.survivor_bytes),
-        dropped_count: read(&database.values.counters.dropped_count),
-        dropped_bytes_total: read(&database.values.counters.dropped_bytes),
-        wholly_dead_count: read(&database.values.counters.wholly_dead_count),
-        wholly_dead_bytes_total: read(&database.values.counters.wholly_dead_bytes),
+        gc_count: read(&database.blobs.counters.gc_count),
+        gc_segment_count: read(&database.blobs.counters.gc_segment_count),
+        gc_failure_count: read(&database.blobs.counters.gc_failure_count),
+        gc_read_bytes_total: read(&database.blobs.counters.gc_read_bytes),
+        gc_write_bytes_total: read(&database.blobs.counters.gc_write_bytes),
+        survivor_count: read(&database.blobs.counters.survivor_count),
+        survivor_bytes_total: read(&database.blobs.counters.survivor_bytes),
+        dropped_count: read(&database.blobs.counters.dropped_count),
+        dropped_bytes_total: read(&database.blobs.counters.dropped_bytes),
+        wholly_dead_count: read(&database.blobs.counters.wholly_dead_count),
+        wholly_dead_bytes_total: read(&database.blobs.counters.wholly_dead_bytes),
         ..BlobStats::default()
     };
-    for (_, home) in database.values.map().homes() {
+    for (_, home) in database.blobs.map().homes() {
         let (segments, bytes) = match home {
             Home::Open(active) => (1, active.open.bytes()),
             Home::Unsealed(unsealed) => (1, unsealed.bytes()),

@@ -69,7 +69,7 @@ impl Tree {
         let shared = &*self.shared;
         shared.maintenance.control.cancel();
         shared.commit.admission.release();
-        shared.values.give_up_unfinished();
+        shared.blobs.give_up_unfinished();
         shared.maintenance.jobs.end();
         shared.maintenance.schedule.stop();
         for pool in shared.reads.pool.iter().chain(&shared.reads.share_pool) {
@@ -200,7 +200,7 @@ impl Engine for Tree {
 
     fn copy_to(&self, path: &Path) -> Result<DatabaseCopy> {
         self.shared.check_open()?;
-        let Database { commit: pipeline, catalog, values: blobs, .. } = &*self.shared;
+        let Database { commit: pipeline, catalog, blobs, .. } = &*self.shared;
         copy_to(pipeline, catalog, blobs, path)
             .map_err(|error| self.shared.catalog.explained(error, self.shared.files.is_shared()))
     }

@@ -126,7 +126,7 @@ impl Choosing<'_> {
             |work| self.busy.backoff.may_write(self.now) && self.busy.backoff.may_try((work, 0), self.now);
         if !self.busy.claims.blobs.is_bringing_values()
             && may_write(TaskKind::Values)
-            && !self.database.values.to_be_sealed().is_empty()
+            && !self.database.blobs.to_be_sealed().is_empty()
         {
             return Some(Task::SealBlobs);
         }
@@ -142,7 +142,7 @@ impl Choosing<'_> {
 
     fn choose_write_back(&self) -> Option<Task> {
         let may_try = self.busy.backoff.may_try((TaskKind::Files, 0), self.now);
-        (may_try && !self.busy.claims.blobs.is_bringing_values() && self.database.values.is_write_back_due())
+        (may_try && !self.busy.claims.blobs.is_bringing_values() && self.database.blobs.is_write_back_due())
             .then_some(Task::WriteBackBlobs)
     }
 

@@ -100,19 +100,19 @@ impl Choosing<'_> {
             !self.busy.claims.tables.reclaiming.contains(&id)
                 && self.busy.backoff.may_try((TaskKind::Compact, id), self.now)
         };
-        let map = self.database.values.map();
+        let map = self.database.blobs.map();
         let known = self.version.live().filter(|keyspace| may(keyspace.id()));
         let choices = known.filter_map(|keyspace| {
             let levels = &keyspace.levels;
             let share_max = level0_share_max(keyspace, &map, &self.database.settings) * part;
             let rules = PickRules { share_max, ..rules };
-            let looks = &keyspace.observed.looks;
+            let checks = &keyspace.observed.reclaim_checks;
             let pickers: [&dyn Fn() -> Option<Choice>; 6] = [
                 &|| pick(levels, &rules, &taken),
                 &|| pick_hiding(levels, &rules, &taken),
                 &|| pick_expired(levels, &rules, &taken),
                 &|| pick_kept(levels, &rules, &taken),
-                &|| pick_for_deletes(levels, &rules, &taken, &looks.partly()),
+                &|| pick_for_deletes(levels, &rules, &taken, &checks.partly()),
                 &|| pick_for_reads(levels, &rules, &taken, &keyspace.observed.seeks),
             ];
             let choice = first_with_room(pickers.iter().filter_map(|pick| pick()), &rules)?;

@@ -18,7 +18,7 @@ impl Choosing<'_> {
     /// asked for already.
     pub(super) fn choose_flush_for_gc(&self, flushed_through: impl Fn(u32) -> Position) -> Option<Task> {
         let settings = &self.database.settings;
-        let (mean, held) = self.database.values.map().mean_value()?;
+        let (mean, held) = self.database.blobs.map().mean_value()?;
         let worth_min = if self.database.is_at_rest() {
             REST_UNRECLAIMED_BYTES_MIN
         } else {

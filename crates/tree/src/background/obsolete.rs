@@ -32,7 +32,7 @@ fn recycled_max(database: &Database) -> RecycledMax {
     let (table_bytes, blob_bytes) = match database.files.is_shared() {
         // Those are never written over.
         true => (0, 0),
-        false => (table_bytes_max(database, lies_beside), database.values.recycled_bytes_max()),
+        false => (table_bytes_max(database, lies_beside), database.blobs.recycled_bytes_max()),
     };
     RecycledMax { log_files: if lies_beside { LOG_FILES_MAX } else { usize::MAX }, table_bytes, blob_bytes }
 }
@@ -60,7 +60,7 @@ fn table_bytes_max(database: &Database, lies_beside: bool) -> u64 {
 /// Whether separated values have more bytes than all tables. Flushes are frequent and small
 /// then, and what is kept is taken from dead values, which have to be collected sooner.
 fn lies_mostly_beside(database: &Database) -> bool {
-    let beside = database.values.map().sealed_bytes();
+    let beside = database.blobs.map().sealed_bytes();
     // Without any the tables need not be counted.
     beside > 0 && beside > database.catalog.version.load().table_bytes()
 }

@@ -67,7 +67,7 @@ fn is_to_be_short(database: &Database, version: &Version) -> bool {
 }
 
 fn values_written(database: &Database) -> u64 {
-    database.maintenance.rest.found_blobs + database.values.counters.written_bytes.load(Ordering::Relaxed)
+    database.maintenance.rest.found_blobs + database.blobs.counters.written_bytes.load(Ordering::Relaxed)
 }
 
 /// Makes the log shorter: what no record needs goes, and what is in it at rest, or where the

@@ -24,13 +24,13 @@ use crate::version::catalog::Catalog;
 pub(crate) struct Inputs<'d> {
     maintenance: &'d Maintenance,
     catalog: &'d Catalog,
-    values: &'d BlobStore,
+    blobs: &'d BlobStore,
 }
 
 impl<'d> Inputs<'d> {
     pub(crate) fn of(database: &'d Database) -> Self {
-        let Database { maintenance, catalog, values, .. } = database;
-        Self { maintenance, catalog, values }
+        let Database { maintenance, catalog, blobs, .. } = database;
+        Self { maintenance, catalog, blobs }
     }
 
     /// Sets aside the inputs of `task`, which fails each time with `error`: the input that this
@@ -45,7 +45,7 @@ impl<'d> Inputs<'d> {
                 let is_named = |file: &&str| Some(*file) == named;
                 if let Some(file) = inputs().find(is_named) {
                     self.set_tables_aside([file], error, Cause::Damaged)
-                } else if named.is_some_and(|file| self.values.map().has_sealed(file)) {
+                } else if named.is_some_and(|file| self.blobs.map().has_sealed(file)) {
                     // Any of them may refer to the value.
                     self.set_tables_aside(inputs(), error, Cause::Damaged)
                 } else {
@@ -53,7 +53,7 @@ impl<'d> Inputs<'d> {
                 }
             }
             Task::BlobGc { victims } => {
-                let map = self.values.map();
+                let map = self.blobs.map();
                 let is_named = |number: &&SegmentNumber| matches!(map.known(**number), Some(Home::Sealed(sealed)) if Some(sealed.meta.file.as_str()) == named);
                 let segments = &mut self.maintenance.schedule.lock().claims.blobs.set_aside;
                 if let Some(number) = victims.iter().find(is_named) {
@@ -122,7 +122,7 @@ impl<'d> Inputs<'d> {
             .flat_map(|keyspace| keyspace.levels.tables())
             .map(|(_, table)| table.meta().file.as_str())
             .collect();
-        let map = self.values.map();
+        let map = self.blobs.map();
         let is_sealed = |number: &SegmentNumber| matches!(map.known(*number), Some(Home::Sealed(_)));
         tables.report(cause, |file| names.contains(file.as_str())).and(segments.report(cause, is_sealed))
     }

@@ -14,7 +14,7 @@ use super::{Active, BlobMap, BlobStore, Home};
 
 /// Value records, those that follow one another together.
 pub(crate) struct ValueCollector {
-    values: Arc<BlobStore>,
+    blobs: Arc<BlobStore>,
     map: Arc<BlobMap>,
     runs: Vec<Run>,
     bytes: usize,
@@ -28,8 +28,8 @@ struct Run {
 
 impl ValueCollector {
     /// None yet of `values`.
-    pub(crate) fn new(values: &Arc<BlobStore>) -> Self {
-        Self { values: Arc::clone(values), map: values.map(), runs: Vec::new(), bytes: 0 }
+    pub(crate) fn new(blobs: &Arc<BlobStore>) -> Self {
+        Self { blobs: Arc::clone(blobs), map: blobs.map(), runs: Vec::new(), bytes: 0 }
     }
 
     fn add(&mut self, reference: &Reference, key_bytes: usize) -> Result<()> {
@@ -73,7 +73,7 @@ impl Collector for ValueCollector {
 
     fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.runs.iter().map(|Run { number, offset, records }| {
-            let segment = PieceOf::Values(self.values.written_header(*number));
+            let segment = PieceOf::Values(self.blobs.written_header(*number));
             Piece { segment, offset: *offset, bytes: records }
         })
     }

@@ -65,7 +65,7 @@ pub(crate) struct WholeBlob<'v> {
 /// A file that goes with this, if it is there still.
 #[derive(Debug)]
 struct Claim<'v> {
-    values: &'v BlobStore,
+    blobs: &'v BlobStore,
     number: SegmentNumber,
 }
 
@@ -99,7 +99,7 @@ impl BlobStore {
         let head = BlobHead { segment, ordinal: 0, value_bytes, keyspace, key_bytes, codec };
         let offset = (BLOB_HEADER_BYTES + head.encoded_bytes() + key.len()) as u64;
         Ok(Streamed {
-            claim: Claim { values: self, number: header.number },
+            claim: Claim { blobs: self, number: header.number },
             open,
             head,
             key: key.to_vec(),
@@ -147,7 +147,7 @@ impl<'v> Streamed<'v> {
         self.open.write_at(self.offset, stored).map_err(from_storage)?;
         self.chunks.push(chunk);
         self.offset += stored.len() as u64;
-        count(&self.claim.values.counters.written_bytes, stored.len() as u64);
+        count(&self.claim.blobs.counters.written_bytes, stored.len() as u64);
         self.open.begin_write_back().map_err(from_storage)
     }
 
@@ -168,7 +168,7 @@ impl<'v> Streamed<'v> {
         open.write_at(start, &front).map_err(from_storage)?;
         open.sync().map_err(from_storage)?;
         let record_bytes = unpadded + padding.len() as u64;
-        let counters = &claim.values.counters;
+        let counters = &claim.blobs.counters;
         count(&counters.sync_count, 1);
         count(&counters.written_count, 1);
         count(&counters.written_bytes, (front.len() + padding.len()) as u64);
@@ -195,24 +195,24 @@ impl WholeBlob<'_> {
     /// `Closed`: its file is gone.
     pub(crate) fn join(self) -> Result<Places> {
         let Self { claim, active, places, brought: (brought, written), .. } = self;
-        let values = claim.values;
+        let blobs = claim.blobs;
         // A close of the database from here on leaves the file, as it does those of other segments.
-        if values.lock_unfinished().names.remove(&claim.number).is_none() {
+        if blobs.lock_unfinished().names.remove(&claim.number).is_none() {
             return Err(closed());
         }
-        values.brought.fade();
-        values.brought.add(brought, written);
-        values.take_in(&active);
+        blobs.brought.fade();
+        blobs.brought.add(brought, written);
+        blobs.take_in(&active);
         Ok(places)
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut unfinished = self.values.lock_unfinished();
+        let mut unfinished = self.blobs.lock_unfinished();
         if let Some(name) = unfinished.names.remove(&self.number) {
             // What cannot be removed now is found and removed by the next opening.
-            let _removed = self.values.files.storage.remove(&name);
+            let _removed = self.blobs.files.storage.remove(&name);
         }
     }
 }

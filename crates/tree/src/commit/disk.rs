@@ -143,7 +143,7 @@ impl CommitPipeline {
 
     /// Why writes that bring something are refused for now; `None` = they are not.
     pub(crate) fn write_refusal(&self) -> Option<Error> {
-        let refused = self.room.refused().max(self.values.refused_bytes());
+        let refused = self.room.refused().max(self.blobs.refused_bytes());
         // There may be room since.
         let refusal = || check_room(&*self.files.storage, refused).map_err(from_storage).err();
         (refused > 0).then(refusal).flatten()

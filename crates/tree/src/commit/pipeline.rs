@@ -97,7 +97,7 @@ pub(crate) struct CommitPipeline {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) files: Arc<Files>,
     pub(super) catalog: Arc<Catalog>,
-    pub(super) values: Arc<BlobStore>,
+    pub(super) blobs: Arc<BlobStore>,
     pub(super) reads: Arc<Reads>,
     /// Wakes background work.
     pub(super) wake: Wake,
@@ -111,7 +111,7 @@ pub(crate) struct Shares {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) files: Arc<Files>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) values: Arc<BlobStore>,
+    pub(crate) blobs: Arc<BlobStore>,
     pub(crate) reads: Arc<Reads>,
     pub(crate) wake: Wake,
 }
@@ -130,11 +130,11 @@ pub(crate) enum Appended {
 impl CommitPipeline {
     /// A pipeline into `log`.
     pub(crate) fn new(log: Log, shares: Shares) -> Self {
-        let Shares { settings, clock, files, catalog, values, reads, wake } = shares;
+        let Shares { settings, clock, files, catalog, blobs, reads, wake } = shares;
         Self {
             log,
             admission: Admission::default(),
-            pace: Arc::clone(&values.pace),
+            pace: Arc::clone(&blobs.pace),
             room: Room::default(),
             forecast: StallForecast::default(),
             update_locks: LockTable::new(),
@@ -142,7 +142,7 @@ impl CommitPipeline {
             clock,
             files,
             catalog,
-            values,
+            blobs,
             reads,
             wake,
             user_write_bytes: AtomicU64::new(0),
@@ -171,7 +171,7 @@ impl CommitPipeline {
             }
         }
         let end = loop {
-            let appended = match self.values.are_wanted() {
+            let appended = match self.blobs.are_wanted() {
                 false => self.append(env, Frame::of(ops.clone().map(Item::from)))?,
                 true => self.append_ops(env, ops.clone())?,
             };
@@ -261,14 +261,14 @@ impl CommitPipeline {
         env: &impl CommitEnv,
         ops: impl Iterator<Item = OrderedOp<'o>> + Clone,
     ) -> Result<Appended> {
-        if !self.values.are_wanted() {
+        if !self.blobs.are_wanted() {
             return self.append(env, Frame::of(ops.map(Item::from)));
         }
         // Each try would write the values again, and those of the try before would be dead.
         if self.is_stopped() {
             return Ok(Appended::Stopped);
         }
-        let Some(separated) = self.values.separate(&self.catalog, &self.settings, ops.clone())? else {
+        let Some(separated) = self.blobs.separate(&self.catalog, &self.settings, ops.clone())? else {
             return self.append(env, Frame::of(ops.map(Item::from)));
         };
         let items: Vec<Item<'_>> =

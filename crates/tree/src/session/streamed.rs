@@ -65,7 +65,7 @@ impl TreeSession {
     ) -> Result<Position> {
         let shared = Arc::clone(&self.shared);
         let value_bytes = source.value_bytes() as usize;
-        let mut streamed = shared.values.stream((op.keyspace.0, op.key), value_bytes as u32, codec)?;
+        let mut streamed = shared.blobs.stream((op.keyspace.0, op.key), value_bytes as u32, codec)?;
         let mut chunk = Vec::new();
         while source.next_piece(Streamed::CHUNK_BYTES, &mut chunk)? {
             shared.check_open()?;
@@ -123,7 +123,7 @@ impl TreeSession {
     /// values. Where that fails for now, a log object holds them.
     fn seal_for_others(&self) {
         let database = &*self.shared;
-        let sealed = seal_blobs(&database.values, &database.catalog, &database.commit, usize::MAX)
+        let sealed = seal_blobs(&database.blobs, &database.catalog, &database.commit, usize::MAX)
             .map_err(|error| database.catalog.explained(error, database.files.is_shared()));
         if let Err(error) = sealed
             && error.kind() != ErrorKind::Retry

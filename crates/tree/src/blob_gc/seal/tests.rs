@@ -61,14 +61,14 @@ fn values_of_a_keyspace_that_is_new_meanwhile_live() {
     let options = manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)));
     let tree = Tree::open(TreeOptions { storage: Arc::new(place), ..options }).expect("opens");
     let old = create(&tree, "old");
-    let values = &tree.shared.values;
+    let blobs = &tree.shared.blobs;
     let mut count = 0_u32;
-    while values.open_numbers().len() < 2 {
+    while blobs.open_numbers().len() < 2 {
         put(&tree, old, &count.to_be_bytes());
         count += 1;
     }
     *creates.0.lock().unwrap() = Arc::downgrade(&tree);
-    let sealed = values.seal(&values.open_numbers(), &tree.shared.catalog.version).expect("sealed");
+    let sealed = blobs.seal(&blobs.open_numbers(), &tree.shared.catalog.version).expect("sealed");
     let held: u32 = sealed.iter().map(|sealed| sealed.meta.ordinals).sum();
     assert_eq!((sealed.len(), held), (2, count + 1), "the new keyspace's value is in the second one");
     assert!(sealed.iter().all(|sealed| sealed.dead.is_empty()), "{sealed:?}");

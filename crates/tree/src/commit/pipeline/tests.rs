@@ -45,7 +45,7 @@ fn who_waits_for_room_writes_its_values_once() {
         key += 1;
         assert!(key < 1000, "16 MiB are never full");
     }
-    let written = || tree.shared.values.counters.written_bytes.load(Ordering::Relaxed);
+    let written = || tree.shared.blobs.counters.written_bytes.load(Ordering::Relaxed);
     let before = written();
     for _ in 0..10 {
         assert!(matches!(append(large, b"key"), Appended::Stopped));
