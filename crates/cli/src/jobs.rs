@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firn_job_service::control::pool::JobKey;
-use firn_job_service::{Look, proto};
+use firn_job_service::{AdminClient, proto};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
@@ -69,14 +69,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         warn_of_plain_token(&arguments.control_plane);
     }
     let (url, tls) = (arguments.control_plane.trim_end_matches('/'), arguments.tls.read()?);
-    let look = Look::at(url, &token, &tls, &ThreadSpawn::new());
-    let look = look.map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
+    let client = AdminClient::at(url, &token, &tls, &ThreadSpawn::new());
+    let client = client.map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
     match arguments.action.as_ref().unwrap_or(&Action::List { shows: Shows::default() }) {
-        Action::List { shows } => print(&shown(&look.list().map_err(failed)?, *shows)),
+        Action::List { shows } => print(&shown(&client.list().map_err(failed)?, *shows)),
         Action::Watch { every, shows } => {
             // A wrong address is an error at once; later the control plane may just be away for a
             // while.
-            let mut list = Ok(look.list().map_err(failed)?);
+            let mut list = Ok(client.list().map_err(failed)?);
             loop {
                 match list {
                     Ok(list) => {
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
                     Err(failure) => tell(format_args!("firn: {failure}")),
                 }
                 SystemClock::new().sleep(Duration::from_secs(*every));
-                list = look.list().map_err(failed);
+                list = client.list().map_err(failed);
             }
         }
         Action::Cancel { job } => {
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
                 let what = format!("expected a job as `firn jobs list` shows it, found {job:?}");
                 Failure::new(Ending::Usage, what)
             })?;
-            match look.cancel(key).map_err(failed)? {
+            match client.cancel(key).map_err(failed)? {
                 true => print(&format!("{job} is cancelled")),
                 false => Err(Failure::new(Ending::NotFound, format!("{job} is not there, or has ended"))),
             }

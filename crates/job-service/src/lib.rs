@@ -37,12 +37,12 @@ mod control_plane; // the pool behind sockets
 mod scoped; // what a worker may touch
 mod worker; // takes jobs and runs them
 mod remote; // the database's side
-mod look; // what people ask
+mod admin_client; // what people ask
 
+pub use admin_client::AdminClient;
 pub use bounds::{BOUNDS, Beyond, Bound};
 pub use control_plane::{ControlPlane, ControlPlaneOptions, ControlPlaneWatch};
 pub use entrance::Connections;
-pub use look::Look;
 pub use remote::{Remote, RemoteOptions};
 pub use scoped::Scoped;
 pub use tls::{Authorities, ClientTls, ClientTlsSource, Identity, Pem, ServerTls};

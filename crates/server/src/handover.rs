@@ -58,12 +58,12 @@ pub(crate) enum Taken {
 /// A look that one client was allowed by another one's task. Answered when dropped, at the latest.
 #[derive(Debug)]
 pub(crate) struct Handed {
-    look: Arc<Look>,
+    handover: Arc<Handover>,
 }
 
 /// The same look, as the command that allowed it sees it.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct Handover {
     /// `None`: the locks were let go of, and the client takes its own.
     cover: Option<Arc<Cover>>,
     answer: Mutex<Option<Taken>>,
@@ -71,12 +71,12 @@ pub(crate) struct Look {
     asker: TaskWaker,
 }
 
-impl Look {
+impl Handover {
     /// A look, and what is sent to the client for it.
     pub(crate) fn new(asker: TaskWaker, cover: Option<Arc<Cover>>) -> (Arc<Self>, Handed) {
-        let look = Arc::new(Self { cover, answer: Mutex::default(), asker });
-        let handed = Handed { look: Arc::clone(&look) };
-        (look, handed)
+        let handover = Arc::new(Self { cover, answer: Mutex::default(), asker });
+        let handed = Handed { handover: Arc::clone(&handover) };
+        (handover, handed)
     }
 
     /// The answer, once, if it has come.
@@ -93,21 +93,21 @@ impl Look {
 impl Handed {
     /// What the client may touch without locks of its own; `None` = nothing.
     pub(crate) fn cover(&self) -> Option<&Arc<Cover>> {
-        self.look.cover.as_ref()
+        self.handover.cover.as_ref()
     }
 
     /// Says what became of it.
     pub(crate) fn answer(self, taken: Taken) {
-        *self.look.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        *self.handover.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(taken);
     }
 }
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        let mut answer = self.look.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answer = self.handover.answer.lock().unwrap_or_else(PoisonError::into_inner);
         answer.get_or_insert(Taken::Passed);
         drop(answer);
-        self.look.asker.wake();
+        self.handover.asker.wake();
     }
 }
 
@@ -119,14 +119,14 @@ mod tests {
     #[test]
     fn each_look_is_answered_once() {
         let wakes = Wakes::new().unwrap();
-        let look = || Look::new(wakes.waker(7), None);
-        let (given, handed) = look();
+        let hand = || Handover::new(wakes.waker(7), None);
+        let (given, handed) = hand();
         assert!(!given.is_answered());
         handed.answer(Taken::Nothing);
         assert_eq!(wakes.take(), [7]);
         assert_eq!((given.take_answer(), given.take_answer()), (Some(Taken::Nothing), None));
         // Its client is gone.
-        let (given, handed) = look();
+        let (given, handed) = hand();
         drop(handed);
         assert_eq!(given.take_answer(), Some(Taken::Passed));
         assert_eq!(wakes.take(), [7]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firn_job_service::proto::JobRow;
 use firn_job_service::proto::job_row::State;
-use firn_job_service::{ClientTls, Look, SharedToken};
+use firn_job_service::{AdminClient, ClientTls, SharedToken};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_millis(200);
 
 /// A control plane, and every job that it has told of.
 pub(super) struct Watch {
-    look: Look,
+    client: AdminClient,
     clock: SystemClock,
     looked: Duration,
     /// By client and number, as each was seen last.
@@ -25,9 +25,10 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn at(control_plane: &str) -> Result<Self> {
-        let look = Look::at(control_plane, &SharedToken::none(), &ClientTls::default(), &ThreadSpawn::new())
-            .map_err(|error| Failure::new(Ending::Failed, error.to_string()))?;
-        Ok(Self { look, clock: SystemClock::new(), looked: Duration::ZERO, rows: BTreeMap::new() })
+        let client =
+            AdminClient::at(control_plane, &SharedToken::none(), &ClientTls::default(), &ThreadSpawn::new())
+                .map_err(|error| Failure::new(Ending::Failed, error.to_string()))?;
+        Ok(Self { client, clock: SystemClock::new(), looked: Duration::ZERO, rows: BTreeMap::new() })
     }
 
     /// Looks if it was a while ago.
@@ -40,7 +41,7 @@ impl Watch {
 
     /// Looks.
     pub(super) fn look(&mut self) -> Result<()> {
-        let list = self.look.list().map_err(|error| Failure::new(Ending::Failed, error.to_string()))?;
+        let list = self.client.list().map_err(|error| Failure::new(Ending::Failed, error.to_string()))?;
         self.looked = self.clock.now();
         for row in list.jobs {
             let key = row.key.clone().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use firn_job_service::{Connections, Look};
+use firn_job_service::{AdminClient, Connections};
 
 use crate::scene::{Scene, any_port, url};
 
@@ -14,8 +14,8 @@ fn who_comes_when_there_is_no_room_is_sent_away_and_let_in_once_there_is() {
     scene.connections_max = 2;
     let plane = scene.plane(any_port());
     let (at, watch) = (plane.address(), plane.watch());
-    let look = || Look::at(&url(at), &scene.token, &scene.tls, &scene.spawn).unwrap();
-    let (first, second, third) = (look(), look(), look());
+    let client = || AdminClient::at(&url(at), &scene.token, &scene.tls, &scene.spawn).unwrap();
+    let (first, second, third) = (client(), client(), client());
     first.list().unwrap();
     second.list().unwrap();
     assert_eq!(watch.connections(), Connections { open: 2, max: 2, refused: 0 });
@@ -53,7 +53,7 @@ fn who_says_nothing_does_not_stay() {
     let waited = scene.clock.now() - begun;
     assert!((Duration::from_secs(4)..Duration::from_secs(20)).contains(&waited), "{waited:?}");
     // Held, as a connection is gone once it is dropped.
-    let here = Look::at(&url(plane.address()), &scene.token, &scene.tls, &scene.spawn).unwrap();
+    let here = AdminClient::at(&url(plane.address()), &scene.token, &scene.tls, &scene.spawn).unwrap();
     here.list().unwrap();
     assert_eq!(watch.connections().open, 1);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_job_service::control::pool::JobState;
-use firn_job_service::{Look, Worker, WorkerFigures};
+use firn_job_service::{AdminClient, Worker, WorkerFigures};
 use firn_jobs::ErrorKind;
 use firn_storage::backend::{Local, LocalOptions, Operation};
 
@@ -87,9 +87,9 @@ fn cancelled_in_a_sync() -> Took {
     }
     let rows = plane.watch().rows(100).jobs;
     let hangs = rows.iter().find(|row| row.state == JobState::Running).expect("it hangs");
-    let look = Look::at(&url(at[0]), &scene.token, &scene.tls, &scene.spawn).unwrap();
+    let client = AdminClient::at(&url(at[0]), &scene.token, &scene.tls, &scene.spawn).unwrap();
     let (begun, watch) = (scene.clock.now(), Watch::begin(&scene.clock));
-    assert!(look.cancel(hangs.key).unwrap());
+    assert!(client.cancel(hangs.key).unwrap());
     scene.wait_until(|| figures(&worker).hanging == 1);
     let took = watch.end();
     // Its database does that itself, and others there.

@@ -10,7 +10,7 @@ use firn::{Builder, Db, Settings};
 use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{
-    ClientTls, ControlPlane, ControlPlaneOptions, Look, Places, Remote, RemoteOptions, ServerTls,
+    AdminClient, ClientTls, ControlPlane, ControlPlaneOptions, Places, Remote, RemoteOptions, ServerTls,
     SharedToken, Worker, WorkerOptions, proto,
 };
 use firn_storage::backend::{Local, LocalOptions};
@@ -152,7 +152,7 @@ impl Scene {
     }
 
     pub(crate) fn try_look(&self, plane: SocketAddr) -> firn_jobs::Result<proto::ListReply> {
-        Look::at(&self.url(plane), &self.token, &self.tls, &self.spawn).unwrap().list()
+        AdminClient::at(&self.url(plane), &self.token, &self.tls, &self.spawn).unwrap().list()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::Semantics;
 use firn_job_service::{
-    Authorities, ClientTls, ControlPlane, ControlPlaneOptions, Identity, Look, ServerTls, SharedToken,
+    AdminClient, Authorities, ClientTls, ControlPlane, ControlPlaneOptions, Identity, ServerTls, SharedToken,
 };
 use rcgen::CertificateParams;
 
@@ -29,8 +29,8 @@ fn client(authority: Option<&Authority>, identity: Option<Identity>) -> ClientTl
 /// What is said of a look at `plane`; empty = there is an answer.
 fn look(scene: &Scene, scheme: &str, plane: &ControlPlane, tls: &ClientTls) -> String {
     let url = format!("{scheme}://{}", plane.address());
-    let look = Look::at(&url, &scene.token, tls, &scene.spawn);
-    look.and_then(|look| look.list()).err().map_or_else(String::new, |error| error.to_string())
+    let client = AdminClient::at(&url, &scene.token, tls, &scene.spawn);
+    client.and_then(|client| client.list()).err().map_or_else(String::new, |error| error.to_string())
 }
 
 #[test]

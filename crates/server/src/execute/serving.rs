@@ -13,7 +13,7 @@ use std::sync::Arc;
 use firn_engine::KeyLocks;
 
 use crate::address::ClientAddress;
-use crate::handover::{Cover, Look, Taken};
+use crate::handover::{Cover, Handover, Taken};
 use crate::lines::LineKey;
 use crate::server_thread::{Message, ServerThread};
 
@@ -75,9 +75,9 @@ async fn hand_keys(
 
 /// Lets one client look, and waits until it has.
 async fn hand(thread: &Rc<ServerThread>, waiter: ClientAddress, cover: Option<Arc<Cover>>) -> Taken {
-    let (look, handed) = Look::new(thread.waker(), cover);
+    let (handover, handed) = Handover::new(thread.waker(), cover);
     let message = Message::Hand { id: waiter.id, number: waiter.number, handed };
     thread.shared.threads.mailboxes[waiter.thread].send(message);
-    thread.until(|| look.is_answered()).await;
-    look.take_answer().unwrap_or(Taken::Passed)
+    thread.until(|| handover.is_answered()).await;
+    handover.take_answer().unwrap_or(Taken::Passed)
 }

@@ -12,7 +12,7 @@ use crate::subscriptions::Topic;
 /// Bytes of names and patterns that are compared before others have a turn.
 const COMPARED_BYTES_MAX: usize = 256 << 10;
 
-/// Where a look at a thread's clients goes on.
+/// Where a check of a thread's clients goes on.
 #[derive(Debug, Default)]
 pub(crate) struct DeniedStorage {
     /// Number of the client's task.
@@ -44,10 +44,10 @@ impl ServerThread {
                 self.close_soon(&client);
                 continue;
             };
-            match look(&client, &user, after, &mut budget) {
-                Look::Allowed => {}
-                Look::Denied => self.close_soon(&client),
-                Look::Unfinished(topic, name) => {
+            match check(&client, &user, after, &mut budget) {
+                Verdict::Allowed => {}
+                Verdict::Denied => self.close_soon(&client),
+                Verdict::Unfinished(topic, name) => {
                     return Some(DeniedStorage { id, after: Some((topic, name)) });
                 }
             }
@@ -56,7 +56,7 @@ impl ServerThread {
     }
 }
 
-enum Look {
+enum Verdict {
     Allowed,
     Denied,
     /// Up to this subscription everything is allowed.
@@ -64,23 +64,23 @@ enum Look {
 }
 
 /// Whether the client may be shown and sent what it is, from the subscription behind `after` on.
-fn look(client: &Rc<Client>, user: &User, after: Option<(Topic, Vec<u8>)>, budget: &mut usize) -> Look {
+fn check(client: &Rc<Client>, user: &User, after: Option<(Topic, Vec<u8>)>, budget: &mut usize) -> Verdict {
     if client.is_monitor.get() && !user.may_monitor() {
-        return Look::Denied;
+        return Verdict::Denied;
     }
     let subscriptions = client.subscriptions.borrow();
     let looked = subscriptions.try_each_after(after, |topic, name| {
         if !user.allows_channel(topic == Topic::Pattern, name) {
-            return ControlFlow::Break(Look::Denied);
+            return ControlFlow::Break(Verdict::Denied);
         }
         let bytes = NAME_COST_BYTES + user.compared_bytes(name.len());
         *budget = budget.saturating_sub(bytes);
         match *budget {
-            0 => ControlFlow::Break(Look::Unfinished(topic, name.to_vec())),
+            0 => ControlFlow::Break(Verdict::Unfinished(topic, name.to_vec())),
             _ => ControlFlow::Continue(()),
         }
     });
-    looked.break_value().unwrap_or(Look::Allowed)
+    looked.break_value().unwrap_or(Verdict::Allowed)
 }
 
 /// What a name costs beside its bytes, in bytes compared.

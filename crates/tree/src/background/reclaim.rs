@@ -10,7 +10,7 @@ use firn_maintenance::Schedule;
 use super::choose::Choosing;
 use crate::blob_gc::references_of;
 use crate::commit::roll::Freeze;
-use crate::compact::reclaim::look;
+use crate::compact::reclaim::find_reclaimable;
 use crate::database::Database;
 use crate::edits::{Edit, Supersedes};
 use crate::maintenance::{Claims, TaskKind, Unit};
@@ -43,7 +43,7 @@ impl Choosing<'_> {
                 && self.busy.backoff.may_try((TaskKind::Reclaim, keyspace.id()), self.now)
                 && keyspace
                     .observed
-                    .looks
+                    .reclaim_checks
                     .is_due(keyspace, self.now, || self.database.catalog.snapshots.sequences())
         };
         self.version.live().find(is_due).map(|keyspace| keyspace.id())
@@ -69,10 +69,10 @@ impl<'d> Reclaim<'d> {
     fn run(&self) -> Result<()> {
         let version = self.database.catalog.version.load_full();
         let Ok(state) = version.keyspace(self.keyspace) else { return Ok(()) };
-        state.observed.looks.begin(state, self.database.clock.now());
+        state.observed.reclaim_checks.begin(state, self.database.clock.now());
         // Snapshots after the version: one that is taken later sees every range tombstone of this
         // version's tables.
-        let found = look(
+        let found = find_reclaimable(
             state,
             &self.database.catalog.snapshots.sequences(),
             self.database.settings.engine.table_bytes,
@@ -81,9 +81,9 @@ impl<'d> Reclaim<'d> {
         if found.is_flush_due {
             done = done.and_then(|all| Ok(self.flush_soon(state)? && all));
         }
-        state.observed.looks.end(found.kept_for, found.partly);
+        state.observed.reclaim_checks.end(found.kept_for, found.partly);
         if !matches!(done, Ok(true)) {
-            state.observed.looks.repeat(self.database.clock.now());
+            state.observed.reclaim_checks.repeat(self.database.clock.now());
         }
         done.map(drop)
     }

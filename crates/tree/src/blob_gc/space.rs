@@ -25,7 +25,7 @@ const OVER_PART: f64 = 0.04;
 const VALUES_PART_MIN: f64 = 0.6;
 
 /// What blob segments take.
-struct Look {
+struct SpaceUse {
     space: Space,
     /// Segments that no task works on.
     candidates: Vec<Candidate>,
@@ -36,7 +36,7 @@ struct Look {
     waiting_bytes: u64,
 }
 
-impl Look {
+impl SpaceUse {
     /// The segments to collect now.
     fn pick(&self) -> Option<Vec<SegmentNumber>> {
         pick(self.space, &self.candidates, &self.rules)
@@ -63,25 +63,25 @@ impl BlobSpace<'_> {
     /// Segments to collect; `None` if there is nothing to gain. Writers get their pace by what
     /// there is to do.
     pub(crate) fn choose(&self) -> Option<Vec<SegmentNumber>> {
-        let look = self.look()?;
-        let victims = look.pick();
-        self.pace_by(&look, victims.is_some() || !self.unavailable.collecting.is_empty());
+        let used = self.measure()?;
+        let victims = used.pick();
+        self.pace_by(&used, victims.is_some() || !self.unavailable.collecting.is_empty());
         victims
     }
 
     /// Gives writers a pace by what blob segments take now.
     pub(crate) fn set_pace(&self) {
-        match self.look() {
-            Some(look) => {
-                self.pace_by(&look, !self.unavailable.collecting.is_empty() || look.pick().is_some());
+        match self.measure() {
+            Some(used) => {
+                self.pace_by(&used, !self.unavailable.collecting.is_empty() || used.pick().is_some());
             }
             None => self.blobs.pace.space.set(&SpaceDebt::default(), 1.0, self.blobs.clock.now()),
         }
     }
 
     /// `is_collecting` if there is something to collect, or is being collected.
-    fn pace_by(&self, look: &Look, is_collecting: bool) {
-        let Look { space, rules, space_max, waiting_bytes, .. } = look;
+    fn pace_by(&self, used: &SpaceUse, is_collecting: bool) {
+        let SpaceUse { space, rules, space_max, waiting_bytes, .. } = used;
         let over = (is_collecting || space.is_over(rules))
             .then(|| over(space, *space_max, rules.output_bytes, self.fixed_bytes(space)));
         let waiting_segments = waiting_bytes / self.blobs.segment_bytes_max();
@@ -92,7 +92,7 @@ impl BlobSpace<'_> {
     /// Bytes of values that newer records hide, about, and by how many bytes segments take more
     /// than they may.
     pub(crate) fn debt(&self) -> (u64, u64) {
-        self.look().map_or((0, 0), |look| (look.space.hidden_bytes, look.space.over_bytes(&look.rules)))
+        self.measure().map_or((0, 0), |used| (used.space.hidden_bytes, used.space.over_bytes(&used.rules)))
     }
 
     /// Bytes of values that there may be however little lives: kept for new segments, and hidden in
@@ -103,7 +103,7 @@ impl BlobSpace<'_> {
     }
 
     /// `None` where there are no values, as in every database without any: that costs nothing.
-    fn look(&self) -> Option<Look> {
+    fn measure(&self) -> Option<SpaceUse> {
         let Self { blobs, version, unavailable, log, rest } = *self;
         let map = blobs.map();
         let (mut space, mut candidates) = (Space::default(), Vec::new());
@@ -152,7 +152,7 @@ impl BlobSpace<'_> {
             output_bytes: blobs.segment_bytes(sealed_bytes),
             next: blobs.peek_number(),
         };
-        Some(Look { space, candidates, rules, space_max, waiting_bytes })
+        Some(SpaceUse { space, candidates, rules, space_max, waiting_bytes })
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`hiding`] for what tables hide, and [`expired`] and [`kept`] for what has expired and what
 //! snapshots kept. [`run`](mod@run) turns a choice into jobs, checks their results and commits them
 //! in one edit. [`firn_jobs::submit`] gives jobs to the executor, and has the names of outputs and
-//! what statistics tell of jobs. [`values`] says where separated values are that a job may
+//! what statistics tell of jobs. [`blobs`] says where separated values are that a job may
 //! need. [`plain`] does once more what failed. [`small`] does many small compactions together.
 //! [`range`] does all of a key range, piece by piece. [`reclaim`] finds the tables that need no
 //! rewriting: range tombstones hide all of them.

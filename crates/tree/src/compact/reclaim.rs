@@ -25,9 +25,9 @@ use firn_format::tombstone::FragmentList;
 use crate::version::observed::PartlyHidden;
 use crate::version::{Keyspace, Levels, Table};
 
-/// What a look at a keyspace found.
+/// What range tombstones make reclaimable in a keyspace.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct Reclaimable {
     /// Tables to remove: hidden by range tombstones of tables, or spent.
     pub(crate) tables: Vec<Arc<Table>>,
     /// Snapshots for which hidden tables stay.
@@ -55,9 +55,9 @@ impl PartlyHidden {
 
 /// Looks at the tables and range tombstones of `keyspace`, whose tables have about `table_bytes`;
 /// `snapshots` are those alive, in order, read after the version that `keyspace` is of.
-pub(crate) fn look(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64) -> Look {
+pub(crate) fn find_reclaimable(keyspace: &Keyspace, snapshots: &[Sequence], table_bytes: u64) -> Reclaimable {
     let levels = &keyspace.levels;
-    let mut found = Look::default();
+    let mut found = Reclaimable::default();
     let hidden = UnreclaimedEstimate::of(levels, &[], snapshots);
     found.kept_for = hidden.kept_for;
     found.tables = hidden.tables;

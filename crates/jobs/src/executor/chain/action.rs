@@ -81,7 +81,7 @@ pub(super) enum Why {
     /// The storage refused a look at what was answered.
     Unseen,
     /// The look took too long.
-    LookLate,
+    CheckLate,
 }
 
 /// Which result a job has.
@@ -111,7 +111,7 @@ impl Why {
             Self::Unbegun { was_tried: false } => Cause::Unbegun,
             Self::Unbegun { was_tried: true } => Cause::Failed,
             Self::Wrong => Cause::Wrong,
-            Self::Unseen | Self::LookLate => Cause::Unseen,
+            Self::Unseen | Self::CheckLate => Cause::Unseen,
         }
     }
 
@@ -120,7 +120,7 @@ impl Why {
             Self::Failed(kind) => Concern::of(kind),
             // An executor that serves many databases is no worse for a queue.
             Self::Unbegun { .. } => Concern::Queue,
-            Self::Late | Self::Wrong | Self::Unseen | Self::LookLate => Concern::Service,
+            Self::Late | Self::Wrong | Self::Unseen | Self::CheckLate => Concern::Service,
         }
     }
 }

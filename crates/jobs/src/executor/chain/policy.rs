@@ -65,11 +65,11 @@ pub(super) fn next_of(state: &State, number: u64, job: &Job, now: Duration) -> O
                 _ if job.is_cancelled => Some(Action::Cancel(number)),
                 Some(Answer::Failed(_)) => Some(Action::GiveUp(number, Why::Wrong)),
                 Some(Answer::Unseen { .. }) => Some(Action::GiveUp(number, Why::Unseen)),
-                None => (now >= *deadline).then_some(Action::GiveUp(number, Why::LookLate)),
+                None => (now >= *deadline).then_some(Action::GiveUp(number, Why::CheckLate)),
             }
         }
         Stage::Reexecuted { is_stopped, .. } => match job.seen.answer {
-            Some(Answer::Well(_)) => Some(Action::Compare(number, state.look_until(job, now))),
+            Some(Answer::Well(_)) => Some(Action::Compare(number, state.check_until(job, now))),
             // What was not done again (the disk is full, or the job was cancelled) says nothing of
             // what was done.
             Some(_) => Some(Action::Finish(number, Result::NotCompared)),
@@ -106,7 +106,7 @@ fn next_away(state: &State, number: u64, job: &Job, away: &Away, now: Duration) 
     let is_near_l0 = state.is_stall_near(now) && job.about.is_l0;
     let why = match job.seen.answer {
         Some(Answer::Well(_)) if job.is_cancelled => return Some(Action::Cancel(number)),
-        Some(Answer::Well(_)) => return Some(Action::Check(number, state.look_until(job, now))),
+        Some(Answer::Well(_)) => return Some(Action::Check(number, state.check_until(job, now))),
         Some(Answer::Failed(kind)) => Why::Failed(kind),
         Some(Answer::Unseen { .. }) => Why::Failed(ErrorKind::Storage),
         None => {

@@ -232,7 +232,7 @@ impl State {
     }
 
     /// Until when what came of `job` may be looked at, behind all that is.
-    pub(super) fn look_until(&self, job: &Job, now: Duration) -> Duration {
+    pub(super) fn check_until(&self, job: &Job, now: Duration) -> Duration {
         let is_looked_at = |job: &&Job| matches!(job.stage, Stage::Checked { .. } | Stage::Compared { .. });
         let looked_at = self.jobs.values().filter(is_looked_at).map(|job| job.about.bytes);
         let bytes = looked_at.fold(job.about.bytes, u64::saturating_add);

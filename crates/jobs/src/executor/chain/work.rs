@@ -78,7 +78,7 @@ pub(super) enum Deed {
     /// The last executor is given a job that a link has done.
     Reexecute { number: u64, spec: JobSpec, stem: String, begun: Duration },
     /// Files are looked at.
-    Look { asked: Box<Asked>, handle: JobHandle },
+    CheckFiles { asked: Box<Asked>, handle: JobHandle },
     /// A job is answered.
     Answer { finisher: Finisher, result: Result<JobResult>, ran: Option<Ran>, discarded: Option<String> },
     /// What was written under these stems is removed.
@@ -181,7 +181,7 @@ impl Work {
             Why::Unbegun { .. } => format!("no worker began it in {waited:.1} s{tried}"),
             Why::Wrong => format!("the answer was wrong: {}", error()),
             Why::Unseen => format!("its files could not be looked at: {}", error()),
-            Why::LookLate => format!("its files could not be looked at in {waited:.1} s"),
+            Why::CheckLate => format!("its files could not be looked at in {waited:.1} s"),
         }
     }
 }
@@ -410,7 +410,7 @@ impl Shared {
                     self.begin(&mut ledger, Action::Finish(number, Which::NotCompared), self.clock.now())
                 }
             },
-            Deed::Look { asked, handle } => {
+            Deed::CheckFiles { asked, handle } => {
                 self.ask_about(*asked);
                 self.wake_for(&handle);
                 None
@@ -480,7 +480,7 @@ fn begin_check(work: &mut Work, now: Duration) -> Option<Deed> {
     let waited = now.saturating_sub(begun);
     let ran = handle.ran().unwrap_or_else(|| Ran { ran: waited, ..Ran::by(ELSEWHERE) });
     let question = Question::Believe(work.spec.clone(), stem.clone());
-    let deed = begin_look(work, result.clone(), question, now);
+    let deed = begin_files_check(work, result.clone(), question, now);
     work.answered = Some(Answered { handle, stem, result, ran, second: None });
     Some(deed)
 }
@@ -492,13 +492,13 @@ fn begin_compare(work: &mut Work, now: Duration) -> Option<Deed> {
     let answered = work.answered.as_mut()?;
     answered.second = Some((stem, second.clone()));
     let result = answered.result.clone();
-    Some(begin_look(work, result, Question::Compare(second), now))
+    Some(begin_files_check(work, result, Question::Compare(second), now))
 }
 
-fn begin_look(work: &mut Work, result: JobResult, question: Question, now: Duration) -> Deed {
+fn begin_files_check(work: &mut Work, result: JobResult, question: Question, now: Duration) -> Deed {
     let (handle, finisher) = new_job();
     work.attempt = Some(Attempt { handle: handle.clone(), stem: String::new(), begun: now });
-    Deed::Look { asked: Box::new(Asked { result, question, finisher }), handle }
+    Deed::CheckFiles { asked: Box::new(Asked { result, question, finisher }), handle }
 }
 
 /// Hands `spec` to `executor`. A panic there fails this job alone: the thread that watches over all

@@ -82,7 +82,7 @@ fn sequences(snapshots: &[u64]) -> Vec<Sequence> {
 fn removed(deleted: &[Deleted<'_>], snapshots: &[u64]) -> (bool, Vec<u64>) {
     let (old, new) = (table(Some(("c", "f")), (10, 20), &[]), table(Some(("x", "y")), (50, 60), deleted));
     let keyspace = keyspace(levels(&[(6, 0, &old), (0, 7, &new)]));
-    let found = look(&keyspace, &sequences(snapshots), 100);
+    let found = find_reclaimable(&keyspace, &sequences(snapshots), 100);
     assert!(!found.is_flush_due && found.tables.len() < 2);
     assert!(found.tables.iter().all(|table| Arc::ptr_eq(table, &old)));
     (!found.tables.is_empty(), found.kept_for.iter().map(|snapshot| snapshot.0).collect())
@@ -113,10 +113,10 @@ fn tombstones_side_by_side_count_as_one() {
     let last = table(None, (0, 0), &[("e", "h", 40)]);
     for (level, run) in [(0, 7), (0, 8), (5, 0)] {
         let all = levels(&[(6, 0, &old), (0, 7, &parts[0]), (0, 7, &parts[1]), (level, run, &last)]);
-        assert_eq!(look(&keyspace(all), &[], 100).tables.len(), 1, "level {level} run {run}");
+        assert_eq!(find_reclaimable(&keyspace(all), &[], 100).tables.len(), 1, "level {level} run {run}");
     }
     let some = levels(&[(6, 0, &old), (0, 7, &parts[0]), (0, 7, &last)]);
-    assert!(look(&keyspace(some), &[], 100).tables.is_empty());
+    assert!(find_reclaimable(&keyspace(some), &[], 100).tables.is_empty());
 }
 
 #[test]
@@ -135,7 +135,8 @@ fn what_a_snapshot_may_read_stays() {
 #[test]
 fn a_table_of_tombstones_goes_once_nothing_older_lies_below() {
     let (old, new) = (table(Some(("c", "f")), (10, 20), &[]), table(None, (0, 0), &[("a", "d", 30)]));
-    let spent = |levels: Levels| look(&keyspace(levels), &sequences(&[5, 15, 99]), 100).tables.len();
+    let spent =
+        |levels: Levels| find_reclaimable(&keyspace(levels), &sequences(&[5, 15, 99]), 100).tables.len();
     assert_eq!(spent(levels(&[(6, 0, &old), (0, 7, &new)])), 0);
     assert_eq!(spent(levels(&[(0, 6, &old), (0, 7, &new)])), 0);
     assert_eq!(spent(levels(&[(0, 8, &old), (0, 7, &new)])), 1, "what is above is newer");
@@ -150,7 +151,7 @@ fn a_table_of_tombstones_goes_once_nothing_older_lies_below() {
 #[test]
 fn a_table_that_is_hidden_and_spent_goes_once() {
     let (old, new) = (table(None, (0, 0), &[("b", "c", 20)]), table(None, (0, 0), &[("a", "d", 30)]));
-    let found = look(&keyspace(levels(&[(0, 6, &old), (0, 7, &new)])), &[], 100).tables;
+    let found = find_reclaimable(&keyspace(levels(&[(0, 6, &old), (0, 7, &new)])), &[], 100).tables;
     assert_eq!(found.iter().filter(|table| Arc::ptr_eq(table, &old)).count(), 1, "{found:?}");
 }
 
@@ -164,7 +165,7 @@ fn a_flush_is_due_where_the_buffer_hides_much() {
             keyspace.memtable.insert_range_delete(start.as_bytes(), end.as_bytes(), Sequence(*sequence));
         }
         keyspace.memtable.charge(written);
-        let found = look(&keyspace, &sequences(snapshots), 800);
+        let found = find_reclaimable(&keyspace, &sequences(snapshots), 800);
         assert!(found.tables.is_empty(), "a replay needs the tombstone and what it hides");
         found.is_flush_due
     };
@@ -184,23 +185,23 @@ fn a_look_is_due_when_something_has_changed() {
     let (second, alive) = (Duration::from_secs(1), sequences(&[15]));
     let mut state = keyspace(levels(&[(6, 0, &old)]));
     let is_due = |state: &Keyspace, now, alive: &[Sequence]| {
-        state.observed.looks.is_due(state, now, || alive.to_vec())
+        state.observed.reclaim_checks.is_due(state, now, || alive.to_vec())
     };
     assert!(!is_due(&state, second, &alive), "no range tombstone anywhere");
     Arc::make_mut(&mut state.levels).add(0, 7, new);
     assert!(is_due(&state, second, &alive));
-    state.observed.looks.begin(&state, second);
-    state.observed.looks.end(look(&state, &alive, 100).kept_for, Vec::new());
+    state.observed.reclaim_checks.begin(&state, second);
+    state.observed.reclaim_checks.end(find_reclaimable(&state, &alive, 100).kept_for, Vec::new());
     assert!(!is_due(&state, second * 100, &alive));
     assert!(is_due(&state, second, &[]), "the snapshot that kept the table is gone");
     state.memtable.insert_range_delete(b"a", b"b", Sequence(70));
     assert!(is_due(&state, second, &alive));
-    state.observed.looks.begin(&state, second);
+    state.observed.reclaim_checks.begin(&state, second);
     state.memtable.insert_range_delete(b"a", b"b", Sequence(71));
     assert!(!is_due(&state, second, &alive), "not for every one");
     assert!(is_due(&state, second * 2, &alive));
-    state.observed.looks.begin(&state, second * 2);
-    state.observed.looks.repeat(second * 2);
+    state.observed.reclaim_checks.begin(&state, second * 2);
+    state.observed.reclaim_checks.repeat(second * 2);
     assert!(!is_due(&state, second * 2, &alive) && is_due(&state, second * 3, &alive));
 }
 
@@ -244,7 +245,7 @@ fn hidden_tables_are_those_of_which_no_reader_sees_a_key() {
         }
         let mut snapshots: Vec<_> = (0..random.usize(..3)).map(|_| Sequence(random.u64(..60))).collect();
         snapshots.sort_unstable();
-        let found = look(&keyspace, &snapshots, 400);
+        let found = find_reclaimable(&keyspace, &snapshots, 400);
         let lists = [fragments(&first), fragments(&second)];
         let (by_tables, by_all) =
             (is_hidden(&old, &lists[..1], &snapshots), is_hidden(&old, &lists, &snapshots));

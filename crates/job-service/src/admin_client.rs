@@ -15,19 +15,19 @@ use crate::wire::{proto, put_key};
 
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// A look at one control plane; its calls block.
-pub struct Look {
+/// A client of one control plane, for people; its calls block.
+pub struct AdminClient {
     planes: Planes,
     runtime: Runtime,
 }
 
-impl std::fmt::Debug for Look {
+impl std::fmt::Debug for AdminClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Look").field("at", &self.planes.name(0)).finish_non_exhaustive()
+        f.debug_struct("AdminClient").field("at", &self.planes.name(0)).finish_non_exhaustive()
     }
 }
 
-impl Look {
+impl AdminClient {
     /// At the control plane called `name` (`http://HOST:PORT` or `https://HOST:PORT`); connects
     /// with the first question.
     ///
@@ -35,7 +35,7 @@ impl Look {
     /// `Invalid`: the name is none, or does not fit what was said of certificates. `Storage`: the
     /// system gives no thread.
     pub fn at(name: &str, token: &SharedToken, tls: &ClientTls, spawn: &dyn Spawn) -> Result<Self> {
-        let runtime = Runtime::start("firn-look", spawn)?;
+        let runtime = Runtime::start("firn-admin", spawn)?;
         let planes = Planes::new(&[name.to_owned()], token, tls, &runtime)
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         Ok(Self { planes, runtime })

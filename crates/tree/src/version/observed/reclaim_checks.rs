@@ -19,7 +19,7 @@ pub(crate) struct PartlyHidden {
 
 /// When a keyspace was looked at, and what has to change before it is looked at again.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct ReclaimChecks {
     seen: Mutex<Seen>,
 }
 
@@ -42,7 +42,7 @@ struct Seen {
 /// How long range tombstones may arrive between two looks at them.
 const REST: Duration = Duration::from_secs(1);
 
-impl Looks {
+impl ReclaimChecks {
     /// Whether `keyspace` may have tables to remove that it had not at the last look.
     pub(crate) fn is_due(
         &self,
