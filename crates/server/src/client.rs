@@ -77,7 +77,7 @@ pub(crate) struct Waiting {
     /// Memory of the keys at which it stands in line.
     pub(crate) names_bytes: Cell<usize>,
     /// A key that it waits for has changed.
-    pub(crate) is_told_to_look: Cell<bool>,
+    pub(crate) is_notified: Cell<bool>,
     /// It takes what it is handed at keys that it waits for.
     pub(crate) takes_hands: Cell<bool>,
     /// What it was handed, and has not looked at.

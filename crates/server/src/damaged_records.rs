@@ -32,7 +32,8 @@ mod tests {
         assert!(damaged.note("expiry", b"a"));
         assert!(!damaged.note("expiry", b"a"));
         assert!(damaged.note("purges", b"a"));
-        let told = (0..2 * DAMAGED_RECORDS_MAX).filter(|number| damaged.note("keys", &number.to_be_bytes()));
-        assert_eq!(told.count(), DAMAGED_RECORDS_MAX - 2);
+        let reported =
+            (0..2 * DAMAGED_RECORDS_MAX).filter(|number| damaged.note("keys", &number.to_be_bytes()));
+        assert_eq!(reported.count(), DAMAGED_RECORDS_MAX - 2);
     }
 }

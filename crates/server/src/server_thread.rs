@@ -44,7 +44,7 @@ pub(crate) use owners::Shared;
 pub(crate) use survey::Question;
 pub(crate) use threads::Threads;
 pub(crate) use turns::Turns;
-pub(crate) use waiting::Told;
+pub(crate) use waiting::WaitOutcome;
 
 /// Numbers of tasks below this are the server's own; a connection has its socket's.
 pub(super) const BACKGROUND_TASKS: u32 = 2;
@@ -167,7 +167,7 @@ impl ServerThread {
                         }
                         Message::Look { id, number } => {
                             if let Some(client) = self.clients.get_numbered(id, number) {
-                                client.waiting.is_told_to_look.set(true);
+                                client.waiting.is_notified.set(true);
                                 self.tasks.wake(id);
                             }
                         }

@@ -24,7 +24,7 @@ use crate::client::{Client, Unblock};
 use crate::failure::{Failure, Result};
 use crate::handover::{Handed, Taken};
 use crate::lines::{LineKey, Lines, Place};
-use crate::server_thread::{ServerThread, Told, Turns};
+use crate::server_thread::{ServerThread, Turns, WaitOutcome};
 use crate::transaction::{Collection, Transaction};
 
 /// What a try came to.
@@ -68,26 +68,26 @@ async fn run_in_line(
             // again.
             Err(failure) if line.has_waited && failure == Failure::BUSY => {
                 let is_over = until_ms.is_some_and(|until_ms| thread.monotonic_ms() >= until_ms);
-                client.waiting.is_told_to_look.set(!is_over);
+                client.waiting.is_notified.set(!is_over);
             }
             Err(failure) => return Err(failure),
         }
-        let told = thread.told_to_look(client, until_ms).await;
+        let outcome = thread.until_notified(client, until_ms).await;
         if thread.is_gone(client) {
             // It could read nothing of what it took: that is left for the next in line.
             client.is_closing.set(true);
             return Ok(());
         }
-        match (client.waiting.is_unblocked.take(), told) {
+        match (client.waiting.is_unblocked.take(), outcome) {
             (Some(Unblock::Error), _) => {
                 return Err(Failure::new("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
             }
-            (Some(Unblock::Timeout), _) | (None, Told::Over) => {
+            (Some(Unblock::Timeout), _) | (None, WaitOutcome::Over) => {
                 Reply::new(out, client.protocol.get()).null_array();
                 return Ok(());
             }
-            (None, Told::Look) => line.is_told = true,
-            (None, Told::Handed(given)) => handed = Some(given),
+            (None, WaitOutcome::Look) => line.was_notified = true,
+            (None, WaitOutcome::Handed(given)) => handed = Some(given),
         }
         // Rights may have changed while it waited: the next client in line gets what is there then.
         permit(thread, client, command, request.arguments).await?;
@@ -154,14 +154,14 @@ async fn attempt_alone(
         Some(wait) => {
             line.stand(&wait).await;
             if names.is_outdated(request.thread) {
-                // Databases were flushed or swapped before it stood in line: it is told of that
+                // Databases were flushed or swapped before it stood in line: it hears of that
                 // only here.
-                request.client.waiting.is_told_to_look.set(true);
+                request.client.waiting.is_notified.set(true);
             }
-            if leaves_some && line.is_told {
+            if leaves_some && line.was_notified {
                 line.pass_on().await;
             }
-            line.is_told = false;
+            line.was_notified = false;
             (if leaves_some { Taken::Passed } else { Taken::Nothing }, Tried::Waiting(wait))
         }
     };
@@ -187,8 +187,9 @@ struct Line<'a> {
     has_waited: bool,
     /// It is counted among the clients that wait.
     is_counted: bool,
-    /// It was told that something may be there, and has not looked: no other client was told that.
-    is_told: bool,
+    /// It was notified that something may be there, and has not looked: no other client was
+    /// notified.
+    was_notified: bool,
 }
 
 impl<'a> Line<'a> {
@@ -201,7 +202,7 @@ impl<'a> Line<'a> {
             place: None,
             has_waited: false,
             is_counted: false,
-            is_told: false,
+            was_notified: false,
         }
     }
 
@@ -287,12 +288,13 @@ impl<'a> Line<'a> {
     async fn end(mut self) {
         let mut next = std::mem::take(&mut self.next);
         next.extend(self.leave().await);
-        self.tell(next);
+        self.notify(next);
     }
 
-    /// Lets `next` look if the client was told to: it has not, or could not take what was there.
-    fn tell(&self, next: Vec<ClientAddress>) {
-        if self.client.waiting.is_told_to_look.replace(false) || self.is_told {
+    /// Lets `next` look if the client was notified: it has not looked, or could not take what was
+    /// there.
+    fn notify(&self, next: Vec<ClientAddress>) {
+        if self.client.waiting.is_notified.replace(false) || self.was_notified {
             next.into_iter().for_each(|next| self.thread.shared.threads.look(next));
         }
     }
@@ -305,7 +307,7 @@ impl Drop for Line<'_> {
         self.client.waiting.names_bytes.set(0);
         let (keys, Some(place)) = (std::mem::take(&mut self.keys), self.place) else { return };
         let next = keys.iter().filter_map(|key| self.lines().leave(key, place)).collect();
-        self.tell(next);
+        self.notify(next);
     }
 }
 

@@ -112,10 +112,10 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         PEXPIRE => expire(call, Deadline::InMs).await,
         EXPIREAT => expire(call, Deadline::AtSeconds).await,
         PEXPIREAT => expire(call, Deadline::AtMs).await,
-        TTL => tell(call, |at_ms| (at_ms - now_ms + 500) / 1000).await,
-        PTTL => tell(call, |at_ms| at_ms - now_ms).await,
-        EXPIRETIME => tell(call, |at_ms| (at_ms + 500) / 1000).await,
-        PEXPIRETIME => tell(call, |at_ms| at_ms).await,
+        TTL => reply_expiry(call, |at_ms| (at_ms - now_ms + 500) / 1000).await,
+        PTTL => reply_expiry(call, |at_ms| at_ms - now_ms).await,
+        EXPIRETIME => reply_expiry(call, |at_ms| (at_ms + 500) / 1000).await,
+        PEXPIRETIME => reply_expiry(call, |at_ms| at_ms).await,
         PERSIST => persist(call).await,
         _ => Err(call.not_offered()),
     }
@@ -140,7 +140,7 @@ async fn expire(call: &mut Call<'_>, kind: Deadline) -> Result<()> {
 }
 
 /// `TTL key` and its sisters: -2 without the key, -1 if it never expires.
-async fn tell(call: &mut Call<'_>, answer: impl Fn(i64) -> i64) -> Result<()> {
+async fn reply_expiry(call: &mut Call<'_>, answer: impl Fn(i64) -> i64) -> Result<()> {
     let entry = call.entry(1).await?;
     let number = match (entry.exists(), entry.expires_at_ms()?) {
         (false, _) => -2,

@@ -103,7 +103,7 @@ async fn subscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) -> Result<()>
             }
             subscriptions.count(topic)
         };
-        tell(call, word, Some(name), count);
+        confirm(call, word, Some(name), count);
         turns.step(name.len()).await;
     }
     close_if_denied(call, topic).await;
@@ -156,7 +156,7 @@ async fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
         names = client.subscriptions.borrow().names(topic).iter().cloned().collect();
         if names.is_empty() {
             let count = client.subscriptions.borrow().count(topic);
-            return tell(call, word, None, count);
+            return confirm(call, word, None, count);
         }
     }
     let mut turns = Turns::new(call.thread);
@@ -168,14 +168,14 @@ async fn unsubscribe(call: &mut Call<'_>, topic: Topic, word: &[u8]) {
             }
             subscriptions.count(topic)
         };
-        tell(call, word, Some(&name), count);
+        confirm(call, word, Some(&name), count);
         turns.step(name.len()).await;
     }
 }
 
-/// Says what became of a subscription. That is a message, which also a client gets that wishes for
-/// no replies.
-fn tell(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
+/// Confirms what became of a subscription. That is a message, which also a client gets that wishes
+/// for no replies.
+fn confirm(call: &mut Call<'_>, word: &[u8], name: Option<&[u8]>, count: usize) {
     let write = |reply: &mut Reply<'_>| {
         reply.push(3);
         reply.bulk(word);

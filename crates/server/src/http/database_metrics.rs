@@ -129,17 +129,17 @@ fn traffic(sums: &Sums, text: &mut Exposition) {
 }
 
 fn commands(sums: &Sums, text: &mut Exposition) {
-    type Tell = fn(&CommandSum) -> u64;
-    let counters: [(&str, Tell, &str); 3] = [
+    type Figure = fn(&CommandSum) -> u64;
+    let counters: [(&str, Figure, &str); 3] = [
         ("firn_commands_total", |sum| sum.calls, "Commands that were executed."),
         ("firn_failed_commands_total", |sum| sum.failed, "Commands that ended with an error."),
         ("firn_rejected_commands_total", |sum| sum.rejected, "Commands that were refused before they ran."),
     ];
     let known: Vec<(&Command, &CommandSum)> = command::all().iter().zip(&sums.commands).collect();
-    for (name, tell, help) in counters {
+    for (name, figure, help) in counters {
         text.family(name, Counter, help);
-        for (command, sum) in known.iter().filter(|(_, sum)| tell(sum) > 0) {
-            text.sample(name, &[("command", command)], tell(sum));
+        for (command, sum) in known.iter().filter(|(_, sum)| figure(sum) > 0) {
+            text.sample(name, &[("command", command)], figure(sum));
         }
     }
     let name = "firn_command_duration_seconds";

@@ -298,8 +298,8 @@ fn who_is_stuck_hears_that_the_other_side_is_gone() {
             output.extend_from_slice(&[0; 8 << 20]);
         }
         drop(outside);
-        let is_told = (0..10).any(|_| bench.wait(LONG).contains(&Event::Writable(0)));
-        assert!(is_told, "{}: nobody says that more can be sent", bench.network);
+        let is_notified = (0..10).any(|_| bench.wait(LONG).contains(&Event::Writable(0)));
+        assert!(is_notified, "{}: nobody says that more can be sent", bench.network);
         assert_eq!(bench.sockets.send(0, &mut output), Sent::End, "{}", bench.network);
     });
 }

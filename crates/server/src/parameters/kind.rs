@@ -121,22 +121,22 @@ fn integer(value: &[u8]) -> Result<i64, Cow<'static, str>> {
 /// one of the text.
 fn is_title(text: &str) -> bool {
     let mut rest = text;
-    let mut says_something = false;
+    let mut has_text = false;
     while let Some((before, after)) = rest.split_once('{') {
-        says_something |= !before.trim().is_empty();
+        has_text |= !before.trim().is_empty();
         rest = match (after.strip_prefix('{'), after.split_once('}')) {
             (Some(after), _) => {
-                says_something = true;
+                has_text = true;
                 after
             }
             (None, Some((name, after))) if TITLE_NAMES.contains(&name) => {
-                says_something |= !EMPTY_TITLE_NAMES.contains(&name);
+                has_text |= !EMPTY_TITLE_NAMES.contains(&name);
                 after
             }
             _ => return false,
         };
     }
-    says_something || !rest.trim().is_empty()
+    has_text || !rest.trim().is_empty()
 }
 
 fn within<N: Copy + PartialOrd + Display>(number: N, min: N, max: N) -> Result<Vec<u8>, Cow<'static, str>> {

@@ -56,7 +56,7 @@ impl ServerThread {
             }
         }
         if let Some([input_bytes, output_bytes]) = self.peaks.look(self.monotonic_ms()) {
-            self.tell_clients(input_bytes, output_bytes);
+            self.report_clients(input_bytes, output_bytes);
         }
         let idle_ms_max = self.shared.parameters.idle_s_max().saturating_mul(1000);
         if idle_ms_max > 0 {
@@ -64,8 +64,8 @@ impl ServerThread {
         }
     }
 
-    /// Tells what connections take, and the largest input and output that there were.
-    fn tell_clients(&self, input_bytes: usize, output_bytes: usize) {
+    /// Reports what connections take, and the largest input and output that there were.
+    fn report_clients(&self, input_bytes: usize, output_bytes: usize) {
         let mut client_bytes = 0;
         self.clients.for_each(|client| client_bytes += client.memory_bytes());
         let counters = self.counters();

@@ -90,7 +90,7 @@ impl ServerThread {
     /// gone.
     ///
     /// What it is handed is kept for it from here on, until it says that it takes no more.
-    pub(crate) async fn told_to_look(&self, client: &Rc<Client>, until_ms: Option<u64>) -> Told {
+    pub(crate) async fn until_notified(&self, client: &Rc<Client>, until_ms: Option<u64>) -> WaitOutcome {
         let since_ns = self.monotonic_ns();
         // What was answered before does not wait with it.
         self.mark_dirty(client);
@@ -98,19 +98,19 @@ impl ServerThread {
         let timer = until_ms.map(|until_ms| self.tasks.set_timer(until_ms));
         client.waiting.is_waiting.set(true);
         client.waiting.takes_hands.set(true);
-        let told = poll_fn(|_| {
+        let outcome = poll_fn(|_| {
             if let Some(handed) = client.waiting.hands.borrow_mut().pop_front() {
-                return Poll::Ready(Told::Handed(handed));
+                return Poll::Ready(WaitOutcome::Handed(handed));
             }
             let is_over = until_ms.is_some_and(|until_ms| self.monotonic_ms() >= until_ms);
-            match client.waiting.is_told_to_look.replace(false) {
-                true => Poll::Ready(Told::Look),
+            match client.waiting.is_notified.replace(false) {
+                true => Poll::Ready(WaitOutcome::Look),
                 false
                     if is_over || client.is_closing.get() || client.waiting.is_unblocked.get().is_some() =>
                 {
-                    Poll::Ready(Told::Over)
+                    Poll::Ready(WaitOutcome::Over)
                 }
-                false if self.sockets.borrow().is_hung_up(client.id) => Poll::Ready(Told::Over),
+                false if self.sockets.borrow().is_hung_up(client.id) => Poll::Ready(WaitOutcome::Over),
                 false => Poll::Pending,
             }
         })
@@ -119,7 +119,7 @@ impl ServerThread {
         timer.into_iter().for_each(|timer| self.tasks.clear_timer(timer));
         self.counters().unblock();
         client.waiting.idle_ns.set(client.waiting.idle_ns.get() + self.monotonic_ns() - since_ns);
-        told
+        outcome
     }
 
     /// Whether the client will read no more replies.
@@ -266,7 +266,7 @@ const BUSY_LOOK_MS: u64 = 50;
 
 /// Why a client that waits for a key goes on.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum WaitOutcome {
     /// Another client's command lets it look, and waits for what becomes of that.
     Handed(Handed),
     /// Something may be there.

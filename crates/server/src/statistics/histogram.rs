@@ -86,15 +86,15 @@ impl Distribution {
     /// with more calls than the one before: the bound in microseconds as Redis rounds it, and the
     /// count.
     pub(crate) fn doublings(&self) -> Vec<(u64, u64)> {
-        let (total, mut told, mut found) = (self.count(), 0, Vec::new());
+        let (total, mut reported, mut found) = (self.count(), 0, Vec::new());
         for power in 0.. {
-            if told == total {
+            if reported == total {
                 break;
             }
             let below = self.below(1024 << power);
-            if below > told {
+            if below > reported {
                 found.push((((1032_u64 << power) - 1) / 1000, below));
-                told = below;
+                reported = below;
             }
         }
         found

@@ -142,8 +142,8 @@ impl Counters {
         }
         self.add(Measure::ErrorReplies, 1);
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_told_apart = errors.len() < ERROR_KINDS_MAX || errors.contains_key(code);
-        *errors.entry(if is_told_apart { code } else { "OTHER" }.to_owned()).or_default() += 1;
+        let is_distinguished = errors.len() < ERROR_KINDS_MAX || errors.contains_key(code);
+        *errors.entry(if is_distinguished { code } else { "OTHER" }.to_owned()).or_default() += 1;
     }
 
     /// A client waits for others' keys.

@@ -264,18 +264,18 @@ impl Transaction {
         }
     }
 
-    /// Writes everything, returns once that is acknowledged, and tells every client that it
-    /// concerns.
+    /// Writes everything, returns once that is acknowledged, and notifies every client that
+    /// it concerns.
     ///
     /// # Errors
     /// What the engine says: nothing was written then, or (after a failed sync) it is unknown.
     pub(crate) async fn commit(&mut self) -> Result<()> {
         let ready = self.commit_ready().await?;
-        self.tell_waiting(&ready);
+        self.notify_waiting(&ready);
         Ok(())
     }
 
-    /// As [`commit`](Self::commit), but clients that wait for keys are not told: these keys are
+    /// As [`commit`](Self::commit), but clients that wait for keys are not notified: these keys are
     /// returned, and the caller hands them over.
     pub(crate) async fn commit_ready(&mut self) -> Result<Vec<LineKey>> {
         self.write().await?;
@@ -286,7 +286,7 @@ impl Transaction {
     }
 
     /// Lets the client that waits longest for each of these keys look.
-    fn tell_waiting(&self, ready: &[LineKey]) {
+    fn notify_waiting(&self, ready: &[LineKey]) {
         let shared = &self.thread.shared;
         let waiters = ready.iter().filter_map(|key| shared.observers.lines.first(key));
         waiters.for_each(|(_, waiter)| shared.threads.look(waiter));
@@ -295,7 +295,7 @@ impl Transaction {
     async fn write(&mut self) -> Result<()> {
         if self.own.is_empty() {
             // Commands that change nothing may count as changes all the same.
-            self.tell_observers();
+            self.notify_observers();
             return Ok(());
         }
         if !self.is_locked() {
@@ -322,7 +322,7 @@ impl Transaction {
         for purge in self.purges.drain(..) {
             thread.shared.purges.push(purge);
         }
-        self.tell_observers();
+        self.notify_observers();
         Ok(())
     }
 
@@ -336,14 +336,14 @@ impl Transaction {
         if !self.purges.is_empty() {
             shared.purges.set_incomplete();
         }
-        self.tell_observers();
+        self.notify_observers();
         let ready = std::mem::take(&mut self.ready);
-        self.tell_waiting(&ready);
+        self.notify_waiting(&ready);
     }
 
-    /// Tells clients that watch a key that was written to; keys that clients wait for are `ready`
-    /// then.
-    fn tell_observers(&mut self) {
+    /// Notifies clients that watch a key that was written to; keys that clients wait for are
+    /// `ready` then.
+    fn notify_observers(&mut self) {
         let shared = &self.thread.shared;
         let lines = &shared.observers.lines;
         let databases = shared.store.databases.load();

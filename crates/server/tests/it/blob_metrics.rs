@@ -112,11 +112,11 @@ fn separated_values_are_told_and_add_up() {
     let found = found(&text);
     let of = |name: &str| *found.get(name).unwrap_or_else(|| panic!("no {name} in {text}"));
     // All that there are, so that a new one is not forgotten here.
-    let told = found.keys().filter(|name| name.starts_with("blob_")).cloned();
+    let reported = found.keys().filter(|name| name.starts_with("blob_")).cloned();
     let known = GAUGES.into_iter().chain(COUNTERS).filter(|name| name.starts_with("blob_"));
     let mut known: Vec<String> = known.map(str::to_owned).chain(SHARES.map(by_dead)).collect();
     known.sort_unstable();
-    assert!(told.eq(known), "{text}");
+    assert!(reported.eq(known), "{text}");
     let zero = ["blob_retired_segments", "blob_retired_bytes", "failed_blob_gcs_total"];
     let any = ["blob_obsolete_references", "blob_unreclaimed_bytes", "blob_debt_bytes"];
     for name in GAUGES.into_iter().chain(COUNTERS) {
@@ -164,14 +164,14 @@ fn separated_values_are_told_and_add_up() {
     }
     assert!(of_stage("l0_compaction", "here") > 0.0, "{text}");
     assert_eq!(of_stage("blob_gc", "commit"), of("blob_gcs_total"));
-    is_told_by_info_too(client, &of);
+    check_info(client, &of);
     server.stop().unwrap();
 }
 
-fn is_told_by_info_too(client: &mut Client, of: &dyn Fn(&str) -> f64) {
+fn check_info(client: &mut Client, of: &dyn Fn(&str) -> f64) {
     let Value::Bulk(info) = client.say("INFO firn") else { panic!("a text") };
     let info = String::from_utf8(info).expect("a text");
-    let told = |name: &str| {
+    let in_info = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.unwrap_or_else(|| panic!("no {name} in {info}")).to_owned()
     };
@@ -200,10 +200,10 @@ fn is_told_by_info_too(client: &mut Client, of: &dyn Fn(&str) -> f64) {
         ("blob_wholly_dead_count", "blob_wholly_dead_segments_total"),
         ("blob_wholly_dead_bytes_total", "blob_wholly_dead_bytes_total"),
     ] {
-        assert_eq!(told(name).parse::<f64>().expect("a number"), of(metric), "{name}");
+        assert_eq!(in_info(name).parse::<f64>().expect("a number"), of(metric), "{name}");
     }
     let commits = of("job_stage_seconds_count{kind=\"blob_gc\",stage=\"commit\"}");
-    assert!(told("jobs_blob_gc_commit").starts_with(&format!("count={commits},us_total=")), "{info}");
+    assert!(in_info("jobs_blob_gc_commit").starts_with(&format!("count={commits},us_total=")), "{info}");
     let shares = SHARES.map(|share| format!("le_{share}={}", of(&by_dead(share))));
-    assert_eq!(told("blob_segments_by_dead"), shares.join(","));
+    assert_eq!(in_info("blob_segments_by_dead"), shares.join(","));
 }

@@ -4,8 +4,8 @@ use firn_protocol::resp::Value;
 
 use super::client::{Client, Served, bulk, error, ok, request};
 
-/// What is told of a subscription, as version 2 has it.
-fn told(kind: &str, name: &str, count: i64) -> Value {
+/// What confirms a subscription, as version 2 has it.
+fn confirmation(kind: &str, name: &str, count: i64) -> Value {
     Value::Array(vec![bulk(kind), bulk(name), Value::Integer(count)])
 }
 
@@ -24,8 +24,8 @@ fn messages_reach_who_is_subscribed_on_any_thread() {
     let served = Served::start(2);
     let mut subscribers: Vec<Client> = (0..4).map(|_| served.connect()).collect();
     for subscriber in &mut subscribers {
-        assert_eq!(subscriber.say("SUBSCRIBE news"), told("subscribe", "news", 1));
-        assert_eq!(subscriber.say("PSUBSCRIBE n?w*"), told("psubscribe", "n?w*", 2));
+        assert_eq!(subscriber.say("SUBSCRIBE news"), confirmation("subscribe", "news", 1));
+        assert_eq!(subscriber.say("PSUBSCRIBE n?w*"), confirmation("psubscribe", "n?w*", 2));
     }
     let publisher = &mut served.connect();
     assert_eq!(publisher.say("PUBLISH news one"), Value::Integer(8));
@@ -63,9 +63,9 @@ fn who_is_subscribed_may_say_little() {
     assert_eq!(client.say("UNSUBSCRIBE"), {
         Value::Array(vec![bulk("unsubscribe"), Value::Null, Value::Integer(0)])
     });
-    assert_eq!(client.say("SUBSCRIBE a b"), told("subscribe", "a", 1));
-    assert_eq!(next(client), told("subscribe", "b", 2));
-    assert_eq!(client.say("SUBSCRIBE a"), told("subscribe", "a", 2));
+    assert_eq!(client.say("SUBSCRIBE a b"), confirmation("subscribe", "a", 1));
+    assert_eq!(next(client), confirmation("subscribe", "b", 2));
+    assert_eq!(client.say("SUBSCRIBE a"), confirmation("subscribe", "a", 2));
     assert_eq!(
         client.say("GET k"),
         error(
@@ -73,10 +73,10 @@ fn who_is_subscribed_may_say_little() {
         )
     );
     assert_eq!(client.say("PING"), Value::Array(vec![bulk("pong"), bulk("")]));
-    assert_eq!(client.say("SSUBSCRIBE s"), told("ssubscribe", "s", 1));
-    assert_eq!(client.say("UNSUBSCRIBE"), told("unsubscribe", "a", 1));
-    assert_eq!(next(client), told("unsubscribe", "b", 0));
-    assert_eq!(client.say("SUNSUBSCRIBE s"), told("sunsubscribe", "s", 0));
+    assert_eq!(client.say("SSUBSCRIBE s"), confirmation("ssubscribe", "s", 1));
+    assert_eq!(client.say("UNSUBSCRIBE"), confirmation("unsubscribe", "a", 1));
+    assert_eq!(next(client), confirmation("unsubscribe", "b", 0));
+    assert_eq!(client.say("SUNSUBSCRIBE s"), confirmation("sunsubscribe", "s", 0));
     assert_eq!(client.say("PING"), Value::Simple("PONG".into()));
 }
 

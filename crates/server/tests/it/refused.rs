@@ -147,9 +147,9 @@ fn a_flush_that_failed_late_is_not_half_done() {
     }
 }
 
-/// What one connection after the other was told while the disk filled, and afterwards.
+/// What one connection after the other was answered while the disk filled, and afterwards.
 #[derive(Default)]
-struct Told {
+struct Replies {
     /// By key: what was acknowledged last.
     kept: HashMap<String, String>,
     /// Keys whose state is unknown.
@@ -157,7 +157,7 @@ struct Told {
     refusals: usize,
 }
 
-impl Told {
+impl Replies {
     /// Writes its own keys, and reads them, until `is_over`.
     fn work(&mut self, faulted: &Faulted, thread: usize, is_over: &AtomicBool) {
         let mut client = faulted.connect();
@@ -197,14 +197,14 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     assert_eq!(faulted.connect().say("SET before 1"), ok());
     faulted.faulty.limit_space(Some(24 << 20)).unwrap();
     let (is_over, refused) = (AtomicBool::new(false), AtomicBool::new(false));
-    let told: Vec<Told> = std::thread::scope(|scope| {
+    let replies: Vec<Replies> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3)
             .map(|thread| {
                 let (faulted, is_over) = (&faulted, &is_over);
                 scope.spawn(move || {
-                    let mut told = Told::default();
-                    told.work(faulted, thread, is_over);
-                    told
+                    let mut replies = Replies::default();
+                    replies.work(faulted, thread, is_over);
+                    replies
                 })
             })
             .collect();
@@ -229,16 +229,16 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
         threads.into_iter().map(|thread| thread.join().expect("it works")).collect()
     });
     assert!(refused.into_inner());
-    assert!(told.iter().map(|told| told.refusals).sum::<usize>() > 0, "nobody was refused anything");
+    assert!(replies.iter().map(|replies| replies.refusals).sum::<usize>() > 0, "nobody was refused anything");
 
     let killed = faulted.killed();
     let client = &mut Client::connect(killed.address());
     assert_eq!(client.say("MGET before after"), Value::Array(vec![bulk("1"), bulk("1")]));
-    for (key, value) in told.iter().flat_map(|told| &told.kept) {
+    for (key, value) in replies.iter().flat_map(|replies| &replies.kept) {
         assert!(client.call(&["GET", key]) == bulk(value), "{key} was acknowledged and is gone");
     }
-    let expected: usize = told.iter().map(|told| told.kept.len()).sum();
-    let unknown: usize = told.iter().map(|told| told.unknown.len()).sum();
+    let expected: usize = replies.iter().map(|replies| replies.kept.len()).sum();
+    let unknown: usize = replies.iter().map(|replies| replies.unknown.len()).sum();
     let Value::Integer(found) = client.say("DBSIZE") else { panic!("no count") };
     let found = found as usize - 2;
     assert!((expected..=expected + unknown).contains(&found), "{expected} of {found}, {unknown} unknown");

@@ -60,7 +60,7 @@ impl Interpreters {
                 let made = Interpreter::new()
                     .map_err(|error| Failure::of(format!("ERR no interpreter for scripts: {error}")))?;
                 all.count.set(all.count.get() + 1);
-                all.tell_memory(thread, 0, made.told_bytes.get());
+                all.report_memory(thread, 0, made.reported_bytes.get());
                 made
             }
         };
@@ -69,8 +69,8 @@ impl Interpreters {
         Ok(Taken { thread, tools, interpreter: Some(interpreter), is_sound: false })
     }
 
-    /// One of them has so much memory, where it had some before.
-    fn tell_memory(&self, thread: &ServerThread, before_bytes: usize, bytes: usize) {
+    /// One of them has so much memory, where it had some before: reports what all have.
+    fn report_memory(&self, thread: &ServerThread, before_bytes: usize, bytes: usize) {
         self.memory_bytes.set(self.memory_bytes.get() + bytes - before_bytes);
         thread.counters().set(Gauge::InterpreterBytes, self.memory_bytes.get() as u64);
     }
@@ -98,18 +98,19 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         let all = &self.tools.interpreters;
-        let told_bytes = self.interpreter.as_ref().map_or(0, |interpreter| interpreter.told_bytes.get());
+        let reported_bytes =
+            self.interpreter.as_ref().map_or(0, |interpreter| interpreter.reported_bytes.get());
         let sound = self.interpreter.take().filter(|interpreter| {
             self.is_sound && interpreter.is_small() && all.free.borrow().len() < INTERPRETERS_KEPT
         });
         match sound {
             Some(interpreter) => {
-                interpreter.told_bytes.set(interpreter.lua.used_memory());
-                all.tell_memory(&self.thread, told_bytes, interpreter.told_bytes.get());
+                interpreter.reported_bytes.set(interpreter.lua.used_memory());
+                all.report_memory(&self.thread, reported_bytes, interpreter.reported_bytes.get());
                 all.free.borrow_mut().push(interpreter);
             }
             None => {
-                all.tell_memory(&self.thread, told_bytes, 0);
+                all.report_memory(&self.thread, reported_bytes, 0);
                 all.count.set(all.count.get().saturating_sub(1));
             }
         }
@@ -124,8 +125,8 @@ pub(super) struct Interpreter {
     resume: Function,
     functions: RefCell<HashMap<Sum, Function>>,
     flushes: Cell<u64>,
-    /// Its memory, as it was last told.
-    told_bytes: Cell<usize>,
+    /// Its memory, as it was last reported.
+    reported_bytes: Cell<usize>,
 }
 
 /// How a script ended.
@@ -150,7 +151,7 @@ impl Interpreter {
         let resume: Function = lua.globals().raw_get::<Table>("coroutine")?.raw_get("resume")?;
         let (of_clock, of_watch) = (Rc::clone(&stage), Rc::clone(&stage));
         watch(&lua, move || of_clock.is_turn_over(), move |lua| of_watch.watch(lua))?;
-        let told_bytes = Cell::new(lua.used_memory());
+        let reported_bytes = Cell::new(lua.used_memory());
         Ok(Self {
             lua,
             stage,
@@ -158,7 +159,7 @@ impl Interpreter {
             resume,
             functions: RefCell::default(),
             flushes: Cell::new(0),
-            told_bytes,
+            reported_bytes,
         })
     }
 

@@ -106,11 +106,11 @@ async fn histogram(call: &mut Call<'_>) -> Result<()> {
             || container().is_some_and(|container| wanted.contains(&container))
     };
     let pairs = command::all().iter().zip(&sums.commands);
-    let told: Vec<(&Command, &CommandSum)> =
+    let reported: Vec<(&Command, &CommandSum)> =
         pairs.filter(|(command, sum)| sum.calls > 0 && is_wanted(command)).collect();
     call.reply(|reply| {
-        reply.map(told.len());
-        for (command, sum) in &told {
+        reply.map(reported.len());
+        for (command, sum) in &reported {
             reply.bulk(command.to_string().as_bytes());
             reply.map(2);
             reply.bulk(b"calls");

@@ -11,8 +11,8 @@ type Label<'s> = (&'static str, &'s dyn Display);
 
 /// docs/operations.md names these.
 pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
-    type Tell = fn(&JobKindStats) -> [u64; 2];
-    let families: [(&str, &str, Tell); 2] = [
+    type Figures = fn(&JobKindStats) -> [u64; 2];
+    let families: [(&str, &str, Figures); 2] = [
         ("firn_engine_jobs_total", "Jobs that came off, by where they ran.", |kind| {
             [kind.elsewhere_count, kind.here_count]
         }),
@@ -20,10 +20,10 @@ pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
             [kind.elsewhere_bytes, kind.here_bytes]
         }),
     ];
-    for (name, help, tell) in families {
+    for (name, help, figures) in families {
         text.family(name, Counter, help);
         for kind in &jobs.kinds {
-            for (place, value) in ["elsewhere", "here"].into_iter().zip(tell(kind)) {
+            for (place, value) in ["elsewhere", "here"].into_iter().zip(figures(kind)) {
                 text.sample(name, &[("kind", &kind.kind), ("place", &place)], value);
             }
         }

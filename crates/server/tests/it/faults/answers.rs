@@ -61,7 +61,7 @@ fn c6_who_wishes_for_no_replies_is_told_of_subscriptions() {
     let served = Served::start(2);
     for protocol in ["2", "3"] {
         let client = &mut served.connect();
-        let told = |word: &str, name: &str, count| {
+        let confirmation = |word: &str, name: &str, count| {
             let values = vec![bulk(word), bulk(name), Value::Integer(count)];
             if protocol == "2" { Value::Array(values) } else { Value::Push(values) }
         };
@@ -74,15 +74,15 @@ fn c6_who_wishes_for_no_replies_is_told_of_subscriptions() {
         };
         client.say(&format!("HELLO {protocol}"));
         send(client, &["CLIENT REPLY OFF", "PING", "SUBSCRIBE a", "PSUBSCRIBE b*", "UNSUBSCRIBE a"]);
-        assert_eq!(client.reply(), Some(told("subscribe", "a", 1)));
-        assert_eq!(client.reply(), Some(told("psubscribe", "b*", 2)));
-        assert_eq!(client.reply(), Some(told("unsubscribe", "a", 1)));
+        assert_eq!(client.reply(), Some(confirmation("subscribe", "a", 1)));
+        assert_eq!(client.reply(), Some(confirmation("psubscribe", "b*", 2)));
+        assert_eq!(client.reply(), Some(confirmation("unsubscribe", "a", 1)));
         send(client, &["PUNSUBSCRIBE", "CLIENT REPLY ON"]);
-        assert_eq!(client.reply(), Some(told("punsubscribe", "b*", 0)));
+        assert_eq!(client.reply(), Some(confirmation("punsubscribe", "b*", 0)));
         assert_eq!(client.reply(), Some(Value::Simple("OK".into())));
         send(client, &["CLIENT REPLY SKIP", "SUBSCRIBE c", "UNSUBSCRIBE", "PING"]);
-        assert_eq!(client.reply(), Some(told("subscribe", "c", 1)));
-        assert_eq!(client.reply(), Some(told("unsubscribe", "c", 0)));
+        assert_eq!(client.reply(), Some(confirmation("subscribe", "c", 1)));
+        assert_eq!(client.reply(), Some(confirmation("unsubscribe", "c", 0)));
         assert_eq!(client.reply(), Some(Value::Simple("PONG".into())));
     }
 }

@@ -33,8 +33,8 @@ fn t8_a_server_compresses_as_its_settings_say() {
     db.flush().unwrap();
     for (name, id) in db.keyspaces() {
         db.in_keyspace(id).compact_range(b"", None).unwrap();
-        let told = db.stats().keyspaces.into_iter().find(|stats| stats.keyspace() == id).unwrap();
-        assert_eq!(told.compression, Compression::Zstd, "{name}");
+        let stats = db.stats().keyspaces.into_iter().find(|stats| stats.keyspace() == id).unwrap();
+        assert_eq!(stats.compression, Compression::Zstd, "{name}");
     }
     let (bytes, whole) = (db.stats().tree.expect("a tree").table_bytes, 2 * COUNT * VALUE_BYTES);
     assert!(bytes < whole / 10, "{bytes} bytes of tables for {whole} of values");

@@ -52,11 +52,11 @@ fn fill_and_empty(bytes: u64, count_min: usize) {
             count = fill(client, count);
             let Value::Bulk(info) = client.say("INFO everything") else { panic!("no INFO") };
             let info = String::from_utf8_lossy(&info).into_owned();
-            let is_told =
+            let is_reported =
                 info.contains("aof_last_write_status:err") && info.contains("write_refusal:the disk");
             let (status, why) = readiness();
             let is_unready = status == 503 && why.starts_with("no writes are taken: the disk is full");
-            if is_told && is_unready && count > count_min {
+            if is_reported && is_unready && count > count_min {
                 break;
             }
             assert!(start.elapsed() < Duration::from_secs(20), "{count} {why} {info} {}", stats());

@@ -5,7 +5,7 @@ mod dead;
 mod waiting_clients;
 mod answers;
 mod parameters;
-mod told;
+mod reports;
 mod script_bounds;
 mod script_bytes;
 mod script_ends;

@@ -79,7 +79,7 @@ fn publish() -> String {
     }
     subscriber.call(&["PSUBSCRIBE", "*a*"]);
     let channel = "a".repeat(50_000);
-    let told = is_quick(&served, "PUBLISH", || {
+    let published = is_quick(&served, "PUBLISH", || {
         assert_eq!(publisher.call(&["PUBLISH", &channel, "m"]), Value::Integer(1));
     });
     assert!(matches!(subscriber.reply(), Some(Value::Array(message)) if message.len() == 4));
@@ -92,5 +92,5 @@ fn publish() -> String {
     let listed = is_quick(&served, "PUBSUB CHANNELS", || {
         assert_eq!(publisher.call(&["PUBSUB", "CHANNELS", &long]), Value::Array(Vec::new()));
     });
-    told.into_iter().chain(listed).collect()
+    published.into_iter().chain(listed).collect()
 }

@@ -128,8 +128,8 @@ fn s5_a_reply_is_bounded_while_it_is_made() {
         assert!(line.contains("more than the script may still take"), "{call}: {line:.200}");
         let bytes = line.split(' ').find_map(|word| word.parse::<usize>().ok()).expect("how far it came");
         // Of the last one it is said before it is read.
-        let is_foretold = call.ends_with("'get'");
-        assert!(is_foretold || bytes < COLLECTION_BYTES * 2 / 3, "{call}: {bytes} bytes were made");
+        let is_predicted = call.ends_with("'get'");
+        assert!(is_predicted || bytes < COLLECTION_BYTES * 2 / 3, "{call}: {bytes} bytes were made");
         assert_eq!(text(&said[1]), all, "nothing of {call} is left");
     }
     assert_eq!(client.say("GET after"), bulk("1"), "the script went on");

@@ -30,16 +30,16 @@ fn held_once() {
         publisher.say("CLIENT LIST");
     });
     assert!(held < 100 << 20, "{} MiB are held for 50 subscribers", held >> 20);
-    let told = |client: &mut Client| {
+    let sent_all = |client: &mut Client| {
         let Value::Bulk(text) = client.say("CLIENT LIST") else { panic!("a text") };
         String::from_utf8(text).expect("text").matches(" omem=0 ").count()
     };
-    assert!(told(publisher) < 25, "most have not been sent all of it");
+    assert!(sent_all(publisher) < 25, "most have not been sent all of it");
     for subscriber in &mut subscribers {
         for number in 0..2 {
             let expected = vec![bulk("message"), bulk("news"), bulk(&format!("{number}{message}"))];
             assert!(subscriber.reply() == Some(Value::Array(expected)), "message {number} is whole");
         }
     }
-    assert_eq!(told(publisher), 51, "all was sent");
+    assert_eq!(sent_all(publisher), 51, "all was sent");
 }

@@ -25,11 +25,11 @@ pub(super) fn with_numbers(words: &[&str], each: &[&str], count: usize) -> Vec<S
 
 /// Runs an action by its name, for each part of what was sent, and checks that it gives others at
 /// least so many turns. Looks at others meanwhile.
-pub(super) type Told<'t> = &'t mut dyn FnMut(&Served, &str, u64, &mut dyn FnMut());
+pub(super) type Measure<'t> = &'t mut dyn FnMut(&Served, &str, u64, &mut dyn FnMut());
 
 /// Runs actions on a server where others have a turn each time that the clock is looked at, and
 /// counts these turns. How long anything takes is another question. What is sent has so many parts.
-pub(super) fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
+pub(super) fn count_turns(parts: usize, run: impl FnOnce(&Served, Measure<'_>)) {
     let served = Served::with(ServeSettings { threads: 1, turn_us: 0, ..ServeSettings::default() });
     let mut other = served.connect();
     let mut complaints = String::new();
@@ -46,11 +46,11 @@ pub(super) fn count_turns(parts: usize, run: impl FnOnce(&Served, Told<'_>)) {
 }
 
 pub(super) fn turns_given(client: &mut Client) -> u64 {
-    turns_told(client.say("INFO stats"))
+    turns_reported(client.say("INFO stats"))
 }
 
 /// The number in what INFO has answered.
-pub(super) fn turns_told(info: Value) -> u64 {
+pub(super) fn turns_reported(info: Value) -> u64 {
     let Value::Bulk(text) = info else { panic!("a text") };
     let text = String::from_utf8(text).expect("text");
     let line = text.lines().find_map(|line| line.strip_prefix("turns_given:")).expect("it is told");
@@ -94,7 +94,7 @@ const OF_LISTS: [Words; 4] = [
 ];
 
 /// Runs each of these commands of very many arguments.
-pub(super) fn run_all(served: &Served, calls: &[Words], count: usize, told: Told<'_>) {
+pub(super) fn run_all(served: &Served, calls: &[Words], count: usize, measure: Measure<'_>) {
     let mut client = served.connect();
     for (words, each, least) in calls.iter().copied() {
         let mut words = with_numbers(words, each, count);
@@ -102,36 +102,36 @@ pub(super) fn run_all(served: &Served, calls: &[Words], count: usize, told: Told
             words.push("0.01".to_owned());
         }
         let name = words[0].clone();
-        told(served, &name, least, &mut || {
+        measure(served, &name, least, &mut || {
             assert!(!matches!(client.call(&words), Value::Error(_)), "{name}")
         });
     }
 }
 
 /// MULTI with very many commands, EXEC and DISCARD; what is watched and subscribed to, and its end.
-fn queue_and_leave(served: &Served, count: usize, told: Told<'_>) {
+fn queue_and_leave(served: &Served, count: usize, measure: Measure<'_>) {
     let mut client = served.connect();
     for (end, least) in [("EXEC", 10), ("DISCARD", 3)] {
         assert_eq!(client.say("MULTI"), ok());
         let requests = (0..count).flat_map(|number| format!("SET q{number} v\r\n").into_bytes());
         std::io::Write::write_all(&mut client.stream, &requests.collect::<Vec<u8>>()).expect("it is sent");
         (0..count).for_each(|_| assert_eq!(client.reply(), Some(Value::Simple("QUEUED".into()))));
-        told(served, end, least, &mut || assert!(!matches!(client.say(end), Value::Error(_))));
+        measure(served, end, least, &mut || assert!(!matches!(client.say(end), Value::Error(_))));
     }
     let names = with_numbers(&["SUBSCRIBE"], &["channel-#"], count);
     let confirm = |client: &mut Client| (0..count).for_each(|_| assert!(client.reply().is_some()));
-    told(served, "SUBSCRIBE", 3, &mut || {
+    measure(served, "SUBSCRIBE", 3, &mut || {
         std::io::Write::write_all(&mut client.stream, &super::super::client::request(&names))
             .expect("it is sent");
         confirm(&mut client);
     });
     let mut admin = served.connect();
-    told(served, "PUBSUB CHANNELS", 5, &mut || {
+    measure(served, "PUBSUB CHANNELS", 5, &mut || {
         let Value::Array(found) = admin.say("PUBSUB CHANNELS") else { panic!("an array") };
         assert_eq!(found.len(), count);
     });
     let mut leaving = Some(client);
-    told(served, "the end of a subscriber", 3, &mut || {
+    measure(served, "the end of a subscriber", 3, &mut || {
         leaving = None;
         while admin.say("PUBSUB CHANNELS") != Value::Array(Vec::new()) {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -141,7 +141,7 @@ fn queue_and_leave(served: &Served, count: usize, told: Told<'_>) {
 
 /// What a user may do is asked for each key, here with forty patterns. That is so for a command of
 /// its own, and for one that was queued.
-fn look_at_rights(served: &Served, count: usize, told: Told<'_>) {
+fn look_at_rights(served: &Served, count: usize, measure: Measure<'_>) {
     let (mut admin, mut client) = (served.connect(), served.connect());
     let patterns: Vec<String> = (0..40).map(|number| format!("~{number}:*")).collect();
     let words = ["ACL", "SETUSER", "limited", "on", "nopass", "+@all", "~k*"].into_iter();
@@ -149,14 +149,14 @@ fn look_at_rights(served: &Served, count: usize, told: Told<'_>) {
     assert_eq!(admin.call(&rules), ok());
     assert_eq!(client.say("AUTH limited x"), ok());
     let mut words = with_numbers(&["EXISTS"], &["k#"], count);
-    told(served, "rights", 5 + LOOKS_OF_RIGHTS, &mut || {
+    measure(served, "rights", 5 + LOOKS_OF_RIGHTS, &mut || {
         assert_eq!(client.call(&words), Value::Integer(0));
     });
     assert_eq!(client.say("MULTI"), ok());
-    told(served, "rights to queue", LOOKS_OF_RIGHTS, &mut || {
+    measure(served, "rights to queue", LOOKS_OF_RIGHTS, &mut || {
         assert_eq!(client.call(&words), Value::Simple("QUEUED".into()));
     });
-    told(served, "rights of what was queued", 5 + LOOKS_OF_RIGHTS, &mut || {
+    measure(served, "rights of what was queued", 5 + LOOKS_OF_RIGHTS, &mut || {
         assert_eq!(client.say("EXEC"), Value::Array(vec![Value::Integer(0)]));
     });
     words.push("other".to_owned());
@@ -164,12 +164,12 @@ fn look_at_rights(served: &Served, count: usize, told: Told<'_>) {
 }
 
 /// Sorted sets of very many names, none of which are there.
-fn combine(served: &Served, count: usize, told: Told<'_>) {
+fn combine(served: &Served, count: usize, measure: Measure<'_>) {
     let mut client = served.connect();
     let number = count.to_string();
     for command in ["ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"] {
         let words = with_numbers(&[command, &number], &["k#"], count);
-        told(served, command, 3, &mut || {
+        measure(served, command, 3, &mut || {
             assert!(matches!(client.call(&words), Value::Array(_) | Value::Integer(0)));
         });
     }
@@ -180,7 +180,7 @@ const LOOKS_OF_RIGHTS: u64 = 10;
 
 /// Strings of so many bytes, gone over as a whole. What only writes is done by a thread beside the
 /// server threads, without turns.
-fn go_over_bytes(served: &Served, bytes: usize, told: Told<'_>) {
+fn go_over_bytes(served: &Served, bytes: usize, measure: Measure<'_>) {
     let mut client = served.connect();
     let last = (bytes - 3).to_string();
     let calls: [(&[&str], u64); 6] = [
@@ -193,51 +193,53 @@ fn go_over_bytes(served: &Served, bytes: usize, told: Told<'_>) {
     ];
     for (words, least) in calls {
         let name = words[0];
-        told(served, name, least, &mut || assert!(!matches!(client.call(words), Value::Error(_)), "{name}"));
+        measure(served, name, least, &mut || {
+            assert!(!matches!(client.call(words), Value::Error(_)), "{name}")
+        });
     }
 }
 
 #[test]
 fn s13_many_arguments_leave_others_their_turns() {
     for calls in [&CALLS[..], &OF_LISTS] {
-        count_turns(COUNT / 1000, |served, told| run_all(served, calls, COUNT, told));
+        count_turns(COUNT / 1000, |served, measure| run_all(served, calls, COUNT, measure));
     }
 }
 
 #[test]
 fn s13_many_requests_and_names_leave_others_their_turns() {
-    count_turns(COUNT / 1000, |served, told| queue_and_leave(served, COUNT, told));
+    count_turns(COUNT / 1000, |served, measure| queue_and_leave(served, COUNT, measure));
 }
 
 #[test]
 fn s13_rights_to_many_keys_leave_others_their_turns() {
-    count_turns(COUNT / 1000, |served, told| look_at_rights(served, COUNT, told));
+    count_turns(COUNT / 1000, |served, measure| look_at_rights(served, COUNT, measure));
 }
 
 #[test]
 fn s13_sorted_sets_of_many_names_leave_others_their_turns() {
-    count_turns(COUNT / 1000, |served, told| combine(served, COUNT, told));
+    count_turns(COUNT / 1000, |served, measure| combine(served, COUNT, measure));
 }
 
 #[test]
 fn s13_long_strings_leave_others_their_turns() {
-    count_turns(BYTES >> 21, |served, told| go_over_bytes(served, BYTES, told));
+    count_turns(BYTES >> 21, |served, measure| go_over_bytes(served, BYTES, measure));
 }
 
 #[test]
 #[ignore = "long form: cargo x faults"]
 fn s13_everything_of_the_report_leaves_others_their_turns_long() {
     let served = Served::start(1);
-    let mut told = |served: &Served, what: &str, _: u64, act: &mut dyn FnMut()| {
+    let mut measure = |served: &Served, what: &str, _: u64, act: &mut dyn FnMut()| {
         let (took, worst) = worst_ping(served, act);
         eprintln!("{what}: {took:?}, another client waited {worst:?} at most");
         // As much as a busy machine and its disk may hold a thread that nothing here holds.
         assert!(worst < std::time::Duration::from_millis(120) + took / 2, "{what}");
     };
-    run_all(&served, &CALLS, 500_000, &mut told);
-    run_all(&Served::start(1), &OF_LISTS, 300_000, &mut told);
-    queue_and_leave(&served, 500_000, &mut told);
-    look_at_rights(&served, 500_000, &mut told);
-    combine(&served, 500_000, &mut told);
-    go_over_bytes(&served, 536_870_903, &mut told);
+    run_all(&served, &CALLS, 500_000, &mut measure);
+    run_all(&Served::start(1), &OF_LISTS, 300_000, &mut measure);
+    queue_and_leave(&served, 500_000, &mut measure);
+    look_at_rights(&served, 500_000, &mut measure);
+    combine(&served, 500_000, &mut measure);
+    go_over_bytes(&served, 536_870_903, &mut measure);
 }

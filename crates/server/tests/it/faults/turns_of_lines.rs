@@ -13,7 +13,7 @@ use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
 use super::super::client::{Client, Served, bulk, ok, request};
-use super::turns::{COUNT, count_turns, turns_given, turns_told, with_numbers};
+use super::turns::{COUNT, count_turns, turns_given, turns_reported, with_numbers};
 
 /// A client that waits for very many keys.
 fn waiting(served: &Served, count: usize) -> Client {
@@ -45,12 +45,12 @@ fn memory_of_waiting(admin: &mut Client) -> usize {
 
 #[test]
 fn s13_databases_change_beside_many_that_are_waited_for() {
-    count_turns(COUNT / 1000, |served, told| {
+    count_turns(COUNT / 1000, |served, measure| {
         let (mut admin, mut waiter) = (served.connect(), waiting(served, COUNT));
         let before = memory_of_waiting(&mut admin);
         // Only what a swap brings is looked for: lines are not of a database, but of its index.
         for (words, least) in [("SWAPDB 0 1", 3), ("FLUSHALL", 0), ("FLUSHDB", 0), ("SWAPDB 1 0", 3)] {
-            told(served, words, least, &mut || assert_eq!(admin.say(words), ok()));
+            measure(served, words, least, &mut || assert_eq!(admin.say(words), ok()));
             assert_eq!(memory_of_waiting(&mut admin), before, "it stands where it stood");
         }
         assert_eq!(admin.say("RPUSH q7 x"), Value::Integer(1));
@@ -65,7 +65,7 @@ fn s13_databases_change_beside_many_that_are_waited_for() {
 
 #[test]
 fn s13_databases_change_beside_many_that_are_watched() {
-    count_turns(COUNT / 1000, |served, told| {
+    count_turns(COUNT / 1000, |served, measure| {
         let (mut admin, mut watcher) = (served.connect(), served.connect());
         let watch = with_numbers(&["WATCH"], &["w#"], COUNT);
         assert_eq!(watcher.call(&watch), ok());
@@ -77,7 +77,7 @@ fn s13_databases_change_beside_many_that_are_watched() {
         };
         let named = memory(&mut watcher);
         for _ in 0..3 {
-            told(served, "FLUSHALL", 8, &mut || assert_eq!(admin.say("FLUSHALL"), ok()));
+            measure(served, "FLUSHALL", 8, &mut || assert_eq!(admin.say("FLUSHALL"), ok()));
             // What is watched instead is counted, once.
             let moved = memory(&mut watcher);
             assert!((named * 3 / 2..named * 5 / 2).contains(&moved), "{named} bytes, then {moved}");
@@ -91,7 +91,7 @@ fn s13_databases_change_beside_many_that_are_watched() {
         // And where something stands, all of it has.
         assert_eq!(admin.say("SET w7 x"), ok());
         assert_eq!(watcher.call(&watch), ok());
-        told(served, "FLUSHALL of a key", 8, &mut || assert_eq!(admin.say("FLUSHALL"), ok()));
+        measure(served, "FLUSHALL of a key", 8, &mut || assert_eq!(admin.say("FLUSHALL"), ok()));
         assert_eq!(watcher.say("MULTI"), ok());
         assert_eq!(watcher.say("EXEC"), Value::Null);
     });
@@ -111,7 +111,7 @@ fn s13_a_push_does_not_wait_until_others_lines_are_left() {
     let both = [request(&["RPUSH", "q5", "a"]), request(&["INFO", "stats"])].concat();
     pusher.stream.write_all(&both).expect("they are sent");
     assert_eq!(pusher.reply(), Some(Value::Integer(1)));
-    let given = turns_told(pusher.reply().expect("a text")) - before;
+    let given = turns_reported(pusher.reply().expect("a text")) - before;
     // To leave all takes some four for each thousand lines.
     assert!(given < COUNT as u64 / 1000, "{given} turns before the push was answered");
     // While the client leaves its lines, what comes is for the next one in line, and what it says

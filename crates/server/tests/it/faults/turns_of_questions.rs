@@ -10,7 +10,7 @@ use firn_protocol::resp::Value;
 
 use super::super::client::{Client, Served, bulk, ok, request};
 use super::beside::in_three;
-use super::turns::{COUNT, Told, Words, count_turns, run_all, with_numbers};
+use super::turns::{COUNT, Measure, Words, count_turns, run_all, with_numbers};
 
 /// What names very many things that are no keys.
 const QUESTIONS: [Words; 14] = [
@@ -32,19 +32,19 @@ const QUESTIONS: [Words; 14] = [
 
 #[test]
 fn s13_questions_of_many_names_leave_others_their_turns() {
-    count_turns(COUNT / 1000, |served, told| {
-        run_all(served, &QUESTIONS, COUNT, told);
+    count_turns(COUNT / 1000, |served, measure| {
+        run_all(served, &QUESTIONS, COUNT, measure);
         // Keys of a script are locked as well, before it is given them.
         let words = with_numbers(&["EVAL", "return #KEYS", &COUNT.to_string()], &["k#"], COUNT);
-        told(served, "EVAL of keys", 3, &mut || {
+        measure(served, "EVAL of keys", 3, &mut || {
             assert_eq!(served.connect().call(&words), Value::Integer(COUNT as i64));
         });
-        deny(served, told);
+        deny(served, measure);
     });
 }
 
 /// Subscribers to very many channels, whose user loses a right.
-fn deny(served: &Served, told: Told<'_>) {
+fn deny(served: &Served, measure: Measure<'_>) {
     let mut admin = served.connect();
     let patterns: Vec<String> = (0..40).map(|number| format!("&{number}:*")).collect();
     let words = ["ACL", "SETUSER", "listener", "on", "nopass", "+@all", "&c*", "&other"];
@@ -62,7 +62,7 @@ fn deny(served: &Served, told: Told<'_>) {
     names.push("other".to_owned());
     let mut closed = subscribe(&names);
     // Each of its patterns is compared with each name, of two clients.
-    told(served, "ACL SETUSER beside subscribers", 1, &mut || {
+    measure(served, "ACL SETUSER beside subscribers", 1, &mut || {
         assert_eq!(admin.call(&["ACL", "SETUSER", "listener", "resetchannels", "&c*"]), ok());
     });
     assert_eq!(closed.reply(), None, "it was subscribed to what its user may not see");

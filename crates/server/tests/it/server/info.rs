@@ -150,8 +150,8 @@ fn many_keys_are_counted_in_the_background() {
     }
     let first = info(client, "keyspace", "db0").expect("it has keys");
     // What the last count found, while it was filled.
-    let told: usize = first.trim_start_matches("keys=").split(',').next().unwrap().parse().unwrap();
-    assert!((1..=KEYS).contains(&told), "{first}");
+    let reported: usize = first.trim_start_matches("keys=").split(',').next().unwrap().parse().unwrap();
+    assert!((1..=KEYS).contains(&reported), "{first}");
     let start = Instant::now();
     while !info(client, "keyspace", "db0").expect("it has keys").starts_with("keys=120000,") {
         assert!(start.elapsed() < Duration::from_secs(20));

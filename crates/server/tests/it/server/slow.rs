@@ -89,14 +89,14 @@ fn histograms_add_up() {
     let client = &mut served.connect();
     (0..40).for_each(|_| drop(client.say("EXISTS k")));
     client.say("DEBUG SLEEP 0.01");
-    let Value::Array(told) = client.say("LATENCY HISTOGRAM exists nonsense debug mget config") else {
+    let Value::Array(reported) = client.say("LATENCY HISTOGRAM exists nonsense debug mget config") else {
         panic!("an array")
     };
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(reported.len(), 4, "{reported:?}");
     let histogram = |name: &str| {
-        let at = told.iter().position(|value| *value == bulk(name)).expect("it was called");
-        let Value::Array(parts) = &told[at + 1] else { panic!("{told:?}") };
-        let Value::Array(buckets) = &parts[3] else { panic!("{told:?}") };
+        let at = reported.iter().position(|value| *value == bulk(name)).expect("it was called");
+        let Value::Array(parts) = &reported[at + 1] else { panic!("{reported:?}") };
+        let Value::Array(buckets) = &parts[3] else { panic!("{reported:?}") };
         (parts[1].clone(), buckets.clone())
     };
     let (calls, buckets) = histogram("exists");

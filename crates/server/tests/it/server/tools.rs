@@ -46,10 +46,10 @@ fn redis_benchmark_is_served() {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     for test in ["PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "MSET (10 keys)"] {
-        let is_told = said
+        let is_reported = said
             .split(['\r', '\n'])
             .any(|line| line.starts_with(&format!("{test}: ")) && line.contains("requests per second"));
-        assert!(is_told, "{test} in {said}");
+        assert!(is_reported, "{test} in {said}");
     }
     assert!(!said.contains("WARNING") && !said.to_lowercase().contains("error"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! What INFO tells of commands.
+//! What INFO reports of commands.
 
 use firn_protocol::command::{self, Command};
 
@@ -6,12 +6,12 @@ use super::Lines;
 use crate::server_thread::ServerThread;
 use crate::statistics::CommandSum;
 
-/// Commands of which there is something to tell.
-fn each(thread: &ServerThread, mut tell: impl FnMut(&'static Command, &CommandSum)) {
+/// Commands of which there is something to report.
+fn each(thread: &ServerThread, mut report: impl FnMut(&'static Command, &CommandSum)) {
     let sums = thread.shared.diagnostics.statistics.sums();
     for (command, sum) in command::all().iter().zip(&sums.commands) {
         if sum.calls + sum.rejected + sum.failed > 0 {
-            tell(command, sum);
+            report(command, sum);
         }
     }
 }
@@ -39,12 +39,12 @@ pub(super) fn percentiles(thread: &ServerThread, lines: &mut Lines) {
     let wanted = String::from_utf8_lossy(&wanted).into_owned();
     each(thread, |command, sum| {
         if sum.calls > 0 {
-            let told = wanted.split_whitespace().map(|percent| {
+            let shown = wanted.split_whitespace().map(|percent| {
                 let ns = sum.distribution.percentile_ns(percent.parse().unwrap_or(50.0));
                 format!("p{percent}={:.3}", ns as f64 / 1000.0)
             });
-            let told: Vec<String> = told.collect();
-            lines.line(&format!("latency_percentiles_usec_{command}"), told.join(","));
+            let shown: Vec<String> = shown.collect();
+            lines.line(&format!("latency_percentiles_usec_{command}"), shown.join(","));
         }
     });
 }

@@ -40,8 +40,8 @@ fn p5_info_tells_keys_as_of_a_count_and_its_age() {
     // for.
     assert_eq!(client.say("DEBUG POPULATE 30000"), ok());
     until("they are counted", || {
-        let told = keys(client).unwrap_or_default();
-        told.starts_with("keys=30000,") && number(client, "keyspace", "keys_counted_seconds_ago") < 30
+        let reported = keys(client).unwrap_or_default();
+        reported.starts_with("keys=30000,") && number(client, "keyspace", "keys_counted_seconds_ago") < 30
     });
     assert_eq!(client.say("SET one v"), ok());
     assert_eq!(client.say("DBSIZE"), Value::Integer(30001), "exact");
@@ -57,7 +57,7 @@ fn p5_info_and_dbsize_of_many_keys_long() {
     let (client, other) = (&mut served.connect(), &mut served.connect());
     assert_eq!(client.say("DEBUG POPULATE 400000"), ok());
     until("they are counted", || {
-        info(client, "keyspace", "db0").is_some_and(|told| told.starts_with("keys=400000,"))
+        info(client, "keyspace", "db0").is_some_and(|reported| reported.starts_with("keys=400000,"))
     });
     let quickest = (0..20)
         .map(|_| {
