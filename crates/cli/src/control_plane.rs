@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
-use crate::output::{announce, tell};
+use crate::output::{announce, report};
 use crate::secrets;
 use crate::serve::HTTP_CONNECTIONS;
 use crate::service::{draw, read_token};
@@ -115,7 +115,7 @@ fn connections(arguments: &Arguments) -> usize {
     let http = if arguments.http.is_some() { HTTP_CONNECTIONS } else { 0 };
     let (wanted, room) = (arguments.connections_max as usize, connections_within(limit, http));
     if wanted > room {
-        tell(format_args!(
+        report(format_args!(
             "firn: --connections-max is {room} and not {wanted}: the process may have {limit} descriptors, raise ulimit -Hn"
         ));
     }
@@ -135,7 +135,7 @@ fn check_reach(arguments: &Arguments, is_encrypted: bool) -> Result<()> {
         return Err(Failure::new(Ending::Usage, what));
     }
     if !is_encrypted {
-        tell(format_args!(
+        report(format_args!(
             "firn: other machines can reach {listen}, and the token goes there unencrypted: give a certificate with --tls-cert and --tls-key"
         ));
     }

@@ -11,7 +11,7 @@
 mod fleet; // the processes
 mod load; // what is written and read back
 mod watch; // which jobs there were
-mod told; // what is printed
+mod report; // what is printed
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use firn_bench::suite::BenchDir;
 use firn_storage::{Clock, SystemClock};
 
 use crate::ending::{Ending, Failure, Result};
-use crate::output::{Output, tell};
+use crate::output::{Output, report};
 use crate::progress;
 use crate::signals;
 use fleet::Fleet;
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let mut fleet = Fleet::start(dir.path(), arguments.workers, &interrupt)?;
     let mut watch = Watch::at(fleet.control_plane())?;
     let mut client = Client::connect(fleet.address())?;
-    tell(format_args!("writing {load}"));
+    report(format_args!("writing {load}"));
     progress::during("writing", |bar| {
         load.write(&mut client, |share| {
             bar.set_message(format!("{:.0} %", share * 100.0));
@@ -96,12 +96,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         })
     })
     .map_err(|failure| fleet.explain(failure))?;
-    tell(format_args!("waiting for compactions"));
+    report(format_args!("waiting for compactions"));
     let counts = progress::during("compacting", |bar| {
         rest(&mut client, &mut watch, &interrupt, |running| bar.set_message(format!("{running} jobs")))
     })
     .map_err(|failure| fleet.explain(failure))?;
-    tell(format_args!("reading everything back"));
+    report(format_args!("reading everything back"));
     progress::during("reading", |bar| {
         load.compare(&mut client, |share| {
             bar.set_message(format!("{:.0} %", share * 100.0));
@@ -111,17 +111,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     .map_err(|failure| fleet.explain(failure))?;
     let used = fleet.processor_time()?;
     fleet.end()?;
-    let told = told::Told { rows: watch.rows(), counts, used, load: &load };
+    let at_end = report::Report { rows: watch.rows(), counts, used, load: &load };
     let mut out = Output::new();
-    out.bytes(told.text().as_bytes());
+    out.bytes(at_end.text().as_bytes());
     out.finish()?;
     if dir.is_temporary() {
-        tell(format_args!("nothing is left of it: --dir DIR keeps the database and what its processes said"));
+        report(format_args!(
+            "nothing is left of it: --dir DIR keeps the database and what its processes said"
+        ));
     } else {
-        tell(format_args!("everything is in {}", dir.path().display()));
+        report(format_args!("everything is in {}", dir.path().display()));
     }
-    match told.on_workers() {
-        0 => Err(Failure::new(Ending::Failed, told.why_none())),
+    match at_end.on_workers() {
+        0 => Err(Failure::new(Ending::Failed, at_end.why_none())),
         _ => Ok(Ending::Done),
     }
 }
@@ -137,7 +139,7 @@ fn rest(
     client: &mut Client,
     watch: &mut Watch,
     interrupt: &Interrupt,
-    mut tell: impl FnMut(usize),
+    mut show: impl FnMut(usize),
 ) -> Result<load::Counts> {
     let clock = SystemClock::new();
     let until = clock.now() + REST_MAX;
@@ -159,7 +161,7 @@ fn rest(
             );
             return Err(Failure::new(Ending::Failed, what));
         }
-        tell(watch.unfinished());
+        show(watch.unfinished());
         clock.sleep(Duration::from_millis(100));
     }
 }

@@ -85,7 +85,7 @@ fn to_file(database: &Database, key: &[u8], path: &Path, bar: &ProgressBar) -> R
             (Some(partial), file)
         }
     };
-    let mut target = Told { file, written: 0, bar };
+    let mut target = Metered { file, written: 0, bar };
     let read = database.records().read_into(key, &mut target);
     let is_found = read.map_err(|error| database.failure(&error))?.is_some();
     if let (Some(partial), true) = (partial, is_found) {
@@ -112,14 +112,14 @@ impl Drop for Partial {
     }
 }
 
-/// A file of which it is told how much was written.
-struct Told<'b> {
+/// A file of which a bar shows how much was written.
+struct Metered<'b> {
     file: File,
     written: u64,
     bar: &'b ProgressBar,
 }
 
-impl Write for Told<'_> {
+impl Write for Metered<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.written += written as u64;

@@ -8,7 +8,7 @@ use firn_job_service::{AdminClient, proto};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
-use crate::output::{Output, tell};
+use crate::output::{Output, report};
 use crate::service::{read_token, warn_of_plain_token};
 use crate::tls::ClientFiles;
 
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
                     Ok(list) => {
                         print(&shown(&list, *shows))?;
                     }
-                    Err(failure) => tell(format_args!("firn: {failure}")),
+                    Err(failure) => report(format_args!("firn: {failure}")),
                 }
                 SystemClock::new().sleep(Duration::from_secs(*every));
                 list = client.list().map_err(failed);

@@ -48,7 +48,7 @@ use clap::{Parser, Subcommand};
 use ending::{Ending, Result};
 use firn_format::FormatVersion;
 use firn_storage::ThreadSpawn;
-use output::tell;
+use output::report;
 
 /// Fewer faults and less waste than the system's allocator under many threads.
 #[global_allocator]
@@ -98,13 +98,13 @@ fn main() -> ExitCode {
     if arguments.until_stdin_closes
         && let Err(failure) = until_stdin_closes::watch(&ThreadSpawn::new())
     {
-        tell(format_args!("firn: {failure}"));
+        report(format_args!("firn: {failure}"));
         return failure.ending.code();
     }
     match run(arguments.command) {
         Ok(ending) => ending.code(),
         Err(failure) => {
-            tell(format_args!("firn: {failure}"));
+            report(format_args!("firn: {failure}"));
             failure.ending.code()
         }
     }

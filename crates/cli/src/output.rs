@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use crate::ending::{Ending, Failure, Result};
 
 /// Writes a line to standard error at once. A closed standard error is no failure.
-pub(crate) fn tell(line: impl fmt::Display) {
+pub(crate) fn report(line: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 

@@ -84,30 +84,30 @@ impl Source {
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             let path = path.display();
-            let told = format!(
+            let message = format!(
                 "{path} is no regular file, so that the length of the value is unknown: write it to a file first, or to standard input with the value `-`"
             );
-            return Err(Failure::new(Ending::Failed, told));
+            return Err(Failure::new(Ending::Failed, message));
         }
         Ok(Self { file, bytes: metadata.len() })
     }
 
-    /// Sets `key` to all of it, and tells `bar` how far that has come.
+    /// Sets `key` to all of it; `bar` shows how far that has come.
     fn put(&mut self, database: &Database, key: &[u8], bar: &ProgressBar) -> firn_engine::Result<Position> {
-        let mut told = Told { file: &self.file, read: 0, bytes: self.bytes, bar };
-        database.records().with_options(database.durable()).put_from(key, self.bytes, &mut told)
+        let mut metered = Metered { file: &self.file, read: 0, bytes: self.bytes, bar };
+        database.records().with_options(database.durable()).put_from(key, self.bytes, &mut metered)
     }
 }
 
-/// A file whose reads are told.
-struct Told<'f> {
+/// A file of which a bar shows how much was read.
+struct Metered<'f> {
     file: &'f File,
     read: u64,
     bytes: u64,
     bar: &'f ProgressBar,
 }
 
-impl Read for Told<'_> {
+impl Read for Metered<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(out)?;
         self.read += read as u64;

@@ -12,7 +12,7 @@ use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
 use crate::backends::{open_with, registry};
 use crate::ending::{Ending, Failure, Result};
-use crate::output::tell;
+use crate::output::report;
 use crate::secrets;
 use crate::store_rates::StoreRates;
 use crate::tls::ClientFiles;
@@ -110,7 +110,7 @@ pub(crate) fn urls(text: &str) -> Vec<String> {
 /// Tells people that a token goes over a network as it is.
 pub(crate) fn warn_of_plain_token(control_planes: &str) {
     for url in urls(control_planes).iter().filter(|url| is_plain_and_far(url)) {
-        tell(format_args!(
+        report(format_args!(
             "firn: the token goes to {url} unencrypted, and what reads it on the way may use it: start the control plane with --tls-cert, \
              and say https://"
         ));

@@ -11,7 +11,7 @@ use firn_tree::storage_error;
 use crate::access::Access;
 use crate::backends::{open_with, registry};
 use crate::ending::{Ending, Failure, Result};
-use crate::output::tell;
+use crate::output::report;
 use crate::store_rates::StoreRates;
 
 /// The name of a shared place, if there is one.
@@ -109,7 +109,7 @@ impl RangeCache {
     fn before(&self, place: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let cached = Cached::in_directory(place, &self.dir, self.bytes);
         if let Some(error) = cached.failure() {
-            tell(format_args!("firn: nothing is cached in {}: {error}", self.dir.display()));
+            report(format_args!("firn: nothing is cached in {}: {error}", self.dir.display()));
         }
         Arc::new(cached)
     }

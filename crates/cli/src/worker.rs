@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn::jobs::socket::{Tell, serve};
+use firn::jobs::socket::{Report, serve};
 use firn_engine::Semantics;
 use firn_job_service::{Worker, WorkerOptions};
 use firn_server::raise_descriptor_limit;
@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
-use crate::output::{announce, tell};
+use crate::output::{announce, report};
 use crate::secrets;
 use crate::service::{Allowed, draw, read_token, urls, warn_of_plain_token};
 use crate::service_http::{self, Said};
@@ -141,19 +141,20 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     Ok(attend(&worker, &name, &*clock, &mut signals))
 }
 
-/// Tells people what goes wrong, until the worker has ended as signals say.
+/// Reports what goes wrong, until the worker has ended as signals say.
 fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals) -> Ending {
-    let (mut told, mut is_draining) = (BTreeMap::new(), false);
+    let (mut reported, mut is_draining) = (BTreeMap::new(), false);
     loop {
         clock.sleep(LOOK);
         let troubles = worker.troubles();
-        for (plane, trouble) in troubles.iter().filter(|(plane, trouble)| told.get(*plane) != Some(*trouble))
+        for (plane, trouble) in
+            troubles.iter().filter(|(plane, trouble)| reported.get(*plane) != Some(*trouble))
         {
-            tell(format_args!("firn: {plane}: {trouble}"));
+            report(format_args!("firn: {plane}: {trouble}"));
         }
-        told = troubles;
+        reported = troubles;
         for line in worker.take_log() {
-            tell(format_args!("firn: {line}"));
+            report(format_args!("firn: {line}"));
         }
         for _signal in signals.pending() {
             if is_draining {
@@ -161,7 +162,7 @@ fn attend(worker: &Worker, name: &str, clock: &dyn Clock, signals: &mut Signals)
             }
             is_draining = true;
             worker.drain();
-            tell(format_args!(
+            report(format_args!(
                 "firn: {name} takes no more jobs and ends with the last of {}",
                 worker.job_count()
             ));
@@ -183,8 +184,8 @@ fn listen_at(path: &Path, threads: u16) -> Result<Ending> {
     // Operators, filters and extractors are code of programs that own databases: what needs them is
     // refused.
     let semantics = Arc::new(Semantics::new());
-    let tell: Tell = Arc::new(|what: &str| tell(format_args!("firn: {what}")));
-    serve(&listener, &semantics, usize::from(threads), &spawn, &SystemClock::new(), &tell)
+    let report: Report = Arc::new(|what: &str| report(format_args!("firn: {what}")));
+    serve(&listener, &semantics, usize::from(threads), &spawn, &SystemClock::new(), &report)
 }
 
 /// Listens at `path`, where no other process listens.

@@ -102,8 +102,8 @@ struct Shared {
     tally: Tally,
     is_draining: AtomicBool,
     drains: Notify,
-    /// Control planes that have heard so.
-    told_draining: Mutex<BTreeSet<usize>>,
+    /// Control planes that have heard that it takes no more jobs.
+    notified_planes: Mutex<BTreeSet<usize>>,
     /// What goes wrong with each control plane, now.
     troubles: Mutex<BTreeMap<String, String>>,
     /// What has gone wrong here and was not read yet.
@@ -137,7 +137,7 @@ impl Worker {
             tally: Tally::default(),
             is_draining: AtomicBool::new(false),
             drains: Notify::new(),
-            told_draining: Mutex::default(),
+            notified_planes: Mutex::default(),
             troubles: Mutex::default(),
             log: Mutex::default(),
             options,
@@ -164,7 +164,7 @@ impl Worker {
         self.shared.holdings.cancel_all();
     }
 
-    /// Jobs that it has, ended ones included until their ends are told.
+    /// Jobs that it has, ended ones included until their ends are reported.
     pub fn job_count(&self) -> usize {
         self.shared.holdings.count()
     }
@@ -172,11 +172,11 @@ impl Worker {
     /// Whether it may end: it has no jobs, and each control plane that can be talked with knows
     /// that it takes none.
     pub fn is_drained(&self) -> bool {
-        let told = self.shared.told_draining.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let notified = self.shared.notified_planes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let troubles = self.troubles();
         let mut planes = self.shared.options.control_planes.iter().enumerate();
         self.job_count() == 0
-            && planes.all(|(index, name)| told.contains(&index) || troubles.contains_key(name))
+            && planes.all(|(index, name)| notified.contains(&index) || troubles.contains_key(name))
     }
 
     /// What it does, in numbers.

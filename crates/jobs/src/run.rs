@@ -50,12 +50,12 @@ pub fn run(
         JobSpec::Compact(spec) => run_compact(spec, storage, semantics, control).map(JobResult::Compact),
         JobSpec::BlobGc(spec) => run_blob_gc(spec, storage, control).map(JobResult::BlobGc),
     };
-    done.map_err(|error| told_apart(spec, error))
+    done.map_err(|error| distinguished(spec, error))
 }
 
 /// `error` with its kind: wrong bytes of an input are wrong for every executor, so that none is to
 /// try again.
-fn told_apart(spec: &JobSpec, error: Error) -> Error {
+fn distinguished(spec: &JobSpec, error: Error) -> Error {
     let is_wrong = |source: &&firn_storage::Error| source.kind == firn_storage::ErrorKind::Corrupt;
     match error.source.as_ref().filter(is_wrong) {
         Some(source) if spec.input_files().contains_key(source.file.as_str()) => {

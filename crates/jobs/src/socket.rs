@@ -14,4 +14,4 @@ mod wire;
 mod worker;
 
 pub use client::Socket;
-pub use worker::{Tell, serve};
+pub use worker::{Report, serve};

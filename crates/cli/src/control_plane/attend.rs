@@ -8,7 +8,7 @@ use firn_storage::Clock;
 use signal_hook::iterator::Signals;
 
 use crate::ending::Result;
-use crate::output::tell;
+use crate::output::report;
 use crate::tls::ServerFiles;
 
 /// How often signals are looked at.
@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often the files of certificates are read: some kilobytes.
 const READ: Duration = Duration::from_secs(2);
 
-/// People are told of connections that are refused at most so often.
-const TELL: Duration = Duration::from_secs(60);
+/// Connections that are refused are reported at most so often.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Returns at the first signal. `tls` is what `files` held when `plane` was started.
 pub(super) fn until_signal(
@@ -29,13 +29,13 @@ pub(super) fn until_signal(
     signals: &mut Signals,
 ) {
     let watch = plane.watch();
-    let mut renewal = tls.map(|shown| Renewal { shown, wrong: None, is_told: false });
+    let mut renewal = tls.map(|shown| Renewal { shown, wrong: None, is_reported: false });
     let (mut refusals, mut read_at) = (Refusals::default(), clock.now());
     while signals.pending().next().is_none() {
         clock.sleep(LOOK);
         let now = clock.now();
         if let Some(said) = refusals.look(now, watch.connections()) {
-            tell(format_args!("firn: {said}"));
+            report(format_args!("firn: {said}"));
         }
         if now.saturating_sub(read_at) < READ {
             continue;
@@ -43,7 +43,7 @@ pub(super) fn until_signal(
         read_at = now;
         let show = |tls: &ServerTls| plane.renew(tls).map_err(|error| error.to_string());
         if let Some(said) = renewal.as_mut().and_then(|renewal| renewal.look(files.read(), show)) {
-            tell(format_args!("firn: {said}"));
+            report(format_args!("firn: {said}"));
         }
     }
 }
@@ -53,7 +53,7 @@ struct Renewal {
     shown: ServerTls,
     /// What was wrong with the files when they were last read.
     wrong: Option<String>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Renewal {
@@ -73,14 +73,14 @@ impl Renewal {
         };
         match shown {
             Ok(fresh) => {
-                (self.wrong, self.is_told) = (None, false);
+                (self.wrong, self.is_reported) = (None, false);
                 self.shown = fresh?;
                 Some("the renewed certificates hold for connections from now on".to_owned())
             }
             Err(error) => {
                 let is_news = self.wrong.as_ref() != Some(&error);
-                let is_due = !is_news && !self.is_told;
-                self.is_told = !is_news;
+                let is_due = !is_news && !self.is_reported;
+                self.is_reported = !is_news;
                 let said = format!(
                     "the certificates from before are used on, since those in the files cannot be: {error}"
                 );
@@ -94,20 +94,20 @@ impl Renewal {
 /// Connections that were refused, as far as people know of them.
 #[derive(Default)]
 struct Refusals {
-    told: u64,
-    told_at: Option<Duration>,
+    reported: u64,
+    reported_at: Option<Duration>,
 }
 
 impl Refusals {
     /// What people are to be told at the moment `now`.
     fn look(&mut self, now: Duration, connections: Connections) -> Option<String> {
         let Connections { max, refused, .. } = connections;
-        let is_early = self.told_at.is_some_and(|at| now.saturating_sub(at) < TELL);
-        if refused == self.told || is_early {
+        let is_early = self.reported_at.is_some_and(|at| now.saturating_sub(at) < REPORT_EVERY);
+        if refused == self.reported || is_early {
             return None;
         }
-        let count = refused - self.told;
-        (self.told, self.told_at) = (refused, Some(now));
+        let count = refused - self.reported;
+        (self.reported, self.reported_at) = (refused, Some(now));
         Some(format!(
             "{count} connections were refused, since {max} were there: --connections-max lets more in"
         ))
@@ -143,7 +143,7 @@ mod tests {
             ServerTls { identity, clients: None }
         };
         let (old, new) = (tls("old"), tls("new"));
-        let mut renewal = Renewal { shown: old.clone(), wrong: None, is_told: false };
+        let mut renewal = Renewal { shown: old.clone(), wrong: None, is_reported: false };
         let mut shown = 0;
         let mut look = |read: std::result::Result<&ServerTls, &str>| {
             let read = read.map(|tls| Some(tls.clone()));

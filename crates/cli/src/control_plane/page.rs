@@ -31,7 +31,7 @@ pub(crate) fn answer(watch: &ControlPlaneWatch, limits: &Limits, path: &str) -> 
 fn shown(rows: &Rows, limits: &Limits) -> Value {
     let of = |state: JobState| rows.jobs.iter().filter(move |row| row.state == state);
     let ended = rows.jobs.iter().rev().filter(|row| matches!(row.state, JobState::Done | JobState::Failed));
-    let told = of(JobState::Running).chain(of(JobState::Waiting)).chain(ended);
+    let listed = of(JobState::Running).chain(of(JobState::Waiting)).chain(ended);
     json!({
         "build": concat!("firn ", env!("CARGO_PKG_VERSION")),
         "lease_ms": ms(limits.lease),
@@ -40,7 +40,7 @@ fn shown(rows: &Rows, limits: &Limits) -> Value {
         "waiting_ms_max": ms(rows.waiting_max),
         "running_count": rows.running_count,
         "workers": rows.workers.iter().map(|row| worker(row, limits)).collect::<Vec<_>>(),
-        "jobs": told.map(job).collect::<Vec<_>>(),
+        "jobs": listed.map(job).collect::<Vec<_>>(),
     })
 }
 

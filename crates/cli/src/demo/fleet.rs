@@ -9,7 +9,7 @@ use firn_storage::{Clock, SystemClock};
 
 use super::Interrupt;
 use crate::ending::{Ending, Failure, Result};
-use crate::output::tell;
+use crate::output::report;
 
 /// Under these some hundred MiB make some dozens of compactions, all values in the tables.
 const SETTINGS: &str = "[tree]\nmemtable_bytes = 4194304\ntable_bytes = 4194304\nlog_segment_bytes = 8388608\n\
@@ -59,7 +59,7 @@ impl Fleet {
             }
             let (process, line) =
                 Process::start_and_hear(name, command, &logs).map_err(|error| Failure::engine(&error))?;
-            tell(format_args!(
+            report(format_args!(
                 "{name} (process {}): {}",
                 process.id(),
                 line.split(';').next().unwrap_or_default()

@@ -47,10 +47,11 @@ pub(super) fn of(figures: &WorkerFigures) -> Exposition {
         text.single(&format!("firn_worker_{name}"), Counter, help, value);
     }
     let name = "firn_worker_stage_seconds";
-    let help = "Times of attempts: from the lease to the first byte read (open), waits for inputs (read) and for outputs (write), all else until the end of the work (merge), until that is told (tell).";
+    let help = "Times of attempts: from the lease to the first byte read (open), waits for inputs (read) and for outputs (write), all else until the end of the work (merge), until that is reported (report).";
     text.family(name, Histogram, help);
-    let WorkerFigures { open, read, merge, write, tell, .. } = figures;
-    for (stage, times) in [("open", open), ("read", read), ("merge", merge), ("write", write), ("tell", tell)]
+    let WorkerFigures { open, read, merge, write, report, .. } = figures;
+    for (stage, times) in
+        [("open", open), ("read", read), ("merge", merge), ("write", write), ("report", report)]
     {
         histogram(&mut text, name, stage, times);
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::bad_store::{Busy, told};
+use crate::bad_store::{Busy, status};
 use crate::job_service::Scene;
 use crate::program::{say_left_out, text};
 use crate::small_disk::SmallDisk;
@@ -32,7 +32,7 @@ fn goes_on_meanwhile(busy: &mut Busy, words: &[&str]) {
             Err(text) => assert!(words.iter().all(|word| text.contains(word)), "{text}"),
         }
         std::thread::sleep(Duration::from_millis(10));
-        why = told(&mut client, "background_refusal");
+        why = status(&mut client, "background_refusal");
     }
     assert!(taken >= 10, "{taken} taken");
 }

@@ -23,13 +23,13 @@ pub(crate) struct Busy {
 }
 
 /// What the database says of itself as `name`.
-pub(crate) fn told(client: &mut redis::Connection, name: &str) -> String {
+pub(crate) fn status(client: &mut redis::Connection, name: &str) -> String {
     line(&redis::cmd("INFO").arg("firn").query::<String>(client).expect("it tells"), name)
 }
 
-/// What `told`, which a database has said of itself, has as `name`.
-pub(crate) fn line(told: &str, name: &str) -> String {
-    let lines = told.lines().filter_map(|line| line.split_once(':'));
+/// What `info`, which a database has said of itself, has as `name`.
+pub(crate) fn line(info: &str, name: &str) -> String {
+    let lines = info.lines().filter_map(|line| line.split_once(':'));
     lines
         .filter(|(of, _)| of.trim_start_matches("firn_") == name)
         .map(|(_, value)| value.trim().to_owned())
@@ -37,10 +37,10 @@ pub(crate) fn line(told: &str, name: &str) -> String {
 }
 
 /// Jobs that workers have done for a database since it was opened, and jobs that it has done
-/// itself; by what `told` says.
-pub(crate) fn jobs_done(told: &str) -> (u64, u64) {
+/// itself; by what `info` says.
+pub(crate) fn jobs_done(info: &str) -> (u64, u64) {
     let sum = |name: &str| {
-        let counts = told.split([':', ',', '\n']).filter_map(|field| field.strip_prefix(name));
+        let counts = info.split([':', ',', '\n']).filter_map(|field| field.strip_prefix(name));
         counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
     };
     (sum("elsewhere_count="), sum("here_count="))
@@ -83,7 +83,7 @@ impl Busy {
         let end = Instant::now() + Duration::from_secs(60);
         let enough = done_elsewhere(&mut client) + more;
         while done_elsewhere(&mut client) < enough {
-            assert!(Instant::now() < end, "{}", told(&mut client, "jobs_passed_on_reason"));
+            assert!(Instant::now() < end, "{}", status(&mut client, "jobs_passed_on_reason"));
             (0..5).for_each(|_| self.write(&mut client));
         }
     }
@@ -150,7 +150,7 @@ impl Busy {
     /// while without a store.
     pub(crate) fn wait_for_room(&self) {
         let (mut client, began) = (self.client(), Instant::now());
-        while told(&mut client, "buffer_bytes").parse::<u64>().expect("bytes") > 12 << 20 {
+        while status(&mut client, "buffer_bytes").parse::<u64>().expect("bytes") > 12 << 20 {
             assert!(began.elapsed() < Duration::from_secs(60), "the buffer is not flushed");
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -190,12 +190,12 @@ impl Busy {
         let mut client = self.client();
         let began = Instant::now();
         let (mut taken, mut done) = (0, None);
-        let says = |client: &mut redis::Connection| {
+        let gives_advice = |client: &mut redis::Connection| {
             // Why the worker's job failed, and the database's own flush.
             let whys = ["jobs_passed_on_reason", "background_refusal"];
-            whys.into_iter().all(|why| told(client, why).contains(advice))
+            whys.into_iter().all(|why| status(client, why).contains(advice))
         };
-        while began.elapsed() < MEANWHILE || (is_said && !says(&mut client)) {
+        while began.elapsed() < MEANWHILE || (is_said && !gives_advice(&mut client)) {
             assert!(began.elapsed() < Duration::from_secs(60), "nobody says why");
             match self.write_more(&mut client) {
                 Ok(()) => taken += 1,

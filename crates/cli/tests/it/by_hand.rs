@@ -131,10 +131,13 @@ fn a_watch_goes_on_while_its_control_plane_is_away() {
     command.args(["watch", "--every", "1"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut watch = Process(command.spawn().expect("it starts"), String::new());
     let mut shown = BufReader::new(watch.0.stdout.take().expect("piped")).lines().map_while(Result::ok);
-    let mut told = BufReader::new(watch.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let mut reported = BufReader::new(watch.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
     assert!(shown.any(|line| line.starts_with("WORKER ")), "it ends");
     drop(plane);
-    assert!(told.any(|line| line.starts_with(&format!("firn: control plane {}: ", scene.url))), "it ends");
+    assert!(
+        reported.any(|line| line.starts_with(&format!("firn: control plane {}: ", scene.url))),
+        "it ends"
+    );
     let _plane = scene.plane();
     let _worker = scene.worker("late");
     assert!(shown.any(|line| line.starts_with("late ")), "it ends");

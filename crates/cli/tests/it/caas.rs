@@ -8,9 +8,9 @@ use firn_s3_server::{S3Server, ServerOptions};
 
 use crate::program::{firn, text};
 
-/// A program that says `text`, and ends when its standard input does.
-fn script(path: &Path, says: &str) {
-    std::fs::write(path, format!("#!/bin/sh\ncat <<'END'\n{says}END\ncat > /dev/null\n")).expect("written");
+/// A program that prints `output`, and ends when its standard input does.
+fn script(path: &Path, output: &str) {
+    std::fs::write(path, format!("#!/bin/sh\ncat <<'END'\n{output}END\ncat > /dev/null\n")).expect("written");
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("set");
 }
 

@@ -62,9 +62,9 @@ fn a_worker_on_a_socket_goes_on_once_there_are_descriptors_again() {
     let mut line = String::new();
     BufReader::new(worker.0.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");
     assert!(answers(&socket));
-    let mut told = BufReader::new(worker.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let mut reported = BufReader::new(worker.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
     let crowd: Vec<_> = (0..40).map(|_| UnixStream::connect(&socket).expect("there is a queue")).collect();
-    assert!(told.any(|line| line.starts_with("firn: no database is let in for now: ")), "it ends");
+    assert!(reported.any(|line| line.starts_with("firn: no database is let in for now: ")), "it ends");
     assert!(!answers(&socket));
     drop(crowd);
     let begun = Instant::now();

@@ -18,8 +18,8 @@ impl Drop for Ends<'_> {
 }
 
 fn seed() -> u64 {
-    let told = std::env::var("FIRN_SEED").ok().and_then(|text| text.parse().ok());
-    told.unwrap_or_else(|| fastrand::u64(..))
+    let given = std::env::var("FIRN_SEED").ok().and_then(|text| text.parse().ok());
+    given.unwrap_or_else(|| fastrand::u64(..))
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use firn_s3_server::Faults;
 
-use crate::bad_store::{Busy, GOOD, done_elsewhere, told};
+use crate::bad_store::{Busy, GOOD, done_elsewhere, status};
 use crate::rounds;
 
 const ADVICE: &str = "the bucket does not exist; create it, or check the URL";
@@ -42,7 +42,7 @@ fn a_bucket_that_goes_away_is_waited_for_by_who_has_a_log() {
     busy.scene.store().set_faults(NO_BUCKET);
     let (mut client, began) = (busy.client(), Instant::now());
     let (mut taken, mut done) = (0, None);
-    let is_said = |client: &mut redis::Connection| told(client, "jobs_passed_on_reason").contains(ADVICE);
+    let is_said = |client: &mut redis::Connection| status(client, "jobs_passed_on_reason").contains(ADVICE);
     while began.elapsed() < MEANWHILE || !is_said(&mut client) {
         assert!(began.elapsed() < Duration::from_secs(60), "nobody says why");
         match busy.write_more(&mut client) {

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::bad_store::{jobs_done, told};
+use crate::bad_store::{jobs_done, status};
 use crate::job_service::Scene;
 use crate::rounds;
 use crate::serve::Serving;
@@ -215,9 +215,9 @@ impl<'b> Database<'b> {
             self.write(serving);
             let info: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("it tells");
             let (elsewhere, here) = jobs_done(&info);
-            let reason = told(&mut client, "jobs_passed_on_reason");
-            let again = told(&mut client, "jobs_reexecuted_count");
-            assert_eq!(told(&mut client, "jobs_differed_count"), "0", "{reason}");
+            let reason = status(&mut client, "jobs_passed_on_reason");
+            let again = status(&mut client, "jobs_reexecuted_count");
+            assert_eq!(status(&mut client, "jobs_differed_count"), "0", "{reason}");
             match advice {
                 None if elsewhere >= JOBS && again != "0" => {
                     assert!(!self.scene.doers().is_empty(), "the control plane knows who did them");

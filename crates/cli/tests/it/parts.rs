@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use firn_format::file_name::{self, FileName};
 use firn_s3_server::{Faults, S3Server};
 
-use crate::bad_store::{GOOD, done_elsewhere, told};
+use crate::bad_store::{GOOD, done_elsewhere, status};
 use crate::job_service::{Process, Scene};
 use crate::rounds;
 
@@ -131,7 +131,7 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
         || scene.store().counts().lost_ends == 0
         || ![".table", ".blobs"].iter().all(|ending| is_made_of_parts(&scene, ending))
     {
-        let reason = told(&mut client, "jobs_passed_on_reason");
+        let reason = status(&mut client, "jobs_passed_on_reason");
         assert!(began.elapsed() < PATIENCE, "{reason}: {:?}", scene.store().counts());
         (0..2).for_each(|_| written.write(&mut client));
     }
@@ -172,5 +172,5 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
 
 /// How many uploads the database has aborted.
 fn aborted(client: &mut redis::Connection) -> u64 {
-    told(client, "upload_abort_count").parse().expect("a number")
+    status(client, "upload_abort_count").parse().expect("a number")
 }

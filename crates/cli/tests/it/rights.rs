@@ -13,7 +13,7 @@ use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use serde_json::Value;
 
-use crate::bad_store::{done_elsewhere, told};
+use crate::bad_store::{done_elsewhere, status};
 use crate::job_service::{BUCKET, Scene};
 use crate::parts::{self, Written, is_of_attempt};
 use crate::program::Answer;
@@ -108,7 +108,7 @@ fn write_while(
     let mut step = 0;
     let first = model.values().max().map_or(0, |last| last + 1);
     while goes_on(client) {
-        let reason = told(client, "jobs_passed_on_reason");
+        let reason = status(client, "jobs_passed_on_reason");
         assert!(Instant::now() < end, "{reason} {:?}", scene.store().denied());
         let (round, from) = (first + step / STEPS, step % STEPS * (KEYS / STEPS));
         let keys = from..from + KEYS / STEPS;
@@ -249,7 +249,7 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
         (rounds::connect(&serving.address), Written::new(1), place(&scene));
     let end = Instant::now() + Duration::from_secs(400);
     while done_elsewhere(&mut client) < 5 || !has_both_forms(&scene, &place) {
-        let reason = told(&mut client, "jobs_passed_on_reason");
+        let reason = status(&mut client, "jobs_passed_on_reason");
         assert!(Instant::now() < end, "{reason} {:?}", scene.store().denied());
         written.write(&mut client);
     }

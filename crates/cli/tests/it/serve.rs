@@ -294,7 +294,7 @@ fn a_small_soft_limit_of_descriptors_is_raised() {
 
 #[test]
 fn the_network_is_chosen_and_told() {
-    for (word, told) in
+    for (word, expected) in
         [("epoll", "sockets by epoll"), ("auto", "sockets by epoll"), ("ring", "sockets by io_uring")]
     {
         let dir = tempfile::tempdir().unwrap();
@@ -312,7 +312,7 @@ fn the_network_is_chosen_and_told() {
             let _ = writeln!(std::io::stderr(), "skipped: {said}");
             continue;
         }
-        assert!(line.contains(told), "{line}");
+        assert!(line.contains(expected), "{line}");
         process.kill().unwrap();
         process.wait().unwrap();
     }

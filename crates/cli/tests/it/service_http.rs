@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bad_store::told;
+use crate::bad_store::status;
 use crate::job_service::{Process, Scene};
 use crate::program::firn;
 use crate::rounds;
@@ -177,9 +177,9 @@ fn metrics_are_what_a_run_really_did() {
     // L0 work that no worker began in time, with writers about to stop, its database does itself.
     // That is no failure, on a machine that stands still.
     let given_up = engine("jobs_passed_on_count");
-    let why = told(&mut client, "jobs_passed_on_reason");
+    let why = status(&mut client, "jobs_passed_on_reason");
     assert!(given_up == 0.0 || why.starts_with("no worker began it"), "{given_up}: {why}");
-    let by_cause = told(&mut client, "jobs_passed_on_causes");
+    let by_cause = status(&mut client, "jobs_passed_on_causes");
     let none_else = by_cause.split(',').filter(|cause| !cause.ends_with("=0")).collect::<Vec<_>>();
     let unbegun = (given_up > 0.0).then(|| format!("unbegun={given_up}"));
     assert_eq!(none_else, Vec::from_iter(unbegun.as_deref()), "{by_cause}");
@@ -206,7 +206,7 @@ fn metrics_are_what_a_run_really_did() {
         ["compact", "blob_gc"].map(|kind| of_workers("attempts_total", &[&format!("kind=\"{kind}\"")]));
     assert!(compacted > 0.0 && compacted + collected == done, "{compacted} and {collected} of {done}");
     assert!(collected >= engine("blob_gc_count") && engine("blob_gc_count") > 0.0, "{collected}");
-    for stage in ["open", "read", "merge", "write", "tell"].map(|stage| format!("stage=\"{stage}\"")) {
+    for stage in ["open", "read", "merge", "write", "report"].map(|stage| format!("stage=\"{stage}\"")) {
         assert_eq!(of_workers("stage_seconds_count", &[&stage]), done, "{stage}");
         assert_eq!(of_workers("stage_seconds_bucket", &[&stage, "le=\"+Inf\""]), done, "{stage}");
         assert!(of_workers("stage_seconds_sum", &[&stage]) > 0.0, "{stage}");
@@ -258,19 +258,19 @@ fn health_says_whether_a_worker_drains() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(sum(&samples(&worker), "firn_worker_control_planes", &["heard"]), 1.0);
-    let tell = |process: &Process, signal| {
+    let send = |process: &Process, signal| {
         let id = Pid::from_raw(process.0.id().cast_signed()).expect("a process");
         kill_process(id, signal).expect("told");
     };
     // A control plane that stands still hears nothing, and the worker waits for it.
-    tell(&plane, Signal::STOP);
-    tell(&worker, Signal::TERM);
+    send(&plane, Signal::STOP);
+    send(&worker, Signal::TERM);
     while get(&worker, "/health") != (503, "draining\n".to_owned()) {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(get(&worker, "/healthz").0, 200);
     assert_eq!(one(&samples(&worker), "firn_worker_draining"), 1.0);
-    tell(&plane, Signal::CONT);
+    send(&plane, Signal::CONT);
     assert!(worker.0.wait().expect("it ends").success());
 }
 

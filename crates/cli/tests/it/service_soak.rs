@@ -49,7 +49,7 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
     let mut fleet = Fleet::start(network, seed);
     let mut clients = Clients::new(seed);
     let began = Instant::now();
-    let (mut told, mut rounds) = (0, 0);
+    let (mut reported, mut rounds) = (0, 0);
     loop {
         let is_enough = fleet.tally.done_elsewhere() >= jobs && fleet.has_seen_everything();
         if is_enough && fleet.tally.jobs().again > 0 {
@@ -66,8 +66,8 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
         fleet.count_jobs();
         fleet.tally.expect_right_answers();
         let done = fleet.tally.done_elsewhere();
-        if done >= told + 100 {
-            told = done;
+        if done >= reported + 100 {
+            reported = done;
             println!("{done} jobs of {jobs} in {:.0} s: {}", began.elapsed().as_secs_f64(), fleet.tally);
         }
         assert!(began.elapsed() < Duration::from_secs(jobs.max(600)), "{done} jobs only: {}", fleet.tally);

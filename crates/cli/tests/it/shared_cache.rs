@@ -53,13 +53,13 @@ fn metrics_and_info_tell_what_the_cache_does() {
     let mut client = rounds::connect(&serving.address);
     let before = metrics(&serving);
     rounds::check(&mut client, &(0..keys).map(|key| (key, 0)).collect(), "read by the cache");
-    let told = metrics(&serving);
-    let rose = |name: &str| told[name] - before[name];
-    assert!(rose("hits_total") > 0 && rose("misses_total") > 3, "{before:?}, {told:?}");
+    let after = metrics(&serving);
+    let rose = |name: &str| after[name] - before[name];
+    assert!(rose("hits_total") > 0 && rose("misses_total") > 3, "{before:?}, {after:?}");
     let asked = rose("misses_total") * (256 << 10);
-    assert!((1..=asked).contains(&rose("fetch_bytes_total")), "{before:?}, {told:?}");
-    assert_eq!(told["held_bytes"], 768 << 10);
-    assert!(told["evictions_total"] > 0 && told["failures_total"] == 0, "{told:?}");
+    assert!((1..=asked).contains(&rose("fetch_bytes_total")), "{before:?}, {after:?}");
+    assert_eq!(after["held_bytes"], 768 << 10);
+    assert!(after["evictions_total"] > 0 && after["failures_total"] == 0, "{after:?}");
     let said = info(&mut client);
     let same = [
         ("hits_total", "hit_count"),
@@ -70,13 +70,13 @@ fn metrics_and_info_tell_what_the_cache_does() {
         ("evictions_total", "eviction_count"),
         ("failures_total", "failure_count"),
     ];
-    assert_eq!((told.len(), said.len()), (same.len(), same.len()));
+    assert_eq!((after.len(), said.len()), (same.len(), same.len()));
     for (metric, line) in same {
-        assert!(said[line] >= told[metric], "{line}: {said:?}, {told:?}");
+        assert!(said[line] >= after[metric], "{line}: {said:?}, {after:?}");
     }
     let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
     let guide = guide.expect("it is there");
-    for name in told.keys() {
+    for name in after.keys() {
         assert!(guide.contains(&format!("`{PREFIX}{name}`")), "{name} is not in docs/operations.md");
     }
     serving.end();

@@ -139,8 +139,8 @@ fn no_machine_that_is_lost_takes_an_acknowledged_write_with_it() {
         if let Some(mut before) = stopped.take() {
             // It sleeps no more, and does not know what it missed.
             signal(&before, Signal::CONT);
-            let told = load(&before, &mut written.clone(), |_| std::thread::sleep(Duration::from_secs(2)));
-            for error in told {
+            let errors = load(&before, &mut written.clone(), |_| std::thread::sleep(Duration::from_secs(2)));
+            for error in errors {
                 let error = error.expect("it acknowledges nothing").to_string();
                 assert!(
                     error.contains("opened on another machine") || error.contains("writes are refused"),

@@ -84,8 +84,8 @@ impl Sibling {
     /// What it tells of its jobs, none of which came to anything wrong.
     fn jobs(&self) -> Jobs {
         let mut client = rounds::connect(&self.serving.address);
-        let told: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("it tells");
-        let jobs = Jobs::told(&told);
+        let info: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("it tells");
+        let jobs = Jobs::parse(&info);
         assert!(jobs.are_right(), "{}: {jobs:?}", NAMES[self.at]);
         jobs
     }
@@ -135,8 +135,8 @@ fn write_all(scene: &Scene, siblings: &mut [Sibling]) {
         if siblings.iter().all(Sibling::is_done_by_all) && same.is_some_and(|same| !same.is_empty()) {
             return;
         }
-        let told = || siblings.iter().map(|it| (NAMES[it.at], it.jobs(), &it.doers)).collect::<Vec<_>>();
-        assert!(began.elapsed() < PATIENCE, "{:#?}", told());
+        let shown = || siblings.iter().map(|it| (NAMES[it.at], it.jobs(), &it.doers)).collect::<Vec<_>>();
+        assert!(began.elapsed() < PATIENCE, "{:#?}", shown());
     }
 }
 

@@ -47,7 +47,7 @@ fn scene() -> (Scene, Authority) {
 }
 
 /// Options and files of the scene, one after the other.
-fn told(scene: &Scene, pairs: &[(&str, &str)]) -> Vec<String> {
+fn options(scene: &Scene, pairs: &[(&str, &str)]) -> Vec<String> {
     pairs.iter().flat_map(|(option, file)| [(*option).to_owned(), scene.path(file)]).collect()
 }
 
@@ -63,8 +63,8 @@ const OF_CLIENTS: [(&str, &str); 3] = [
 /// certificate, its key.
 pub(crate) fn encrypted() -> (Scene, Vec<String>) {
     let (mut scene, _) = scene();
-    scene.of_planes = told(&scene, &OF_PLANES);
-    scene.of_clients = told(&scene, &OF_CLIENTS);
+    scene.of_planes = options(&scene, &OF_PLANES);
+    scene.of_clients = options(&scene, &OF_CLIENTS);
     let files = OF_CLIENTS.iter().map(|(_, file)| scene.path(file)).collect();
     (scene, files)
 }
@@ -85,8 +85,8 @@ fn write_until(address: &str, mut is_enough: impl FnMut(&mut redis::Connection) 
 #[test]
 fn a_database_has_its_jobs_done_by_who_shows_a_certificate() {
     let (mut scene, _) = scene();
-    scene.of_planes = told(&scene, &OF_PLANES);
-    scene.of_clients = told(&scene, &OF_CLIENTS);
+    scene.of_planes = options(&scene, &OF_PLANES);
+    scene.of_clients = options(&scene, &OF_CLIENTS);
     let plane = scene.plane();
     let _worker = scene.worker("one");
     let serving = scene.serve();
@@ -110,14 +110,14 @@ fn a_database_has_its_jobs_done_by_who_shows_a_certificate() {
     let ca = scene.path("ours-ca.pem");
     let nobody = firn(&["jobs", "--control-plane", &scene.url, "--control-plane-ca", &ca]);
     nobody.complained(1, &["--control-plane-cert", "--tls-client-ca"]);
-    scene.of_clients = told(&scene, &[("--control-plane-ca", "others-ca.pem")]);
+    scene.of_clients = options(&scene, &[("--control-plane-ca", "others-ca.pem")]);
     scene.jobs(&[]).complained(1, &["UnknownIssuer", "--control-plane-ca"]);
 }
 
 /// Whether the database did a job itself, and says why, with these `words`.
 fn fell_back(client: &mut redis::Connection, words: &[&str]) -> bool {
-    let told: String = redis::cmd("INFO").arg("firn").query(client).expect("a reply");
-    let reason = told.lines().find_map(|line| line.strip_prefix("jobs_passed_on_reason:"));
+    let info: String = redis::cmd("INFO").arg("firn").query(client).expect("a reply");
+    let reason = info.lines().find_map(|line| line.strip_prefix("jobs_passed_on_reason:"));
     let reason = reason.filter(|reason| !reason.is_empty());
     assert!(reason.is_none_or(|reason| words.iter().all(|word| reason.contains(word))), "{reason:?}");
     reason.is_some()
@@ -140,8 +140,8 @@ fn a_database_with_a_wrong_token_serves_and_says_why() {
 #[test]
 fn a_database_that_does_not_believe_its_control_plane_serves_and_says_why() {
     let (mut scene, _) = scene();
-    scene.of_planes = told(&scene, &OF_PLANES[..2]);
-    scene.of_clients = told(&scene, &[("--control-plane-ca", "others-ca.pem")]);
+    scene.of_planes = options(&scene, &OF_PLANES[..2]);
+    scene.of_clients = options(&scene, &[("--control-plane-ca", "others-ca.pem")]);
     let _plane = scene.plane();
     let serving = scene.serve();
     write_until(&serving.address, |client| fell_back(client, &["UnknownIssuer", "--control-plane-ca"]));
@@ -151,7 +151,7 @@ fn a_database_that_does_not_believe_its_control_plane_serves_and_says_why() {
 #[test]
 fn without_a_ca_the_system_s_are_believed_and_with_one_they_are_not() {
     let (mut scene, _) = scene();
-    scene.of_planes = told(&scene, &OF_PLANES[..2]);
+    scene.of_planes = options(&scene, &OF_PLANES[..2]);
     let _plane = scene.plane();
     let (ours, others) = (scene.path("ours-ca.pem"), scene.path("others-ca.pem"));
     let ask = |system: &str, more: &[&str]| {
@@ -239,12 +239,12 @@ fn a_token_that_others_can_read_is_warned_of() {
         let output = process.wait_with_output().expect("it ends");
         (!line.is_empty(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (listens, said) = listen(&told(&scene, &[("--token-file", "token")]));
+    let (listens, said) = listen(&options(&scene, &[("--token-file", "token")]));
     assert!(listens && said.contains("the token goes there unencrypted"), "{said}");
     assert!(said.contains("--tls-cert"), "{said}");
     let quiet = (true, String::new());
-    assert_eq!(listen(&told(&scene, &[&OF_PLANES[..2], &[("--token-file", "token")]].concat())), quiet);
-    assert_eq!(listen(&told(&scene, &OF_PLANES)), quiet, "a certificate lets in as a token does");
-    let (listens, open) = listen(&told(&scene, &OF_PLANES[..2]));
+    assert_eq!(listen(&options(&scene, &[&OF_PLANES[..2], &[("--token-file", "token")]].concat())), quiet);
+    assert_eq!(listen(&options(&scene, &OF_PLANES)), quiet, "a certificate lets in as a token does");
+    let (listens, open) = listen(&options(&scene, &OF_PLANES[..2]));
     assert!(!listens && open.contains("--token-file") && open.contains("--tls-client-ca"), "{open}");
 }

@@ -33,7 +33,7 @@ impl Worker {
 
     /// Memory it had at most, pages of files included.
     pub(crate) fn peak_bytes(&self) -> u64 {
-        let status = self.told("status");
+        let status = self.proc_file("status");
         let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
         kib.expect("a peak").parse::<u64>().expect("a number") << 10
     }
@@ -41,7 +41,7 @@ impl Worker {
     /// Stops it wherever it is.
     fn freeze(&self) {
         self.signal(Signal::STOP);
-        until("it stands still", || self.told("stat").contains(") T "));
+        until("it stands still", || self.proc_file("stat").contains(") T "));
     }
 
     fn signal(&self, signal: Signal) {
@@ -49,7 +49,7 @@ impl Worker {
         rustix::process::kill_process(id, signal).expect("it is told");
     }
 
-    fn told(&self, file: &str) -> String {
+    fn proc_file(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.0.id())).expect("it runs")
     }
 }

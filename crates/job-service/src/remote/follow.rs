@@ -140,10 +140,10 @@ impl Talk {
             asked.map(|(number, away)| (*number, away.is_submitted)).collect()
         };
         for (number, is_submitted) in cancelled {
-            let told = if is_submitted { self.tell_cancelled(number).await } else { Ok(()) };
+            let sent = if is_submitted { self.send_cancel(number).await } else { Ok(()) };
             let cancelled = Error::new(ErrorKind::Cancelled, "the job was cancelled");
             self.shared.finish(number, Err(cancelled), Ran::default());
-            told?;
+            sent?;
             if is_submitted {
                 self.given_up_at = None;
             }
@@ -151,7 +151,7 @@ impl Talk {
         Ok(())
     }
 
-    async fn tell_cancelled(&self, number: u64) -> Result<(), Status> {
+    async fn send_cancel(&self, number: u64) -> Result<(), Status> {
         let Some(mut client) = self.shared.planes.jobs(self.plane) else { return Ok(()) };
         let key = JobKey { client: self.shared.options.client, number };
         let mut request = Request::new(proto::CancelRequest { key: put_key(key) });
@@ -166,7 +166,7 @@ impl Talk {
     async fn follow(&mut self) -> Result<Heard, Status> {
         let (waiting, taken, urgency, begun, attempts) = {
             let mut state = self.shared.lock();
-            let urgency = state.urgency.tell(self.shared.clock.now());
+            let urgency = state.urgency.report(self.shared.clock.now());
             let waiting = state.jobs.keys().copied().collect::<Vec<_>>();
             let begun = state.jobs.iter().filter(|(_, away)| away.has_begun).map(|(number, _)| *number);
             let begun = begun.collect::<Vec<_>>();
@@ -262,7 +262,7 @@ impl Talk {
         {
             let mut state = self.shared.lock();
             state.jobs.values_mut().for_each(|away| away.is_submitted = false);
-            state.urgency.forget_told();
+            state.urgency.forget_reported();
         }
         let (begun, failed_count) = self.round.get_or_insert((now, 0));
         *failed_count += 1;
@@ -300,9 +300,9 @@ impl Talk {
             std::mem::take(&mut state.jobs)
         };
         for (number, away) in left {
-            let told = self.tell_cancelled(number).await;
+            let sent = self.send_cancel(number).await;
             drop(away);
-            if told.is_err() {
+            if sent.is_err() {
                 // The control plane notices by itself that the client is silent; the rest are
                 // dropped, which answers them.
                 return;

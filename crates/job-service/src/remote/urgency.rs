@@ -1,4 +1,4 @@
-//! When a database's writers will stop: as it is believed here, and as control planes were told.
+//! When a database's writers will stop: as it is believed here, and as control planes know it.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::wire::{millis, proto};
 pub(super) struct Urgency {
     /// `None` = not in sight.
     stalls_at: Option<Duration>,
-    told: Option<Told>,
+    reported: Option<Reported>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct Reported {
     at: Duration,
     stalls_at: Option<Duration>,
 }
@@ -22,8 +22,8 @@ struct Told {
 /// A stall that is further away puts no job before others.
 const SIGHT: Duration = Duration::from_secs(60);
 
-/// News are not told more often.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+/// News are not reported more often.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 impl Urgency {
     /// Writers stop in `stalls_in`, says the database now.
@@ -31,18 +31,18 @@ impl Urgency {
         self.stalls_at = stalls_in.map(|stalls_in| now.saturating_add(stalls_in));
     }
 
-    /// Whether what the control plane was told is wrong by more than a quarter of the time left,
-    /// and by more than a second.
+    /// Whether what was reported to the control plane is wrong by more than a quarter of the time
+    /// left, and by more than a second.
     pub(super) fn is_news(&self, now: Duration) -> bool {
-        let Some(told) = self.told else { return true };
-        if now.saturating_sub(told.at) < TELL_EVERY {
+        let Some(reported) = self.reported else { return true };
+        if now.saturating_sub(reported.at) < REPORT_EVERY {
             return false;
         }
-        match (left(told.stalls_at, now), left(self.stalls_at, now)) {
-            (Some(told), Some(left)) => {
-                told.abs_diff(left) > (told.min(left) / 4).max(Duration::from_secs(1))
+        match (left(reported.stalls_at, now), left(self.stalls_at, now)) {
+            (Some(reported), Some(left)) => {
+                reported.abs_diff(left) > (reported.min(left) / 4).max(Duration::from_secs(1))
             }
-            (told, left) => told != left,
+            (reported, left) => reported != left,
         }
     }
 
@@ -51,15 +51,15 @@ impl Urgency {
         self.stalls_at.map(|at| millis(at.saturating_sub(now)))
     }
 
-    /// The message, which counts as told from now on.
-    pub(super) fn tell(&mut self, now: Duration) -> proto::Urgency {
-        self.told = Some(Told { at: now, stalls_at: self.stalls_at });
+    /// The message, which counts as reported from now on.
+    pub(super) fn report(&mut self, now: Duration) -> proto::Urgency {
+        self.reported = Some(Reported { at: now, stalls_at: self.stalls_at });
         proto::Urgency { stalls_in_ms: self.left_ms(now) }
     }
 
-    /// The control plane that was told may be gone.
-    pub(super) fn forget_told(&mut self) {
-        self.told = None;
+    /// The control plane that it was reported to may be gone.
+    pub(super) fn forget_reported(&mut self) {
+        self.reported = None;
     }
 }
 
@@ -80,12 +80,12 @@ mod tests {
     fn what_was_told_is_told_again_once_it_is_far_from_true_and_not_all_the_time() {
         let mut urgency = Urgency::default();
         assert!(urgency.is_news(seconds(0)), "nothing was told");
-        assert_eq!(urgency.tell(seconds(0)).stalls_in_ms, None);
+        assert_eq!(urgency.report(seconds(0)).stalls_in_ms, None);
         urgency.set(seconds(10), Some(seconds(600)));
         assert!(!urgency.is_news(seconds(10)), "nobody looks so far");
         urgency.set(seconds(20), Some(seconds(40)));
         assert!(urgency.is_news(seconds(20)));
-        assert_eq!(urgency.tell(seconds(20)).stalls_in_ms, Some(40_000));
+        assert_eq!(urgency.report(seconds(20)).stalls_in_ms, Some(40_000));
         assert_eq!(urgency.left_ms(seconds(30)), Some(30_000), "time goes on");
         assert!(!urgency.is_news(seconds(30)), "that is known");
         for (left, is_news) in [(30, false), (36, false), (39, true), (25, false), (20, true)] {
@@ -94,13 +94,13 @@ mod tests {
         }
         urgency.set(seconds(30), None);
         assert!(urgency.is_news(seconds(30)), "it is over");
-        let _told = urgency.tell(seconds(30));
+        let _report = urgency.report(seconds(30));
         urgency.set(seconds(30), Some(seconds(0)));
         assert!(!urgency.is_news(seconds(30)), "not twice in a second");
         assert!(urgency.is_news(seconds(31)));
-        let _told = urgency.tell(seconds(31));
+        let _report = urgency.report(seconds(31));
         assert!(!urgency.is_news(seconds(33)));
-        urgency.forget_told();
+        urgency.forget_reported();
         assert!(urgency.is_news(seconds(33)));
     }
 }

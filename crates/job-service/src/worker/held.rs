@@ -66,7 +66,7 @@ struct Holding {
     claimed: Duration,
     number: u64,
     control: Control,
-    tell: UnboundedSender<Told>,
+    reports: UnboundedSender<AttemptReport>,
     stage: Stage,
     /// When it was cancelled.
     cancelled: Option<Duration>,
@@ -82,7 +82,7 @@ enum Stage {
         since: Duration,
         progress: Option<Arc<Progress>>,
     },
-    /// That is to be told.
+    /// That is to be reported.
     Ended,
 }
 
@@ -93,13 +93,13 @@ pub(super) struct Task {
     pub(super) control: Control,
     /// When it was leased.
     pub(super) claimed: Duration,
-    /// To the task that tells how it ended.
-    pub(super) tell: UnboundedSender<Told>,
+    /// To the task that reports how it ended.
+    pub(super) reports: UnboundedSender<AttemptReport>,
 }
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct AttemptReport {
     pub(super) key: JobKey,
     pub(super) token: Token,
     pub(super) outcome: Outcome,
@@ -108,16 +108,16 @@ pub(super) struct Told {
     pub(super) ended: Duration,
 }
 
-/// What a control plane is told.
+/// The status that a control plane is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Says {
+pub(super) struct WorkerStatus {
     /// What it gave.
     pub(super) held: Vec<Held>,
     /// What the worker does beside that.
     pub(super) elsewhere: Elsewhere,
 }
 
-impl Says {
+impl WorkerStatus {
     /// What a control plane should know at once: how many slots it can have, and which of its jobs
     /// wait.
     pub(super) fn news(&self) -> (u32, usize, Vec<Token>) {
@@ -143,7 +143,7 @@ impl Holding {
         (gives_way && is_young).then(|| now.saturating_sub(since))
     }
 
-    /// It has ended as a stopped attempt, which is told where its control plane still wants it.
+    /// It has ended as a stopped attempt, which is reported where its control plane still wants it.
     fn give_back(&mut self, token: Token, now: Duration) {
         self.stage = Stage::Ended;
         if self.is_stopped {
@@ -151,9 +151,9 @@ impl Holding {
         }
         let message = "the job was cancelled".to_owned();
         let outcome = Outcome::Failed(Failure { kind: FailureKind::Cancelled, message });
-        let told = Told { key: self.key, token, outcome, timings: Timings::default(), ended: now };
-        // The task that tells is gone only when the worker is.
-        let _told = self.tell.send(told);
+        let report = AttemptReport { key: self.key, token, outcome, timings: Timings::default(), ended: now };
+        // The task that reports is gone only when the worker is.
+        let _sent_or_gone = self.reports.send(report);
     }
 }
 
@@ -251,9 +251,9 @@ impl Holdings {
         self.lock().left.len()
     }
 
-    /// A job that the control plane `plane` gave; how it ended is told to `tell`. What is here
+    /// A job that the control plane `plane` gave; how it ended goes to `reports`. What is here
     /// already is not begun again: only a control plane that repeats itself gives a token twice.
-    pub(super) fn accept(&self, plane: usize, lease: Lease, tell: UnboundedSender<Told>) {
+    pub(super) fn accept(&self, plane: usize, lease: Lease, reports: UnboundedSender<AttemptReport>) {
         let now = self.clock.now();
         let mut state = self.lock();
         let (token, lane) = (lease.token, lease.lane);
@@ -269,7 +269,7 @@ impl Holdings {
             claimed: now,
             number: state.count,
             control: Control::new(),
-            tell,
+            reports,
             stage: Stage::Waits(lease),
             cancelled: None,
             is_stopped: false,
@@ -305,9 +305,9 @@ impl Holdings {
                 && let Stage::Waits(lease) =
                     std::mem::replace(&mut one.stage, Stage::Runs { since: now, progress: None })
             {
-                let (control, claimed, tell) = (one.control.clone(), one.claimed, one.tell.clone());
+                let (control, claimed, reports) = (one.control.clone(), one.claimed, one.reports.clone());
                 self.changes.send_replace(());
-                return Some(Task { lease, control, claimed, tell });
+                return Some(Task { lease, control, claimed, reports });
             }
             state = match again {
                 Some(time) => {
@@ -328,7 +328,7 @@ impl Holdings {
         }
     }
 
-    /// The attempt does not run any more; whether its end is to be told.
+    /// The attempt does not run any more; whether its end is to be reported.
     pub(super) fn ended(&self, token: Token) -> bool {
         let mut state = self.lock();
         let is_left = state.left.remove(&token);
@@ -336,14 +336,14 @@ impl Holdings {
             one.stage = Stage::Ended;
         }
         state.sweep();
-        let is_told = !is_left && state.attempts.contains_key(&token);
+        let needs_report = !is_left && state.attempts.contains_key(&token);
         drop(state);
         self.changed();
-        is_told
+        needs_report
     }
 
-    /// What the control plane `plane` is told now.
-    pub(super) fn says(&self, plane: usize) -> Says {
+    /// The status that the control plane `plane` is sent now.
+    pub(super) fn status(&self, plane: usize) -> WorkerStatus {
         let now = self.clock.now();
         let state = self.lock();
         let waiting: BTreeSet<Token> = state.queue().into_iter().skip(state.free(self.slots)).collect();
@@ -365,7 +365,7 @@ impl Holdings {
         let others = state.attempts.values().filter(|one| !is_its(one) && (one.waits() || one.runs()));
         let slots = others.count().min(self.slots) as u32;
         let gives_way = state.attempts.values().filter_map(|one| one.gives_way(plane, now)).collect();
-        Says { held: held.collect(), elsewhere: Elsewhere { slots, gives_way } }
+        WorkerStatus { held: held.collect(), elsewhere: Elsewhere { slots, gives_way } }
     }
 
     /// Stops attempts that their control plane wants no more.

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tonic::{Code, Request, Status};
 
 use super::Shared;
-use super::held::Told;
+use super::held::AttemptReport;
 use crate::bounds;
 use crate::channel::Planes;
 use crate::control::pool::Token;
@@ -25,7 +25,7 @@ const PULL_MAX: Duration = Duration::from_secs(30);
 /// How long a beat, or an end, may take to be answered.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// An end that is not taken for so long is given up: its database has asked another executor.
-const TELL_MAX: Duration = Duration::from_secs(600);
+const REPORT_MAX: Duration = Duration::from_secs(600);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -44,7 +44,7 @@ struct Plane {
     heard: Arc<Mutex<Duration>>,
 }
 
-/// Begins to pull, to beat and to tell.
+/// Begins to pull, to beat and to report.
 pub(super) fn begin(shared: &Arc<Shared>, index: usize, name: &str, planes: &Planes, runtime: &Runtime) {
     let plane = Plane {
         shared: Arc::downgrade(shared),
@@ -54,10 +54,10 @@ pub(super) fn begin(shared: &Arc<Shared>, index: usize, name: &str, planes: &Pla
         planes: planes.clone(),
         heard: Arc::new(Mutex::new(shared.clock.now())),
     };
-    let (tell, told) = unbounded_channel();
-    runtime.begin(plane.clone().pull(tell));
+    let (reports, reported) = unbounded_channel();
+    runtime.begin(plane.clone().pull(reports));
     runtime.begin(plane.clone().beat());
-    runtime.begin(plane.tell(told));
+    runtime.begin(plane.report(reported));
 }
 
 impl Plane {
@@ -68,12 +68,12 @@ impl Plane {
     }
 
     /// Control planes that know that the worker takes no more jobs.
-    fn told<'s>(&self, shared: &'s Shared) -> MutexGuard<'s, BTreeSet<usize>> {
-        shared.told_draining.lock().unwrap_or_else(PoisonError::into_inner)
+    fn notified_planes<'s>(&self, shared: &'s Shared) -> MutexGuard<'s, BTreeSet<usize>> {
+        shared.notified_planes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_told(&self, shared: &Shared) -> bool {
-        self.told(shared).contains(&self.index)
+    fn is_notified(&self, shared: &Shared) -> bool {
+        self.notified_planes(shared).contains(&self.index)
     }
 
     fn is_silent(&self, shared: &Shared) -> bool {
@@ -82,7 +82,7 @@ impl Plane {
     }
 
     /// Asks for work for ever.
-    async fn pull(self, tell: UnboundedSender<Told>) {
+    async fn pull(self, reports: UnboundedSender<AttemptReport>) {
         let mut pause = PAUSE_MIN;
         loop {
             let Some(mut client) = self.planes.workers(self.index) else { return };
@@ -90,13 +90,13 @@ impl Plane {
             // Before the profile is made, so that the beginning of a drain is not missed.
             let drains = shared.drains.notified();
             let is_draining = shared.is_draining.load(Ordering::SeqCst);
-            let says = shared.holdings.says(self.index);
+            let status = shared.holdings.status(self.index);
             let request = proto::PullRequest {
                 versions: Some(VERSIONS),
-                held: says.held.iter().map(put_held).collect(),
-                worker: Some(put_profile(shared.profile(self.worker, says.elsewhere))),
+                held: status.held.iter().map(put_held).collect(),
+                worker: Some(put_profile(shared.profile(self.worker, status.elsewhere))),
                 // A worker that ends soon wants to know that it was heard.
-                hold_ms: if is_draining && !self.is_told(&shared) { 0 } else { HOLD_MS },
+                hold_ms: if is_draining && !self.is_notified(&shared) { 0 } else { HOLD_MS },
             };
             let mut request = Request::new(request);
             request.set_timeout(PULL_MAX);
@@ -109,13 +109,13 @@ impl Plane {
                     pause = PAUSE_MIN;
                     self.heard_now(&shared);
                     if is_draining {
-                        self.told(&shared).insert(self.index);
+                        self.notified_planes(&shared).insert(self.index);
                     }
                     let proto::PullReply { leases, stop, .. } = answer.into_inner();
                     shared.holdings.stop(stop.into_iter().map(Token));
                     // Leases beyond the bound end by themselves, as if their answer was lost.
                     let leases = leases.into_iter().take(bounds::HELD.max as usize);
-                    leases.for_each(|lease| self.accept(&shared, lease, &tell));
+                    leases.for_each(|lease| self.accept(&shared, lease, &reports));
                 }
                 Err(status) => {
                     self.planes.renew(self.index);
@@ -128,10 +128,10 @@ impl Plane {
         }
     }
 
-    fn accept(&self, shared: &Shared, lease: proto::Lease, tell: &UnboundedSender<Told>) {
+    fn accept(&self, shared: &Shared, lease: proto::Lease, reports: &UnboundedSender<AttemptReport>) {
         // What has no key cannot be answered; its lease ends by itself.
         let Ok(lease) = lease_of(lease) else { return };
-        shared.holdings.accept(self.index, lease, tell.clone());
+        shared.holdings.accept(self.index, lease, reports.clone());
     }
 
     /// Says for ever that the worker lives, and how far it is. Says so at once when it has more or
@@ -145,9 +145,9 @@ impl Plane {
             let worker = self.worker.to_be_bytes().to_vec().into();
             // Before the look, so that no change after it is missed.
             changes.mark_unchanged();
-            let says = shared.holdings.says(self.index);
-            let held = says.held.iter().map(put_held).collect();
-            let elsewhere = Some(put_elsewhere(&says.elsewhere));
+            let status = shared.holdings.status(self.index);
+            let held = status.held.iter().map(put_held).collect();
+            let elsewhere = Some(put_elsewhere(&status.elsewhere));
             let mut request = Request::new(proto::BeatRequest { worker, held, elsewhere });
             request.set_timeout(ANSWER_MAX);
             if let Ok(answer) = client.beat(request).await {
@@ -169,7 +169,7 @@ impl Plane {
                     () = &mut due => break,
                     Ok(()) = changes.changed() => {
                         let Some(shared) = self.shared.upgrade() else { return };
-                        if shared.holdings.says(self.index).news() != says.news() {
+                        if shared.holdings.status(self.index).news() != status.news() {
                             break;
                         }
                     }
@@ -178,16 +178,16 @@ impl Plane {
         }
     }
 
-    /// Tells how attempts ended, until it is known.
-    async fn tell(self, mut told: UnboundedReceiver<Told>) {
-        while let Some(one) = told.recv().await {
+    /// Reports how attempts ended, until that is known.
+    async fn report(self, mut reported: UnboundedReceiver<AttemptReport>) {
+        while let Some(one) = reported.recv().await {
             // One end that is not taken must not keep the others.
-            drop(tokio::spawn(self.clone().tell_one(one)));
+            drop(tokio::spawn(self.clone().report_one(one)));
         }
     }
 
-    async fn tell_one(self, told: Told) {
-        let Told { key, token, outcome, timings, ended } = told;
+    async fn report_one(self, report: AttemptReport) {
+        let AttemptReport { key, token, outcome, timings, ended } = report;
         let Some(shared) = self.shared.upgrade() else { return };
         let (begun, worker) = (shared.clock.now(), self.worker.to_be_bytes().to_vec());
         drop(shared);
@@ -205,7 +205,7 @@ impl Plane {
         loop {
             let Some(mut client) = self.planes.workers(self.index) else { return };
             let Some(shared) = self.shared.upgrade() else { return };
-            let is_late = shared.clock.now().saturating_sub(begun) > TELL_MAX;
+            let is_late = shared.clock.now().saturating_sub(begun) > REPORT_MAX;
             if is_late || !shared.holdings.is_wanted(token) {
                 return shared.holdings.forget(token);
             }
@@ -219,7 +219,7 @@ impl Plane {
                 // again once it does.
                 Ok(answer) if !answer.get_ref().taken && pause < PAUSE_MAX => {}
                 Ok(_) => {
-                    shared.tally.told(shared.clock.now().saturating_sub(ended));
+                    shared.tally.reported(shared.clock.now().saturating_sub(ended));
                     return shared.holdings.forget(token);
                 }
                 Err(status) if status.code() == Code::InvalidArgument => {

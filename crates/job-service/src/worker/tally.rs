@@ -42,7 +42,7 @@ pub struct WorkerFigures {
     /// What they waited for outputs, until those were durable and read back.
     pub write: Times,
     /// From the end of the work until the control plane has taken it.
-    pub tell: Times,
+    pub report: Times,
 }
 
 /// What came of attempts.
@@ -124,8 +124,8 @@ impl Tally {
         });
     }
 
-    pub(super) fn told(&self, time: Duration) {
-        self.with(|figures| figures.tell.add(time));
+    pub(super) fn reported(&self, time: Duration) {
+        self.with(|figures| figures.report.add(time));
     }
 
     pub(super) fn figures(&self) -> WorkerFigures {

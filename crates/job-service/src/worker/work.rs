@@ -7,7 +7,7 @@ use firn_format::file_name::STEM_BYTES_MAX;
 use firn_jobs::{Control, Error, ErrorKind, JobSpec, Result, caught, read_back, run};
 
 use super::Shared;
-use super::held::{Task, Told};
+use super::held::{AttemptReport, Task};
 use super::tally::Attempted;
 use crate::control::pool::{JobKey, Lease, Outcome, Timings, Token};
 use crate::scoped::{Progress, Scoped};
@@ -25,7 +25,7 @@ struct Attempt {
 impl Shared {
     /// The life of the thread `thread`.
     pub(super) fn work(&self, thread: usize) {
-        while let Some(Task { lease, control, claimed, tell }) = self.holdings.next(thread) {
+        while let Some(Task { lease, control, claimed, reports }) = self.holdings.next(thread) {
             let Attempt { kind, result, progress } = self.attempt(&lease, &control);
             let ended = self.clock.now();
             let opened = progress.as_ref().and_then(|progress| progress.first_read());
@@ -53,8 +53,14 @@ impl Shared {
             let ran = since(ended);
             let timings = Timings { opened: opened.map_or(ran, since), ran, reading, writing };
             if self.holdings.ended(lease.token) {
-                // The task that tells is gone only when the worker is.
-                let _told = tell.send(Told { key: lease.key, token: lease.token, outcome, timings, ended });
+                // The task that reports is gone only when the worker is.
+                let _sent_or_gone = reports.send(AttemptReport {
+                    key: lease.key,
+                    token: lease.token,
+                    outcome,
+                    timings,
+                    ended,
+                });
             }
         }
     }

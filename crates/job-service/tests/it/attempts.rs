@@ -70,8 +70,8 @@ fn who_does_not_listen_to_that_is_told_nothing_of_it() {
         // The lease would end between the questions of a test that stands still.
         other.beat(&lease, true);
         let begun = clock.now();
-        let told = other.follow(&lease, attempts, hold).attempts;
-        (told, clock.now() - begun >= hold)
+        let reported = other.follow(&lease, attempts, hold).attempts;
+        (reported, clock.now() - begun >= hold)
     };
     let (short, long) = (Duration::from_millis(500), Duration::from_secs(10));
     assert_eq!(asked(None, short), (None, true), "as builds of before ask");

@@ -9,7 +9,7 @@ mod storms; // workers and control planes come and go
 mod refusals; // wrong tokens, other versions, operators that no worker has
 mod filters; // filters that no worker has
 mod urgency; // how soon writers stop
-mod told; // what a database tells of its jobs
+mod reports; // what a database reports of its jobs
 mod authority; // certificates
 mod tls; // encrypted connections
 mod renewal; // certificates that change while all processes run

@@ -121,7 +121,7 @@ fn each_submission_and_each_question_says_it() {
     }
     let (submitted, followed) = (recorder.submitted.lock().unwrap(), recorder.followed.lock().unwrap());
     assert!(submitted.len() == 2 && submitted.iter().all(is_it), "{submitted:?}");
-    assert!(followed.iter().all(|told| told.as_ref().is_some_and(is_it)), "{followed:?}");
+    assert!(followed.iter().all(|urgency| urgency.as_ref().is_some_and(is_it)), "{followed:?}");
     drop((submitted, followed, remote, end));
     serves.join().unwrap().unwrap();
 }

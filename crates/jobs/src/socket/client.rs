@@ -156,8 +156,8 @@ impl Shared {
         for (number, away) in &mut connection.jobs {
             if away.finisher.control().is_cancelled() && !away.is_cancelled {
                 away.is_cancelled = true;
-                // A worker that cannot be told is gone, which shows.
-                let _told = Message::Cancel { number: *number }.send(stream);
+                // A worker that cannot be sent it is gone, which shows.
+                let _sent_or_gone = Message::Cancel { number: *number }.send(stream);
             }
         }
         true
@@ -195,8 +195,8 @@ fn read(shared: &Weak<Shared>, stream: &Arc<UnixStream>) {
 /// Ends a talk; its jobs are told `why`.
 fn end(connection: Option<Connection>, why: &Error) {
     let Some(connection) = connection else { return };
-    // A worker that is gone already cannot be told.
-    let _told = connection.stream.shutdown(std::net::Shutdown::Both);
+    // A worker that is gone already has shut it.
+    let _shut_or_gone = connection.stream.shutdown(std::net::Shutdown::Both);
     connection.jobs.into_values().for_each(|away| away.finisher.finish(Err(why.clone())));
 }
 

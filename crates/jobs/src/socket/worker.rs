@@ -25,23 +25,23 @@ const SEND_MAX: Duration = Duration::from_secs(5);
 /// How long no connection is accepted after that failed: descriptors are short, as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Tells people, in one line, what a worker does not do and why.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+/// Reports in one line what a worker does not do and why.
+pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Serves each connection to `listener` on `threads` threads of `spawn`'s, for ever.
 ///
 /// Each connection names a database's directory on this machine. Jobs read named files there and
 /// make others under names that no file has: new ones, or blob segments given to be written over.
 /// It takes no lock: the database that asks holds it. When a connection ends, its jobs are
-/// cancelled. A database that is not served hears why, and so does `tell`. Where no connection can
-/// be accepted it is tried again, ten times a second by `clock`.
+/// cancelled. A database that is not served hears why, and so does `report`. Where no connection
+/// can be accepted it is tried again, ten times a second by `clock`.
 pub fn serve(
     listener: &UnixListener,
     semantics: &Arc<Semantics>,
     threads: usize,
     spawn: &Arc<dyn Spawn>,
     clock: &dyn Clock,
-    tell: &Tell,
+    report: &Report,
 ) -> ! {
     let mut is_short = false;
     loop {
@@ -49,7 +49,7 @@ pub fn serve(
             Ok((stream, _)) => stream,
             Err(error) => {
                 if !is_short {
-                    tell(&format!("no database is let in for now: {error}"));
+                    report(&format!("no database is let in for now: {error}"));
                 }
                 is_short = true;
                 clock.sleep(ACCEPT_PAUSE);
@@ -57,11 +57,12 @@ pub fn serve(
             }
         };
         is_short = false;
-        let (semantics, spawn_jobs, told) = (Arc::clone(semantics), Arc::clone(spawn), Arc::clone(tell));
-        let talk = Box::new(move || talk(&Arc::new(stream), &semantics, threads, &*spawn_jobs, &told));
+        let (semantics, spawn_jobs, report_talk) =
+            (Arc::clone(semantics), Arc::clone(spawn), Arc::clone(report));
+        let talk = Box::new(move || talk(&Arc::new(stream), &semantics, threads, &*spawn_jobs, &report_talk));
         // A database that cannot be served sees the connection end.
         if let Err(error) = spawn.spawn("firn-worker-talk".to_owned(), Priority::Normal, talk) {
-            tell(&format!("a database is not served: {error}"));
+            report(&format!("a database is not served: {error}"));
         }
     }
 }
@@ -81,8 +82,8 @@ impl Answers {
             Err(error) => Message::Failed { number, kind: error.kind as u8, message: error.to_string() },
         };
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        // A database that is gone cannot be told.
-        let _told = message.send(&self.stream);
+        // Only a database that is gone is not sent it.
+        let _sent_or_gone = message.send(&self.stream);
     }
 }
 
@@ -92,7 +93,7 @@ fn talk(
     semantics: &Arc<Semantics>,
     threads: usize,
     spawn: &dyn Spawn,
-    tell: &Tell,
+    report: &Report,
 ) {
     let mut incoming = Incoming::default();
     let Found::Message(Message::Hello { version, directory }) = incoming.next(stream) else {
@@ -104,7 +105,7 @@ fn talk(
     let local = match begin(version, directory, semantics, threads, spawn) {
         Ok(local) => local,
         Err(error) => {
-            tell(&format!("the database in {} is not served: {error}", directory.display()));
+            report(&format!("the database in {} is not served: {error}", directory.display()));
             return refuse(stream, &error);
         }
     };
@@ -170,8 +171,8 @@ fn begin(
 /// message, and hide the reason.
 fn refuse(mut stream: &UnixStream, why: &Error) {
     let message = Message::Failed { number: HELLO, kind: why.kind as u8, message: why.to_string() };
-    // A database that is gone cannot be told.
-    let _told = message.send(stream).and_then(|()| stream.shutdown(Shutdown::Write));
+    // Only a database that is gone is not sent it.
+    let _sent_or_gone = message.send(stream).and_then(|()| stream.shutdown(Shutdown::Write));
     let _limited = stream.set_read_timeout(Some(SEND_MAX));
     let mut piece = [0; 4096];
     while stream.read(&mut piece).is_ok_and(|count| count > 0) {}

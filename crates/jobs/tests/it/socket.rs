@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use firn_engine::Semantics;
-use firn_jobs::socket::{Socket, Tell, serve};
+use firn_jobs::socket::{Report, Socket, serve};
 use firn_jobs::{ErrorKind, Executor, JobHandle, JobResult, JobSpec};
 use firn_storage::backend::{Local as Directory, LocalOptions};
 use firn_storage::{Priority, Spawn, Storage, SystemClock, ThreadSpawn};
@@ -21,8 +21,8 @@ struct Scene {
     directory: tempfile::TempDir,
     storage: Arc<dyn Storage>,
     socket: std::path::PathBuf,
-    /// What workers tell people.
-    told: Arc<Mutex<Vec<String>>>,
+    /// What workers reported.
+    reported: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scene {
@@ -31,7 +31,7 @@ impl Scene {
         let path = directory.path().join("db");
         let storage = Arc::new(Directory::open(&path, LocalOptions { create: true }).unwrap());
         let socket = directory.path().join("worker.socket");
-        Self { socket, directory, storage, told: Arc::default() }
+        Self { socket, directory, storage, reported: Arc::default() }
     }
 
     fn listen(&self) -> UnixListener {
@@ -43,10 +43,10 @@ impl Scene {
         let listener = self.listen();
         let spawn: Arc<dyn Spawn> = Arc::new(ThreadSpawn::new());
         let served = Arc::clone(&spawn);
-        let told = Arc::clone(&self.told);
-        let tell: Tell = Arc::new(move |what: &str| told.lock().unwrap().push(what.to_owned()));
+        let reported = Arc::clone(&self.reported);
+        let report: Report = Arc::new(move |what: &str| reported.lock().unwrap().push(what.to_owned()));
         let (semantics, clock) = (Arc::new(Semantics::new()), SystemClock::new());
-        let work = Box::new(move || serve(&listener, &semantics, threads, &served, &clock, &tell));
+        let work = Box::new(move || serve(&listener, &semantics, threads, &served, &clock, &report));
         spawn.spawn("worker".to_owned(), Priority::Normal, work).unwrap();
     }
 
@@ -119,8 +119,8 @@ fn a_database_with_other_messages_is_told_so_and_the_talk_ends() {
         let said = String::from_utf8_lossy(&answer[14..]).into_owned();
         assert_eq!(answer, message(4, 0, &[&[ErrorKind::Unavailable as u8], said.as_bytes()].concat()));
         assert!(said.contains(&format!("database version {version}: upgrade the {older}")), "{said}");
-        let told = scene.told.lock().unwrap().pop().unwrap();
-        assert_eq!(told, format!("the database in /some/where is not served: {said}"));
+        let reported = scene.reported.lock().unwrap().pop().unwrap();
+        assert_eq!(reported, format!("the database in /some/where is not served: {said}"));
     }
 }
 
@@ -159,8 +159,8 @@ fn a_directory_that_a_worker_cannot_open_is_why_jobs_fail_until_it_can() {
             said.contains("the worker cannot open") && said.contains(directory.to_str().unwrap()),
             "{said}"
         );
-        let told = scene.told.lock().unwrap().pop().unwrap();
-        assert!(told.ends_with(&said), "{told}");
+        let reported = scene.reported.lock().unwrap().pop().unwrap();
+        assert!(reported.ends_with(&said), "{reported}");
     }
     std::os::unix::fs::symlink(scene.directory.path().join("db"), &directory).unwrap();
     answer(&executor.submit(spec).unwrap()).unwrap();

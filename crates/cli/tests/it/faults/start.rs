@@ -192,11 +192,11 @@ fn s18_files_and_secrets_are_for_their_user_alone() {
     let home = tempfile::tempdir().expect("a directory");
     let (db, password) = (home.path().join("db"), home.path().join("password"));
     std::fs::write(&password, "word").expect("written");
-    for (mode, is_told) in [(0o644, true), (0o600, false), (0o640, false)] {
+    for (mode, is_reported) in [(0o644, true), (0o600, false), (0o640, false)] {
         std::fs::set_permissions(&password, PermissionsExt::from_mode(mode)).expect("set");
         let (code, said) = serve("umask 022 &&", &db, &["--password-file", text(&password)]).end();
         assert_eq!(code, Some(0), "{said}");
-        assert_eq!(said.contains("every user of this machine can read the password"), is_told, "{said}");
+        assert_eq!(said.contains("every user of this machine can read the password"), is_reported, "{said}");
     }
     let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;
     assert_eq!(mode(&db), 0o700);
@@ -228,8 +228,8 @@ fn s19_a_port_in_use_leaves_no_directory() {
 fn s19_a_server_open_to_all_warns() {
     let home = tempfile::tempdir().expect("a directory");
     let open = ["--bind", "0.0.0.0", "--protected-mode", "no"];
-    for (options, is_told) in [(&open[..], true), (&open[..2], false), (&open[2..], false)] {
+    for (options, is_reported) in [(&open[..], true), (&open[..2], false), (&open[2..], false)] {
         let (_, said) = serve("", &home.path().join("db"), options).end();
-        assert_eq!(said.contains("open_to_all"), is_told, "{options:?}: {said}");
+        assert_eq!(said.contains("open_to_all"), is_reported, "{options:?}: {said}");
     }
 }

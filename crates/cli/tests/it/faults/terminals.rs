@@ -14,8 +14,8 @@ use super::start::{PROGRAM, Started, hang_ups_reach_children, serve, signal_proc
 use crate::demo::alive;
 use crate::program::text;
 
-/// What is on its way to be told is told by then: programs look ten times a second.
-const TOLD: Duration = Duration::from_millis(1500);
+/// What is to be reported is reported by then: programs look ten times a second.
+const REPORT_MAX: Duration = Duration::from_millis(1500);
 
 /// The program in a directory of its own, `home`; the shell runs `before` first, so that this
 /// says what it does about signals.
@@ -154,7 +154,7 @@ fn s22_programs_run_on_when_nobody_reads_what_they_say() {
     let _connections = [(); 2].map(|()| TcpStream::connect(address).expect("a connection"));
     // It tells that it has closed its database.
     let server = unread(serve("", &home.path().join("db"), &[]));
-    std::thread::sleep(TOLD);
+    std::thread::sleep(REPORT_MAX);
     for (name, mut process) in [("worker", worker), ("control plane", plane), ("server", server)] {
         assert!(process.0.try_wait().expect("asked").is_none(), "the {name} has ended");
         process.signal("TERM");

@@ -10,7 +10,7 @@
 use std::time::Instant;
 
 use super::{Build, Builds, Database, JOBS, PATIENCE};
-use crate::bad_store::{jobs_done, told};
+use crate::bad_store::{jobs_done, status};
 use crate::job_service::{Process, Scene};
 use crate::rounds;
 use crate::serve::Serving;
@@ -97,7 +97,7 @@ impl<'b> Fleet<'b> {
     fn done(&self, serving: &Serving) -> (u64, u64) {
         let mut client = rounds::connect(&serving.address);
         let info: String = redis::cmd("INFO").arg("firn").query(&mut client).expect("it tells");
-        assert_eq!(told(&mut client, "jobs_differed_count"), "0");
+        assert_eq!(status(&mut client, "jobs_differed_count"), "0");
         jobs_done(&info)
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     /// What INFO says.
-    pub(crate) fn told(info: &str) -> Self {
+    pub(crate) fn parse(info: &str) -> Self {
         let (elsewhere, here) = jobs_done(info);
         let count = |name| line(info, name).parse().unwrap_or_else(|_| panic!("no {name} in {info}"));
         let (again, differed) = (count("jobs_reexecuted_count"), count("jobs_differed_count"));

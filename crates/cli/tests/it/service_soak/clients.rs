@@ -142,7 +142,7 @@ impl Known {
                 let mut possible = states.filter(|state| found.may_be(*key, *state));
                 let Some(state) = possible.next() else {
                     wrong.keys.push(*key);
-                    wrong.told.push(format!(
+                    wrong.messages.push(format!(
                         "key {key}: expected {before:?} or one of {tried:?} or {unsure:?}, found {}",
                         found.head()
                     ));
@@ -174,7 +174,7 @@ impl Known {
 #[derive(Default)]
 struct Wrong {
     keys: Vec<u32>,
-    told: Vec<String>,
+    messages: Vec<String>,
 }
 
 impl Wrong {
@@ -192,7 +192,7 @@ impl Wrong {
         panic!(
             "{by}: {} keys are wrong: {:#?}, two seconds later {later:#?}\n{info}",
             self.keys.len(),
-            self.told
+            self.messages
         );
     }
 }

@@ -75,8 +75,8 @@ fn assert_refuses(address: &str) {
     stream.write_all(b"SET lost 1\r\n").expect("it is sent");
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer).expect("it answers");
-    let says = ["opened on another machine", "writes are refused"];
-    assert!(answer.starts_with('-') && says.iter().any(|words| answer.contains(words)), "{answer:?}");
+    let expected = ["opened on another machine", "writes are refused"];
+    assert!(answer.starts_with('-') && expected.iter().any(|words| answer.contains(words)), "{answer:?}");
 }
 
 pub(super) struct Fleet {
@@ -358,7 +358,7 @@ impl Fleet {
         if let Some(mut serving) = self.serving.take() {
             serving.process.kill().expect("it is killed");
             serving.process.wait().expect("it ends");
-            self.tally.jobs_are_told();
+            self.tally.carry_jobs_over();
         }
     }
 
@@ -369,7 +369,7 @@ impl Fleet {
         let Some(serving) = self.serving.take() else { return };
         signal_to(&serving.process, Signal::STOP);
         self.sleeper = Some(Sleeper { serving, until });
-        self.tally.jobs_are_told();
+        self.tally.carry_jobs_over();
         self.machine = 1 - self.machine;
         self.serve();
     }
@@ -380,7 +380,7 @@ impl Fleet {
         self.wake();
         self.count_jobs();
         let Some(mut loser) = self.serving.take() else { return };
-        self.tally.jobs_are_told();
+        self.tally.carry_jobs_over();
         self.machine = 1 - self.machine;
         self.serve();
         assert_refuses(&loser.address);
@@ -395,10 +395,10 @@ impl Fleet {
             connection.set_read_timeout(Some(Duration::from_secs(20)))?;
             Ok(connection)
         });
-        let told = connection
+        let info = connection
             .and_then(|mut connection| redis::cmd("INFO").arg("firn").query::<String>(&mut connection));
-        let Ok(told) = told else { return };
-        self.tally.set_jobs(Jobs::told(&told));
+        let Ok(info) = info else { return };
+        self.tally.set_jobs(Jobs::parse(&info));
     }
 
     /// Notes what control plane `at` has counted since its start.
@@ -420,18 +420,18 @@ impl Fleet {
         self.heal();
         self.lose_database();
         self.workers.clear();
-        self.tell_leftovers();
+        self.report_leftovers();
         self.workers = (0..WORKERS).map(|at| self.worker(at)).collect();
         self.serve();
     }
 
-    /// Says what is left while no machine has the database and no worker works for it, so that
+    /// Reports what is left while no machine has the database and no worker works for it, so that
     /// nothing of it is committed any more.
     ///
     /// There may be some, which the next opening removes. What an attempt left that came to nothing
     /// is removed after a minute, and what is of an opening before within an hour. What was under
     /// way just now is not waited for.
-    fn tell_leftovers(&self) {
+    fn report_leftovers(&self) {
         println!("left before the next opening: {}", self.leftovers(Duration::from_secs(10), |_| true));
     }
 
@@ -469,7 +469,7 @@ impl Fleet {
         self.workers.clear();
         self.planes.clear();
         self.serving.take().expect("it serves").end();
-        self.tell_leftovers();
+        self.report_leftovers();
         // The next opening removes what attempts left that were given up since the last look. It
         // may write too, and then no longer needs the log objects of the opening before. Log
         // objects that it has not removed when it ends it leaves to the next one.

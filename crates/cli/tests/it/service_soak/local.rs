@@ -33,8 +33,8 @@ fn wait_until_quiet(address: &str) -> u64 {
     let (began, mut last, mut since) = (Instant::now(), 0, Instant::now());
     while since.elapsed() < QUIET {
         assert!(began.elapsed() < JOBS_MAX, "{last} jobs, and more");
-        let told: String = redis::cmd("INFO").arg("firn").query(&mut connection).expect("it tells");
-        let (elsewhere, here) = jobs_done(&told);
+        let info: String = redis::cmd("INFO").arg("firn").query(&mut connection).expect("it tells");
+        let (elsewhere, here) = jobs_done(&info);
         assert_eq!(elsewhere, 0, "nobody works for it");
         if here != last {
             (last, since) = (here, Instant::now());

@@ -176,14 +176,14 @@ impl Tally {
     }
 
     /// What the database tells since it was opened.
-    pub(super) fn set_jobs(&mut self, told: Jobs) {
-        let before = std::mem::replace(&mut self.jobs_now, told);
+    pub(super) fn set_jobs(&mut self, jobs: Jobs) {
+        let before = std::mem::replace(&mut self.jobs_now, jobs);
         // Another reason may have been told since.
         self.jobs_now.wrong.extend(before.wrong);
     }
 
     /// The database that was open is gone, and the next one counts from 0.
-    pub(super) fn jobs_are_told(&mut self) {
+    pub(super) fn carry_jobs_over(&mut self) {
         self.jobs_before = self.jobs();
         self.jobs_now = Jobs::default();
     }

@@ -33,8 +33,8 @@ impl Pool {
         (!is_known).then(|| beyond(&bounds::CLIENTS, self.clients.len() as u64 + 1)).flatten()
     }
 
-    /// Whether a job that only its worker tells of can be remembered.
-    pub(super) fn has_room_for_told(&self, client: u128) -> bool {
+    /// Whether a job that only its worker reports can be remembered.
+    pub(super) fn has_room_for_reported(&self, client: u128) -> bool {
         self.jobs.share().jobs < self.limits.jobs_max && self.no_room_for_client(client).is_none()
     }
 

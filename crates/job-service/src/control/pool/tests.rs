@@ -386,15 +386,15 @@ fn a_worker_that_lives_and_gets_nowhere_loses_its_job() {
     assert_eq!(lost_at, Some(132), "60 s after it wrote the last byte at 70 s");
 }
 
-/// When the worker A has lost the job that it has, of which it says that at each second.
-fn lost_at(says: impl Fn(Held, u64) -> Held) -> Option<u64> {
+/// When the worker A has lost the job that it has, of which it sends that `report` at each second.
+fn lost_at(report: impl Fn(Held, u64) -> Held) -> Option<u64> {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
     pool.submit(seconds(0), key(1), order()).unwrap();
     let lease = only(pool.take(seconds(0), A));
     (1..1000).find(|now| {
         pool.follow(seconds(*now), CLIENT, &[1], &[]);
-        let stop = pool.beat(seconds(*now), A, &[says(held(&lease), *now)]).unwrap();
+        let stop = pool.beat(seconds(*now), A, &[report(held(&lease), *now)]).unwrap();
         pool.tick(seconds(*now));
         !stop.is_empty()
     })

@@ -285,7 +285,7 @@ impl Pool {
                     continue;
                 }
                 // It goes on, and counts once there is room or its client is heard of.
-                None if !self.has_room_for_told(one.key.client) => continue,
+                None if !self.has_room_for_reported(one.key.client) => continue,
                 None => self.adopt(now, worker, one),
             };
             let ledger = &mut self.ledger;

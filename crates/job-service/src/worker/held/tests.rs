@@ -30,27 +30,27 @@ impl Clock for Hand {
     }
 }
 
-/// What a worker with so many slots has, its clock, and what it tells.
+/// What a worker with so many slots has, its clock, and what it reports.
 struct Scene {
     holdings: Arc<Holdings>,
     clock: Arc<Hand>,
-    tell: UnboundedSender<Told>,
-    told: UnboundedReceiver<Told>,
+    reports: UnboundedSender<AttemptReport>,
+    reported: UnboundedReceiver<AttemptReport>,
 }
 
 impl Scene {
     fn new(slots: usize) -> Self {
         let clock = Arc::new(Hand::default());
-        let (tell, told) = unbounded_channel();
+        let (reports, reported) = unbounded_channel();
         let holdings = Arc::new(Holdings::new(slots, Arc::<Hand>::clone(&clock)));
-        Self { holdings, clock, tell, told }
+        Self { holdings, clock, reports, reported }
     }
 
     /// A job of the control plane `plane`, submitted `waited` ago.
     fn accept(&self, plane: usize, token: u64, lane: Lane, waited: Duration) {
         let key = JobKey { client: plane as u128, number: token };
         let (place, spec, token) = (String::new(), Vec::new(), Token(token));
-        self.holdings.accept(plane, Lease { key, token, place, spec, lane, waited }, self.tell.clone());
+        self.holdings.accept(plane, Lease { key, token, place, spec, lane, waited }, self.reports.clone());
     }
 
     fn deep(&self, plane: usize, token: u64) {
@@ -67,11 +67,11 @@ impl Scene {
         (task.lease.token.0, task.control)
     }
 
-    /// Tokens of what `plane` is told that waits, and how many slots it has not.
+    /// Tokens of what `plane` hears that waits, and how many slots it has not.
     fn waiting(&self, plane: usize) -> (Vec<u64>, u32) {
-        let says = self.holdings.says(plane);
-        let waiting = says.held.iter().filter(|held| held.is_waiting).map(|held| held.token.0);
-        (waiting.collect(), says.elsewhere.slots)
+        let status = self.holdings.status(plane);
+        let waiting = status.held.iter().filter(|held| held.is_waiting).map(|held| held.token.0);
+        (waiting.collect(), status.elsewhere.slots)
     }
 
     fn stop(&self, token: u64) {
@@ -82,14 +82,14 @@ impl Scene {
         self.holdings.ended(Token(token))
     }
 
-    /// What was told since the last call: tokens of jobs that were cancelled.
+    /// What was reported since the last call: tokens of jobs that were cancelled.
     fn cancelled(&mut self) -> Vec<u64> {
         let mut tokens = Vec::new();
-        while let Ok(told) = self.told.try_recv() {
+        while let Ok(report) = self.reported.try_recv() {
             assert!(
-                matches!(&told.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Cancelled)
+                matches!(&report.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Cancelled)
             );
-            tokens.push(told.token.0);
+            tokens.push(report.token.0);
         }
         tokens
     }
@@ -109,8 +109,8 @@ fn a_control_plane_hears_what_others_have_and_what_of_its_own_waits() {
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 2), (vec![3], 1)));
     assert_eq!((scene.next(0).0, scene.next(1).0), (1, 2));
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 2), (vec![3], 1)));
-    let says = scene.holdings.says(1);
-    assert_eq!(says.elsewhere.gives_way, [Duration::ZERO], "the one of the other");
+    let status = scene.holdings.status(1);
+    assert_eq!(status.elsewhere.gives_way, [Duration::ZERO], "the one of the other");
     // What has ended takes no slot, even if that is not told yet.
     assert!(scene.ended(1));
     assert_eq!((scene.waiting(0), scene.waiting(1)), ((vec![], 2), (vec![], 0)));
@@ -127,19 +127,19 @@ fn a_control_plane_hears_what_others_have_and_what_of_its_own_waits() {
 fn who_tells_hears_of_news_and_progress_is_none() {
     let scene = Scene::new(1);
     let mut changes = scene.holdings.changes();
-    let before = scene.holdings.says(1).news();
+    let before = scene.holdings.status(1).news();
     scene.deep(0, 1);
     assert!(changes.has_changed().unwrap());
     changes.mark_unchanged();
-    let queued = scene.holdings.says(1).news();
+    let queued = scene.holdings.status(1).news();
     assert_ne!(queued, before);
     scene.next(0);
-    let begun = scene.holdings.says(1).news();
+    let begun = scene.holdings.status(1).news();
     assert_ne!(begun, queued, "it gives way from now on");
     scene.clock.go(Duration::from_secs(1));
-    assert_eq!(scene.holdings.says(1).news(), begun);
+    assert_eq!(scene.holdings.status(1).news(), begun);
     assert!(scene.ended(1) && changes.has_changed().unwrap());
-    assert_eq!(scene.holdings.says(1).news(), before);
+    assert_eq!(scene.holdings.status(1).news(), before);
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn what_was_submitted_long_ago_gives_way_to_nobody() {
     let scene = Scene::new(1);
     scene.accept(0, 1, Lane::Deep, Duration::from_secs(149));
     let (_, control) = scene.next(0);
-    assert_eq!(scene.holdings.says(1).elsewhere.gives_way.len(), 1);
+    assert_eq!(scene.holdings.status(1).elsewhere.gives_way.len(), 1);
     scene.clock.go(Duration::from_secs(1));
-    assert_eq!(scene.holdings.says(1).elsewhere.gives_way.len(), 0);
+    assert_eq!(scene.holdings.status(1).elsewhere.gives_way.len(), 0);
     scene.l0(1, 2);
     assert!(!control.is_cancelled());
     assert_eq!(scene.waiting(1), (vec![2], 1));
@@ -234,7 +234,7 @@ fn what_gives_way_and_hangs_is_told_once() {
     let (_, control) = scene.next(0);
     scene.l0(1, 2);
     assert!(control.is_cancelled());
-    assert_eq!(scene.holdings.says(0).held.len(), 1, "it is not given back yet");
+    assert_eq!(scene.holdings.status(0).held.len(), 1, "it is not given back yet");
     scene.clock.go(END_MAX);
     assert_eq!((scene.next(1).0, scene.cancelled()), (2, vec![1]));
     assert!(scene.holdings.is_wanted(Token(1)) && !scene.ended(1));
@@ -268,7 +268,7 @@ fn what_is_written_and_synced_is_progress_as_what_is_read_is() {
     let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
     let place = Scoped::new(Arc::new(Memory::new()), &spec, Arc::new(SystemClock::new()));
     holdings.runs(Token(3), place.progress());
-    let bytes = || holdings.says(0).held.iter().map(|held| (held.done_bytes, held.moved_bytes)).next();
+    let bytes = || holdings.status(0).held.iter().map(|held| (held.done_bytes, held.moved_bytes)).next();
     assert_eq!(bytes(), Some((0, 0)));
     let file = place.create("out-000000.table").unwrap();
     file.write_at(0, &[1; 10]).unwrap();
@@ -281,11 +281,11 @@ fn what_is_written_and_synced_is_progress_as_what_is_read_is() {
     assert_eq!(bytes(), Some((0, 24)), "what is read back is none of the inputs");
 }
 
-/// A clock on which a sleeping thread looks instead what is told of the attempt.
+/// A clock on which a sleeping thread looks instead at the status of the attempt.
 #[derive(Debug)]
 struct Look {
     holdings: Arc<Holdings>,
-    told: Mutex<Vec<bool>>,
+    syncing: Mutex<Vec<bool>>,
 }
 
 impl Clock for Look {
@@ -298,8 +298,8 @@ impl Clock for Look {
     }
 
     fn sleep(&self, _time: Duration) {
-        let told = self.holdings.says(0).held.iter().map(|held| held.is_syncing).collect::<Vec<_>>();
-        self.told.lock().unwrap().extend(told);
+        let syncing = self.holdings.status(0).held.iter().map(|held| held.is_syncing).collect::<Vec<_>>();
+        self.syncing.lock().unwrap().extend(syncing);
     }
 }
 
@@ -309,7 +309,7 @@ fn it_is_told_that_an_attempt_waits_for_a_sync() {
     scene.deep(0, 3);
     scene.next(0);
     let holdings = &scene.holdings;
-    let look = Arc::new(Look { holdings: Arc::clone(holdings), told: Mutex::default() });
+    let look = Arc::new(Look { holdings: Arc::clone(holdings), syncing: Mutex::default() });
     let faulty = Faulty::with_clock(Arc::new(Memory::new()), Arc::clone(&look) as _);
     for on in [Operation::Write, Operation::Sync, Operation::SyncDir] {
         let (file, when) = ("*".to_owned(), When::Always { after: 0 });
@@ -323,5 +323,5 @@ fn it_is_told_that_an_attempt_waits_for_a_sync() {
     file.sync().unwrap();
     place.sync_dir().unwrap();
     file.write_at(10, &[1; 10]).unwrap();
-    assert_eq!(*look.told.lock().unwrap(), [false, true, true, false]);
+    assert_eq!(*look.syncing.lock().unwrap(), [false, true, true, false]);
 }

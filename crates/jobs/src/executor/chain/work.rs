@@ -377,9 +377,9 @@ impl Shared {
                 (result, ran, Some(own_stem))
             }
             (_, None) => {
-                let is_told =
+                let is_reported =
                     |error: &Error| !matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Storage);
-                if let Some(why) = error.filter(is_told) {
+                if let Some(why) = error.filter(is_reported) {
                     self.status.explain(format!("a job that was done elsewhere fails here: {why}"));
                 }
                 (result, ran, attempt.map(|attempt| attempt.stem))

@@ -29,16 +29,16 @@ fn holder(pool: &Pool, now: Duration) -> (JobState, String, u32) {
 fn a_word_that_crosses_a_stop_takes_nothing_up_again() {
     let waits = (JobState::Waiting, String::new(), 1);
     // Before the stop is on its way, and after.
-    for is_told in [false, true] {
+    for is_notified in [false, true] {
         let (mut pool, lease) = preempted();
-        if is_told {
+        if is_notified {
             assert_eq!(pool.take(seconds(1), A).stop, [lease.token]);
         }
         let stop = pool.beat(seconds(1), A, &[held(&lease)]).unwrap();
-        assert_eq!((holder(&pool, seconds(1)), stop), (waits.clone(), vec![lease.token]), "{is_told}");
+        assert_eq!((holder(&pool, seconds(1)), stop), (waits.clone(), vec![lease.token]), "{is_notified}");
         // A worker whose answer was lost hears it again, however often.
         let stop = pool.beat(seconds(8), A, &[held(&lease)]).unwrap();
-        assert_eq!((holder(&pool, seconds(8)), stop), (waits.clone(), vec![lease.token]), "{is_told}");
+        assert_eq!((holder(&pool, seconds(8)), stop), (waits.clone(), vec![lease.token]), "{is_notified}");
     }
 }
 

@@ -108,8 +108,8 @@ fn what_is_begun_late_has_its_whole_time() {
     let lease = only(pool.take(seconds(0), A));
     let lost_at = (1..200).find(|now| {
         pool.follow(seconds(*now), CLIENT, &[1], &[]);
-        let says = Held { is_waiting: *now < 9, ..held(&lease) };
-        let stop = pool.beat(seconds(*now), A, &[says]).unwrap();
+        let report = Held { is_waiting: *now < 9, ..held(&lease) };
+        let stop = pool.beat(seconds(*now), A, &[report]).unwrap();
         pool.tick(seconds(*now));
         !stop.is_empty()
     });

@@ -66,7 +66,7 @@ impl Scene {
                 _ => panic!("no line of a schedule: `{line}`"),
             }
         }
-        told(&view, &scheduler.decide(&view, 0))
+        shown(&view, &scheduler.decide(&view, 0))
     }
 
     fn share(&mut self, lines: &[&str]) -> String {
@@ -89,7 +89,7 @@ impl Scene {
             }
         }
         self.owed = self.ledger.owed();
-        let told = |name: &String| {
+        let shown = |name: &String| {
             let owed = self.owed.get(&self.known(name)).map_or(0.0, |owed| owed / MIB as f64);
             match owed {
                 behind if behind > 0.0 => format!("{name}: {behind:.0} MiB behind"),
@@ -97,7 +97,7 @@ impl Scene {
                 _ => format!("{name}: even"),
             }
         };
-        self.tenants.iter().map(told).collect::<Vec<_>>().join("\n")
+        self.tenants.iter().map(shown).collect::<Vec<_>>().join("\n")
     }
 
     fn worker(&mut self, id: &str, attributes: &[&str]) -> Worker {
@@ -174,7 +174,7 @@ impl Scene {
 }
 
 /// The decisions, in order, and the jobs that go on waiting.
-fn told(view: &View, decisions: &[Decision]) -> String {
+fn shown(view: &View, decisions: &[Decision]) -> String {
     let mut free: BTreeMap<WorkerId, u32> =
         view.workers.iter().map(|worker| (worker.id, worker.free())).collect();
     let mut waiting: Vec<u64> = view.waiting.iter().map(|job| job.id.0).collect();

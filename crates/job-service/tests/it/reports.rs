@@ -1,4 +1,4 @@
-//! What a database tells of its jobs, beside what the control plane knows of them.
+//! What a database reports of its jobs, beside what the control plane knows of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::scene::{Scene, any_port, check, done_by, settings, write};
 
 /// Jobs, and bytes of their inputs, done elsewhere and here.
 fn counts(jobs: &JobStats) -> [(u64, u64); 2] {
-    let sum = |tell: fn(&firn_engine::JobKindStats) -> u64| jobs.kinds.iter().map(tell).sum();
+    let sum = |figure: fn(&firn_engine::JobKindStats) -> u64| jobs.kinds.iter().map(figure).sum();
     [
         (sum(|kind| kind.elsewhere_count), sum(|kind| kind.elsewhere_bytes)),
         (sum(|kind| kind.here_count), sum(|kind| kind.here_bytes)),
@@ -63,10 +63,10 @@ fn the_figures_of_jobs_are_those_of_the_jobs_that_ran() {
     // The list of the last jobs names the worker of each, and adds up to the stages where nothing
     // was left out.
     assert!(count <= 64, "{count} jobs do not fit into the list");
-    let mut told: BTreeMap<String, u32> = BTreeMap::new();
-    stats.jobs.last.iter().for_each(|row| *told.entry(row.place().to_owned()).or_default() += 1);
-    assert_eq!(told, done_by(&list));
-    let sum = |tell: fn(&firn_engine::JobRow) -> u64| stats.jobs.last.iter().map(tell).sum::<u64>();
+    let mut reported: BTreeMap<String, u32> = BTreeMap::new();
+    stats.jobs.last.iter().for_each(|row| *reported.entry(row.place().to_owned()).or_default() += 1);
+    assert_eq!(reported, done_by(&list));
+    let sum = |figure: fn(&firn_engine::JobRow) -> u64| stats.jobs.last.iter().map(figure).sum::<u64>();
     assert_eq!(sum(|row| row.read_bytes), bytes);
     assert_eq!(sum(|row| row.queued_us), stages["queue"].1);
     assert_eq!(sum(|row| row.opened_us), stages["open"].1);
@@ -74,7 +74,7 @@ fn the_figures_of_jobs_are_those_of_the_jobs_that_ran() {
     let [open, read, merge, write] = ["open", "read", "merge", "write"].map(|stage| stages[stage].1);
     assert!(sum(|row| row.ran_us).abs_diff(open + read + merge + write) <= 3 * count, "{stages:?}");
     // The control plane says the same.
-    let sum = |tell: fn(&JobRow) -> u64| done.iter().map(|row| tell(row)).sum::<u64>();
+    let sum = |figure: fn(&JobRow) -> u64| done.iter().map(|row| figure(row)).sum::<u64>();
     assert_eq!((sum(|row| row.read_us), sum(|row| row.write_us)), (read, write));
     // No worker is there any more.
     drop((workers, plane));

@@ -11,8 +11,8 @@ use firn_job_service::proto::{JobRow, Lane};
 use super::fleet::Used;
 use super::load::{Counts, Load};
 
-/// Everything that there is to tell.
-pub(super) struct Told<'l> {
+/// Everything that there is to report.
+pub(super) struct Report<'l> {
     pub(super) rows: Vec<JobRow>,
     pub(super) counts: Counts,
     pub(super) used: Used,
@@ -22,7 +22,7 @@ pub(super) struct Told<'l> {
 /// Jobs that the database had to do itself.
 const HERE: &str = "the database";
 
-impl Told<'_> {
+impl Report<'_> {
     /// Jobs that workers did.
     pub(super) fn on_workers(&self) -> usize {
         self.rows.iter().filter(|row| is_done(row)).count()
@@ -141,14 +141,14 @@ mod tests {
         row
     }
 
-    fn told(rows: Vec<JobRow>, load: &Load) -> Told<'_> {
+    fn report(rows: Vec<JobRow>, load: &Load) -> Report<'_> {
         let counts = Counts { compactions: 5, passed_on: 2, ..Counts::default() };
         let workers = vec![
             ("one".to_owned(), Duration::from_millis(1500)),
             ("two".to_owned(), Duration::from_millis(500)),
         ];
         let used = Used { database: Duration::from_secs(3), control_plane: Duration::ZERO, workers };
-        Told { rows, counts, used, load }
+        Report { rows, counts, used, load }
     }
 
     #[test]
@@ -156,9 +156,9 @@ mod tests {
         let load = Load::new(0);
         let rows =
             vec![row(State::Done, "one", ""), row(State::Done, "two", ""), row(State::Failed, "two", "full")];
-        let told = told(rows, &load);
-        assert_eq!(told.on_workers(), 2);
-        let text = told.text();
+        let report = report(rows, &load);
+        assert_eq!(report.on_workers(), 2);
+        let text = report.text();
         for words in [
             "2 of 3 jobs ran on workers, with 66.7 % of the 9 MB",
             "the database: 1 jobs, 3 MB",
@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn it_is_said_why_nothing_ran_on_a_worker() {
         let load = Load::new(0);
-        let failed = told(vec![row(State::Failed, "", "no worker is there")], &load);
+        let failed = report(vec![row(State::Failed, "", "no worker is there")], &load);
         assert!(failed.on_workers() == 0 && failed.why_none().contains("no worker is there"));
-        let mut none = told(vec![], &load);
+        let mut none = report(vec![], &load);
         none.counts.compactions = 0;
         assert!(none.why_none().contains("--load-bytes"));
     }
