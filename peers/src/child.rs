@@ -15,13 +15,13 @@ use crate::message::Message;
 /// more.
 ///
 /// # Errors
-/// Only if the parent cannot be told; everything else is told to the parent.
+/// Only if the parent cannot be reached; everything else is sent to the parent.
 pub fn run(child: &ChildArgs, job: Job) -> Result<()> {
-    let told = match obey(child, job) {
+    let message = match obey(child, job) {
         Ok(()) => Message::Closed,
         Err(error) => Message::Failed(error.to_string()),
     };
-    tell(&told)
+    send(&message)
 }
 
 fn obey(child: &ChildArgs, mut job: Job) -> Result<()> {
@@ -34,7 +34,7 @@ fn obey(child: &ChildArgs, mut job: Job) -> Result<()> {
     let name = child.child_engine.as_deref().unwrap_or_default();
     let factory = engine::factory(name, &job.compare)?;
     let mut store = Store::new(factory.as_ref(), job.suite.open_options(&child.child_dir));
-    tell(&Message::Ready)?;
+    send(&Message::Ready)?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| parent_is_gone(&error))?;
         let Some(step) = line.strip_prefix("run ").and_then(|step| step.parse::<usize>().ok()) else { break };
@@ -47,7 +47,7 @@ fn obey(child: &ChildArgs, mut job: Job) -> Result<()> {
             result.memory.insert("cgroup_peak_bytes".to_owned(), cgroup.peak_bytes());
         }
         sync(child)?;
-        tell(&Message::Result(Box::new(result)))?;
+        send(&Message::Result(Box::new(result)))?;
     }
     store.close()
 }
@@ -62,7 +62,7 @@ fn sync(child: &ChildArgs) -> Result<()> {
     rustix::fs::syncfs(&dir).map_err(|error| failed(error.into()))
 }
 
-fn tell(message: &Message) -> Result<()> {
+fn send(message: &Message) -> Result<()> {
     let line = serde_json::to_string(message)
         .map_err(|error| Error::bug("a message has no JSON form").because(error))?;
     let mut out = std::io::stdout().lock();

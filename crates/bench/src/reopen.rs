@@ -149,10 +149,10 @@ fn load_and_wait(args: &ReopenArgs, dir: &Path) -> Result<()> {
         loads.into_iter().try_for_each(join)
     })?;
     let mut out = std::io::stdout().lock();
-    let told = writeln!(out, "{LOADED}").and_then(|()| out.flush());
+    let announced = writeln!(out, "{LOADED}").and_then(|()| out.flush());
     drop(out);
     // Ends when the parent does.
-    let _parent = told.and_then(|()| std::io::stdin().lock().read(&mut [0]).map(drop));
+    let _parent = announced.and_then(|()| std::io::stdin().lock().read(&mut [0]).map(drop));
     std::process::abort();
 }
 

@@ -95,8 +95,8 @@ impl<S: Session + ?Sized> Blocking<S> {
         loop {
             let (at, range) = (ReadAt::Snapshot(snapshot), start..start + PIECE_BYTES);
             if !self.get_range_into(at, keyspace, key, range, &mut piece)? {
-                let told = "the value expired while it was read";
-                return if start == 0 { Ok(None) } else { Err(Error::new(ErrorKind::Retry, told)) };
+                let message = "the value expired while it was read";
+                return if start == 0 { Ok(None) } else { Err(Error::new(ErrorKind::Retry, message)) };
             }
             out.write_all(&piece).map_err(|error| {
                 Error::invalid(format!("a value cannot be handed on from byte {start} on")).because(error)

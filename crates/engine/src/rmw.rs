@@ -98,13 +98,13 @@ impl Rmw<'_> {
     /// waits. For engines.
     pub fn as_update(&self) -> (UpdateFn, AnswerOfRmw) {
         let (owned, slot) = (Owned::from(*self), AnswerOfRmw::default());
-        let told = slot.clone();
+        let answered = slot.clone();
         let f = move |current: Option<&[u8]>| {
             let (change, answer) = match owned.borrow().apply(current) {
                 Ok((change, answer)) => (change, Ok(answer)),
                 Err(error) => (Change::Keep, Err(error)),
             };
-            *told.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            *answered.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
             change
         };
         (Box::new(f), slot)

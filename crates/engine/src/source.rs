@@ -80,10 +80,10 @@ impl<'s> ValueSource<'s> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     let (found, said) = (self.read_bytes, self.value_bytes);
-                    let told = format!(
+                    let message = format!(
                         "the source of a value failed after {found} of {said} bytes: nothing was written"
                     );
-                    return Err(Error::invalid(told).because(error));
+                    return Err(Error::invalid(message).because(error));
                 }
                 Ok(read) => {
                     self.read_bytes += read as u64;

@@ -91,12 +91,12 @@ mod tests {
         values.push_expired();
         values.push(Some(b""));
         values.push_expired();
-        let told = |values: &Values| (0..5).map(|index| values.is_stored(index)).collect::<Vec<_>>();
-        assert_eq!(told(&values), [false, true, true, true, false]);
+        let stored = |values: &Values| (0..5).map(|index| values.is_stored(index)).collect::<Vec<_>>();
+        assert_eq!(stored(&values), [false, true, true, true, false]);
         assert_eq!(values.iter().collect::<Vec<_>>(), [None, None, Some(&b""[..]), None]);
         values.clear();
         values.push(None);
         values.push(None);
-        assert_eq!(told(&values), [false; 5]);
+        assert_eq!(stored(&values), [false; 5]);
     }
 }

@@ -101,8 +101,8 @@ impl Report {
 
 /// The file of which `error`, met in reading it, says that it cannot be read whole.
 pub fn unreadable_file(error: &Error) -> Option<&str> {
-    let says = error.kind() == ErrorKind::Corrupt || is_of_device(error);
-    error.location().filter(|_| says).map(|place| place.file.as_str())
+    let is_unreadable = error.kind() == ErrorKind::Corrupt || is_of_device(error);
+    error.location().filter(|_| is_unreadable).map(|place| place.file.as_str())
 }
 
 /// Whether the device or the system failed. Where `error` names no input, that was in writing, and

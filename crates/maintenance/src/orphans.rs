@@ -99,12 +99,12 @@ fn orphans_of(storage: &dyn Storage, known: &impl KnownFiles) -> Result<Option<(
     let abandoned = known.abandoned();
     let Some(held) = known.held() else { return Ok(None) };
     let mut files = Vec::new();
-    let is_told = known.judge(&listed, &abandoned, |is_orphan| {
+    let is_judged = known.judge(&listed, &abandoned, |is_orphan| {
         let goes = |name: &str| is_orphan(name) && !held.contains(name);
         uploads.retain(goes);
         files.extend(listed.iter().map(|(name, _)| name).filter(|name| goes(name)).cloned());
     })?;
-    Ok(is_told.then_some((files, uploads)))
+    Ok(is_judged.then_some((files, uploads)))
 }
 
 /// When there may be something to remove.
@@ -169,8 +169,8 @@ impl OrphanGc {
         self.upload_refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says why they may be.
-    fn tell_uploads(&self, refusal: Option<String>) {
+    /// Notes why they may be.
+    fn set_upload_refusal(&self, refusal: Option<String>) {
         *self.upload_refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
@@ -223,7 +223,7 @@ impl OrphanGc {
             // A storage that refuses, or cannot list or abort uploads, answers the same in a
             // minute.
             is_all &= !aborted.may_pass;
-            self.tell_uploads(aborted.refusal);
+            self.set_upload_refusal(aborted.refusal);
         }
         match is_all {
             true => self.end(),

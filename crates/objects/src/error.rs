@@ -12,9 +12,9 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
     use object_store::Error as Store;
     let text = chain(error);
     // Stores say it in the body of an answer; the client has no kind for it.
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let mentions = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let (kind, advice) = match error {
-        _ if says(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) => {
+        _ if mentions(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) => {
             // A store that has just started may say so of a bucket that it will have: an open place
             // tries again.
             (ErrorKind::Refused, "the bucket does not exist; create it, or check the URL")
@@ -26,24 +26,32 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
             return Error::new(ErrorKind::Exists, file, format!("there is such an object in {url}"));
         }
         // Before what is denied: one store answers so where a quota is used up.
-        _ if says(&["StorageFull", "QuotaExceeded", full::WORDS]) => {
+        _ if mentions(&["StorageFull", "QuotaExceeded", full::WORDS]) => {
             (ErrorKind::Full, "the store is full; make room there, or raise the quota")
         }
         // Without any the client asks the machine that it runs on, which is none of the store's.
-        _ if says(&["latest/api/token", "security-credentials", "computeMetadata", "metadata/identity"]) => (
-            ErrorKind::Refused,
-            "no credentials are given; put them into the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3, \
+        _ if mentions(&[
+            "latest/api/token",
+            "security-credentials",
+            "computeMetadata",
+            "metadata/identity",
+        ]) =>
+        {
+            (
+                ErrorKind::Refused,
+                "no credentials are given; put them into the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for S3, \
              GOOGLE_APPLICATION_CREDENTIALS for Google, AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY for Azure",
-        ),
+            )
+        }
         // Tokens come from another server, whose refusal the client takes for any failure.
-        _ if says(&["invalid_grant", "invalid_client"]) => {
+        _ if mentions(&["invalid_grant", "invalid_client"]) => {
             (ErrorKind::Refused, "check the credentials and what they allow")
         }
         Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
             (ErrorKind::Refused, "check the credentials and what they allow")
         }
         // The client has a kind for that only where one object is asked for, not for lists.
-        _ if says(&["403 Forbidden", "AccessDenied"]) => {
+        _ if mentions(&["403 Forbidden", "AccessDenied"]) => {
             (ErrorKind::Refused, "check the credentials and what they allow")
         }
         Store::NotSupported { .. } | Store::NotImplemented { .. } => {

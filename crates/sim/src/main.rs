@@ -250,7 +250,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
             runs.fetch_add(totals.run_count, Ordering::Relaxed);
             add(&collections, totals.collections);
             let steps = steps.fetch_add(totals.step_count, Ordering::Relaxed);
-            clock.tell(|| format!("{} of {count} seeds, {steps} steps", seed + 1 - first));
+            clock.report(|| format!("{} of {count} seeds, {steps} steps", seed + 1 - first));
             Ok(())
         },
     );
@@ -293,7 +293,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
         amid.fetch_add(totals.amid_count, Ordering::Relaxed);
         add(&collections, totals.collections);
         seeds.fetch_add(1, Ordering::Relaxed);
-        clock.tell(|| format!("{} of {} cuts", cuts(), options.cuts));
+        clock.report(|| format!("{} of {} cuts", cuts(), options.cuts));
         Ok(())
     });
     report(&failures, corpus);
@@ -322,7 +322,7 @@ fn add(collections: &Mutex<GcCounts>, more: GcCounts) -> GcCounts {
 fn run_batches(world: &dyn World, seed: u64, count: u64) -> bool {
     let clock = Progress::new("batches");
     let checked = batches::check(world, seed, count, &mut |totals| {
-        clock.tell(|| {
+        clock.report(|| {
             format!(
                 "{} of {count} batches, {} crashes",
                 totals.batch_count,
@@ -352,7 +352,7 @@ fn run_kill(world: &dyn World, seed: u64, rounds: u64, dir: Option<PathBuf>) -> 
     let child = [program, "--world".to_owned(), world.name().to_owned(), "kill-child".to_owned()];
     let clock = Progress::new("kill");
     let checked = kill::check(world, &child, &folder, seed, rounds, &mut |totals| {
-        clock.tell(|| {
+        clock.report(|| {
             format!("{} of {rounds} rounds, {} writes", totals.round_count, totals.acknowledged_count)
         });
     });
@@ -437,11 +437,11 @@ fn in_parallel(
     failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Tells how far a mode is, every two seconds at most.
+/// Reports how far a mode is, every two seconds at most.
 struct Progress {
     mode: &'static str,
     start: Instant,
-    told: Mutex<Instant>,
+    reported_at: Mutex<Instant>,
 }
 
 impl Progress {
@@ -451,13 +451,13 @@ impl Progress {
     }
 
     fn new(mode: &'static str) -> Self {
-        Self { mode, start: Self::now(), told: Mutex::new(Self::now()) }
+        Self { mode, start: Self::now(), reported_at: Mutex::new(Self::now()) }
     }
 
-    fn tell(&self, text: impl FnOnce() -> String) {
-        let mut told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if told.elapsed() >= Duration::from_secs(2) {
-            *told = Self::now();
+    fn report(&self, text: impl FnOnce() -> String) {
+        let mut reported_at = self.reported_at.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if reported_at.elapsed() >= Duration::from_secs(2) {
+            *reported_at = Self::now();
             eprintln!("{}: {}, {:.0} s", self.mode, text(), self.seconds());
         }
     }

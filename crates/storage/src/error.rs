@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(Error::sync("f", "sync", error()).kind, synced, "a sync: {errno:?}");
         }
         assert_eq!(ErrorKind::of_system(&io::Error::other("no errno")), ErrorKind::Io);
-        let told = Error::io("f", "open", Errno::MFILE.into()).to_string();
-        assert!(told.contains("open_files_max"), "{told}");
+        let message = Error::io("f", "open", Errno::MFILE.into()).to_string();
+        assert!(message.contains("open_files_max"), "{message}");
     }
 }

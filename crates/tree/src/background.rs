@@ -52,7 +52,7 @@ impl Work for Database {
     fn before_choice(&self) {
         if !self.read_only {
             let (jobs, now) = (&self.maintenance.jobs, self.clock.now());
-            forecast::tell_urgency(&self.commit, &self.catalog, &self.settings, jobs, now);
+            forecast::report_urgency(&self.commit, &self.catalog, &self.settings, jobs, now);
         }
     }
 

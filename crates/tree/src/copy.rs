@@ -119,10 +119,10 @@ fn complete(
             0 => error,
             left => {
                 let place = place.describe();
-                let told = format!(
+                let message = format!(
                     "{left} files of a copy that failed cannot be removed: remove {place} before it is used again"
                 );
-                Error::new(error.kind(), told).because(error)
+                Error::new(error.kind(), message).because(error)
             }
         }
     })

@@ -60,10 +60,10 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
         }
     }
     let place = options.storage.describe();
-    let told = format!(
+    let message = format!(
         "{place} is being opened, or written to, on other machines all the time: stop them, or try again"
     );
-    Err(Error::new(ErrorKind::Conflict, told))
+    Err(Error::new(ErrorKind::Conflict, message))
 }
 
 /// How often an opening begins again because another machine was faster.
@@ -160,8 +160,8 @@ fn start_blobs(
         map: Arc::clone(&version.blobs),
         next,
     });
-    let says = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
-    if options.settings.engine.separate_bytes > 0 || version.live().any(says) {
+    let separates = |keyspace: &Arc<Keyspace>| keyspace.definition.settings.separate_bytes.is_some();
+    if options.settings.engine.separate_bytes > 0 || version.live().any(separates) {
         blobs.want();
     }
     Arc::new(blobs)

@@ -139,9 +139,9 @@ fn read(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
 /// itself.
 fn check_without(view: &Arc<dyn Storage>, name: &str) -> Result<()> {
     let options = VerifyOptions { storage: Arc::clone(view), semantics: Semantics::new() };
-    let refused = |told: String| {
+    let refused = |cause: String| {
         let message = format!(
-            "the edit is damaged, and the ones before it do not do: {told}. Nothing was changed; restore the database from a backup"
+            "the edit is damaged, and the ones before it do not do: {cause}. Nothing was changed; restore the database from a backup"
         );
         Error::corrupt(Location { file: name.to_owned(), offset: None }, message)
     };

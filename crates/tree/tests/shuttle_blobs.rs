@@ -153,7 +153,7 @@ const COLLECTED: Scene<Database> = Scene {
 };
 
 #[expect(clippy::disallowed_methods, reason = "how much is drawn, and from what, comes from a test's caller")]
-fn told<T: std::str::FromStr>(name: &str) -> Option<T> {
+fn from_env<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
@@ -161,11 +161,11 @@ fn run(scene: &'static Scene<Database>, draw: Draw, mistake: Option<Mistake>) {
     let Scene { first, beside, reader, last } = *scene;
     let scene = Scene { first, beside, reader, last };
     let make = move || Database::new(mistake);
-    if let Some(schedule) = told::<String>("FIRN_SCHEDULE") {
+    if let Some(schedule) = from_env::<String>("FIRN_SCHEDULE") {
         return scene.run(ReplayScheduler::new_from_encoded(&schedule), make);
     }
-    let schedules = told("FIRN_SCHEDULES").unwrap_or(SCHEDULES);
-    let seed = told("FIRN_SEED").unwrap_or(1);
+    let schedules = from_env("FIRN_SCHEDULES").unwrap_or(SCHEDULES);
+    let seed = from_env("FIRN_SEED").unwrap_or(1);
     match draw {
         Draw::Random => scene.run(RandomScheduler::new_from_seed(seed, schedules), make),
         Draw::Pct => scene.run(PctScheduler::new_from_seed(seed, PCT_DEPTH, schedules), make),

@@ -205,25 +205,25 @@ fn drive(
     watcher: &mut dyn Watcher,
 ) -> (Vec<Result<Recorder>>, Duration) {
     let (ready, begun) = (Barrier::new(workers.len() + 1), OnceLock::new());
-    let (told, over) = mpsc::channel::<()>();
-    // Letting go of `told` says that a thread is over, by a panic too.
-    let work = |worker: Worker<'_>, told: mpsc::Sender<()>| {
+    let (alive, over) = mpsc::channel::<()>();
+    // Letting go of `alive` says that a thread is over, by a panic too.
+    let work = |worker: Worker<'_>, alive: mpsc::Sender<()>| {
         ready.wait();
         let ran = worker.run(*begun.get_or_init(now));
         if ran.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
-        drop(told);
+        drop(alive);
         ran
     };
     let work = &work;
     std::thread::scope(|scope| {
         let spawn = |worker| {
-            let told = told.clone();
-            scope.spawn(move || work(worker, told))
+            let alive = alive.clone();
+            scope.spawn(move || work(worker, alive))
         };
         let handles: Vec<_> = workers.into_iter().map(spawn).collect();
-        drop(told);
+        drop(alive);
         let before = CpuUse::now();
         let at = *begun.get_or_init(now);
         ready.wait();

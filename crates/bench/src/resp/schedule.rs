@@ -129,9 +129,9 @@ mod tests {
         outstanding.add(10, 2);
         outstanding.add(10, 1);
         outstanding.add(50, 4);
-        let mut told = Vec::new();
-        assert!(outstanding.answered(5, 60, |latency, count| told.push((latency, count))));
-        assert_eq!(told, [(50, 3), (10, 2)]);
+        let mut reported = Vec::new();
+        assert!(outstanding.answered(5, 60, |latency, count| reported.push((latency, count))));
+        assert_eq!(reported, [(50, 3), (10, 2)]);
         assert_eq!(outstanding.count(), 2);
         assert!(!outstanding.answered(3, 70, |_, _| panic!("nobody asked")));
         assert!(outstanding.answered(2, 70, |_, _| ()));

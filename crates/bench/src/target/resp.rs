@@ -63,9 +63,9 @@ fn about(dialog: &mut Dialog) -> Result<Settings> {
         Value::Bulk(text) | Value::Verbatim(text) => String::from_utf8_lossy(&text).into_owned(),
         _ => return Ok(Settings::new()),
     };
-    let told = text.lines().filter_map(|line| line.trim_end().split_once(':'));
+    let fields = text.lines().filter_map(|line| line.trim_end().split_once(':'));
     let is_shown = |name: &str| name.ends_with("_version") || name == "process_id";
-    Ok(told
+    Ok(fields
         .filter(|(name, _)| is_shown(name))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect())

@@ -8,7 +8,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("keyspaces::the default one is there from birth", false, default_one),
     ("keyspaces::equal settings find it, others conflict", false, equal_or_conflict),
     ("keyspaces::names without code are refused", false, names_without_code),
-    ("keyspaces::the same key in two is two keys", false, told_apart),
+    ("keyspaces::the same key in two is two keys", false, distinguished),
     ("keyspaces::batches cross them", false, batches_cross),
     ("keyspaces::dropped with all its data, id never reused", false, dropped),
     ("keyspaces::survive reopening with their settings", false, reopened),
@@ -69,7 +69,7 @@ fn names_without_code(database: &mut Database) {
     }
 }
 
-fn told_apart(database: &mut Database) {
+fn distinguished(database: &mut Database) {
     let spaces: Vec<_> = (0..4)
         .map(|number| database.engine().create_keyspace(&format!("space {number}"), plain()).expect("create"))
         .collect();

@@ -153,7 +153,7 @@ fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>, cost: &mut Cost<'
 
 /// Up to `limit` values from where `reader` stands; before them, if wanted, where the next one
 /// begins (-1 = nowhere).
-fn unpack(mut reader: Reader<'_>, limit: usize, tells_offset: bool) -> Answered {
+fn unpack(mut reader: Reader<'_>, limit: usize, with_offset: bool) -> Answered {
     let (lua, len, offset) = (reader.lua, reader.text.len(), reader.at);
     if offset > len {
         return Err(Complaint(format!("Start offset {offset} greater than input length {len}.")));
@@ -165,7 +165,7 @@ fn unpack(mut reader: Reader<'_>, limit: usize, tells_offset: bool) -> Answered 
         }
         values.push_back(reader.value(0)?);
     }
-    if tells_offset {
+    if with_offset {
         let next = if reader.at == len { -1.0 } else { reader.at as f64 };
         values.push_front(next.into_lua(lua)?);
     }

@@ -211,11 +211,11 @@ fn a_measured_function_is_the_same_but_for_that() {
 }
 
 /// `is_fixed` answers whether what calls it cannot be suspended.
-fn tell_fixed(lua: &Lua) {
+fn define_is_fixed(lua: &Lua) {
     let meter = Meter::of(lua);
-    let told =
+    let is_fixed =
         steered(lua, move |lua, _| Ok(Turn::Answer(meter.place().is_fixed().into_lua_multi(lua)?))).unwrap();
-    lua.globals().set("is_fixed", told).unwrap();
+    lua.globals().set("is_fixed", is_fixed).unwrap();
     let coroutines: Table = lua.globals().get("coroutine").unwrap();
     let resume: Function = coroutines.get("resume").unwrap();
     lua.globals().set("resume_plainly", &resume).unwrap();
@@ -226,7 +226,7 @@ fn tell_fixed(lua: &Lua) {
 fn where_lua_cannot_suspend_is_known() {
     let lua = lua();
     watch(&lua, || false, |_| Ok(Turn::Answer(MultiValue::new()))).unwrap();
-    tell_fixed(&lua);
+    define_is_fixed(&lua);
     let within = "local function within(f) return setmetatable({}, {__index = function() local found = f() return found end}).x end ";
     let resumed = "local function resumed(f) return (select(2, coroutine.resume(coroutine.create(function() local found = f() return found end)))) end ";
     for (work, expected) in [
@@ -270,7 +270,7 @@ fn suspended_in(work: &str) -> usize {
         Ok(Turn::Suspend)
     };
     watch(&lua, || true, ask).unwrap();
-    tell_fixed(&lua);
+    define_is_fixed(&lua);
     let spend = steered(&lua, move |_, _| {
         meter.use_up();
         Ok(Turn::Answer(MultiValue::new()))
@@ -349,23 +349,23 @@ fn a_search_answers_at_once_or_by_its_steered_function() {
         let (step, kept) = quick(&lua, &slow, Rc::clone(&search), (&text, &pattern), takes).unwrap();
         assert!(Rc::ptr_eq(&kept.borrow::<Kept<Bytes>>().unwrap().get(), &search));
         lua.globals().set("step", step).unwrap();
-        let told = |work: &str| -> String {
+        let answer = |work: &str| -> String {
             let text = format!(
                 "local t = {{{work}}} for i = 1, #t do t[i] = tostring(t[i]) end return table.concat(t, ' ')"
             );
             lua.load(text).eval().unwrap()
         };
-        assert_eq!(told("step()"), "a 1");
-        assert_eq!(told("step(false, 1)"), "b 2");
+        assert_eq!(answer("step()"), "a 1");
+        assert_eq!(answer("step(false, 1)"), "b 2");
         // The search counts as an argument.
         let count = 1 + usize::from(takes);
-        assert!(told("step('y', 1)").starts_with(&format!("slow 3 {count}")));
-        assert_eq!(told("step('y')"), "c 4");
+        assert!(answer("step('y', 1)").starts_with(&format!("slow 3 {count}")));
+        assert_eq!(answer("step('y')"), "c 4");
         let slowly = if takes { "slow 5 2 slow" } else { "d 5" };
-        assert_eq!(told("step('slow')"), slowly);
+        assert_eq!(answer("step('slow')"), slowly);
         // What panics is left to the other.
         let slowly = if takes { "slow 6 2 true" } else { "slow 6 1" };
-        assert_eq!(told("step(true)").trim_end_matches(" nil"), slowly);
-        assert_eq!(told("step()"), "e 7");
+        assert_eq!(answer("step(true)").trim_end_matches(" nil"), slowly);
+        assert_eq!(answer("step()"), "e 7");
     }
 }

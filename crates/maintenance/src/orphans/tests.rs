@@ -83,7 +83,7 @@ struct Known {
     output_names: OutputNames,
     held: Option<BTreeSet<String>>,
     named: String,
-    is_told: Result<bool>,
+    is_judged: Result<bool>,
     asked: RefCell<Vec<&'static str>>,
 }
 
@@ -106,10 +106,10 @@ impl KnownFiles for Known {
     ) -> Result<bool> {
         self.asked.borrow_mut().push("named");
         assert!(!listed.is_empty(), "the list comes first");
-        if matches!(self.is_told, Ok(true)) {
+        if matches!(self.is_judged, Ok(true)) {
             judge(&|name| is_abandoned(name, abandoned, |name| name == self.named));
         }
-        self.is_told.clone()
+        self.is_judged.clone()
     }
 }
 
@@ -127,7 +127,7 @@ fn known(tables: u32) -> (Faulty, Known) {
         output_names,
         held: Some(BTreeSet::from([table(&stem, 0)])),
         named: table(&stem, 1),
-        is_told: Ok(true),
+        is_judged: Ok(true),
         asked: RefCell::default(),
     };
     (storage, known)
@@ -164,14 +164,14 @@ fn what_nothing_waits_for_holds_or_names_goes() {
 fn nothing_goes_where_it_cannot_be_told() {
     let (storage, mut known) = known(4);
     let gc = new();
-    known.is_told = Ok(false);
+    known.is_judged = Ok(false);
     assert_eq!(run(&gc, &known, &storage, false).unwrap(), Removed::default());
     assert!(gc.is_left(), "it is asked again");
     known.held = None;
-    known.is_told = Ok(true);
+    known.is_judged = Ok(true);
     assert_eq!(run(&gc, &known, &storage, false).unwrap(), Removed::default());
     known.held = Some(BTreeSet::new());
-    known.is_told = Err(Error::new(Kind::Closed, "taken over"));
+    known.is_judged = Err(Error::new(Kind::Closed, "taken over"));
     assert_eq!(run(&gc, &known, &storage, false).unwrap_err().kind(), Kind::Closed);
     assert_eq!(names(&storage), 5);
 }

@@ -31,10 +31,11 @@ impl Late {
         Self { sent, finisher, begun }
     }
 
-    /// The worker goes on, unless it hears (`is_told`) that its answer is not waited for any more.
-    pub(super) fn go_on(self, storage: &dyn Storage, is_told: bool) {
+    /// The worker goes on, unless it hears (`is_notified`) that its answer is not waited for any
+    /// more.
+    pub(super) fn go_on(self, storage: &dyn Storage, is_notified: bool) {
         let Self { sent, finisher, begun } = self;
-        let control = if is_told { finisher.control().clone() } else { Control::new() };
+        let control = if is_notified { finisher.control().clone() } else { Control::new() };
         let result = match begun {
             Some(begun) if !control.is_cancelled() => begun.write(storage),
             _ => serve(&sent, storage, &control).and_then(|result| read_result(&result)),

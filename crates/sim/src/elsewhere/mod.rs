@@ -86,7 +86,7 @@ impl Elsewhere {
 
     /// Some time passes, and a worker that stood still may do its job.
     pub(crate) fn go_on(&self) {
-        let (late, is_told, storage) = {
+        let (late, is_notified, storage) = {
             let mut state = self.lock();
             match state.rng.u8(..32) {
                 0..8 => self.clock.pass(SHORT),
@@ -99,7 +99,7 @@ impl Elsewhere {
             let late = state.late.swap_remove(0);
             (late, state.rng.bool(), Arc::clone(&state.storage))
         };
-        late.go_on(&*storage, is_told);
+        late.go_on(&*storage, is_notified);
     }
 
     /// Workers that stand still go on in `storage`: the same directory, which another process has

@@ -88,11 +88,11 @@ impl Spoil {
         let done = run(&JobSpec::from(misread.clone()), storage, &semantics(), &Control::new())?;
         let done = done.into_blob_gc()?;
         let is_harmed = self.harm(done.segment.as_ref(), storage, rng)?;
-        let told = self.misquote(spec, &done, rng);
+        let reported = self.misquote(spec, &done, rng);
         // Where nothing lives there is no file in which a wrong name could stand.
         let is_misread = misread != *spec && (spec.survivor_count() > 0 || done.segment.is_some());
-        let is_wrong = is_harmed || is_misread || told != JobResult::BlobGc(done);
-        Ok((told, is_wrong))
+        let is_wrong = is_harmed || is_misread || reported != JobResult::BlobGc(done);
+        Ok((reported, is_wrong))
     }
 
     /// What the worker makes of the spec.
@@ -134,10 +134,10 @@ impl Spoil {
 
     /// What the worker says of what was `done`.
     fn misquote(self, spec: &BlobGcSpec, done: &BlobGcResult, rng: &mut Rng) -> JobResult {
-        let mut told = done.clone();
-        let place = rng.choice(0..told.relocations.len());
-        let relocation = place.and_then(|place| told.relocations.get_mut(place));
-        match (self, told.segment.as_mut(), relocation) {
+        let mut reported = done.clone();
+        let place = rng.choice(0..reported.relocations.len());
+        let relocation = place.and_then(|place| reported.relocations.get_mut(place));
+        match (self, reported.segment.as_mut(), relocation) {
             (Self::Name, Some(segment), _) => segment.file.clone_from(&spec.victims[0].segment.file),
             (Self::Count, Some(segment), _) => segment.ordinals += 1,
             (Self::ValueBytes, Some(segment), _) => segment.value_bytes = segment.value_bytes.wrapping_sub(1),
@@ -146,12 +146,12 @@ impl Spoil {
             (Self::SealedAt, Some(segment), _) => segment.sealed_at = Position(segment.sealed_at.0 ^ 8),
             (Self::Relocation, _, Some((_, place))) => place.offset -= 8,
             (Self::RelocationFrom, _, Some((from, _))) => from.0 += 1,
-            (Self::NoRelocations, ..) => told.relocations.clear(),
-            (Self::Nothing, ..) => told = BlobGcResult::default(),
+            (Self::NoRelocations, ..) => reported.relocations.clear(),
+            (Self::Nothing, ..) => reported = BlobGcResult::default(),
             (Self::Kind, ..) => return JobResult::Compact(CompactResult::default()),
             _ => {}
         }
-        JobResult::BlobGc(told)
+        JobResult::BlobGc(reported)
     }
 }
 

@@ -46,11 +46,11 @@ impl Model for Text {
     }
 
     fn step(state: &Self::State, input: &TextInput) -> (Answer, Self::State) {
-        let told = |state: &Option<String>| state.clone().map_or(Answer::None, Answer::Text);
+        let answer = |state: &Option<String>| state.clone().map_or(Answer::None, Answer::Text);
         match input {
-            TextInput::Get => (told(state), state.clone()),
+            TextInput::Get => (answer(state), state.clone()),
             TextInput::Set(text) => (Answer::Ok, Some(text.clone())),
-            TextInput::GetDel => (told(state), None),
+            TextInput::GetDel => (answer(state), None),
             TextInput::Append(text) => {
                 let text = state.clone().unwrap_or_default() + text;
                 (Answer::Number(text.len() as i64), Some(text))

@@ -21,7 +21,7 @@ const PAGE: usize = PAGE_BYTES as usize;
 pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
     files_are_created_once_and_read_back(&*make());
     names_are_checked(&*make());
-    writes_go_where_they_are_told(&*make());
+    writes_go_to_their_offsets(&*make());
     a_zeroing_write_touches_no_other_page(&*make());
     small_writes_are_there_at_once(&*make());
     small_writes_harm_nothing_behind_them(&*make());
@@ -114,7 +114,7 @@ fn names_are_checked(place: &dyn Storage) {
     assert_eq!(place.list().expect("list").len(), 2);
 }
 
-fn writes_go_where_they_are_told(place: &dyn Storage) {
+fn writes_go_to_their_offsets(place: &dyn Storage) {
     let file = place.create("a").expect("create");
     file.write_at(10_000, b"end").expect("write beyond the end");
     file.write_at(4_090, b"across a page").expect("write between");

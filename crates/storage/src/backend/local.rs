@@ -143,10 +143,10 @@ impl Local {
     /// # Errors
     /// What the system says.
     pub fn is_on_this_machine(&self) -> Result<bool> {
-        let told = rustix::fs::fstatfs(&*self.directory);
-        let told =
-            told.map_err(|error| directory::error(&self.path, "ask for the file system of", error.into()))?;
-        Ok(OWN_FILE_SYSTEMS.contains(&(told.f_type as u64 & 0xffff_ffff)))
+        let answer = rustix::fs::fstatfs(&*self.directory);
+        let answer = answer
+            .map_err(|error| directory::error(&self.path, "ask for the file system of", error.into()))?;
+        Ok(OWN_FILE_SYSTEMS.contains(&(answer.f_type as u64 & 0xffff_ffff)))
     }
 
     /// Where it is, as it was opened.

@@ -37,9 +37,9 @@ pub(super) fn part_of(
     match offset.checked_add(bytes) {
         Some(end) if end <= whole.len() => Ok(Arc::new(PartOfFile { name, whole, offset, bytes })),
         _ => {
-            let told =
+            let message =
                 format!("expected a table of {bytes} bytes here, but the file ends at {}", whole.len());
-            Err(Error::corrupt(&name, 0, told))
+            Err(Error::corrupt(&name, 0, message))
         }
     }
 }

@@ -58,10 +58,10 @@ mod tests {
 
     use super::*;
 
-    /// Says what is done with it.
-    struct Told<'t>(usize, &'t RefCell<Vec<(&'static str, usize)>>);
+    /// Records what is done with it.
+    struct Recorded<'t>(usize, &'t RefCell<Vec<(&'static str, usize)>>);
 
-    impl Opening for Told<'_> {
+    impl Opening for Recorded<'_> {
         type Open = usize;
 
         fn ask_rest(&mut self) -> Result<()> {
@@ -78,22 +78,22 @@ mod tests {
     #[test]
     fn those_behind_are_asked_for_before_one_is_waited_for() {
         for count in [0, 1, 15, 16, 17, 33, 100] {
-            let told = RefCell::new(Vec::new());
+            let deeds = RefCell::new(Vec::new());
             let begin = (0..count).map(|number| {
-                told.borrow_mut().push(("begin", number));
-                Ok(Told(number, &told))
+                deeds.borrow_mut().push(("begin", number));
+                Ok(Recorded(number, &deeds))
             });
             let open: Vec<usize> = InTurn::new(begin).map(Result::unwrap).collect();
             assert_eq!(open, (0..count).collect::<Vec<_>>());
-            let told = told.borrow();
+            let deeds = deeds.borrow();
             let at =
-                |step, number: usize| told.iter().position(|deed| *deed == (step, number.min(count - 1)));
+                |step, number: usize| deeds.iter().position(|deed| *deed == (step, number.min(count - 1)));
             for number in 0..count {
                 assert!(
                     at("begin", number + AT_ONCE) < at("rest", number) || number + 1 == count,
-                    "{told:?}"
+                    "{deeds:?}"
                 );
-                assert!(at("rest", number + AT_ONCE - 1) < at("finish", number), "{told:?}");
+                assert!(at("rest", number + AT_ONCE - 1) < at("finish", number), "{deeds:?}");
                 assert!(
                     number + 3 * AT_ONCE >= count || at("finish", number) < at("begin", number + 3 * AT_ONCE)
                 );
@@ -103,11 +103,11 @@ mod tests {
 
     #[test]
     fn an_error_stands_where_its_file_would_and_the_others_are_opened() {
-        let told = RefCell::new(Vec::new());
+        let deeds = RefCell::new(Vec::new());
         let gone = |number| crate::Error::corrupt("gone", number, "it is gone");
         let begin = (0..40).map(|number| match number {
             20 => Err(gone(number as u64)),
-            _ => Ok(Told(number, &told)),
+            _ => Ok(Recorded(number, &deeds)),
         });
         let open: Vec<Option<usize>> = InTurn::new(begin).map(Result::ok).collect();
         let expected = (0..40).map(|number| (number != 20).then_some(number));

@@ -17,7 +17,7 @@ use crate::version::{Keyspace, Version};
 
 /// Gives the executor of `jobs` the time until writers stop, four times a second at most. Where all
 /// jobs run here it does nothing.
-pub(super) fn tell_urgency(
+pub(super) fn report_urgency(
     pipeline: &CommitPipeline,
     catalog: &Catalog,
     settings: &Settings,

@@ -451,11 +451,11 @@ impl CommitPipeline {
         };
         made.map_err(|error| match error.kind() {
             ErrorKind::Retry => {
-                let told = format!(
+                let message = format!(
                     "the write is done, but it is not `{}` yet, as it will be once a later write with that durability succeeds; do not repeat it",
                     durability.name()
                 );
-                Error::new(ErrorKind::NotDurable, told).because(error)
+                Error::new(ErrorKind::NotDurable, message).because(error)
             }
             _ => error,
         })

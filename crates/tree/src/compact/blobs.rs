@@ -78,9 +78,9 @@ fn reads_values<'t>(
     let settings = &keyspace.definition.settings;
     let has_operator = settings.merge_operator.is_some();
     let reads = |table: &Arc<Table>| {
-        let told = table.reader().properties().references;
-        let moves = told.is_some_and(|summary| summary.value_bytes_min < separate_bytes);
-        moves || (has_operator && told.is_none_or(|summary| summary.operand_count > 0))
+        let references = table.reader().properties().references;
+        let moves = references.is_some_and(|summary| summary.value_bytes_min < separate_bytes);
+        moves || (has_operator && references.is_none_or(|summary| summary.operand_count > 0))
     };
     settings.compaction_filter.is_some() || inputs.any(reads)
 }

@@ -244,12 +244,12 @@ mod tests {
         let piece = Choice { inputs, output_level: 6, output_run: 0, moves: false, score: 1.0 };
         let (overlaps, cuts) = above(&[piece], table_bytes);
         assert!(overlaps.iter().all(|overlap| (overlap.moves, overlap.output_run) == (false, 0)));
-        let told = |overlap: &Choice| {
+        let shown = |overlap: &Choice| {
             let names: Vec<&str> =
                 overlap.inputs.iter().map(|(_, _, table)| table.meta().file.as_str()).collect();
             format!("{} to {}", names.join(", "), overlap.output_level)
         };
-        (overlaps.iter().map(told).collect(), cuts)
+        (overlaps.iter().map(shown).collect(), cuts)
     }
 
     #[test]

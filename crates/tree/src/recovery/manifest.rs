@@ -51,7 +51,7 @@ pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error
         return None;
     }
     let place = storage.describe();
-    let told = if state.log_home == 0 {
+    let message = if state.log_home == 0 {
         format!(
             "{place} is a database that lies in one directory, with its log: open it without a shared place"
         )
@@ -66,7 +66,7 @@ pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error
             state.log_home
         )
     };
-    Some(Error::new(ErrorKind::Conflict, told))
+    Some(Error::new(ErrorKind::Conflict, message))
 }
 
 /// Takes the next edit's number, before tables are opened: a process that has the database open

@@ -44,7 +44,7 @@ pub(super) enum Write {
 
 /// Waits until everything below `end` has `durability`, and then completes the write at the
 /// session.
-fn tell_durable(
+fn complete_when_durable(
     database: &Database,
     session: &CompletionSender,
     ticket: Ticket,
@@ -173,13 +173,13 @@ impl TreeSession {
             match (written, durability) {
                 (Err(error), _) => sender.send(ticket, Completion::Failed(error)),
                 (Ok(end), Durability::Process | Durability::Disk) => {
-                    tell_durable(&shared, &sender, ticket, end, durability);
+                    complete_when_durable(&shared, &sender, ticket, end, durability);
                 }
                 // Threads for reads have other work than to wait for shared storage.
                 (Ok(end), Durability::Shared) => {
                     let database = Arc::clone(&shared);
                     shared.reads.on_pool_for(durability, move || {
-                        tell_durable(&database, &sender, ticket, end, durability);
+                        complete_when_durable(&database, &sender, ticket, end, durability);
                     });
                 }
             }
@@ -198,5 +198,7 @@ impl TreeSession {
 fn make_durable_later(shared: &Arc<Database>, queue: &CompletionQueue, ticket: Ticket, delayed: Delayed) {
     let Delayed { end, durability } = delayed;
     let (database, sender) = (Arc::clone(shared), queue.sender());
-    shared.reads.on_pool_for(durability, move || tell_durable(&database, &sender, ticket, end, durability));
+    shared
+        .reads
+        .on_pool_for(durability, move || complete_when_durable(&database, &sender, ticket, end, durability));
 }

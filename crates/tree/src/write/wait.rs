@@ -12,8 +12,8 @@ pub(crate) fn refused_room(maintenance: &Maintenance, catalog: &Catalog, clock: 
     match maintenance.refused() {
         Some(refused) => Err(refused),
         None => maintenance.stuck(&catalog.version.load(), clock.now()).map_or(Ok(()), |why| {
-            let told = "no room is left for writes, since what they wait for cannot be written out; it is tried again";
-            Err(Error::new(ErrorKind::Retry, told).because(why))
+            let message = "no room is left for writes, since what they wait for cannot be written out; it is tried again";
+            Err(Error::new(ErrorKind::Retry, message).because(why))
         }),
     }
 }

@@ -58,10 +58,10 @@ pub(super) fn finding(part: &str, held: &[Held]) -> Result<Option<Finding>> {
     for (workload, all) in &by_work {
         let shown = |one: &Held| format!("{} keys, {:016x}", one.content.keys, one.content.hash);
         if all.windows(2).any(|two| two[0].content != two[1].content) {
-            let told: Vec<_> = all.iter().map(|one| format!("{} {}", one.variant, shown(one))).collect();
+            let reported: Vec<_> = all.iter().map(|one| format!("{} {}", one.variant, shown(one))).collect();
             return Err(Error::invalid(format!(
                 "{workload}: databases that were told the same hold {}; repeat it with --dir, and report what each of them has",
-                told.join("; ")
+                reported.join("; ")
             )));
         }
         figures.extend(all.first().map(|one| format!("{workload}: {} in each of {}", shown(one), all.len())));
@@ -109,7 +109,7 @@ mod tests {
             "a: 7 keys, 0000000000000001 in each of 2; b: 7 keys, 0000000000000002 in each of 1"
         );
         let error = finding("cores", &[held("a", "local", 1), held("a", "service", 3)]).unwrap_err();
-        let told = "hold local 7 keys, 0000000000000001; service 7 keys, 0000000000000003";
-        assert!(error.to_string().contains(told), "{error}");
+        let message = "hold local 7 keys, 0000000000000001; service 7 keys, 0000000000000003";
+        assert!(error.to_string().contains(message), "{error}");
     }
 }

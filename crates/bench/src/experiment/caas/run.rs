@@ -251,21 +251,21 @@ impl Bench<'_> {
 }
 
 /// How often a run's own progress is passed on.
-const TELL: Duration = Duration::from_secs(2);
+const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 /// Waits for a database, and passes on what it says of its progress.
 fn wait(process: Process, limit: Duration) -> Result<()> {
-    let (mut told, mut next) = (String::new(), now() + TELL);
+    let (mut reported, mut next) = (String::new(), now() + REPORT_EVERY);
     process.wait(limit, |process| {
         if now() < next {
             return Ok(());
         }
-        next = now() + TELL;
+        next = now() + REPORT_EVERY;
         let said = process.complaints();
         let last = said.lines().last().unwrap_or_default();
-        if last != told {
+        if last != reported {
             eprintln!("  {}: {last}", process.name());
-            told = last.to_owned();
+            reported = last.to_owned();
         }
         Ok(())
     })

@@ -224,8 +224,8 @@ fn a_scan_ends_at_a_torn_frame_and_names_it() {
     let end = scan.into_end();
     assert_eq!(end.offset, 120);
     // Messages show it, in words.
-    let told = end.reason.to_string();
-    assert!(told.starts_with("expected ") && !told.contains("Error"), "{told}");
+    let message = end.reason.to_string();
+    assert!(message.starts_with("expected ") && !message.contains("Error"), "{message}");
     let EndReason::Torn(error) = end.reason else { panic!("{:?}", end.reason) };
     assert_eq!(error.offset, 124);
 }

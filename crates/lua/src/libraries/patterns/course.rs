@@ -53,7 +53,7 @@ pub(super) struct Course {
     is_within: bool,
     is_over: bool,
     /// The last match has not been answered.
-    is_untold: bool,
+    is_unanswered: bool,
     /// The last match waits for what is put for it.
     is_waiting: bool,
     /// The last match.
@@ -75,7 +75,7 @@ impl Course {
             at,
             is_within: false,
             is_over: false,
-            is_untold: false,
+            is_unanswered: false,
             is_waiting: false,
             last: (0, 0),
             out: Vec::new(),
@@ -91,7 +91,7 @@ impl Course {
         pattern: &[u8],
         steps: &mut u64,
     ) -> Result<Progress, Complaint> {
-        if std::mem::take(&mut self.is_untold) {
+        if std::mem::take(&mut self.is_unanswered) {
             return Ok(Progress::Found(self.last.0, self.last.1));
         }
         if matches!(self.kind, Kind::Replace { max, .. } if self.count >= max) {
@@ -127,7 +127,7 @@ impl Course {
             Given::None => self.put_at_once(text, None)?,
             Given::Text(with) => self.put_at_once(text, Some(with))?,
         }
-        if self.is_untold {
+        if self.is_unanswered {
             return None;
         }
         let (start, end) = match self.advance(text, pattern, steps) {
@@ -136,13 +136,13 @@ impl Course {
             _ => return None,
         };
         // Until all of it is there.
-        self.is_untold = true;
-        let count = self.told();
+        self.is_unanswered = true;
+        let count = self.capture_count();
         let parts = found.get_mut(..count)?;
         for (index, part) in parts.iter_mut().enumerate() {
             *part = self.machine.capture(index, start, end).ok()?;
         }
-        self.is_untold = false;
+        self.is_unanswered = false;
         if matches!(self.kind, Kind::Walk) {
             self.pass_match(text);
         }
@@ -150,7 +150,7 @@ impl Course {
     }
 
     /// As how many captures a match is answered.
-    pub(super) fn told(&self) -> usize {
+    pub(super) fn capture_count(&self) -> usize {
         let count = self.machine.captures();
         match &self.kind {
             Kind::Find => count,

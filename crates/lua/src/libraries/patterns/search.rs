@@ -147,7 +147,7 @@ fn found(lua: &Lua, course: &mut Course, text: &[u8], start: usize, end: usize) 
         values.push_back(Value::Number((start + 1) as f64));
         values.push_back(Value::Number(end as f64));
     }
-    for index in 0..course.told() {
+    for index in 0..course.capture_count() {
         values.push_back(match course.machine.capture(index, start, end)? {
             Found::Position(at) => Value::Number(at as f64),
             Found::Bytes(start, end) => lua.create_string(&text[start..end])?.into_lua(lua)?,

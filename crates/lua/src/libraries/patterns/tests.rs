@@ -109,12 +109,12 @@ fn loops_find_and_replace_what_lua_does() {
         let pattern: Vec<u8> =
             (0..random.usize(1..5)).flat_map(|_| parts[random.usize(..parts.len())]).copied().collect();
         let (text, max) = (texts[random.usize(..texts.len())], random.u8(0..9));
-        let told = |lua: &Lua, function: &Function, few: &Function| -> String {
+        let answer = |lua: &Lua, function: &Function, few: &Function| -> String {
             let pattern = lua.create_string(&pattern).unwrap();
             budget.mark_stack();
             function.call((text, pattern, few.clone(), max)).unwrap()
         };
-        let (made, expected) = (told(&ours, &by_us, &few), told(&native, &by_lua, &nothing));
+        let (made, expected) = (answer(&ours, &by_us, &few), answer(&native, &by_lua, &nothing));
         assert_eq!(made, expected, "{} in {text}", String::from_utf8_lossy(&pattern));
         good += usize::from(made.starts_with("string"));
     }

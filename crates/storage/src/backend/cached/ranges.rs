@@ -81,7 +81,7 @@ impl Drop for Disk {
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     landed: Mutex<Option<Result<Bytes>>>,
-    told: Condvar,
+    landing: Condvar,
 }
 
 impl Flight {
@@ -91,7 +91,7 @@ impl Flight {
 
     fn land(&self, bytes: Result<Bytes>) {
         self.lock().get_or_insert(bytes);
-        self.told.notify_all();
+        self.landing.notify_all();
     }
 
     /// Blocks until the asking thread has an answer; what that is.
@@ -100,7 +100,7 @@ impl Flight {
         loop {
             match &*landed {
                 Some(bytes) => return bytes.clone(),
-                None => landed = self.told.wait(landed).unwrap_or_else(PoisonError::into_inner),
+                None => landed = self.landing.wait(landed).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }

@@ -210,7 +210,7 @@ impl OpenFile {
         if let Ok(mut combined) = self.combined.try_lock()
             && combined.waiting.has_several()
         {
-            let _told_later = self.write_out(&mut combined);
+            let _reported_later = self.write_out(&mut combined);
         }
     }
 

@@ -50,7 +50,7 @@ impl Local {
         name::check(name)?;
         let (file, temporary) = self.create_temporary(name)?;
         let named = write_synced(file, name, bytes).and_then(|()| {
-            let told = |errno: Errno| {
+            let error_of = |errno: Errno| {
                 let error = Error::io(name, "publish", errno.into());
                 match error.kind {
                     // The directory takes no names now, which is found before anything is done.
@@ -64,7 +64,7 @@ impl Local {
             };
             // The new name is what counts, and is never taken back: a reader may have seen it by
             // now.
-            self.names.count(|| give(self, &temporary, name)).map(drop).map_err(told)
+            self.names.count(|| give(self, &temporary, name)).map(drop).map_err(error_of)
         });
         if let Err(error) = named {
             // Best effort: what cannot be removed now is removed under the next exclusive lock.

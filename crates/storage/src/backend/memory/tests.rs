@@ -50,7 +50,7 @@ fn a_journal_tells_of_each_operation() {
     place.publish("c", b"").unwrap();
     assert!(place.create("b").is_err(), "what fails is no operation");
     place.rename("b", "d").unwrap();
-    let told = place.journal();
+    let journal = place.journal();
     let expected = [
         "create b",
         "write 4 bytes to b at 3",
@@ -58,8 +58,8 @@ fn a_journal_tells_of_each_operation() {
         "sync the directory to publish c",
         "rename b to d",
     ];
-    assert_eq!(told, expected);
-    assert_eq!(place.operations(), told.len() as u64 + 1);
+    assert_eq!(journal, expected);
+    assert_eq!(place.operations(), journal.len() as u64 + 1);
     assert!(place.crash(Crash::Kill).journal().is_empty());
 }
 

@@ -135,7 +135,7 @@ fn a_throttle_is_kept_by_the_backend_or_before_it() {
     let clock = Arc::new(ManualClock::new(0));
     let with = OpenWith { throttle: throttle(&clock), ..OpenWith::default() };
     let mut registry = Registry::new();
-    for (scheme, throttling, told, waits) in
+    for (scheme, throttling, is_throttled, waits) in
         [("own", Throttling::Own, true, 0), ("called", Throttling::ByCall, false, 2)]
     {
         let opener = Remembering::new("", throttling);
@@ -144,7 +144,7 @@ fn a_throttle_is_kept_by_the_backend_or_before_it() {
         assert!(registry.is_throttled(&name), "{name}");
         let before = clock.now();
         let place = registry.open(&name, &with).unwrap();
-        assert_eq!(opener.asked(), [format!("{name}: {scheme}, a, throttled {told}")]);
+        assert_eq!(opener.asked(), [format!("{name}: {scheme}, a, throttled {is_throttled}")]);
         place.list().unwrap();
         place.list().unwrap();
         assert_eq!((clock.now() - before).as_secs(), waits, "{name}");

@@ -53,10 +53,10 @@ impl Leaving {
         let left = self.left_bytes.load(Ordering::Relaxed);
         let wanted = end - allowed;
         if free < left.saturating_add(wanted) {
-            let told = format!(
+            let message = format!(
                 "the disk is full ({free} bytes are free, of which {left} are kept): free some space, or raise the quota"
             );
-            return Err(Error::new(ErrorKind::Full, &self.name, told));
+            return Err(Error::new(ErrorKind::Full, &self.name, message));
         }
         let more = ((free - left) / SHARE).clamp(ASK_BYTES_MIN, ASK_BYTES_MAX);
         self.allowed_bytes.fetch_max(end + more, Ordering::Relaxed);

@@ -109,7 +109,7 @@ impl<C, R: Referred> Log<C, R> {
         let region = group.segment.region();
         if region.sealed_end() == Some(group.offset) && region.published() == group.offset {
             // What goes wrong here goes wrong for the next writer too, which tells.
-            let _told_later = self.advance().and_then(|_| self.write_group(&mut group));
+            let _reported_later = self.advance().and_then(|_| self.write_group(&mut group));
         }
     }
 

@@ -85,9 +85,9 @@ impl LastReader {
 }
 
 impl ObsoleteFiles {
-    /// An empty one, that is asked for the names of what has holders if `tells_held`.
-    pub fn new(tells_held: bool) -> Self {
-        Self { held: tells_held.then(Mutex::default), ..Self::default() }
+    /// An empty one, that is asked for the names of what has holders if `tracks_held`.
+    pub fn new(tracks_held: bool) -> Self {
+        Self { held: tracks_held.then(Mutex::default), ..Self::default() }
     }
 
     /// The file `name` of a table or a sealed blob segment has a holder from now on.

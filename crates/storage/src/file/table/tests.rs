@@ -147,9 +147,9 @@ fn points_answer_as_a_naive_search_does() {
                 // one.
                 match table.peek(&key, filter_hash(&key), before).unwrap() {
                     Lookup::Miss => {}
-                    told => {
+                    lookup => {
                         peeked += 1;
-                        assert_eq!(found(told, &key).as_ref(), expected, "place {number} seed {seed}");
+                        assert_eq!(found(lookup, &key).as_ref(), expected, "place {number} seed {seed}");
                     }
                 }
                 assert_eq!(cache.record_count(), kept);
@@ -429,10 +429,10 @@ fn operands_and_short_values_that_a_table_does_not_tell_of_are_found() {
         change(table.properties_mut().references.as_mut().unwrap());
         Arc::new(table).verify(&meta, None)
     };
-    verified(&|told| assert_eq!((told.operand_count, told.value_bytes_min), (1, 900))).unwrap();
-    let error = verified(&|told| told.operand_count = 0).unwrap_err();
+    verified(&|summary| assert_eq!((summary.operand_count, summary.value_bytes_min), (1, 900))).unwrap();
+    let error = verified(&|summary| summary.operand_count = 0).unwrap_err();
     assert!(error.message.contains("operands"), "{error}");
-    let error = verified(&|told| told.value_bytes_min = 901).unwrap_err();
+    let error = verified(&|summary| summary.value_bytes_min = 901).unwrap_err();
     assert!(error.message.contains("shorter than the table says"), "{error}");
 }
 
@@ -454,9 +454,9 @@ fn puts_that_expire_when_a_table_does_not_tell_are_found() {
         change(&mut table.properties_mut().expiring);
         Arc::new(table).verify(&meta, None)
     };
-    verified(&|told| assert_eq!(told.points(), [(70, 6), (80, 6)])).unwrap();
+    verified(&|expiring| assert_eq!(expiring.points(), [(70, 6), (80, 6)])).unwrap();
     let wrongs: [&dyn Fn(&mut Expiring); 2] =
-        [&|told| *told = Expiring::default(), &|told| told.add_entry(&entries[0].entry())];
+        [&|expiring| *expiring = Expiring::default(), &|expiring| expiring.add_entry(&entries[0].entry())];
     for wrong in wrongs {
         let error = verified(wrong).unwrap_err();
         assert!(error.message.contains("(ms, bytes) that expire"), "{error}");

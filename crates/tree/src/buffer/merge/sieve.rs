@@ -72,7 +72,7 @@ impl Sieve {
         if reason.is_none() && self.may_be_covered(item.prefix) {
             reason = self.covering(item, records)?;
         }
-        if says_all(item.trailer) {
+        if is_complete(item.trailer) {
             self.supersedes = Some(item.trailer.sequence());
         }
         match reason {
@@ -137,7 +137,7 @@ impl Sieve {
 }
 
 /// Whether a reader that sees this version needs none that is older.
-fn says_all(trailer: Trailer) -> bool {
+fn is_complete(trailer: Trailer) -> bool {
     matches!(trailer.kind(), Some(Kind::Put | Kind::Delete | Kind::PutReference))
 }
 

@@ -29,27 +29,27 @@ fn values_that_come_are_counted_and_so_are_the_syncs_that_takes() {
     let keyspace = tree.create_keyspace("large", beside(Compression::None)).unwrap();
     let mut session = world::session(&tree);
     let done = || faulty.counters().of_extension(Operation::Sync, "blobs").operations;
-    let told = || (stats(&tree).write_count, stats(&tree).sync_count);
-    assert_eq!(told(), (0, 0));
+    let counts = || (stats(&tree).write_count, stats(&tree).sync_count);
+    assert_eq!(counts(), (0, 0));
     for key in 0..KEYS {
         let options = if key % 8 == 0 { DISK } else { WriteOptions::default() };
         session.put(keyspace, &key.to_be_bytes(), &text(key, 0), options).unwrap();
         session.put(keyspace, &(KEYS + key).to_be_bytes(), b"in the tree", options).unwrap();
     }
-    assert_eq!(told(), (KEYS.into(), done()));
+    assert_eq!(counts(), (KEYS.into(), done()));
     assert!(done() >= u64::from(KEYS) / 8, "{} syncs", done());
     tree.sync().unwrap();
-    let synced = told();
+    let synced = counts();
     tree.sync().unwrap();
-    assert_eq!((told(), synced.1), (synced, done()), "there was nothing to sync");
+    assert_eq!((counts(), synced.1), (synced, done()), "there was nothing to sync");
     // A value that comes in pieces is synced before anything refers to it.
     let long = vec![7; 5 << 20];
     put_from(&tree, keyspace, b"long", &long, WriteOptions::default()).unwrap();
-    assert_eq!(told(), (u64::from(KEYS) + 1, synced.1 + 1));
+    assert_eq!(counts(), (u64::from(KEYS) + 1, synced.1 + 1));
     // Segments that are not sealed yet are synced as they are sealed.
     tree.flush().unwrap();
     settle(&tree);
-    let sealed = told();
+    let sealed = counts();
     assert_eq!(sealed, (u64::from(KEYS) + 1, done()));
     assert!(sealed.1 >= synced.1 + 1 + stats(&tree).by_dead.iter().sum::<u64>(), "{:?}", stats(&tree));
 }

@@ -264,10 +264,10 @@ fn what_is_said_to_be_obsolete_and_is_not_is_found() {
     let alive = segments.iter().find(|it| it.number == first).unwrap();
     let alive = (0..alive.ordinals).find(|ordinal| !obsolete.contains(first, *ordinal)).unwrap();
     let found = damage_with(&files, Change::AddObsolete { keyspace, references: one(first, alive) });
-    for says in
+    for words in
         ["to be dead, since the reference is obsolete", "newer than the one whose reference is obsolete"]
     {
-        assert!(found.iter().any(|it| it.contains(says)), "{says}: {found:?}");
+        assert!(found.iter().any(|it| it.contains(words)), "{words}: {found:?}");
     }
     // A reference that is in no table.
     let references = one(SegmentNumber(4_000), 1);

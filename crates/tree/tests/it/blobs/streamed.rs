@@ -382,14 +382,14 @@ fn what_would_be_held_in_memory_is_refused_with_what_to_do() {
     let refused = |keyspace, key: &[u8], bytes: usize| {
         let mut source = io::repeat(7).take(bytes as u64);
         let refused = tree.put_from(keyspace, key, bytes as u64, &mut source, WriteOptions::default());
-        let told = describe(&refused.unwrap_err());
-        assert!(told.starts_with("Invalid"), "{told}");
+        let message = describe(&refused.unwrap_err());
+        assert!(message.starts_with("Invalid"), "{message}");
         // It was not asked for anything.
-        assert_eq!(source.limit(), bytes as u64, "{told}");
-        told
+        assert_eq!(source.limit(), bytes as u64, "{message}");
+        message
     };
-    let told = refused(KEYSPACE_DEFAULT, b"key", 4 * MIB + 1);
-    assert!(told.contains("\"default\"") && told.contains("separate_bytes"), "{told}");
+    let message = refused(KEYSPACE_DEFAULT, b"key", 4 * MIB + 1);
+    assert!(message.contains("\"default\"") && message.contains("separate_bytes"), "{message}");
     assert!(refused(keyspace, b"key", 6 * MIB + 1).contains("value_bytes_max = 6291456"));
     assert!(refused(keyspace, &[7; 1 << 16], 5 * MIB).contains("key_bytes_max"));
     assert!(refused(KeyspaceId(99), b"key", 5 * MIB).contains("no keyspace"));

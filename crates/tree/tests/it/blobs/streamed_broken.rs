@@ -42,12 +42,12 @@ fn a_source_that_fails_ends_early_or_has_more_leaves_nothing() {
     put_from(&tree, keyspace, b"key", &old, WriteOptions::default()).unwrap();
     let files = blob_files(&machine);
     let session = &mut session(&tree);
-    let mut expect = |error: Error, told: &str| {
+    let mut expect = |error: Error, expected: &str| {
         let found = describe(&error);
-        assert!(error.kind() == ErrorKind::Invalid && found.contains(told), "{found}, not {told}");
+        assert!(error.kind() == ErrorKind::Invalid && found.contains(expected), "{found}, not {expected}");
         assert!(found.contains("nothing was written"), "{found}");
-        assert_eq!(blob_files(&machine), files, "{told}");
-        assert!(get_in(session, keyspace, b"key").as_deref() == Some(&old[..]), "{told}");
+        assert_eq!(blob_files(&machine), files, "{expected}");
+        assert!(get_in(session, keyspace, b"key").as_deref() == Some(&old[..]), "{expected}");
     };
     for bytes in [0, 1, 3 * MIB, 4 * MIB, 6 * MIB] {
         let mut source = Source::of(&new).at(bytes, || Err(io::Error::other("the line is cut")));

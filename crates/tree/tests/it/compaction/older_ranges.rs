@@ -95,8 +95,8 @@ fn a_compaction_is_told_of_the_tables_below_its_own_keys_alone() {
     }
     let specs = recorder.take();
     assert!(!specs.is_empty());
-    let told: usize = specs.iter().map(|(spec, _)| spec.rules.older_overlap.len()).sum();
-    assert!(told > 0, "some of them are told of something");
+    let given: usize = specs.iter().map(|(spec, _)| spec.rules.older_overlap.len()).sum();
+    assert!(given > 0, "some of them are told of something");
     for (spec, _) in &specs {
         let span = span(spec);
         assert!(spec.rules.older_overlap.iter().all(|older| older.touches(&span)), "{spec:?}");
@@ -151,14 +151,14 @@ fn a_compaction_is_told_of_every_table_below_its_own_keys() {
             // newer ranges.
             let others = tables.iter().filter(|table| !is_input(table)).map(span_of);
             let mut below: Vec<KeyRange> = others.filter(|other| other.touches(&span)).collect();
-            let mut told = spec.rules.older_overlap.clone();
+            let mut given = spec.rules.older_overlap.clone();
             below.sort();
-            told.sort();
-            assert_eq!(told, below, "deep: {is_deep}: {spec:?}");
-            assert!(told.len() < tables.len() / 2, "those of other keys are left out");
+            given.sort();
+            assert_eq!(given, below, "deep: {is_deep}: {spec:?}");
+            assert!(given.len() < tables.len() / 2, "those of other keys are left out");
             let is_below = spec.inputs.iter().any(|input| input.level > 0);
             let most = if is_below { &mut most_below } else { &mut most_above };
-            *most = told.len().max(*most);
+            *most = given.len().max(*most);
         }
     }
     assert!(most_above > 1 && most_below > 1, "told of several: {most_above}, {most_below}");

@@ -17,7 +17,7 @@ fn packing(compression: Compression) -> World {
     World::new(Settings { compression, ..tiny() })
 }
 
-fn says(compression: Compression) -> KeyspaceSettings {
+fn settings_with(compression: Compression) -> KeyspaceSettings {
     KeyspaceSettings { compression: Some(compression), ..KeyspaceSettings::default() }
 }
 
@@ -44,7 +44,7 @@ fn fill(tree: &Arc<Tree>, keyspace: KeyspaceId) -> u64 {
 }
 
 /// How the keyspace is compressed, by the statistics.
-fn told(tree: &Tree, keyspace: KeyspaceId) -> Compression {
+fn compression_of(tree: &Tree, keyspace: KeyspaceId) -> Compression {
     let stats = tree.stats();
     stats.keyspaces.iter().find(|stats| stats.keyspace() == keyspace).unwrap().compression
 }
@@ -56,13 +56,13 @@ fn t8_keyspaces_that_do_not_say_are_compressed_as_the_database() {
     for compression in [Compression::Lz4, Compression::Zstd] {
         let tree = packing(compression).open().unwrap();
         let silent = tree.create_keyspace("silent", KeyspaceSettings::default()).unwrap();
-        let plain = tree.create_keyspace("plain", says(Compression::None)).unwrap();
+        let plain = tree.create_keyspace("plain", settings_with(Compression::None)).unwrap();
         for keyspace in [KEYSPACE_DEFAULT, silent] {
-            assert_eq!(told(&tree, keyspace), compression);
+            assert_eq!(compression_of(&tree, keyspace), compression);
             let bytes = fill(&tree, keyspace);
             assert!(bytes < WHOLE / 10, "{keyspace}, {compression:?}: {bytes} bytes");
         }
-        assert_eq!(told(&tree, plain), Compression::None);
+        assert_eq!(compression_of(&tree, plain), Compression::None);
         let bytes = fill(&tree, plain);
         assert!(bytes > WHOLE, "what says none has none: {bytes} bytes");
     }
@@ -88,15 +88,15 @@ fn t8_what_is_not_said_follows_the_settings_of_each_opening() {
     let mut world = packing(Compression::None);
     let tree = world.open().unwrap();
     let silent = tree.create_keyspace("silent", KeyspaceSettings::default()).unwrap();
-    let lz4 = tree.create_keyspace("lz4", says(Compression::Lz4)).unwrap();
+    let lz4 = tree.create_keyspace("lz4", settings_with(Compression::Lz4)).unwrap();
     assert!(fill(&tree, silent) > WHOLE);
     tree.close().unwrap();
     drop(tree);
 
     world.settings.compression = Compression::Zstd;
     let tree = world.open().unwrap();
-    assert_eq!(told(&tree, silent), Compression::Zstd);
-    assert_eq!(told(&tree, lz4), Compression::Lz4, "what is said stays");
+    assert_eq!(compression_of(&tree, silent), Compression::Zstd);
+    assert_eq!(compression_of(&tree, lz4), Compression::Lz4, "what is said stays");
     let old = session(&tree).get(ReadAt::Latest, silent, &7_u32.to_be_bytes()).unwrap();
     assert_eq!(old, Some(value(7)), "from a table of before");
     let bytes = fill(&tree, silent);
@@ -104,7 +104,7 @@ fn t8_what_is_not_said_follows_the_settings_of_each_opening() {
     // A caller that does not say takes the keyspace as it is; one that says otherwise is refused.
     assert_eq!(tree.create_keyspace("lz4", KeyspaceSettings::default()).unwrap(), lz4);
     for (name, compression) in [("lz4", Compression::Zstd), ("silent", Compression::Zstd)] {
-        let error = tree.create_keyspace(name, says(compression)).unwrap_err();
+        let error = tree.create_keyspace(name, settings_with(compression)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     }
     tree.close().unwrap();

@@ -77,8 +77,11 @@ fn t3_what_dropped_keyspaces_wrote_last_leaves_no_log() {
         settle(&tree);
         tree.drop_keyspace(id).unwrap();
         rest(&world, &tree, 20);
-        let (used, told) = (disk_bytes(dir.path()), tree.stats().log_bytes);
-        assert!(told <= 4 * MIB, "{told} bytes of log are told of {mib_count} MiB in a dropped keyspace");
+        let (used, reported) = (disk_bytes(dir.path()), tree.stats().log_bytes);
+        assert!(
+            reported <= 4 * MIB,
+            "{reported} bytes of log are told of {mib_count} MiB in a dropped keyspace"
+        );
         assert!(used <= 8 * MIB, "{used} bytes of disk are left of them");
         put(&mut writer, b"key", b"value");
         tree.close().unwrap();
@@ -103,9 +106,9 @@ fn t3_keyspaces_of_one_record_share_what_the_log_may_have() {
         })
         .collect();
     settle(&tree);
-    let (used, told) = (disk_bytes(dir.path()), tree.stats().log_bytes);
+    let (used, reported) = (disk_bytes(dir.path()), tree.stats().log_bytes);
     assert!(used <= 24 * MIB, "{used} bytes of disk");
-    assert!(told.abs_diff(used) <= MIB, "{told} bytes are told of {used}");
+    assert!(reported.abs_diff(used) <= MIB, "{reported} bytes are told of {used}");
     rest(&world, &tree, 20);
     let left = disk_bytes(dir.path());
     assert!(left <= 8 * MIB, "{left} bytes of disk are left");
@@ -204,8 +207,8 @@ fn t4_at_rest_the_log_is_one_segment() {
         put(&mut writer, b"one key", &vec![round; 1 << 20]);
     }
     rest(&world, &tree, 20);
-    let (used, told) = (disk_bytes(dir.path()), tree.stats().log_bytes);
+    let (used, reported) = (disk_bytes(dir.path()), tree.stats().log_bytes);
     assert!(used <= 8 * MIB, "{used} bytes of disk for one value of 1 MiB");
-    assert!(told <= 4 * MIB, "{told} bytes of log are told");
+    assert!(reported <= 4 * MIB, "{reported} bytes of log are told");
     assert_eq!(get(&mut writer, b"one key"), Some(vec![39; 1 << 20]));
 }

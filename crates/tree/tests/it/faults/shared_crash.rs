@@ -225,9 +225,9 @@ fn report_with(change: impl Fn(&TableMeta, &TableMeta) -> String) -> (String, Ve
 }
 
 #[track_caller]
-fn assert_damage((name, report): &(String, VerifyReport), says: &str) {
-    let found = report.damage().any(|finding| finding.file == *name && finding.message.contains(says));
-    assert!(found, "no {says:?} at {name}: {:#?}", report.findings);
+fn assert_damage((name, report): &(String, VerifyReport), words: &str) {
+    let found = report.damage().any(|finding| finding.file == *name && finding.message.contains(words));
+    assert!(found, "no {words:?} at {name}: {:#?}", report.findings);
 }
 
 #[test]

@@ -47,8 +47,8 @@ fn a_blob_segment_that_is_damaged_is_not_collected_and_all_others_are() {
     let tree = scene.machine.open().unwrap();
     let mut session = world::session(&tree);
     let errors = settle_with_errors(&tree);
-    let told = errors.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert!(told.len() == 1 && told[0].contains(&name), "once, by name: {told:?}");
+    let messages = errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(messages.len() == 1 && messages[0].contains(&name), "once, by name: {messages:?}");
     let stats = tree.stats();
     assert!(
         stats.tree.as_ref().expect("a tree").blobs.gc_count > 0,
@@ -122,13 +122,13 @@ fn a_table_that_is_damaged_is_not_compacted_and_all_others_are() {
     let tree = world.open().unwrap();
     let mut session = world::session(&tree);
     let before = tree.stats().tree.expect("a tree").compaction_count;
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for round in 1..5 {
         load(&mut session, round);
         tree.flush().unwrap();
-        told.extend(settle_with_errors(&tree).iter().map(ToString::to_string));
+        messages.extend(settle_with_errors(&tree).iter().map(ToString::to_string));
     }
-    assert!(told.len() == 1 && told[0].contains(&name), "once, by name: {told:?}");
+    assert!(messages.len() == 1 && messages[0].contains(&name), "once, by name: {messages:?}");
     let stats = tree.stats();
     assert!(
         stats.tree.as_ref().expect("a tree").compaction_count > before + 2,

@@ -424,20 +424,20 @@ fn a_delayed_write_is_told_in_time_though_all_background_threads_are_busy() {
             SystemClock::new().sleep(Duration::from_millis(1));
         }
     });
-    let told = catch_unwind(AssertUnwindSafe(|| told_in_time(&tree, &clock, &gate, 5)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| notified_in_time(&tree, &clock, &gate, 5)));
     // Whatever came of it, nothing is to wait for the job any more, nor at the gate.
     gate.store(true, Ordering::Release);
     executor.release();
-    told.unwrap_or_else(|panic| resume_unwind(panic));
+    outcome.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 /// Writes until `count` writes were delayed, and sleeps on the notifier alone until each is
 /// acknowledged. No flush ends while one is delayed.
-fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32) {
+fn notified_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32) {
     let (mut session, value, begun) = (tree.ordered_session(), vec![5; 100_000], clock.now());
-    let mut told = 0;
-    while told < count {
-        assert!(clock.now() - begun < Duration::from_secs(60), "{told} writes were delayed");
+    let mut notified = 0;
+    while notified < count {
+        assert!(clock.now() - begun < Duration::from_secs(60), "{notified} writes were delayed");
         let slowed_us = tree.stats().slowdown_us_total;
         let written = session.put(KEYSPACE_DEFAULT, b"paced", &value, WriteOptions::default()).unwrap();
         let Outcome::Pending(ticket) = written else { continue };
@@ -450,16 +450,16 @@ fn told_in_time(tree: &Tree, clock: &SystemClock, gate: &AtomicBool, count: u32)
         }
         let (notifier, asked, mut is_written) = (session.notifier(), clock.now(), false);
         while !is_written {
-            let is_told = notifier.wait(Some(deadline(Duration::from_secs(30))));
+            let is_notified = notifier.wait(Some(deadline(Duration::from_secs(30))));
             let waited = clock.now() - asked;
-            assert!(is_told && waited < Duration::from_secs(30), "not told in {waited:?}");
+            assert!(is_notified && waited < Duration::from_secs(30), "not told in {waited:?}");
             session.poll(&mut |of, completion| {
                 assert!(matches!(completion, Completion::Written(_)), "{completion:?}");
                 is_written = of == ticket;
             });
         }
         gate.store(false, Ordering::Release);
-        told += u32::from(is_delayed);
+        notified += u32::from(is_delayed);
     }
 }
 

@@ -11,12 +11,12 @@ use crate::support::world::{World, put, session, settle, tiny};
 
 /// Runs jobs here and keeps the forecasts that it got.
 #[derive(Debug)]
-struct Told {
+struct Recorder {
     inner: Local,
     urges: Mutex<Vec<Option<Duration>>>,
 }
 
-impl Executor for Told {
+impl Executor for Recorder {
     fn submit(&self, spec: JobSpec) -> firn_jobs::Result<JobHandle> {
         self.inner.submit(spec)
     }
@@ -26,7 +26,7 @@ impl Executor for Told {
     }
 }
 
-impl Told {
+impl Recorder {
     fn last(&self) -> Option<Duration> {
         self.urges.lock().unwrap().last().copied().unwrap()
     }
@@ -56,14 +56,15 @@ fn a_database_says_how_soon_its_writers_stop_and_that_they_rest() {
     });
     let world = World::new(settings);
     let inner = Local::inline(world.options().storage, Arc::new(world.options().semantics));
-    let told = Arc::new(Told { inner, urges: Mutex::default() });
-    let tree = Tree::open(TreeOptions { executor: Some(Arc::clone(&told) as _), ..world.options() }).unwrap();
+    let recorder = Arc::new(Recorder { inner, urges: Mutex::default() });
+    let tree =
+        Tree::open(TreeOptions { executor: Some(Arc::clone(&recorder) as _), ..world.options() }).unwrap();
     settle(&tree);
-    assert_eq!(told.last(), None, "nobody writes");
+    assert_eq!(recorder.last(), None, "nobody writes");
     let mut left = Vec::new();
     for round in 0..5 {
         write(&world, &tree, round);
-        left.push(told.last().unwrap().as_secs_f64());
+        left.push(recorder.last().unwrap().as_secs_f64());
     }
     // The first run goes down unread. As long as level 0 is empty its runs are taken to be as large
     // as the buffer makes them. Then there are two seconds for each of 24 runs, and for what the
@@ -71,12 +72,12 @@ fn a_database_says_how_soon_its_writers_stop_and_that_they_rest() {
     assert!(left[0] > 100.0 && (48.0..60.0).contains(&left[2]), "{left:?}");
     let steps: Vec<f64> = left[2..].windows(2).map(|pair| pair[0] - pair[1]).collect();
     assert!(steps.len() == 2 && steps.iter().all(|step| (1.5..2.5).contains(step)), "{left:?}");
-    let calls = told.urges.lock().unwrap().len();
+    let calls = recorder.urges.lock().unwrap().len();
     settle(&tree);
-    assert_eq!(told.urges.lock().unwrap().len(), calls, "no time has passed");
+    assert_eq!(recorder.urges.lock().unwrap().len(), calls, "no time has passed");
     for _ in 0..12 {
         world.clock.advance(Duration::from_secs(1));
         settle(&tree);
     }
-    assert_eq!(told.last(), None, "they rest");
+    assert_eq!(recorder.last(), None, "they rest");
 }

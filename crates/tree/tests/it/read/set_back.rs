@@ -69,7 +69,7 @@ fn a_delete_of_what_is_stored_holds_after_the_clock_is_set_back() {
         session.delete(*keyspace, b"deleted", WriteOptions::default()).unwrap();
         assert!(!session.is_stored(*keyspace, b"deleted").unwrap(), "{place}");
         let values = session.multi_get(ReadAt::Latest, *keyspace, &[b"deleted", b"ignored"]).unwrap();
-        assert_eq!(told(&values), [(None, false), (None, true)], "{place}");
+        assert_eq!(stored(&values), [(None, false), (None, true)], "{place}");
     }
     ahead.set_back();
     for (keyspace, place) in ahead.keyspaces.iter().zip(PLACES) {
@@ -101,8 +101,8 @@ fn several_keys_are_told_apart() {
             (None, true),
         ];
         let values = session.multi_get(ReadAt::Latest, *keyspace, &keys).unwrap();
-        assert_eq!(told(&values), expected, "{place}");
-        assert_eq!(told(&values_later(&ahead.tree, *keyspace, &keys)), expected, "{place}");
+        assert_eq!(stored(&values), expected, "{place}");
+        assert_eq!(stored(&values_later(&ahead.tree, *keyspace, &keys)), expected, "{place}");
     }
 }
 
@@ -143,23 +143,23 @@ fn who_does_not_wait_is_told_later() {
     machine.clock.set_unix_ms(now_ms + 3_600_000);
     for (key, is_stored) in [(b"a", true), (b"b", false), (b"c", true)] {
         let mut session = tree.ordered_session();
-        let told = match session.is_stored(KEYSPACE_DEFAULT, key).unwrap() {
-            Outcome::Done(told) => told,
+        let found = match session.is_stored(KEYSPACE_DEFAULT, key).unwrap() {
+            Outcome::Done(found) => found,
             Outcome::Pending(ticket) => {
-                let mut told = None;
-                while told.is_none() {
+                let mut found = None;
+                while found.is_none() {
                     session.wait(None);
-                    session.poll(&mut |it, completion| told = (it == ticket).then_some(completion));
+                    session.poll(&mut |it, completion| found = (it == ticket).then_some(completion));
                 }
-                let Some(Completion::Value(value)) = told else { panic!("{told:?}") };
+                let Some(Completion::Value(value)) = found else { panic!("{found:?}") };
                 assert!(value.as_ref().is_none_or(Vec::is_empty));
                 value.is_some()
             }
         };
-        assert_eq!(told, is_stored, "{}", key.escape_ascii());
+        assert_eq!(found, is_stored, "{}", key.escape_ascii());
     }
     let values = values_later(&tree, KEYSPACE_DEFAULT, &[b"a", b"b", b"c"]);
-    assert_eq!(told(&values), [(None, true), (None, false), (Some(&b"1"[..]), true)]);
+    assert_eq!(stored(&values), [(None, true), (None, false), (Some(&b"1"[..]), true)]);
     assert!(tree.stats().read_miss_count > 0, "it had to be read from a device");
 }
 
@@ -169,7 +169,7 @@ fn values_later(tree: &Tree, keyspace: KeyspaceId, keys: &[&[u8]]) -> Values {
     if let Outcome::Pending(_) = session.multi_get(ReadAt::Latest, keyspace, keys, &mut values).unwrap() {
         session.wait(None);
         session.poll(&mut |_, completion| match completion {
-            Completion::Values(told) => values = told,
+            Completion::Values(given) => values = given,
             other => panic!("{other:?}"),
         });
     }
@@ -177,7 +177,7 @@ fn values_later(tree: &Tree, keyspace: KeyspaceId, keys: &[&[u8]]) -> Values {
 }
 
 /// What each key has, and whether a value of it is stored.
-fn told(values: &Values) -> Vec<(Option<&[u8]>, bool)> {
+fn stored(values: &Values) -> Vec<(Option<&[u8]>, bool)> {
     values.iter().enumerate().map(|(index, value)| (value, values.is_stored(index))).collect()
 }
 

@@ -19,10 +19,16 @@ use crate::support::numbered::{Both, both, numbered, prefixes};
 use crate::support::world::{World, describe, put, session, slow, tiny};
 
 /// Positions of acknowledged batches, by thread, in the order of their numbers.
-type Told = Mutex<BTreeMap<u8, Vec<Position>>>;
+type Acknowledgements = Mutex<BTreeMap<u8, Vec<Position>>>;
 
 /// Writes numbered batches until it is stopped or refused.
-fn write_until(tree: &Tree, both: Both, thread: u8, stop: &AtomicBool, told: &Told) -> Option<Error> {
+fn write_until(
+    tree: &Tree,
+    both: Both,
+    thread: u8,
+    stop: &AtomicBool,
+    acknowledgements: &Acknowledgements,
+) -> Option<Error> {
     let mut session = session(tree);
     for number in 0.. {
         if stop.load(Ordering::Acquire) {
@@ -30,7 +36,7 @@ fn write_until(tree: &Tree, both: Both, thread: u8, stop: &AtomicBool, told: &To
         }
         let (records, bytes) = if number % 50 == 49 { (4, 300_000) } else { (6, 500) };
         match session.write(&numbered(both, thread, number, records, bytes), WriteOptions::default()) {
-            Ok(position) => told.lock().unwrap().entry(thread).or_default().push(position),
+            Ok(position) => acknowledgements.lock().unwrap().entry(thread).or_default().push(position),
             Err(error) => return Some(error),
         }
     }
@@ -39,7 +45,13 @@ fn write_until(tree: &Tree, both: Both, thread: u8, stop: &AtomicBool, told: &To
 
 /// Opens the copy and compares it with what was acknowledged before it was begun, and with
 /// its position.
-fn look(world: &World, path: PathBuf, before: &BTreeMap<u8, usize>, position: Position, told: &Told) {
+fn look(
+    world: &World,
+    path: PathBuf,
+    before: &BTreeMap<u8, usize>,
+    position: Position,
+    acknowledgements: &Acknowledgements,
+) {
     let copy = world.storage.directory(&path).expect("the copy's directory");
     let tree = Tree::open(TreeOptions { storage: Arc::new(copy), ..world.options() }).unwrap();
     let both = both(&tree);
@@ -48,10 +60,11 @@ fn look(world: &World, path: PathBuf, before: &BTreeMap<u8, usize>, position: Po
         let there = found.get(thread).copied().unwrap_or(0) as usize;
         assert!(there >= *count, "thread {thread}: {there} batches there, {count} acknowledged before");
     }
-    let told = told.lock().unwrap();
+    let acknowledgements = acknowledgements.lock().unwrap();
     for (thread, there) in found {
-        let below = told[&thread].iter().filter(|acknowledged| **acknowledged <= position).count();
-        let known = told[&thread].len();
+        let below =
+            acknowledgements[&thread].iter().filter(|acknowledged| **acknowledged <= position).count();
+        let known = acknowledgements[&thread].len();
         // The last batch may be in the copy before its writer has reported it.
         let there = (there as usize).min(known);
         assert_eq!(there, below, "thread {thread}: position {position} of the copy says otherwise");
@@ -72,12 +85,13 @@ fn a_copy_under_load_holds_exactly_what_lies_below_its_position() {
     });
     let tree = world.open_timed(Arc::new(storage));
     let both = both(&tree);
-    let (stop, told, flushes) = (AtomicBool::new(false), Told::default(), AtomicU32::new(0));
+    let (stop, acknowledgements, flushes) =
+        (AtomicBool::new(false), Acknowledgements::default(), AtomicU32::new(0));
     std::thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
         for thread in 0..2 {
-            let (tree, stop, told) = (&tree, &stop, &told);
-            scope.spawn(move || assert!(write_until(tree, both, thread, stop, told).is_none()));
+            let (tree, stop, acknowledgements) = (&tree, &stop, &acknowledgements);
+            scope.spawn(move || assert!(write_until(tree, both, thread, stop, acknowledgements).is_none()));
         }
         scope.spawn(|| {
             while !stop.load(Ordering::Acquire) {
@@ -93,10 +107,11 @@ fn a_copy_under_load_holds_exactly_what_lies_below_its_position() {
             }
             let is_in_time = round < 10 || clock.now() < Duration::from_secs(60);
             assert!(is_in_time, "only {flushes} flushes beside {round} copies");
-            let before = told.lock().unwrap().iter().map(|(thread, all)| (*thread, all.len())).collect();
+            let before =
+                acknowledgements.lock().unwrap().iter().map(|(thread, all)| (*thread, all.len())).collect();
             let path = PathBuf::from(format!("copy-{round}"));
             let copy = tree.copy_to(&path).unwrap();
-            look(&world, path, &before, copy.position, &told);
+            look(&world, path, &before, copy.position, &acknowledgements);
         }
     });
 }
@@ -121,13 +136,14 @@ fn assert_closed<T>(result: Result<T, Error>) -> bool {
 }
 
 /// One thread of each kind of call, until each of them is refused.
-fn do_everything(tree: &Tree, world: &World, both: Both, round: u32, told: &Told) {
+fn do_everything(tree: &Tree, world: &World, both: Both, round: u32, acknowledgements: &Acknowledgements) {
     let never = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let never = &never;
             scope.spawn(move || {
-                let error = write_until(tree, both, thread, never, told).expect("refused in the end");
+                let error =
+                    write_until(tree, both, thread, never, acknowledgements).expect("refused in the end");
                 assert_eq!(error.kind(), ErrorKind::Closed, "{}", describe(&error));
             });
         }
@@ -191,15 +207,15 @@ fn update_ahead(session: &mut dyn OrderedSession) {
 fn closing_in_the_middle_of_everything_ends_and_loses_nothing_acknowledged() {
     for round in 0..4 {
         let world = World::new(tiny());
-        let (inside, told) = (world.clone(), Arc::new(Told::default()));
-        let tell = Arc::clone(&told);
+        let (inside, acknowledgements) = (world.clone(), Arc::new(Acknowledgements::default()));
+        let within = Arc::clone(&acknowledgements);
         in_time("closing", move || {
             let tree = inside.open_timed(Arc::new(inside.storage.clone()));
             let both = both(&tree);
             std::thread::scope(|scope| {
-                scope.spawn(|| do_everything(&tree, &inside, both, round, &tell));
+                scope.spawn(|| do_everything(&tree, &inside, both, round, &within));
                 let enough = (round as usize + 1) * 20;
-                while tell.lock().unwrap().get(&0).map_or(0, Vec::len) < enough {
+                while within.lock().unwrap().get(&0).map_or(0, Vec::len) < enough {
                     std::thread::yield_now();
                 }
                 tree.close().unwrap();
@@ -211,7 +227,7 @@ fn closing_in_the_middle_of_everything_ends_and_loses_nothing_acknowledged() {
             let mut session = session(&tree);
             session.delete(KEYSPACE_DEFAULT, &[255, 0, 0, 0, 0, 0, 0], WriteOptions::default()).unwrap();
             let found = prefixes(&mut session, ReadAt::Latest, both);
-            for (thread, acknowledged) in &*told.lock().unwrap() {
+            for (thread, acknowledged) in &*acknowledgements.lock().unwrap() {
                 assert!(found[thread] as usize >= acknowledged.len(), "{crash:?}: thread {thread}");
             }
         }

@@ -69,8 +69,8 @@ fn a_place_that_is_away_when_values_were_sealed_is_written_to_when_it_is_back() 
         write(&tree, 0, &mut model);
         fail(&faulty, (Operation::OpenRead, "*.blobs"), When::Always { after: 0 }, shared.away());
         for _ in 0..3 {
-            let told = tree.flush().unwrap_err();
-            assert_eq!(told.kind(), ErrorKind::Retry, "{shared:?}: {}", describe(&told));
+            let error = tree.flush().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Retry, "{shared:?}: {}", describe(&error));
             let why = tree.stats().background_refusal.unwrap_or_default();
             assert!(why.contains(".blobs") && why.contains("tried again by itself"), "{shared:?}: {why}");
         }
@@ -144,8 +144,8 @@ fn a_sync_that_fails_in_a_directory_ends_writing() {
         let mut model = Model::new();
         write(&tree, 0, &mut model);
         fail(&faulty, (on, file), When::Once { after: 0 }, Kind::Io);
-        let told = tree.flush().unwrap_err();
-        assert_eq!(told.kind(), ErrorKind::Closed, "{on:?}: {}", describe(&told));
+        let error = tree.flush().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "{on:?}: {}", describe(&error));
         let refused = session(&tree).put(KEYSPACE_DEFAULT, b"later", b"no", HERE).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Closed, "{on:?}: {}", describe(&refused));
         assert!(all(&tree) == model, "reads go on");

@@ -68,8 +68,8 @@ fn fail_each(on: Operation, file: &str, is_far: bool, effect: Effect) -> u64 {
             assert!(all(&tree) == model, "{what}");
             return after;
         }
-        let told = taken.map(drop).unwrap_err();
-        assert!(told.to_string().contains("scripted fault"), "{what}: {}", describe(&told));
+        let error = taken.map(drop).unwrap_err();
+        assert!(error.to_string().contains("scripted fault"), "{what}: {}", describe(&error));
         assert_eq!(left(&machine, path), Vec::<String>::new(), "{what}");
     }
     unreachable!("it ends when nothing fails");
@@ -116,8 +116,8 @@ fn a_copy_whose_names_cannot_be_synced_leaves_nothing() {
     let (on, when) = (Operation::SyncDir, When::Once { after: own });
     here.inject(Fault { on, file: "*".to_owned(), when, effect: Effect::Fail(Kind::Io) });
     let path = Path::new("copy");
-    let told = tree.copy_to(path).map(drop).unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::Closed, "{}", describe(&told));
+    let error = tree.copy_to(path).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{}", describe(&error));
     assert_eq!((here.struck_count(), left(&machine, path)), (1, Vec::new()));
     tree.copy_to(path).unwrap();
     assert!(copied(&machine, path) == model);
@@ -133,13 +133,13 @@ fn what_cannot_be_removed_either_is_said() {
         here.inject(Fault { on, file: file.to_owned(), when, effect });
     }
     let path = Path::new("copy");
-    let told = tree.copy_to(path).map(drop).unwrap_err();
+    let error = tree.copy_to(path).map(drop).unwrap_err();
     here.clear_faults();
     let left = left(&machine, path);
     assert!(!left.is_empty() && left.iter().all(|name| name.ends_with(".log")), "{left:?}");
     let said = format!("{} files of a copy that failed cannot be removed: remove", left.len());
-    assert!(told.to_string().contains(&said), "{}", describe(&told));
-    assert!(told.to_string().contains("cannot publish (a scripted fault)"), "{}", describe(&told));
+    assert!(error.to_string().contains(&said), "{}", describe(&error));
+    assert!(error.to_string().contains("cannot publish (a scripted fault)"), "{}", describe(&error));
     let again = tree.copy_to(path).map(drop).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Invalid, "{}", describe(&again));
     assert!(again.to_string().contains("is not empty"), "{}", describe(&again));
@@ -162,9 +162,9 @@ fn a_copy_of_a_database_that_another_machine_has_says_so() {
     settle(&other);
     assert!(before.iter().any(|table| tables().all(|other| other != *table)), "none is gone: {before:?}");
     let path = Path::new("copy");
-    let told = tree.copy_to(path).map(drop).unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::Closed, "{}", describe(&told));
-    assert!(told.to_string().contains("opened on another machine"), "{}", describe(&told));
+    let error = tree.copy_to(path).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{}", describe(&error));
+    assert!(error.to_string().contains("opened on another machine"), "{}", describe(&error));
     assert_eq!(left(&first, path), Vec::<String>::new());
     // It goes on answering, and can do no harm.
     assert!(all(&tree) == model);
@@ -184,8 +184,8 @@ fn a_copy_that_failed_in_a_real_directory_is_made_there_after_all() {
     let (when, effect) = (When::Once { after: 2 }, Effect::Fail(Kind::Refused));
     there.inject(Fault { on: Operation::OpenRead, file: "*.blobs".to_owned(), when, effect });
     let path = root.path().join("copy");
-    let told = tree.copy_to(&path).map(drop).unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::Retry, "{}", describe(&told));
+    let error = tree.copy_to(&path).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Retry, "{}", describe(&error));
     let copy = || Local::open(&path, LocalOptions { create: false }).unwrap();
     assert_eq!(copy().list().unwrap(), []);
     tree.copy_to(&path).unwrap();

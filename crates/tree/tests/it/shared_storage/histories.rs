@@ -260,10 +260,11 @@ fn whoever_cannot_take_over_ends_nobody() {
     })
     .unwrap_err();
     assert!(refused.to_string().contains(APPEND), "{}", describe(&refused));
-    let told = session(&tree).put(KEYSPACE_DEFAULT, b"second", b"shared", SHARED).map_err(|it| describe(&it));
-    assert_eq!(told.map(drop), Ok(()));
-    let told = tree.flush().map_err(|it| describe(&it));
-    assert_eq!(told, Ok(()), "nor did it take the number of an edit");
+    let outcome =
+        session(&tree).put(KEYSPACE_DEFAULT, b"second", b"shared", SHARED).map_err(|it| describe(&it));
+    assert_eq!(outcome.map(drop), Ok(()));
+    let outcome = tree.flush().map_err(|it| describe(&it));
+    assert_eq!(outcome, Ok(()), "nor did it take the number of an edit");
 }
 
 /// One write at a time makes a log object each: sooner or later they are put together.

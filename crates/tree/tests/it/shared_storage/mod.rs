@@ -12,4 +12,4 @@ mod merged; // log objects that are put together
 mod away; // for a while
 mod late_requests; // of a killed process
 mod copy_away; // copies that fail
-mod told; // statistics while an edit is on its way
+mod reports; // statistics while an edit is on its way

@@ -56,9 +56,9 @@ fn edit(tree: &Tree) -> firn_engine::Result<()> {
 }
 
 fn assert_ended(tree: &Tree, what: &str) {
-    let told = edit(tree).unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::Closed, "{what}: {}", describe(&told));
-    assert!(told.to_string().contains("another machine"), "{what}: {}", describe(&told));
+    let error = edit(tree).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {}", describe(&error));
+    assert!(error.to_string().contains("another machine"), "{what}: {}", describe(&error));
 }
 
 /// An edit of its own takes a writer two requests at least, and finding a number taken costs a

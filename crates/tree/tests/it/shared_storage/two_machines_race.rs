@@ -112,8 +112,8 @@ fn race(start: Start) {
         };
         let what = format!("before operation {at}");
         if let Some(before) = before {
-            let told = before.set_separate_bytes(KEYSPACE_DEFAULT, Some(101)).unwrap_err();
-            assert_eq!(told.kind(), ErrorKind::Closed, "{what}: {}", describe(&told));
+            let error = before.set_separate_bytes(KEYSPACE_DEFAULT, Some(101)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {}", describe(&error));
         }
         // Either the first one lost it, or it was not open yet and took it back.
         let mut third = Memory::new();

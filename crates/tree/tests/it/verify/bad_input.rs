@@ -22,10 +22,10 @@ use crate::support::sample::{NOW_MS, SMALL, options, options_on, read_files, sam
 use crate::support::world::delete_range;
 
 #[track_caller]
-fn assert_refused(error: &Error, kind: ErrorKind, says: &[&str]) {
+fn assert_refused(error: &Error, kind: ErrorKind, words: &[&str]) {
     assert_eq!(error.kind(), kind, "{error}");
     let text = error.to_string();
-    for word in says {
+    for word in words {
         assert!(text.contains(word), "{text:?} does not say {word:?}");
     }
 }
@@ -180,20 +180,20 @@ fn what_is_too_long_is_refused_and_names_the_limit() {
     let before = read_files(&storage);
     let (o, id) = (WriteOptions::default(), KEYSPACE_DEFAULT);
     let (key, value) = (vec![b'k'; 1001], vec![b'v'; (64 << 20) + 1]);
-    let key_says = ["1001 bytes", "key_bytes_max = 1000"];
+    let key_words = ["1001 bytes", "key_bytes_max = 1000"];
     for error in [
         session.put(id, &key, b"", o).unwrap_err(),
         session.delete(id, &key, o).unwrap_err(),
         session.update(id, &key, o, |_| (Change::Delete, ())).unwrap_err(),
         delete_range(&tree, id, b"a", &key).unwrap_err(),
     ] {
-        assert_refused(&error, ErrorKind::Invalid, &key_says);
+        assert_refused(&error, ErrorKind::Invalid, &key_words);
     }
-    let value_says = ["67108865 bytes", "value_bytes_max = 67108864"];
-    assert_refused(&session.put(id, b"a", &value, o).unwrap_err(), ErrorKind::Invalid, &value_says);
+    let value_words = ["67108865 bytes", "value_bytes_max = 67108864"];
+    assert_refused(&session.put(id, b"a", &value, o).unwrap_err(), ErrorKind::Invalid, &value_words);
     let long = value.clone();
     let error = session.update(id, b"a", o, move |_| (Change::Put(long.clone()), ())).unwrap_err();
-    assert_refused(&error, ErrorKind::Invalid, &value_says);
+    assert_refused(&error, ErrorKind::Invalid, &value_words);
     assert_eq!(read_files(&storage), before, "something was written");
     session.put(id, &key[..1000], b"fits", o).unwrap();
 }

@@ -23,9 +23,9 @@ fn report_with(mut files: Files, changes: Vec<Change>) -> VerifyReport {
 }
 
 #[track_caller]
-fn assert_damage(report: &VerifyReport, file: &str, says: &str) {
-    let found = report.damage().any(|finding| finding.file == file && finding.message.contains(says));
-    assert!(found, "no {says:?} at {file}: {:#?}", report.findings);
+fn assert_damage(report: &VerifyReport, file: &str, words: &str) {
+    let found = report.damage().any(|finding| finding.file == file && finding.message.contains(words));
+    assert!(found, "no {words:?} at {file}: {:#?}", report.findings);
 }
 
 #[test]

@@ -24,11 +24,11 @@ struct Acknowledged {
     disk: u32,
 }
 
-type Told = Mutex<BTreeMap<u8, Acknowledged>>;
+type Acknowledgements = Mutex<BTreeMap<u8, Acknowledged>>;
 
-fn tell(told: &Told, thread: u8, number: u32, durability: Durability) {
-    let mut told = told.lock().unwrap();
-    let entry = told.entry(thread).or_default();
+fn note(acknowledgements: &Acknowledgements, thread: u8, number: u32, durability: Durability) {
+    let mut acknowledgements = acknowledgements.lock().unwrap();
+    let entry = acknowledgements.entry(thread).or_default();
     // A later write on the device means that the earlier ones of the log are there too.
     entry.process = entry.process.max(number + 1);
     if durability == Durability::Disk {
@@ -69,14 +69,21 @@ fn numbers(rounds: &AtomicU64) -> impl Iterator<Item = u32> {
 }
 
 /// A thread that waits for each answer.
-fn write_one_by_one(tree: &Tree, both: Both, thread: u8, rounds: &AtomicU64, seed: u64, told: &Told) {
+fn write_one_by_one(
+    tree: &Tree,
+    both: Both,
+    thread: u8,
+    rounds: &AtomicU64,
+    seed: u64,
+    acknowledgements: &Acknowledgements,
+) {
     let (mut session, mut rng) = (session(tree), fastrand::Rng::with_seed(seed));
     for number in numbers(rounds) {
         let (records, bytes) = shape(&mut rng);
         let durability = durability(&mut rng);
         let batch = numbered(both, thread, number, records, bytes);
         session.write(&batch, options(durability)).unwrap();
-        tell(told, thread, number, durability);
+        note(acknowledgements, thread, number, durability);
     }
 }
 
@@ -98,14 +105,19 @@ struct Pending {
 }
 
 impl Pending {
-    fn take(&mut self, session: &mut dyn OrderedSession, told: &Told, thread: u8) -> usize {
+    fn take(
+        &mut self,
+        session: &mut dyn OrderedSession,
+        acknowledgements: &Acknowledgements,
+        thread: u8,
+    ) -> usize {
         let mut numbers = Vec::new();
         let count = session.poll(&mut |ticket, completion| {
             let Completion::Written(_) = completion else { panic!("thread {thread}: {completion:?}") };
             numbers.push(self.writes.remove(&ticket).expect("one answer for each ticket"));
         });
         for (number, durability) in numbers {
-            tell(told, thread, number, durability);
+            note(acknowledgements, thread, number, durability);
             self.early.insert(number);
         }
         while self.early.remove(&self.answered) {
@@ -116,7 +128,15 @@ impl Pending {
 }
 
 /// A thread that has many writes under way at once.
-fn write_ahead(tree: &Tree, both: Both, thread: u8, rounds: &AtomicU64, seed: u64, told: &Told, ask: Ask) {
+fn write_ahead(
+    tree: &Tree,
+    both: Both,
+    thread: u8,
+    rounds: &AtomicU64,
+    seed: u64,
+    acknowledgements: &Acknowledgements,
+    ask: Ask,
+) {
     let (mut session, mut rng) = (tree.ordered_session(), fastrand::Rng::with_seed(seed));
     let notifier = session.notifier();
     let mut pending = Pending::default();
@@ -126,23 +146,23 @@ fn write_ahead(tree: &Tree, both: Both, thread: u8, rounds: &AtomicU64, seed: u6
         let batch = numbered(both, thread, number, records, bytes);
         match session.write(&batch, options(durability)).unwrap() {
             Outcome::Done(_) => {
-                tell(told, thread, number, durability);
+                note(acknowledgements, thread, number, durability);
                 pending.early.insert(number);
             }
             Outcome::Pending(ticket) => drop(pending.writes.insert(ticket, (number, durability))),
         }
         while pending.writes.len() > 20 {
-            if pending.take(&mut *session, told, thread) == 0 {
+            if pending.take(&mut *session, acknowledgements, thread) == 0 {
                 wait(&mut *session, ask, &notifier);
             }
         }
     }
     while !pending.writes.is_empty() {
-        if pending.take(&mut *session, told, thread) == 0 {
+        if pending.take(&mut *session, acknowledgements, thread) == 0 {
             wait(&mut *session, ask, &notifier);
         }
     }
-    pending.take(&mut *session, told, thread);
+    pending.take(&mut *session, acknowledgements, thread);
     assert_eq!(pending.answered, COUNT, "thread {thread}: every write is answered");
     assert!(!session.wait(None), "nothing is under way any more");
 }
@@ -158,8 +178,8 @@ fn wait(session: &mut dyn OrderedSession, ask: Ask, notifier: &firn_engine::Noti
 }
 
 /// Crashes a copy of the machine and compares what is there with what was acknowledged before.
-fn crash_and_look(world: &World, told: &Told, crash: Crash) {
-    let before = told.lock().unwrap().clone();
+fn crash_and_look(world: &World, acknowledgements: &Acknowledgements, crash: Crash) {
+    let before = acknowledgements.lock().unwrap().clone();
     let after = world.crash(crash);
     let tree = after.open().unwrap();
     let both = both(&tree);
@@ -182,18 +202,19 @@ fn what_a_group_commit_acknowledged_survives_kills_and_disk_writes_loss_of_power
     let world = World::new(tiny());
     let tree = world.open_timed(Arc::new(world.storage.clone()));
     let both = both(&tree);
-    let (told, writing, rounds) = (Told::default(), AtomicUsize::new(THREADS), AtomicU64::new(0));
-    let (tree, told, writing, rounds) = (&tree, &told, &writing, &rounds);
+    let (acknowledgements, writing, rounds) =
+        (Acknowledgements::default(), AtomicUsize::new(THREADS), AtomicU64::new(0));
+    let (tree, acknowledgements, writing, rounds) = (&tree, &acknowledgements, &writing, &rounds);
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u8 {
             let seed = seed + u64::from(thread);
             scope.spawn(move || {
                 let _done = Done(writing);
                 match thread {
-                    0 => write_one_by_one(tree, both, thread, rounds, seed, told),
-                    1 => write_ahead(tree, both, thread, rounds, seed, told, Ask::Wait),
-                    2 => write_ahead(tree, both, thread, rounds, seed, told, Ask::Notifier),
-                    _ => write_ahead(tree, both, thread, rounds, seed, told, Ask::PollOnly),
+                    0 => write_one_by_one(tree, both, thread, rounds, seed, acknowledgements),
+                    1 => write_ahead(tree, both, thread, rounds, seed, acknowledgements, Ask::Wait),
+                    2 => write_ahead(tree, both, thread, rounds, seed, acknowledgements, Ask::Notifier),
+                    _ => write_ahead(tree, both, thread, rounds, seed, acknowledgements, Ask::PollOnly),
                 }
             });
         }
@@ -202,18 +223,22 @@ fn what_a_group_commit_acknowledged_survives_kills_and_disk_writes_loss_of_power
         while writing.load(Ordering::Acquire) > 0 {
             round += 1;
             rounds.store(round, Ordering::Release);
-            crash_and_look(&world, told, Crash::Kill);
-            crash_and_look(&world, told, Crash::PowerLoss { seed: seed + round });
+            crash_and_look(&world, acknowledgements, Crash::Kill);
+            crash_and_look(&world, acknowledgements, Crash::PowerLoss { seed: seed + round });
         }
         assert!(round > 1, "only {round} crashes");
     });
-    for (thread, acknowledged) in &*told.lock().unwrap() {
+    for (thread, acknowledged) in &*acknowledgements.lock().unwrap() {
         assert_eq!(acknowledged.process, COUNT, "thread {thread}");
     }
-    crash_and_look(&world, told, Crash::Kill);
+    crash_and_look(&world, acknowledgements, Crash::Kill);
     tree.sync().unwrap();
-    told.lock().unwrap().values_mut().for_each(|acknowledged| acknowledged.disk = acknowledged.process);
-    crash_and_look(&world, told, Crash::PowerLoss { seed });
+    acknowledgements
+        .lock()
+        .unwrap()
+        .values_mut()
+        .for_each(|acknowledged| acknowledged.disk = acknowledged.process);
+    crash_and_look(&world, acknowledgements, Crash::PowerLoss { seed });
 }
 
 /// Lets writers go on to their end also where the test panics.

@@ -204,15 +204,15 @@ impl<'s> Ahead<'s> {
 /// it is needed no more, or lost.
 fn missing<C: Content>(manifest: &mut Manifest<C>, name: String) -> Error {
     if manifest.is_current() {
-        let told = "the log object is missing: the manifest names the first, and a later one is there";
-        return Error::new(ErrorKind::Corrupt, name, told);
+        let message = "the log object is missing: the manifest names the first, and a later one is there";
+        return Error::new(ErrorKind::Corrupt, name, message);
     }
     not_current(manifest)
 }
 
 fn not_current<C: Content>(manifest: &Manifest<C>) -> Error {
-    let told = "whether the database was written to while it was taken over cannot be told: try again";
-    manifest.failure().unwrap_or_else(|| Error::new(ErrorKind::Refused, "", told))
+    let message = "whether the database was written to while it was taken over cannot be told: try again";
+    manifest.failure().unwrap_or_else(|| Error::new(ErrorKind::Refused, "", message))
 }
 
 /// Writes `piece` to the file it is of.

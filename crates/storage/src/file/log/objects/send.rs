@@ -52,8 +52,8 @@ impl SharedLog {
         }
         while self.through() < end {
             if by == By::Flush && env.is_stopping() {
-                let told = "the database closes: the flush is not committed";
-                return Err(Error::new(ErrorKind::Refused, "", told));
+                let message = "the database closes: the flush is not committed";
+                return Err(Error::new(ErrorKind::Refused, "", message));
             }
             if sending.pending.is_empty() {
                 let through = env.log().durable_through();
@@ -124,8 +124,8 @@ impl SharedLog {
         let Err(error) = env.storage().publish(&name, bytes) else { return Ok(()) };
         match error.kind {
             ErrorKind::Refused | ErrorKind::Full | ErrorKind::Undecided => {
-                let told = "shared storage does not take the log now";
-                Err(Error::new(ErrorKind::Refused, "", told).because(error))
+                let message = "shared storage does not take the log now";
+                Err(Error::new(ErrorKind::Refused, "", message).because(error))
             }
             ErrorKind::Exists => match is_there(env, &name, bytes) {
                 // An answer was lost.

@@ -73,7 +73,7 @@ impl Scene {
             "range" => pick_range(&self.levels, &asked.from, asked.to.as_deref(), rules),
             other => panic!("no command `{other}`"),
         };
-        choice.map_or_else(|| "nothing".to_owned(), |choice| told(&choice))
+        choice.map_or_else(|| "nothing".to_owned(), |choice| shown(&choice))
     }
 
     /// Adds the table that a line tells of.
@@ -129,7 +129,7 @@ impl Scene {
     /// The base level, and what the overlaps of level 0 with it are.
     fn overlaps(&self, rules: &PickRules) -> String {
         let base = base_level(&self.levels, rules);
-        let told = |overlap: &Overlap| {
+        let shown = |overlap: &Overlap| {
             let tables = || overlap.tables.iter().map(|(_, _, table)| table.meta());
             let smallest = tables().map(|meta| String::from_utf8_lossy(&meta.smallest)).min().unwrap();
             let largest = tables().map(|meta| String::from_utf8_lossy(&meta.largest)).max().unwrap();
@@ -143,7 +143,7 @@ impl Scene {
         };
         let overlaps = overlaps(&self.levels, base);
         assert_eq!(deepest(&self.levels, rules), overlaps.iter().map(Overlap::depth).max().unwrap_or(0));
-        format!("base level {base}{}", overlaps.iter().map(told).collect::<String>())
+        format!("base level {base}{}", overlaps.iter().map(shown).collect::<String>())
     }
 }
 
@@ -202,7 +202,7 @@ impl Asked {
 }
 
 /// What is done with which tables, and how urgent that is where it may be weighed against others.
-fn told(choice: &Choice) -> String {
+fn shown(choice: &Choice) -> String {
     let what = match (choice.moves, choice.output_level) {
         (true, level) => format!("move to level {level}"),
         (false, 0) => format!("rewrite inside level 0 as sorted run {}", choice.output_run),
