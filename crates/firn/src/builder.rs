@@ -118,17 +118,17 @@ impl Builder {
         self
     }
 
-    /// Puts finished files (tables, sealed blob segments) and the manifest at `place`, which other
-    /// machines reach. The log and the files that grow stay in the local directory.
+    /// Puts finished files (tables, sealed blob segments) and the manifest at `backend`, which
+    /// other machines reach. The log and the files that grow stay in the local directory.
     ///
     /// The database can then be opened on another machine, and compactions can run wherever that
-    /// place is reached. At most one process writes to it: the one that opened it last. Copies
+    /// backend is reached. At most one process writes to it: the one that opened it last. Copies
     /// copy what lies there. Put a directory whose file server may be away for a moment into a
     /// [`Mounted`](firn_storage::backend::Mounted) one: otherwise a read that fails there ends
     /// writing.
     #[must_use]
-    pub fn shared(mut self, place: Arc<dyn Storage>) -> Self {
-        self.shared = Some(Shared::Backend(place));
+    pub fn shared(mut self, backend: Arc<dyn Storage>) -> Self {
+        self.shared = Some(Shared::Backend(backend));
         self
     }
 

@@ -41,8 +41,8 @@ pub use firn_engine::{
 };
 /// A component that [`Builder`] takes: where compactions run ([`jobs::Executor`]).
 pub use firn_jobs as jobs;
-/// Components that [`Builder`] takes: places for files ([`storage::backend`]), openers of places by
-/// name ([`storage::backend::Registry`]), clocks.
+/// Components that [`Builder`] takes: backends for files ([`storage::backend`]), openers of
+/// backends by name ([`storage::backend::Registry`]), clocks.
 pub use firn_storage as storage;
 pub use firn_tree::{Finding, Settings, Severity, TreeSettings, VerifyProgress, VerifyReport, VerifyTotals};
 pub use keyspace::Keyspace;

@@ -1,7 +1,7 @@
 //! One compaction divided over several executors: `cargo bench -p firn-jobs --bench split`.
 //!
 //! Prints how much sooner 2, 4 and 8 executors end it than one does. Each executor waits 20 ms for
-//! every answer of its place, as for an object store's. That wait is far longer than the work of
+//! every answer of its backend, as for an object store's. That wait is far longer than the work of
 //! its processor: so eight of them are as fast on two processors as on eight. Tables are 2 MiB; 64
 //! MiB lie below level 0 and 16 MiB in it, both over all keys.
 
@@ -68,9 +68,9 @@ fn measure(memory: &Arc<Memory>, spec: &CompactSpec, count: usize) -> Duration {
     let begun = clock.now();
     let results: Vec<CompactResult> = std::thread::scope(|scope| {
         let run = |part| {
-            let place = slow(memory);
+            let backend = slow(memory);
             scope.spawn(move || {
-                run_compact(part, &place, &Semantics::new(), &Control::new()).expect("a compaction")
+                run_compact(part, &backend, &Semantics::new(), &Control::new()).expect("a compaction")
             })
         };
         let running: Vec<_> = parts.iter().map(run).collect();

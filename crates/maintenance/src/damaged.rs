@@ -102,7 +102,7 @@ impl Report {
 /// The file of which `error`, met in reading it, says that it cannot be read whole.
 pub fn unreadable_file(error: &Error) -> Option<&str> {
     let is_unreadable = error.kind() == ErrorKind::Corrupt || is_of_device(error);
-    error.location().filter(|_| is_unreadable).map(|place| place.file.as_str())
+    error.location().filter(|_| is_unreadable).map(|location| location.file.as_str())
 }
 
 /// Whether the device or the system failed. Where `error` names no input, that was in writing, and
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn what_lives_is_reported_by_its_cause() {
-        let place = |file: &str| Location { file: file.to_owned(), offset: None };
-        let error = |file| Error::new(ErrorKind::Corrupt, "cannot").at(place(file));
+        let location = |file: &str| Location { file: file.to_owned(), offset: None };
+        let error = |file| Error::new(ErrorKind::Corrupt, "cannot").at(location(file));
         let mut aside = SetAside::default();
         assert!(aside.is_empty());
         aside.add(["a".to_owned()], &error("a"), Cause::Damaged);

@@ -42,7 +42,7 @@ pub struct ObjectBackend {
 }
 
 impl ObjectBackend {
-    /// The place of `options`. Sends no request: whether it is there shows with the first one.
+    /// The backend of `options`. Sends no request: whether it is there shows with the first one.
     ///
     /// # Errors
     /// `Invalid`: the URL, or a setting, with what is expected.
@@ -51,7 +51,7 @@ impl ObjectBackend {
         Ok(Self::of(client, prefix, options, runtime))
     }
 
-    /// The place below `prefix` of `objects`, which may be any store that has conditional writes.
+    /// The backend below `prefix` of `objects`, which may be any store that has conditional writes.
     /// The URL of `options` is what people are told. Uploads that have not ended cannot be asked
     /// for.
     pub fn over(

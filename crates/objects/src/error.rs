@@ -6,8 +6,8 @@ use firn_storage::{Error, ErrorKind};
 
 use crate::full;
 
-/// What went wrong when `file` was asked for at the place `url`; whether that had an effect is not
-/// known.
+/// What went wrong when `file` was asked for at the backend `url`; whether that had an effect is
+/// not known.
 pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_store::Error) -> Error {
     use object_store::Error as Store;
     let text = chain(error);
@@ -15,8 +15,8 @@ pub(crate) fn from_store(url: &str, file: &str, action: &str, error: &object_sto
     let mentions = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let (kind, advice) = match error {
         _ if mentions(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) => {
-            // A store that has just started may say so of a bucket that it will have: an open place
-            // tries again.
+            // A store that has just started may say so of a bucket that it will have: an open
+            // backend tries again.
             (ErrorKind::Refused, "the bucket does not exist; create it, or check the URL")
         }
         Store::NotFound { .. } => {

@@ -1,4 +1,4 @@
-//! Places in object stores: S3 and what speaks its language, Google Cloud Storage, Azure.
+//! Backends in object stores: S3 and what speaks its language, Google Cloud Storage, Azure.
 //!
 //! An [`ObjectBackend`] is a [`Storage`](firn_storage::Storage) in which each file is one object.
 //! It is written from its beginning to its end, there as a whole once it is synced, never changed.
@@ -43,7 +43,7 @@ mod store; // requests for objects below one prefix
 mod write; // one object being written
 mod read; // one object being read
 mod backend; // the directory
-mod opener; // places by their URLs
+mod opener; // backends by their URLs
 
 pub use backend::ObjectBackend;
 pub use opener::register;

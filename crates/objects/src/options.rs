@@ -62,7 +62,7 @@ impl ObjectOptions {
         }
     }
 
-    /// The store, and what the names of this place's objects begin with.
+    /// The store, and what the names of this backend's objects begin with.
     pub(crate) fn store(&self) -> Result<(Client, Path)> {
         let wrong = |why: String| Error::new(ErrorKind::Invalid, "", format!("{}: {why}", self.url));
         let expected = format!("expected {S3}, {GOOGLE} or {AZURE}");
@@ -182,7 +182,7 @@ fn is_true(value: &str) -> bool {
     ["1", "true", "on", "yes", "y"].contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// How names of places in the stores look.
+/// How names of backends in the stores look.
 const S3: &str = "s3://BUCKET/PREFIX";
 const GOOGLE: &str = "gs://BUCKET/PREFIX";
 const AZURE: &str = "az://CONTAINER/PREFIX";

@@ -8,8 +8,8 @@ use firn_storage::{Error, ErrorKind, Priority, Result, Spawn};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// One thread on which requests are sent and answers come in, for any number of places. The calling
-/// thread waits for its answer. Cheap to clone; the thread ends with the last clone.
+/// One thread on which requests are sent and answers come in, for any number of backends. The
+/// calling thread waits for its answer. Cheap to clone; the thread ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct Runtime {
     handle: Handle,
@@ -33,7 +33,7 @@ impl Runtime {
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
         let body = Box::new(move || {
-            // Either way no place is left that asks.
+            // Either way no backend is left that asks.
             let _dropped = runtime.block_on(ended);
             runtime.shutdown_timeout(END_MAX);
         });
@@ -58,8 +58,8 @@ impl Runtime {
     }
 }
 
-/// A [`Runtime`] that starts when it is wanted first. Any number of places share its one thread,
-/// and there is none where no place is an object store.
+/// A [`Runtime`] that starts when it is wanted first. Any number of backends share its one thread,
+/// and there is none where no backend is an object store.
 #[derive(Debug)]
 pub struct LazyRuntime {
     spawn: Arc<dyn Spawn>,

@@ -12,7 +12,8 @@
 //!                            ├─ backend::Local    a directory on disk: publish = temporary, fsync, rename, fsync
 //!                            ├─ backend::Memory   a directory in memory: what would a crash leave of it?
 //!                            └─ other crates    object stores, opened by backend::Registry
-//!   backend::ReadPool: threads for reads that missed memory     Clock, Spawn: time and threads, as arguments
+//!   backend::ReadPool: threads for reads that missed memory     Clock, Spawn: time and threads, as
+//!   arguments
 //! ```
 //!
 //! Start at [`Storage`]; [`backend::conformance`] says in code what every kind of it must do.
@@ -34,7 +35,7 @@
 //! 4. Opening a directory for reading, and locking it for reading, changes nothing on disk.
 //!
 //! # Safety model
-//! Unsafe code is in `place/mapped.rs` alone. Its notes rely on these, by number:
+//! Unsafe code is in `backend/mapped.rs` alone. Its notes rely on these, by number:
 //! 1. *Mapped bytes stand still.* A mapped file was finished by this program, and this process
 //!    holds the directory's lock as long as a mapping of it is used. So no Firn process writes or
 //!    cuts it before its last reader is gone. (Removing it does no harm: the mapping keeps the

@@ -70,14 +70,14 @@ pub(crate) fn copy_to(
     let shared = blobs.files.storage.shared_part();
     let is_shared = |name: &String| shared.is_some_and(|shared| shared.is_shared(name));
     let (far, near): (Vec<String>, Vec<String>) = names.into_iter().partition(is_shared);
-    let place = blobs.files.storage.link_into(&near, path).map_err(from_storage)?;
+    let backend = blobs.files.storage.link_into(&near, path).map_err(from_storage)?;
     // The copy's log ends with the last linked segment, and is on the device through there.
     let mut state = manifest.state().clone();
     let replayed = segments.last().map(|segment| segment.position(segment.region().published()));
     let log_end = replayed.unwrap_or_default().max(state.log_start());
     state.durable_through = log_end;
     state.cut = log_end;
-    // All of the copy lies in one place.
+    // All of the copy lies in one backend.
     (state.log_home, state.log_objects) = (0, None);
     let mut edit = EditEncoder::default();
     state.restate(&mut |change| edit.push(&change));
@@ -89,38 +89,38 @@ pub(crate) fn copy_to(
     drop(segments);
     drop(version);
     drop(manifest);
-    complete(&*blobs.files.storage, &*place, (&near, &far), &edit)?;
+    complete(&*blobs.files.storage, &*backend, (&near, &far), &edit)?;
     drop(kept);
     let position = log_end.max(cut);
     Ok(DatabaseCopy { path: path.to_owned(), position })
 }
 
-/// Makes `place`, which has the files `near`, a database: copies the files `far` of `storage` into
-/// it and says so in `edit`. Durable on return.
+/// Makes `backend`, which has the files `near`, a database: copies the files `far` of `storage`
+/// into it and says so in `edit`. Durable on return.
 ///
 /// # Errors
 /// What reading and writing say; then all of it was removed, `near` too, or the message says
 /// that it was not.
 fn complete(
     storage: &dyn Storage,
-    place: &dyn Storage,
+    backend: &dyn Storage,
     (near, far): (&[String], &[String]),
     edit: &[u8],
 ) -> Result<()> {
     let manifest = file_name::manifest_edit(1);
-    let copied = far.iter().try_for_each(|name| copy((storage, name), (place, name)));
-    let made = copied.and_then(|()| place.sync_dir());
-    let made = made.and_then(|()| place.publish(&manifest, edit));
+    let copied = far.iter().try_for_each(|name| copy((storage, name), (backend, name)));
+    let made = copied.and_then(|()| backend.sync_dir());
+    let made = made.and_then(|()| backend.publish(&manifest, edit));
     made.map_err(|error| {
         let error = from_storage(error);
         // Without a manifest it is no database, whatever else cannot be removed.
         let made = std::iter::once(&manifest).chain(far).chain(near);
-        match made.filter(|name| is_left(place.remove(name))).count() {
+        match made.filter(|name| is_left(backend.remove(name))).count() {
             0 => error,
             left => {
-                let place = place.describe();
+                let backend = backend.describe();
                 let message = format!(
-                    "{left} files of a copy that failed cannot be removed: remove {place} before it is used again"
+                    "{left} files of a copy that failed cannot be removed: remove {backend} before it is used again"
                 );
                 Error::new(error.kind(), message).because(error)
             }

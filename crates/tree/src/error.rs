@@ -8,9 +8,9 @@ pub(crate) use firn_maintenance::{from_job, from_storage, said_by_storage};
 ///
 /// `Corrupt`, or `Invalid` if a newer release wrote them.
 pub(crate) fn from_format(file: &str, base: u64, error: &firn_format::Error) -> Error {
-    let place = Location { file: file.to_owned(), offset: Some(base + error.offset as u64) };
+    let location = Location { file: file.to_owned(), offset: Some(base + error.offset as u64) };
     let kind = if error.is_newer { ErrorKind::Invalid } else { ErrorKind::Corrupt };
-    Error::new(kind, format!("expected {}, found {}", error.expected, error.found)).at(place)
+    Error::new(kind, format!("expected {}, found {}", error.expected, error.found)).at(location)
 }
 
 /// What `work` answers; if it panics, an error that says so. For what runs on the pool: a panic of

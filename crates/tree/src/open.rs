@@ -44,9 +44,9 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
     for _ in 0..RACES_MAX {
         let loaded = load(&*options.storage, reached).map_err(from_storage)?;
         if loaded.is_none() && (options.read_only || !options.create) {
-            let place = options.storage.describe();
+            let backend = options.storage.describe();
             return Err(Error::invalid(format!(
-                "{place} holds no database; create one by opening it for writing"
+                "{backend} holds no database; create one by opening it for writing"
             )));
         }
         let edits_max = options.settings.manifest_edits_max;
@@ -59,9 +59,9 @@ pub(crate) fn open(options: &TreeOptions) -> Result<(Arc<Database>, Box<dyn Stor
             Err(error) => return Err(error),
         }
     }
-    let place = options.storage.describe();
+    let backend = options.storage.describe();
     let message = format!(
-        "{place} is being opened, or written to, on other machines all the time: stop them, or try again"
+        "{backend} is being opened, or written to, on other machines all the time: stop them, or try again"
     );
     Err(Error::new(ErrorKind::Conflict, message))
 }

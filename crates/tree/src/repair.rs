@@ -9,7 +9,7 @@
 //! file that is cut is first copied under such a name. Openings pass such files by. All other
 //! damage needs a backup.
 
-mod hiding; // a place without one of its files
+mod hiding; // a backend without one of its files
 
 use std::fmt;
 use std::sync::Arc;
@@ -77,9 +77,9 @@ impl fmt::Display for RepairStep {
 pub fn repair(options: &RepairOptions) -> Result<Vec<RepairStep>> {
     let storage = &options.storage;
     if storage.shared_part().is_some() {
-        let place = storage.describe();
+        let backend = storage.describe();
         return Err(Error::invalid(format!(
-            "{place} lies on shared storage: only one directory is repaired"
+            "{backend} lies on shared storage: only one directory is repaired"
         )));
     }
     let _lock = storage.lock(!options.dry_run).map_err(from_storage)?;
@@ -119,9 +119,9 @@ fn torn_edit(storage: &dyn Storage) -> Result<Option<(String, Error)>> {
     match ManifestEdit::decode(&read(storage, name)?) {
         Ok(edit) if edit.number == number => Ok(None),
         Ok(edit) => {
-            let place = Location { file: name.clone(), offset: Some(16) };
+            let location = Location { file: name.clone(), offset: Some(16) };
             let message = format!("expected edit {number} as the name says, found {}", edit.number);
-            Ok(Some((name.clone(), Error::corrupt(place, message))))
+            Ok(Some((name.clone(), Error::corrupt(location, message))))
         }
         Err(error) if error.is_newer => Err(from_format(name, 0, &error)),
         Err(error) => Ok(Some((name.clone(), from_format(name, 0, &error)))),

@@ -85,7 +85,7 @@ impl Database {
     /// an edit says where. It is on this machine's device then, too.
     ///
     /// # Errors
-    /// `Invalid` where no other machine reaches the storage. `Retry` where the place refuses, or
+    /// `Invalid` where no other machine reaches the storage. `Retry` where the backend refuses, or
     /// does not say, for long: what is published goes there with the next call. `Closed` if another
     /// machine has taken the database over; any other failure poisons the log.
     pub(crate) fn share_through(&self, end: Position) -> Result<()> {
@@ -109,9 +109,9 @@ impl Database {
     }
 }
 
-/// The error of a call that asks for `Shared` durability at `place`.
-pub(crate) fn not_shared(place: &str) -> Error {
+/// The error of a call that asks for `Shared` durability at `backend`.
+pub(crate) fn not_shared(backend: &str) -> Error {
     Error::invalid(format!(
-        "durability `shared` needs a place that other machines reach, and {place} is not divided: name a shared place, or ask for `disk`"
+        "durability `shared` needs a backend that other machines reach, and {backend} is not divided: name a shared location, or ask for `disk`"
     ))
 }

@@ -52,7 +52,7 @@ impl FirnFactory {
         Self { space_amplification_max: Some(max), ..self }
     }
 
-    /// The same, whose builders `prepare` says something to: executors and places that this crate
+    /// The same, whose builders `prepare` says something to: executors and backends that this crate
     /// does not link.
     #[must_use]
     pub fn prepared_by(

@@ -13,10 +13,10 @@ impl<E: EngineSettings> Settings<E> {
     /// one in the wrong table, a wrong type, or a value out of range.
     pub fn from_toml(text: &str) -> Result<Self> {
         let table = text.parse::<toml::Table>().map_err(|error| {
-            let place = error.span().map(|span| line_and_column(text, span.start));
-            let place =
-                place.map_or(String::new(), |(line, column)| format!(" at line {line}, column {column}"));
-            Error::invalid(format!("settings are not valid TOML{place}: {}", error.message()))
+            let location = error.span().map(|span| line_and_column(text, span.start));
+            let location =
+                location.map_or(String::new(), |(line, column)| format!(" at line {line}, column {column}"));
+            Error::invalid(format!("settings are not valid TOML{location}: {}", error.message()))
         })?;
         Self::from_table(&table)
     }

@@ -93,8 +93,8 @@ fn damage_comes_once_and_ends_the_scan() {
     assert!((1000..19_000).contains(&good.len()), "{} records before the damage", good.len());
     let [Err(error)] = &bad[..] else { panic!("{} errors", bad.len()) };
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    let place = error.location().expect("it says where");
-    assert!(table.ends_with(&place.file) && place.offset.is_some(), "{error}");
+    let location = error.location().expect("it says where");
+    assert!(table.ends_with(&location.file) && location.offset.is_some(), "{error}");
     assert!(scan.next().is_none(), "then the scan is over");
     let sound = |record: firn::Result<(Vec<u8>, Vec<u8>)>| record.expect("before the damage").0;
     let first: Vec<_> = db.scan(ScanRange::all()).expect("scan").take(1000).map(sound).collect();

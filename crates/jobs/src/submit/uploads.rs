@@ -17,21 +17,21 @@ pub struct Uploads {
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
     uploads: usize,
-    /// Failures that may pass. Each may have taken as long as a place tries again.
+    /// Failures that may pass. Each may have taken as long as a backend tries again.
     failures: usize,
 }
 
 impl Reach {
     /// Of an opening, for which users wait.
     pub const OPENING: Self = Self { uploads: 32, failures: 1 };
-    /// Of orphan GC. One upload that the place cannot abort keeps no other from it.
+    /// Of orphan GC. One upload that the backend cannot abort keeps no other from it.
     pub const ORPHAN_GC: Self = Self { uploads: usize::MAX, failures: 3 };
 }
 
 /// What became of uploads that nothing waits for.
 #[derive(Debug, Default)]
 pub struct Aborted {
-    /// Uploads that the place has forgotten.
+    /// Uploads that the backend has forgotten.
     pub count: u64,
     /// Why some may be there still, in words.
     pub refusal: Option<String>,

@@ -1,5 +1,5 @@
 //! What others answered is looked at, and what they left is removed, while no other thread waits
-//! for the place.
+//! for the backend.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Clock for Gate {
     }
 }
 
-/// A place of which some operations wait at a gate, and executors that are not held up by it.
+/// A backend of which some operations wait at a gate, and executors that are not held up by it.
 struct Gated {
     scene: Scene,
     faulty: Faulty,
@@ -62,9 +62,9 @@ impl Gated {
         let faulty = Faulty::with_clock(Arc::clone(&scene.storage), Arc::clone(&gate) as _);
         let second: Arc<dyn Executor> = Elsewhere::new(&scene.storage, Way::Serve);
         let both = [Arc::clone(&scene.elsewhere) as _, second];
-        let place: Arc<dyn Storage> = Arc::new(faulty.clone());
+        let backend: Arc<dyn Storage> = Arc::new(faulty.clone());
         let clock = Arc::clone(&scene.clock) as _;
-        let chain = ExecutorChain::threads(both, place, clock, patience, 1, &scene.spawn).unwrap();
+        let chain = ExecutorChain::threads(both, backend, clock, patience, 1, &scene.spawn).unwrap();
         Self { scene, faulty, gate, chain }
     }
 

@@ -1,5 +1,5 @@
-//! Random blob segments on a place, as a manifest would know them, beside a model that knows every
-//! value.
+//! Random blob segments on a backend, as a manifest would know them, beside a model that knows
+//! every value.
 //!
 //! The tests of `cli` include this file: it knows nothing of the tests around it.
 
@@ -33,7 +33,7 @@ struct Known {
     reference: Reference,
 }
 
-/// A place with blob segments.
+/// A backend with blob segments.
 pub(crate) struct Values {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) segments: BTreeMap<SegmentNumber, (BlobSegmentMeta, Origin, Ordinals)>,

@@ -19,8 +19,8 @@ use crate::world::{PART_BYTES, World, clock};
 
 const BLOCK: u64 = 256 << 10;
 
-fn put(place: &dyn Storage, name: &str, bytes: &[u8]) {
-    let file = place.create(name).unwrap();
+fn put(backend: &dyn Storage, name: &str, bytes: &[u8]) {
+    let file = backend.create(name).unwrap();
     file.write_at(0, bytes).unwrap();
     file.sync().unwrap();
 }
@@ -36,7 +36,7 @@ fn read(file: &dyn ReadFile, offset: u64, bytes: usize) -> firn_storage::Result<
 }
 
 #[test]
-fn a_place_behind_a_cache_keeps_the_contract() {
+fn a_backend_behind_a_cache_keeps_the_contract() {
     let world = World::new();
     for faults in
         [Faults::default(), Faults { refused_per_mille: 50, lost_per_mille: 50, ..Faults::default() }]
@@ -44,7 +44,7 @@ fn a_place_behind_a_cache_keeps_the_contract() {
         world.server.set_faults(faults);
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let make = || {
-            let inner = world.place(&format!("c/{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+            let inner = world.backend(&format!("c/{}", NEXT.fetch_add(1, Ordering::Relaxed)));
             Arc::new(Cached::new(Arc::new(inner), Arc::new(Memory::new()), 8 * BLOCK)) as Arc<dyn Storage>
         };
         check_objects(&make, 2 * PART_BYTES + 1);
@@ -55,7 +55,7 @@ fn a_place_behind_a_cache_keeps_the_contract() {
 fn what_was_read_is_not_asked_for_again_and_readers_share_a_request() {
     let world = World::new();
     let directory = Memory::new();
-    let cached = Cached::new(Arc::new(world.place("a")), Arc::new(directory), 8 * BLOCK);
+    let cached = Cached::new(Arc::new(world.backend("a")), Arc::new(directory), 8 * BLOCK);
     let bytes = content(1, 3 * BLOCK as usize + 100);
     put(&cached, "a.table", &bytes);
     let file = cached.open_read_known("a.table", bytes.len() as u64).unwrap();
@@ -98,7 +98,7 @@ fn what_was_read_is_not_asked_for_again_and_readers_share_a_request() {
 #[test]
 fn large_reads_and_what_is_asked_for_ahead_go_past() {
     let world = World::new();
-    let cached = Cached::new(Arc::new(world.place("a")), Arc::new(Memory::new()), 64 * BLOCK);
+    let cached = Cached::new(Arc::new(world.backend("a")), Arc::new(Memory::new()), 64 * BLOCK);
     let inputs = (0..2).map(|run| {
         let table =
             table(&cached, &format!("in-{run}.table"), run + 1, (0..3000).filter(|n| n % 2 == run), 1000);
@@ -122,7 +122,7 @@ fn large_reads_and_what_is_asked_for_ahead_go_past() {
 #[test]
 fn what_is_looked_up_is_asked_for_together_and_kept() {
     let world = World::new();
-    let cached = Cached::new(Arc::new(world.place("a")), Arc::new(Memory::new()), 64 * BLOCK);
+    let cached = Cached::new(Arc::new(world.backend("a")), Arc::new(Memory::new()), 64 * BLOCK);
     let bytes = content(8, 20 * BLOCK as usize);
     put(&cached, "a.blobs", &bytes);
     let file = cached.open_read_known("a.blobs", bytes.len() as u64).unwrap();
@@ -165,10 +165,10 @@ fn what_is_looked_up_is_asked_for_together_and_kept() {
 #[test]
 fn as_many_ranges_as_are_promised_come_together() {
     let world = World::new();
-    let place = world.place("a");
+    let backend = world.backend("a");
     let bytes = content(9, 100 * ASKED_MAX);
-    put(&place, "a.blobs", &bytes);
-    let file = place.open_read_known("a.blobs", bytes.len() as u64).unwrap();
+    put(&backend, "a.blobs", &bytes);
+    let file = backend.open_read_known("a.blobs", bytes.len() as u64).unwrap();
     let delay = Duration::from_millis(200);
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let (clock, before) = (clock(), world.server.counts().reads);
@@ -185,17 +185,17 @@ fn as_many_ranges_as_are_promised_come_together() {
 #[ignore = "figures: `cargo test -p firn-objects --test it -- --ignored --nocapture cache`"]
 fn figures_of_point_reads() {
     let (world, directory) = (World::new(), tempfile::tempdir().unwrap());
-    let place = Arc::new(world.place("a"));
+    let backend = Arc::new(world.backend("a"));
     let bytes = content(6, 16 << 20);
-    put(&*place, "a.table", &bytes);
+    put(&*backend, "a.table", &bytes);
     let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();
-    let cached = Arc::new(Cached::new(Arc::clone(&place) as _, Arc::new(local), 32 << 20));
+    let cached = Arc::new(Cached::new(Arc::clone(&backend) as _, Arc::new(local), 32 << 20));
     for delay in [0, 5, 20].map(Duration::from_millis) {
         world.server.set_faults(Faults { delay, ..Faults::default() });
-        for (what, place) in
-            [("uncached", Arc::clone(&place) as Arc<dyn Storage>), ("cached", Arc::clone(&cached) as _)]
+        for (what, backend) in
+            [("uncached", Arc::clone(&backend) as Arc<dyn Storage>), ("cached", Arc::clone(&cached) as _)]
         {
-            let file = place.open_read_known("a.table", bytes.len() as u64).unwrap();
+            let file = backend.open_read_known("a.table", bytes.len() as u64).unwrap();
             for round in ["first", "again"] {
                 let mut random = fastrand::Rng::with_seed(7);
                 let (clock, before) = (clock(), world.server.counts().reads);
@@ -217,8 +217,8 @@ fn figures_of_point_reads() {
 #[test]
 fn whether_a_whole_file_is_there_the_store_says_and_not_what_was_kept() {
     let world = World::new();
-    let (place, other) = (world.place("a"), world.place("a"));
-    let cached = Cached::new(Arc::new(place), Arc::new(Memory::new()), 8 * BLOCK);
+    let (backend, other) = (world.backend("a"), world.backend("a"));
+    let cached = Cached::new(Arc::new(backend), Arc::new(Memory::new()), 8 * BLOCK);
     let (name, bytes) = ("manifest-0000000000000007", content(1, 700));
     put(&cached, name, &bytes);
     // A read of a part has it kept.

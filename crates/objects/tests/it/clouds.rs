@@ -1,4 +1,4 @@
-//! Places in stores that others have made: MinIO, and what behaves as the stores of Google and
+//! Backends in stores that others have made: MinIO, and what behaves as the stores of Google and
 //! Azure do.
 //!
 //! Each test installs one (see [`Store`]), which takes the network: they are ignored, and
@@ -26,7 +26,7 @@ use crate::world::{PART_BYTES, clock};
 #[ignore = "builds MinIO"]
 fn the_suite_on_minio_passes() {
     let store = Store::of_minio();
-    check_objects(&places(&store), 2 * PART_BYTES + 1);
+    check_objects(&backends(&store), 2 * PART_BYTES + 1);
     serves(&store, "AWS_SECRET_ACCESS_KEY");
 }
 
@@ -46,7 +46,7 @@ fn the_suite_on_minio_that_is_killed_passes() {
             count
         });
         let ends = Ends(&is_over);
-        check_objects(&places(&store), 2 * PART_BYTES + 1);
+        check_objects(&backends(&store), 2 * PART_BYTES + 1);
         holds_a_database(&store);
         drop(ends);
         killer.join().unwrap()
@@ -62,7 +62,7 @@ fn the_suite_on_azurite_passes() {
     // Parts go when they are a week old. While they are there Azurite 3.35 says of a file in one
     // request that it is there (409). It does not say so of one in parts; what Azure itself says is
     // not documented.
-    check_objects_whose_parts_stay(&places(&store), 2 * PART_BYTES + 1);
+    check_objects_whose_parts_stay(&backends(&store), 2 * PART_BYTES + 1);
     serves(&store, "AZURE_STORAGE_ACCOUNT_KEY");
 }
 
@@ -70,7 +70,7 @@ fn the_suite_on_azurite_passes() {
 #[ignore = "installs fake-gcs-server"]
 fn the_suite_on_fake_gcs_server_passes() {
     let store = Store::of_google();
-    check_objects(&places(&store), 2 * PART_BYTES + 1);
+    check_objects(&backends(&store), 2 * PART_BYTES + 1);
     serves(&store, "GOOGLE_BEARER_TOKEN");
 }
 
@@ -86,10 +86,10 @@ impl Drop for Ends<'_> {
 /// How long the server runs at a time. It takes as long to start.
 const KILLED_EVERY: Duration = Duration::from_millis(1500);
 
-/// Makes a place that is empty, each time another.
-fn places(store: &Store) -> impl Fn() -> Arc<dyn Storage> {
+/// Makes a backend that is empty, each time another.
+fn backends(store: &Store) -> impl Fn() -> Arc<dyn Storage> {
     let next = AtomicU32::new(0);
-    move || Arc::new(store.place(&format!("a/{}", next.fetch_add(1, Ordering::Relaxed))))
+    move || Arc::new(store.backend(&format!("a/{}", next.fetch_add(1, Ordering::Relaxed))))
 }
 
 /// What the suites do not ask for; `setting` is the secret one.
@@ -102,9 +102,9 @@ fn serves(store: &Store, setting: &str) {
 fn a_missing_bucket_is_named(store: &Store) {
     let mut options = store.options("a");
     options.url = format!("{}://no-such-bucket/a", store.scheme);
-    let place = ObjectBackend::open(&options, &store.runtime).unwrap();
-    refuses(&place, ErrorKind::Refused, &[&options.url, "the bucket does not exist; create it"]);
-    let error = place.list().unwrap_err();
+    let backend = ObjectBackend::open(&options, &store.runtime).unwrap();
+    refuses(&backend, ErrorKind::Refused, &[&options.url, "the bucket does not exist; create it"]);
+    let error = backend.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
 }
 
@@ -112,9 +112,9 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown(store: &Store, setting: &st
     let mut options = store.options("a");
     let wrong = "d3Jvbmc=";
     assert!(options.settings.insert(setting.to_owned(), wrong.to_owned()).is_some());
-    let place = ObjectBackend::open(&options, &store.runtime).unwrap();
-    refuses(&place, ErrorKind::Refused, &["check the credentials"]);
-    for error in [place.list().unwrap_err(), place.publish("1.manifest", b"edit").unwrap_err()] {
+    let backend = ObjectBackend::open(&options, &store.runtime).unwrap();
+    refuses(&backend, ErrorKind::Refused, &["check the credentials"]);
+    for error in [backend.list().unwrap_err(), backend.publish("1.manifest", b"edit").unwrap_err()] {
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
         assert!(!error.to_string().contains(wrong), "{error}");
     }
@@ -132,7 +132,7 @@ fn holds_a_database(store: &Store) {
             tree.separate_bytes = 1000;
             tree.blob_segment_bytes = 16 << 20;
         });
-        Db::builder(directory(name)).settings(settings).shared(Arc::new(store.place("some/db")))
+        Db::builder(directory(name)).settings(settings).shared(Arc::new(store.backend("some/db")))
     };
     let mut model = BTreeMap::new();
     let mut write = |db: &Db, seed: u64| {
@@ -169,14 +169,14 @@ fn holds_a_database(store: &Store) {
     assert_eq!(content(&db), written);
     db.close().unwrap();
 
-    let place = store.place("some/db");
-    let names = place.list().unwrap();
+    let backend = store.backend("some/db");
+    let names = backend.list().unwrap();
     for (ending, bytes) in [(".table", 0), (".blobs", PART_BYTES as u64)] {
         let count = names.iter().filter(|(name, len)| name.ends_with(ending) && *len > bytes).count();
         assert!(count > 0, "none of {ending}: {names:?}");
     }
     let local = Local::open(directory("second"), LocalOptions { create: false }).unwrap();
-    let storage = Arc::new(Divided::open(Arc::new(local), Arc::new(place), 1).unwrap());
+    let storage = Arc::new(Divided::open(Arc::new(local), Arc::new(backend), 1).unwrap());
     let report = verify(VerifyOptions { storage, semantics: Semantics::new() }, &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
 }

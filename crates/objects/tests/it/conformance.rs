@@ -1,4 +1,4 @@
-//! The contract of places of objects.
+//! The contract of backends of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,24 +13,24 @@ use object_store::path::Path;
 use crate::world::{PART_BYTES, World, runtime};
 
 #[test]
-fn a_place_on_s3_keeps_the_contract() {
+fn a_backend_on_s3_keeps_the_contract() {
     let world = World::new();
     let next = AtomicU32::new(0);
     let make = || {
         let prefix = format!("a/{}", next.fetch_add(1, Ordering::Relaxed));
-        Arc::new(world.place(&prefix)) as Arc<dyn Storage>
+        Arc::new(world.backend(&prefix)) as Arc<dyn Storage>
     };
     check_objects(&make, 2 * PART_BYTES + 1);
 }
 
 #[test]
-fn a_place_on_s3_keeps_the_contract_where_requests_fail() {
+fn a_backend_on_s3_keeps_the_contract_where_requests_fail() {
     let world = World::new();
     world.server.set_faults(Faults { refused_per_mille: 50, lost_per_mille: 50, ..Faults::default() });
     let next = AtomicU32::new(0);
     let make = || {
         let prefix = next.fetch_add(1, Ordering::Relaxed).to_string();
-        Arc::new(world.place(&prefix)) as Arc<dyn Storage>
+        Arc::new(world.backend(&prefix)) as Arc<dyn Storage>
     };
     check_objects(&make, 2 * PART_BYTES + 1);
     let counts = world.server.counts();
@@ -38,36 +38,36 @@ fn a_place_on_s3_keeps_the_contract_where_requests_fail() {
 }
 
 #[test]
-fn a_place_in_memory_keeps_the_contract() {
+fn a_backend_in_memory_keeps_the_contract() {
     let runtime = runtime();
     let make = || {
         let options = ObjectOptions { part_bytes: 1000, ..ObjectOptions::new("memory") };
-        let place = ObjectBackend::over(Arc::new(InMemory::new()), Path::from("x/y"), &options, &runtime);
-        Arc::new(place) as Arc<dyn Storage>
+        let backend = ObjectBackend::over(Arc::new(InMemory::new()), Path::from("x/y"), &options, &runtime);
+        Arc::new(backend) as Arc<dyn Storage>
     };
     check_objects(&make, 300_000);
 }
 
 #[test]
-fn places_below_one_bucket_do_not_meet() {
+fn backends_below_one_bucket_do_not_meet() {
     let world = World::new();
-    let places = ["a", "a/b", "a-b", ""].map(|prefix| world.place(prefix));
-    for (index, place) in places.iter().enumerate() {
-        place.publish("1.manifest", &[index as u8]).unwrap();
-        place.publish(&format!("own-{index}"), b"").unwrap();
+    let backends = ["a", "a/b", "a-b", ""].map(|prefix| world.backend(prefix));
+    for (index, backend) in backends.iter().enumerate() {
+        backend.publish("1.manifest", &[index as u8]).unwrap();
+        backend.publish(&format!("own-{index}"), b"").unwrap();
     }
-    for (index, place) in places.iter().enumerate() {
+    for (index, backend) in backends.iter().enumerate() {
         let expected = [("1.manifest".to_owned(), 1), (format!("own-{index}"), 0)];
-        assert_eq!(place.list().unwrap(), expected);
+        assert_eq!(backend.list().unwrap(), expected);
     }
 }
 
 #[test]
 fn what_is_asked_for_ahead_is_not_asked_for_again() {
     let world = World::new();
-    let place = world.place("a");
-    place.publish("1.table", &vec![7; 100_000]).unwrap();
-    let file = place.open_read("1.table").unwrap();
+    let backend = world.backend("a");
+    backend.publish("1.table", &vec![7; 100_000]).unwrap();
+    let file = backend.open_read("1.table").unwrap();
     let before = world.server.counts().reads;
     file.will_need(1000, 50_000);
     file.will_need(2000, 1000);

@@ -1,4 +1,4 @@
-//! Tables and blob segments on any place.
+//! Tables and blob segments on any backend.
 
 use firn_format::blob::record::{BlobHead, padding, plain_chunks};
 use firn_format::blob::segment::{BlobSegmentHeader, Origin};
@@ -20,14 +20,14 @@ pub(crate) fn value(number: u64, bytes: usize) -> Vec<u8> {
 
 /// The table `name` of the keys `numbers`, each with a value of `value_bytes`.
 pub(crate) fn table(
-    place: &dyn Storage,
+    backend: &dyn Storage,
     name: &str,
     sequence: u64,
     numbers: impl Iterator<Item = u64>,
     value_bytes: usize,
 ) -> TableMeta {
     let form = TableForm::default();
-    let mut builder = TableBuilder::new(name, place.create(name).unwrap(), form);
+    let mut builder = TableBuilder::new(name, backend.create(name).unwrap(), form);
     for number in numbers {
         let (key, value) = (number.to_be_bytes(), value(number, value_bytes));
         let sequence = Sequence(sequence);
@@ -39,13 +39,13 @@ pub(crate) fn table(
 
 /// The blob segment `name` of `count` values of `value_bytes` each; each one's key is its number.
 pub(crate) fn values(
-    place: &dyn Storage,
+    backend: &dyn Storage,
     name: &str,
     count: u32,
     value_bytes: usize,
 ) -> (BlobSegmentMeta, Vec<Reference>) {
     let header = BlobSegmentHeader { database: 1, number: SEGMENT, origin: Origin::Collected, generation: 0 };
-    let mut builder = BlobBuilder::new(name, place.create(name).unwrap(), &header);
+    let mut builder = BlobBuilder::new(name, backend.create(name).unwrap(), &header);
     let mut references = Vec::new();
     for ordinal in 0..count {
         let value = value(u64::from(ordinal), value_bytes);

@@ -111,7 +111,7 @@ impl Store {
         options
     }
 
-    pub(crate) fn place(&self, prefix: &str) -> ObjectBackend {
+    pub(crate) fn backend(&self, prefix: &str) -> ObjectBackend {
         ObjectBackend::open(&self.options(prefix), &self.runtime).unwrap()
     }
 }

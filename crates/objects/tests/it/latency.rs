@@ -37,20 +37,20 @@ fn compact(records: u64, delay: Duration) -> Cost {
 
 fn compact_of(records: u64, value_bytes: usize, delay: Duration) -> Cost {
     let world = World::new();
-    let place = world.place("a");
-    let spec = compaction(&place, records, value_bytes);
+    let backend = world.backend("a");
+    let spec = compaction(&backend, records, value_bytes);
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let (clock, before) = (clock(), gets(&world));
     let begin = clock.now();
-    let result = run_compact(&spec, &place, &Semantics::new(), &Control::new()).unwrap();
+    let result = run_compact(&spec, &backend, &Semantics::new(), &Control::new()).unwrap();
     assert_eq!(result.tables.iter().map(|table| table.entry_count).sum::<u64>(), records);
     (clock.now() - begin, gets(&world) - before)
 }
 
-fn compaction(place: &dyn Storage, records: u64, value_bytes: usize) -> CompactSpec {
+fn compaction(backend: &dyn Storage, records: u64, value_bytes: usize) -> CompactSpec {
     let input = |run: u64| {
         let numbers = (0..records).filter(|number| number % RUNS == run);
-        let table = table(place, &format!("in-{run}.table"), run + 1, numbers, value_bytes);
+        let table = table(backend, &format!("in-{run}.table"), run + 1, numbers, value_bytes);
         JobInput { table, level: 0, run }
     };
     let inputs = (0..RUNS).map(input).collect();
@@ -61,19 +61,19 @@ fn compaction(place: &dyn Storage, records: u64, value_bytes: usize) -> CompactS
 /// Collects one segment of `count` values, of which every fourth is dead.
 fn collect(count: u32, delay: Duration) -> Cost {
     let world = World::new();
-    let place = world.place("a");
-    let spec = collection(&place, count);
+    let backend = world.backend("a");
+    let spec = collection(&backend, count);
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let (clock, before) = (clock(), gets(&world));
     let begin = clock.now();
-    let result = run(&spec, &place, &Semantics::new(), &Control::new()).unwrap();
+    let result = run(&spec, &backend, &Semantics::new(), &Control::new()).unwrap();
     let JobResult::BlobGc(result) = result else { panic!("expected a collection's result") };
     assert_eq!(result.segment.unwrap().ordinals, count - count.div_ceil(4));
     (clock.now() - begin, gets(&world) - before)
 }
 
-fn collection(place: &dyn Storage, count: u32) -> JobSpec {
-    let (segment, _) = values(place, "in.blobs", count, VALUE_BYTES);
+fn collection(backend: &dyn Storage, count: u32) -> JobSpec {
+    let (segment, _) = values(backend, "in.blobs", count, VALUE_BYTES);
     let dead: Ordinals = (0..count).step_by(4).collect();
     let victim = Victim { segment, origin: Origin::Collected, dead, relocations: Vec::new() };
     JobSpec::BlobGc(BlobGcSpec {
@@ -134,9 +134,9 @@ fn a_job_waits_for_its_inputs_together() {
 /// Reads 640 values of 4 KB, each of another place of a segment, 32 after one another, which `ask`
 /// has asked for before.
 fn look_up(world: &World, delay: Duration, ask: bool) -> Cost {
-    let place = world.place("a");
-    let (meta, references) = values(&place, &format!("{}-{ask}.blobs", delay.as_millis()), 2000, 4000);
-    let segment = BlobSegment::open(&place, &meta, false).unwrap();
+    let backend = world.backend("a");
+    let (meta, references) = values(&backend, &format!("{}-{ask}.blobs", delay.as_millis()), 2000, 4000);
+    let segment = BlobSegment::open(&backend, &meta, false).unwrap();
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let mut random = fastrand::Rng::with_seed(3);
     let mut wanted = references;

@@ -1,4 +1,4 @@
-//! Places over an S3 server, and over stores that lie.
+//! Backends over an S3 server, and over stores that lie.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 

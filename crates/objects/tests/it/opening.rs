@@ -19,13 +19,13 @@ use firn_storage::Storage;
 #[test]
 fn a_table_is_opened_by_as_many_requests_as_its_parts_need() {
     let world = World::new();
-    let place = world.place("a");
+    let backend = world.backend("a");
     let cache = Arc::new(BlockCache::new(1 << 20));
     // Of the second one filter and index are more than what is asked for at first.
     for (name, records, requests) in [("1.table", 1000, 1), ("2.table", 100_000, 2)] {
-        let meta = table(&place, name, 1, 0..records, 20);
+        let meta = table(&backend, name, 1, 0..records, 20);
         let before = world.server.counts();
-        TableReader::open(&place, &meta, &cache, ReaderOptions::default()).unwrap();
+        TableReader::open(&backend, &meta, &cache, ReaderOptions::default()).unwrap();
         let after = world.server.counts();
         let asked = (after.heads - before.heads, after.reads - before.reads);
         assert_eq!(asked, (0, requests), "{records} records, {} bytes", meta.bytes);
@@ -35,13 +35,13 @@ fn a_table_is_opened_by_as_many_requests_as_its_parts_need() {
 #[test]
 fn a_blob_segment_is_opened_by_as_many_requests_as_its_parts_need() {
     let world = World::new();
-    let place = world.place("a");
+    let backend = world.backend("a");
     for (name, count, value_bytes, requests) in
         [("1.blobs", 10, 100, 1), ("2.blobs", 100, 10_000, 2), ("3.blobs", 40_000, 20, 3)]
     {
-        let (meta, _) = values(&place, name, count, value_bytes);
+        let (meta, _) = values(&backend, name, count, value_bytes);
         let before = world.server.counts();
-        BlobSegment::open(&place, &meta, true).unwrap();
+        BlobSegment::open(&backend, &meta, true).unwrap();
         let after = world.server.counts();
         let asked = (after.heads - before.heads, after.reads - before.reads);
         assert_eq!(asked, (0, requests), "{count} values, {} bytes", meta.bytes);
@@ -51,11 +51,11 @@ fn a_blob_segment_is_opened_by_as_many_requests_as_its_parts_need() {
 #[test]
 fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
     let world = World::new();
-    let place = world.place("a");
-    let meta = table(&place, "1.table", 1, 0..5000, 50);
-    let (value_meta, _) = values(&place, "2.blobs", 100, 2000);
+    let backend = world.backend("a");
+    let meta = table(&backend, "1.table", 1, 0..5000, 50);
+    let (value_meta, _) = values(&backend, "2.blobs", 100, 2000);
     let cache = Arc::new(BlockCache::new(1 << 20));
-    let open = |meta: &TableMeta| TableReader::open(&place, meta, &cache, ReaderOptions::default());
+    let open = |meta: &TableMeta| TableReader::open(&backend, meta, &cache, ReaderOptions::default());
     for bytes in [meta.bytes - 1, meta.bytes + 1, 10 * meta.bytes, meta.bytes / 10] {
         let error = open(&TableMeta { bytes, ..meta.clone() }).unwrap_err();
         assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "1.table"), "{error}");
@@ -64,12 +64,12 @@ fn a_file_that_is_gone_or_has_another_length_is_not_opened() {
     }
     let mut other = value_meta.clone();
     other.bytes += 8;
-    let error = BlobSegment::open(&place, &other, true).unwrap_err();
+    let error = BlobSegment::open(&backend, &other, true).unwrap_err();
     assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "2.blobs"), "{error}");
     let missing = TableMeta { file: "3.table".to_owned(), ..meta };
     assert_eq!(open(&missing).unwrap_err().kind, ErrorKind::NotFound);
     other.file = "4.blobs".to_owned();
-    assert_eq!(BlobSegment::open(&place, &other, true).unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(BlobSegment::open(&backend, &other, true).unwrap_err().kind, ErrorKind::NotFound);
 }
 
 /// How long it takes to open a database on a store that holds every answer back for `delay`. And
@@ -82,9 +82,9 @@ fn open_again(delay: Duration) -> (Duration, usize) {
         tree.separate_bytes = 1000;
         tree.blob_segment_bytes = 256 << 10;
     });
-    let place = Arc::new(world.place("db"));
+    let backend = Arc::new(world.backend("db"));
     let builder = || {
-        Db::builder(directory.path().join("db")).settings(settings.clone()).shared(Arc::clone(&place) as _)
+        Db::builder(directory.path().join("db")).settings(settings.clone()).shared(Arc::clone(&backend) as _)
     };
     let value = |number: usize| vec![number as u8; if number.is_multiple_of(10) { 5000 } else { 600 }];
     let db = builder().create(true).open().unwrap();
@@ -104,7 +104,7 @@ fn open_again(delay: Duration) -> (Duration, usize) {
         assert_eq!(db.get(number.to_be_bytes()).unwrap().as_deref(), Some(&*value(number)));
     }
     db.close().unwrap();
-    let names = place.list().unwrap();
+    let names = backend.list().unwrap();
     (time, names.iter().filter(|(name, _)| name.ends_with(".table") || name.ends_with(".blobs")).count())
 }
 

@@ -11,8 +11,8 @@ use firn_storage::{ErrorKind, Storage};
 use crate::world::{BUCKET, World, clock, runtime};
 
 /// A publication fails with `kind`, and its message has `words`.
-pub(crate) fn refuses(place: &dyn Storage, kind: ErrorKind, words: &[&str]) {
-    let error = place.publish("1.manifest", b"edit").unwrap_err();
+pub(crate) fn refuses(backend: &dyn Storage, kind: ErrorKind, words: &[&str]) {
+    let error = backend.publish("1.manifest", b"edit").unwrap_err();
     assert_eq!(error.kind, kind, "{error}");
     for word in words {
         assert!(error.to_string().contains(word), "expected {word:?} in: {error}");
@@ -24,17 +24,17 @@ fn a_missing_bucket_is_named() {
     let world = World::new();
     let mut options = world.options("a");
     options.url = "s3://no-such-bucket/a".to_owned();
-    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
-    refuses(&place, ErrorKind::Refused, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
-    let error = place.list().unwrap_err();
+    let backend = ObjectBackend::open(&options, &world.runtime).unwrap();
+    refuses(&backend, ErrorKind::Refused, &["s3://no-such-bucket/a", "the bucket does not exist; create it"]);
+    let error = backend.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     // Not `NotFound`: a writer that looks for its own edit would believe that another has removed
     // it.
-    let error = place.open_read("1.manifest").unwrap_err();
+    let error = backend.open_read("1.manifest").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
-    // An open place goes on once the bucket is there.
+    // An open backend goes on once the bucket is there.
     std::fs::create_dir(world.directory.path().join("no-such-bucket")).unwrap();
-    place.publish("1.manifest", b"edit").unwrap();
+    backend.publish("1.manifest", b"edit").unwrap();
 }
 
 #[test]
@@ -43,9 +43,9 @@ fn wrong_credentials_are_said_to_be_so_and_not_shown() {
     let mut options = world.options("a");
     options.settings.insert("AWS_SECRET_ACCESS_KEY".to_owned(), "not-the-secret".to_owned());
     options.retries_max = 0;
-    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
-    refuses(&place, ErrorKind::Refused, &["check the credentials"]);
-    let error = place.publish("1.manifest", b"edit").unwrap_err();
+    let backend = ObjectBackend::open(&options, &world.runtime).unwrap();
+    refuses(&backend, ErrorKind::Refused, &["check the credentials"]);
+    let error = backend.publish("1.manifest", b"edit").unwrap_err();
     assert!(!error.to_string().contains("not-the-secret"), "{error}");
 }
 
@@ -54,13 +54,13 @@ fn a_store_that_is_read_only_or_full_says_so_and_goes_on_afterwards() {
     let world = World::new();
     let mut options = world.options("a");
     options.retries_max = 1;
-    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
+    let backend = ObjectBackend::open(&options, &world.runtime).unwrap();
     world.server.set_faults(Faults { is_read_only: true, ..Faults::default() });
-    refuses(&place, ErrorKind::Refused, &["check the credentials and what they allow"]);
+    refuses(&backend, ErrorKind::Refused, &["check the credentials and what they allow"]);
     world.server.set_faults(Faults { is_full: true, ..Faults::default() });
-    refuses(&place, ErrorKind::Full, &["the store is full; make room there"]);
+    refuses(&backend, ErrorKind::Full, &["the store is full; make room there"]);
     world.server.set_faults(Faults::default());
-    place.publish("1.manifest", b"edit").unwrap();
+    backend.publish("1.manifest", b"edit").unwrap();
 }
 
 #[test]
@@ -69,12 +69,12 @@ fn a_server_that_is_gone_is_waited_for_as_long_as_it_is_said() {
     let mut options = world.options("a");
     options.retry_timeout = Duration::from_millis(300);
     options.retries_max = 3;
-    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
-    place.publish("1.manifest", b"edit").unwrap();
+    let backend = ObjectBackend::open(&options, &world.runtime).unwrap();
+    backend.publish("1.manifest", b"edit").unwrap();
     drop(world.server);
-    let error = place.open_read("1.manifest").unwrap_err();
+    let error = backend.open_read("1.manifest").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
-    let error = place.publish("2.manifest", b"edit").unwrap_err();
+    let error = backend.publish("2.manifest", b"edit").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Undecided, "{error}");
 }
 
@@ -90,8 +90,8 @@ fn a_server_that_starts_again_is_waited_for() {
     let port = server.port();
     let mut options = ObjectOptions::new(format!("s3://{BUCKET}/a"));
     options.settings = server.settings().map(|(name, value)| (name.to_owned(), value)).into();
-    let place = ObjectBackend::open(&options, &runtime()).unwrap();
-    place.publish("1.manifest", b"edit").unwrap();
+    let backend = ObjectBackend::open(&options, &runtime()).unwrap();
+    backend.publish("1.manifest", b"edit").unwrap();
     drop(server);
     std::thread::scope(|scope| {
         let again = scope.spawn(|| {
@@ -99,22 +99,22 @@ fn a_server_that_starts_again_is_waited_for() {
             let options = ServerOptions { address, port: Some(port), ..ServerOptions::default() };
             S3Server::start(directory.path(), options).unwrap()
         });
-        assert_eq!(place.open_read("1.manifest").unwrap().len(), 4);
-        place.publish("2.manifest", b"edit").unwrap();
+        assert_eq!(backend.open_read("1.manifest").unwrap().len(), 4);
+        backend.publish("2.manifest", b"edit").unwrap();
         drop(again.join().unwrap());
     });
 }
 
 /// A store that answers as `statuses` say, one after the other and the last one for ever, whatever
 /// it is asked.
-pub(crate) fn place_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectBackend {
+pub(crate) fn backend_of<const N: usize>(statuses: [(u16, &'static str); N]) -> ObjectBackend {
     let body = |code| format!("<Error><Code>{code}</Code><Message>{code}</Message></Error>");
-    place_saying(statuses.map(|(status, code)| (status, body(code))))
+    backend_saying(statuses.map(|(status, code)| (status, body(code))))
 }
 
 /// The same with `answers`.
 #[expect(clippy::disallowed_methods, reason = "the store ends with the test's process")]
-pub(crate) fn place_saying<const N: usize>(answers: [(u16, String); N]) -> ObjectBackend {
+pub(crate) fn backend_saying<const N: usize>(answers: [(u16, String); N]) -> ObjectBackend {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -150,9 +150,9 @@ pub(crate) fn place_saying<const N: usize>(answers: [(u16, String); N]) -> Objec
 #[test]
 fn a_no_after_an_answer_that_tells_nothing_leaves_open_what_was_done() {
     let denied = (403, "AccessDenied");
-    refuses(&place_of([denied]), ErrorKind::Refused, &["check the credentials"]);
+    refuses(&backend_of([denied]), ErrorKind::Refused, &["check the credentials"]);
     // What failed may have been done all the same; the try after it may not look either.
-    refuses(&place_of([(500, "InternalError"), denied]), ErrorKind::Undecided, &[]);
+    refuses(&backend_of([(500, "InternalError"), denied]), ErrorKind::Undecided, &[]);
 }
 
 #[test]
@@ -160,13 +160,13 @@ fn a_full_store_is_believed_at_once_and_not_of_a_try_before() {
     let full = (507, "SlowStore");
     let words = ["the store is full; make room there"];
     // A client that asks again is told that it is done.
-    refuses(&place_of([full, (200, "")]), ErrorKind::Full, &words);
-    refuses(&place_of([(500, "InternalError"), full, (404, "NoSuchKey")]), ErrorKind::Undecided, &words);
+    refuses(&backend_of([full, (200, "")]), ErrorKind::Full, &words);
+    refuses(&backend_of([(500, "InternalError"), full, (404, "NoSuchKey")]), ErrorKind::Undecided, &words);
 }
 
 #[test]
 fn a_quota_that_is_used_up_is_no_matter_of_credentials() {
-    refuses(&place_of([(403, "QuotaExceeded")]), ErrorKind::Full, &["the store is full; make room there"]);
+    refuses(&backend_of([(403, "QuotaExceeded")]), ErrorKind::Full, &["the store is full; make room there"]);
 }
 
 /// What people are told when `url` is listed with these settings, and no others.
@@ -174,11 +174,11 @@ fn refusal_of(url: &str, settings: &[(&str, &str)]) -> String {
     let mut options = ObjectOptions::new(url);
     options.retries_max = 0;
     options.settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let place = match ObjectBackend::open(&options, &runtime()) {
-        Ok(place) => place,
+    let backend = match ObjectBackend::open(&options, &runtime()) {
+        Ok(backend) => backend,
         Err(error) => return error.to_string(),
     };
-    let error = place.list().unwrap_err();
+    let error = backend.list().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     error.to_string()
 }

@@ -30,17 +30,17 @@ fn objects_of_many_parts_are_created_without_the_right_to_list() {
     for (name, value) in world.server.settings_of(&reader_and_writer()) {
         options.settings.insert(name.to_owned(), value);
     }
-    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
+    let backend = ObjectBackend::open(&options, &world.runtime).unwrap();
     let bytes: Vec<u8> = (0..PART_BYTES * 5 / 2).map(|at| (at % 251) as u8).collect();
     let write = |name: &str, bytes: &[u8]| {
-        let file = place.create(name)?;
+        let file = backend.create(name)?;
         file.write_at(0, bytes)?;
         file.sync()
     };
     write("large-x.table", &bytes).unwrap();
     write("small-x.table", b"few").unwrap();
     let mut found = vec![0; bytes.len()];
-    place.open_read_known("large-x.table", bytes.len() as u64).unwrap().read_at(0, &mut found).unwrap();
+    backend.open_read_known("large-x.table", bytes.len() as u64).unwrap().read_at(0, &mut found).unwrap();
     assert_eq!(found, bytes);
     // What is there is still found to be.
     assert_eq!(write("large-x.table", &bytes).unwrap_err().kind, ErrorKind::Exists);
@@ -48,14 +48,14 @@ fn objects_of_many_parts_are_created_without_the_right_to_list() {
     for denied in [
         write("large-y.table", &bytes),
         write("small-y.table", b"few"),
-        place.publish("manifest-1", b"edit"),
-        place.remove("small-x.table"),
-        place.list().map(drop),
+        backend.publish("manifest-1", b"edit"),
+        backend.remove("small-x.table"),
+        backend.list().map(drop),
     ] {
         let error = denied.unwrap_err();
         assert!(error.to_string().contains("check the credentials and what they allow"), "{error}");
     }
-    assert_eq!(world.place("a").list().unwrap().len(), 2);
+    assert_eq!(world.backend("a").list().unwrap().len(), 2);
     assert!(world.server.denied().len() >= 5, "{:?}", world.server.denied());
 }
 
@@ -74,13 +74,13 @@ fn an_object_of_many_parts_replaces_none_that_its_writer_cannot_see() {
     let mut world = World::new();
     let options = ServerOptions { users: vec![writer()], ..ServerOptions::default() };
     world.server = S3Server::start(world.directory.path(), options).unwrap();
-    let write = |place: &ObjectBackend, byte: u8| {
-        let file = place.create("1.table")?;
+    let write = |backend: &ObjectBackend, byte: u8| {
+        let file = backend.create("1.table")?;
         file.write_at(0, &vec![byte; PART_BYTES + 1])?;
         file.sync()
     };
-    let place = world.place("a");
-    write(&place, 1).unwrap();
+    let backend = world.backend("a");
+    write(&backend, 1).unwrap();
     let mut options = world.options("a");
     for (name, value) in world.server.settings_of(&writer()) {
         options.settings.insert(name.to_owned(), value);
@@ -89,6 +89,6 @@ fn an_object_of_many_parts_replaces_none_that_its_writer_cannot_see() {
     let error = write(&blind, 2).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     let mut found = vec![0; PART_BYTES + 1];
-    place.open_read("1.table").unwrap().read_at(0, &mut found).unwrap();
+    backend.open_read("1.table").unwrap().read_at(0, &mut found).unwrap();
     assert!(found.iter().all(|byte| *byte == 1), "it was replaced");
 }

@@ -12,7 +12,7 @@ use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 
 use crate::lying::Lying;
-use crate::refusals::{place_of, place_saying};
+use crate::refusals::{backend_of, backend_saying};
 use crate::world::{BUCKET, PART_BYTES, World, runtime};
 
 /// Begins an upload of the object `key` and leaves it.
@@ -36,24 +36,24 @@ fn serve(world: &mut World, options: ServerOptions) {
 }
 
 #[test]
-fn uploads_of_a_place_are_listed_page_by_page_and_aborted_one_by_one() {
+fn uploads_of_a_backend_are_listed_page_by_page_and_aborted_one_by_one() {
     let mut world = World::new();
     serve(&mut world, ServerOptions { uploads_page_max: 2, ..ServerOptions::default() });
-    let place = world.place("a");
-    assert_eq!(place.unfinished_uploads().unwrap(), []);
+    let backend = world.backend("a");
+    assert_eq!(backend.unfinished_uploads().unwrap(), []);
     let ids = ["a/1.table", "a/2.table", "a/1.table", "a/b/3.table", "a/4.blobs", "ab/5.table", "6.table"]
         .map(|key| leave(&world, key));
-    place.publish("2.table", b"whole").unwrap();
+    backend.publish("2.table", b"whole").unwrap();
     let before = world.server.counts();
-    let found = place.unfinished_uploads().unwrap();
+    let found = backend.unfinished_uploads().unwrap();
     assert_eq!(names(&found), ["1.table", "1.table", "2.table", "4.blobs"]);
     assert_eq!(world.server.counts().lists - before.lists, 2, "two of the four in this directory a page");
-    place.abort_upload(&found[1]).unwrap();
-    place.abort_upload(&found[2]).unwrap();
-    let again = place.abort_upload(&found[1]).unwrap_err();
+    backend.abort_upload(&found[1]).unwrap();
+    backend.abort_upload(&found[2]).unwrap();
+    let again = backend.abort_upload(&found[1]).unwrap_err();
     assert_eq!(again.kind, ErrorKind::NotFound, "{again}");
-    assert_eq!(place.unfinished_uploads().unwrap(), [found[0].clone(), found[3].clone()]);
-    assert_eq!(place.open_read("2.table").unwrap().len(), 5, "an object of the name stays");
+    assert_eq!(backend.unfinished_uploads().unwrap(), [found[0].clone(), found[3].clone()]);
+    assert_eq!(backend.open_read("2.table").unwrap().len(), 5, "an object of the name stays");
     // Uploads of a whole bucket are uploads of keys in no directory of it.
     let mut options = world.options("");
     options.url = format!("s3://{BUCKET}");
@@ -67,23 +67,23 @@ fn uploads_of_a_place_are_listed_page_by_page_and_aborted_one_by_one() {
 #[test]
 fn a_file_of_many_parts_is_an_upload_while_it_is_written() {
     let world = World::new();
-    let place = world.place("a");
+    let backend = world.backend("a");
     let write = || {
-        let file = place.create("1.table").unwrap();
+        let file = backend.create("1.table").unwrap();
         file.write_at(0, &vec![1; 2 * PART_BYTES + 1]).unwrap();
         file
     };
     let file = write();
-    let found = place.unfinished_uploads().unwrap();
+    let found = backend.unfinished_uploads().unwrap();
     assert_eq!(names(&found), ["1.table"]);
-    place.abort_upload(&found[0]).unwrap();
+    backend.abort_upload(&found[0]).unwrap();
     // Its writer fails, and another writer does not.
     let error = file.sync().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     let file = write();
     file.sync().unwrap();
-    assert_eq!(place.unfinished_uploads().unwrap(), []);
-    assert_eq!(place.list().unwrap(), [("1.table".to_owned(), 2 * PART_BYTES as u64 + 1)]);
+    assert_eq!(backend.unfinished_uploads().unwrap(), []);
+    assert_eq!(backend.list().unwrap(), [("1.table".to_owned(), 2 * PART_BYTES as u64 + 1)]);
 }
 
 /// A user that may do `actions` with the prefix `a`, and list uploads of the whole bucket.
@@ -110,7 +110,7 @@ fn who_may_not_ask_for_uploads_is_told_so_and_that_is_no_failure_that_passes() {
     ];
     serve(&mut world, ServerOptions { users: users.to_vec(), ..ServerOptions::default() });
     leave(&world, "a/1.table");
-    let place = |user: &User, prefix: &str| {
+    let backend = |user: &User, prefix: &str| {
         let mut options = world.options(prefix);
         let settings = world.server.settings_of(user);
         options.settings.extend(settings.map(|(name, value)| (name.to_owned(), value)));
@@ -120,11 +120,11 @@ fn who_may_not_ask_for_uploads_is_told_so_and_that_is_no_failure_that_passes() {
         assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
         assert!(error.to_string().contains("check the credentials and what they allow"), "{error}");
     };
-    denied(place(&users[0], "a").unfinished_uploads().unwrap_err());
-    let found = place(&users[1], "a").unfinished_uploads().unwrap();
-    denied(place(&users[1], "a").abort_upload(&found[0]).unwrap_err());
-    place(&users[2], "a").abort_upload(&found[0]).unwrap();
-    assert_eq!(world.place("a").unfinished_uploads().unwrap(), []);
+    denied(backend(&users[0], "a").unfinished_uploads().unwrap_err());
+    let found = backend(&users[1], "a").unfinished_uploads().unwrap();
+    denied(backend(&users[1], "a").abort_upload(&found[0]).unwrap_err());
+    backend(&users[2], "a").abort_upload(&found[0]).unwrap();
+    assert_eq!(world.backend("a").unfinished_uploads().unwrap(), []);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_store_that_lists_no_uploads_is_told_from_one_that_fails_for_a_time() {
         (500, "InternalError", ErrorKind::Refused),
         (429, "TooManyRequests", ErrorKind::Refused),
     ] {
-        let error = place_of([(status, code)]).unfinished_uploads().unwrap_err();
+        let error = backend_of([(status, code)]).unfinished_uploads().unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.to_string().contains(code) && !error.to_string().contains("secret"), "{error}");
     }
@@ -151,7 +151,7 @@ fn a_store_that_lists_no_uploads_is_told_from_one_that_fails_for_a_time() {
         (404, "NoSuchUpload", ErrorKind::NotFound),
         (429, "TooManyRequests", ErrorKind::Refused),
     ] {
-        let error = place_of([(status, code)]).abort_upload(&upload).unwrap_err();
+        let error = backend_of([(status, code)]).abort_upload(&upload).unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
     }
     // What has no end is no list.
@@ -161,7 +161,7 @@ fn a_store_that_lists_no_uploads_is_told_from_one_that_fails_for_a_time() {
         "<Result><IsTruncated>true</IsTruncated></Result>".to_owned(),
         format!("<Result><IsTruncated>true</IsTruncated>{marker}</Result>"),
     ] {
-        let error = place_saying([(200, answer)]).unfinished_uploads().unwrap_err();
+        let error = backend_saying([(200, answer)]).unfinished_uploads().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
     }
     // Other stores have no such request here.
@@ -176,22 +176,22 @@ fn answers_about_uploads_that_are_lost_may_pass() {
     let world = World::new();
     leave(&world, "a/1.table");
     let options = ObjectOptions { retries_max: 1, ..world.options("a") };
-    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
-    let found = place.unfinished_uploads().unwrap();
+    let backend = ObjectBackend::open(&options, &world.runtime).unwrap();
+    let found = backend.unfinished_uploads().unwrap();
     let lost = Faults { lost_per_mille: 1000, ..Faults::default() };
     for faults in [lost.clone(), Faults { refused_per_mille: 1000, ..Faults::default() }] {
         world.server.set_faults(faults);
         let before = world.server.counts();
-        let error = place.unfinished_uploads().unwrap_err();
+        let error = backend.unfinished_uploads().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Refused, "{error}");
         assert_eq!(world.server.counts().lists - before.lists, 2, "and once more");
     }
     // It is done, and there is no answer.
     world.server.set_faults(lost);
-    let error = place.abort_upload(&found[0]).unwrap_err();
+    let error = backend.abort_upload(&found[0]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     world.server.set_faults(Faults::default());
-    assert_eq!(place.unfinished_uploads().unwrap(), []);
+    assert_eq!(backend.unfinished_uploads().unwrap(), []);
 }
 
 #[test]
@@ -203,18 +203,18 @@ fn lists_of_uploads_count_as_lists_and_aborts_as_removals() {
     let limits = Limits { lists_per_second: Some(1), removals_per_second: Some(2), ..Limits::default() };
     let throttle = Throttle::new(&limits, Arc::clone(&clock) as Arc<dyn Clock>);
     let options = ObjectOptions { throttle: Some(Arc::new(throttle)), ..world.options("a") };
-    let place = ObjectBackend::open(&options, &world.runtime).unwrap();
+    let backend = ObjectBackend::open(&options, &world.runtime).unwrap();
     let waits = |ask: &dyn Fn()| {
         let before = clock.now();
         ask();
         (clock.now() - before).as_millis()
     };
-    let list = || drop(place.unfinished_uploads().unwrap());
-    assert_eq!([waits(&list), waits(&list), waits(&|| drop(place.list().unwrap()))], [0, 1000, 1000]);
+    let list = || drop(backend.unfinished_uploads().unwrap());
+    assert_eq!([waits(&list), waits(&list), waits(&|| drop(backend.list().unwrap()))], [0, 1000, 1000]);
     let abort = |id: &String| {
         let upload = UnfinishedUpload { name: "1.table".to_owned(), id: id.clone() };
-        waits(&|| place.abort_upload(&upload).unwrap())
+        waits(&|| backend.abort_upload(&upload).unwrap())
     };
-    let removal = || drop(place.remove("2.table"));
+    let removal = || drop(backend.remove("2.table"));
     assert_eq!([abort(&ids[0]), abort(&ids[1]), waits(&removal)], [0, 0, 500]);
 }

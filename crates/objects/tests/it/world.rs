@@ -1,4 +1,4 @@
-//! A server and places on it.
+//! A server and backends on it.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl World {
         options
     }
 
-    pub(crate) fn place(&self, prefix: &str) -> ObjectBackend {
+    pub(crate) fn backend(&self, prefix: &str) -> ObjectBackend {
         ObjectBackend::open(&self.options(prefix), &self.runtime).unwrap()
     }
 }

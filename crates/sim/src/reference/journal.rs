@@ -115,8 +115,8 @@ pub(super) fn from_storage(error: firn_storage::Error) -> Error {
         Storage::Unsynced | Storage::Io | Storage::Closed => ErrorKind::Closed,
         Storage::Bug => ErrorKind::Bug,
     };
-    let place = Location { file: error.file.clone(), offset: error.offset };
-    Error::new(kind, "the storage failed").at(place).because(error)
+    let location = Location { file: error.file.clone(), offset: error.offset };
+    Error::new(kind, "the storage failed").at(location).because(error)
 }
 
 fn encode_frame(entry: &Entry, offset: u64) -> Vec<u8> {

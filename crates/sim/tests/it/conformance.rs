@@ -10,24 +10,24 @@ use firn_sim::world::{Knobs, TreeWorld, World};
 use firn_storage::backend::{Local, LocalOptions, Memory};
 use firn_storage::{Clock, ManualClock, Storage};
 
-enum Place {
+enum Backend {
     Memory(Memory),
     Files(tempfile::TempDir),
 }
 
 struct TreeHarness {
-    place: Place,
+    backend: Backend,
     has_threads: bool,
     clock: Arc<ManualClock>,
 }
 
 impl TreeHarness {
     fn make(is_on_files: bool, has_threads: bool) -> Box<dyn Harness> {
-        let place = match is_on_files {
-            true => Place::Files(folder()),
-            false => Place::Memory(Memory::new()),
+        let backend = match is_on_files {
+            true => Backend::Files(folder()),
+            false => Backend::Memory(Memory::new()),
         };
-        Box::new(Self { place, has_threads, clock: Arc::new(ManualClock::new(1_000_000)) })
+        Box::new(Self { backend, has_threads, clock: Arc::new(ManualClock::new(1_000_000)) })
     }
 
     fn tree(&self, storage: Arc<dyn Storage>, with: OpenWith) -> Result<Arc<dyn Engine>> {
@@ -55,26 +55,26 @@ fn local(path: &Path) -> Result<Arc<dyn Storage>> {
 
 impl Harness for TreeHarness {
     fn open(&mut self, with: OpenWith) -> Result<Arc<dyn Engine>> {
-        match &self.place {
-            Place::Memory(memory) => self.tree(Arc::new(memory.clone()), with),
-            Place::Files(folder) => self.tree(local(&folder.path().join("db"))?, with),
+        match &self.backend {
+            Backend::Memory(memory) => self.tree(Arc::new(memory.clone()), with),
+            Backend::Files(folder) => self.tree(local(&folder.path().join("db"))?, with),
         }
     }
 
     fn copy_path(&self, name: &str) -> PathBuf {
-        match &self.place {
-            Place::Memory(_) => PathBuf::from(name),
-            Place::Files(folder) => folder.path().join(name),
+        match &self.backend {
+            Backend::Memory(_) => PathBuf::from(name),
+            Backend::Files(folder) => folder.path().join(name),
         }
     }
 
     fn open_copy(&mut self, path: &Path) -> Result<Arc<dyn Engine>> {
-        match &self.place {
-            Place::Memory(memory) => {
+        match &self.backend {
+            Backend::Memory(memory) => {
                 let memory = memory.directory(path).ok_or_else(|| Error::invalid("no copy there"))?;
                 self.tree(Arc::new(memory), OpenWith::default())
             }
-            Place::Files(_) => self.tree(local(path)?, OpenWith::default()),
+            Backend::Files(_) => self.tree(local(path)?, OpenWith::default()),
         }
     }
 

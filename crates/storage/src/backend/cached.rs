@@ -34,11 +34,11 @@ use crate::{Error, ReadFile, Result, Storage, StorageLock, WriteFile};
 use self::ranges::{BLOCK_BYTES, Ranges};
 use self::read::CachedReadFile;
 
-/// A place that keeps parts of its files in a directory of this machine, if they are opened with
+/// A backend that keeps parts of its files in a directory of this machine, if they are opened with
 /// [`Storage::open_read_known`].
 ///
-/// Everything else goes to the place as it is. MUST be the only way by which this process removes
-/// files of the place.
+/// Everything else goes to the backend as it is. MUST be the only way by which this process removes
+/// files of the backend.
 #[derive(Debug)]
 pub struct Cached {
     inner: Arc<dyn Storage>,
@@ -48,7 +48,7 @@ pub struct Cached {
 
 impl Cached {
     /// `inner`, of which up to `bytes` bytes are kept in `directory`, which no other process uses.
-    /// Its file `ranges.cache` is removed first, and when the last file of the place is closed.
+    /// Its file `ranges.cache` is removed first, and when the last file of the backend is closed.
     /// About a thousandth of `bytes` is taken in memory.
     ///
     /// Where the directory cannot be used, or `bytes` is less than a block of 256 KiB, nothing is

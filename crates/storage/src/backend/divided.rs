@@ -18,7 +18,7 @@ pub trait SharedPart {
     /// Puts the file `name` of this machine, finished and synced, where all machines reach it, as
     /// `to`; durable on return. The file stays.
     ///
-    /// `Exists` if the name `to` is taken, unless by these very bytes where the place says so.
+    /// `Exists` if the name `to` is taken, unless by these very bytes where the backend says so.
     /// After another error something may be there, or come to be: the name MUST not be used again.
     fn share(&self, name: &str, to: &str) -> Result<()>;
 
@@ -26,7 +26,7 @@ pub trait SharedPart {
     fn is_shared(&self, name: &str) -> bool;
 }
 
-/// A place in two parts.
+/// A backend in two parts.
 ///
 /// 1. The log, blob segments that take values, and the directory's identity lie in the local part.
 ///    Manifest, tables and blob segments under a stem lie in the shared one. Names tell which.
@@ -97,7 +97,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Bytes asked for before they are copied, where files lie far away.
 const AHEAD_BYTES: u64 = 8 << 20;
 
-/// Makes a file of a place that has the bytes of a file of another one, finished and synced; its
+/// Makes a file of a backend that has the bytes of a file of another one, finished and synced; its
 /// name is not.
 ///
 /// # Errors
@@ -156,7 +156,7 @@ impl Storage for Divided {
         match is_local(from) == is_local(to) {
             true => self.part(from).rename(from, to),
             false => {
-                Err(Error::new(ErrorKind::Invalid, from, format!("{to} lies in another part of the place")))
+                Err(Error::new(ErrorKind::Invalid, from, format!("{to} lies in another part of the backend")))
             }
         }
     }

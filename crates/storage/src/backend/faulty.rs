@@ -1,4 +1,4 @@
-//! A place that fails on command, and counts what is asked of it.
+//! A backend that fails on command, and counts what is asked of it.
 
 mod counters;
 mod file;
@@ -21,13 +21,13 @@ use self::script::Armed;
 pub use self::counters::{Count, Counters};
 pub use self::script::{Effect, Fault, Operation, When};
 
-/// Another place, with scripted faults, a limit on its space, and counters.
+/// Another backend, with scripted faults, a limit on its space, and counters.
 ///
-/// A clone is another handle of the same place. Without faults and limit it behaves as the place
-/// inside does.
+/// A clone is another handle of the same backend. Without faults and limit it behaves as the
+/// backend inside does.
 ///
 /// As on Linux, a failed sync loses what it should have written. Later syncs of that file, through
-/// whatever handle, say yes and do nothing. So a crash of the place inside shows which callers
+/// whatever handle, say yes and do nothing. So a crash of the backend inside shows which callers
 /// believed them.
 #[derive(Clone, Debug)]
 pub struct Faulty {
@@ -35,11 +35,11 @@ pub struct Faulty {
     ways: Arc<Ways>,
 }
 
-/// What all handles of one faulty place and its files share.
+/// What all handles of one faulty backend and its files share.
 #[derive(Debug)]
 struct Ways {
     clock: Arc<dyn Clock>,
-    /// Those of places that were linked from this one, too.
+    /// Those of backends that were linked from this one, too.
     script: Arc<Mutex<Vec<Armed>>>,
     counters: Mutex<Counters>,
     ledger: Mutex<Ledger>,
@@ -76,15 +76,15 @@ impl Faulty {
     ///
     /// A file takes its length, or what was allocated for it if that is more. A write beyond the
     /// limit is done as far as it goes and fails with `Full`; a publication fails whole. Removing
-    /// or cutting a file gives its space back at once, though it be open. Fails if the place inside
-    /// cannot be listed.
+    /// or cutting a file gives its space back at once, though it be open. Fails if the backend
+    /// inside cannot be listed.
     pub fn limit_space(&self, bytes: Option<u64>) -> Result<()> {
         let files = self.inner.list()?;
         self.ways.ledger().limit(bytes, &files);
         Ok(())
     }
 
-    /// What was asked of this place so far.
+    /// What was asked of this backend so far.
     pub fn counters(&self) -> Counters {
         self.ways.counters().clone()
     }

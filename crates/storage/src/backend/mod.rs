@@ -6,15 +6,15 @@ mod mapped; // the kernel's page cache: the only unsafe code of this crate
 mod old_bytes; // of files that are written over
 mod local; // a directory on disk
 mod memory; // a directory in memory, with a crash model
-mod faulty; // any place, failing on command
+mod faulty; // any backend, failing on command
 mod parts; // a file that several tables share
-mod reuse; // any place, dead files becoming new ones
-mod divided; // two places as one: here, and where all machines reach it
+mod reuse; // any backend, dead files becoming new ones
+mod divided; // two backends as one: here, and where all machines reach it
 mod mounted; // a directory whose file server may be away
-mod cached; // any place, ranges of its files kept in a directory of this machine
-mod throttle; // how often a place is asked
-mod throttled; // any place, asked no more often than a throttle allows
-mod registry; // any place, by its name
+mod cached; // any backend, ranges of its files kept in a directory of this machine
+mod throttle; // how often a backend is asked
+mod throttled; // any backend, asked no more often than a throttle allows
+mod registry; // any backend, by its name
 mod pool; // threads for reads that missed memory
 pub mod conformance; // what all of them must do
 
@@ -61,7 +61,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// As [`open_read`](Self::open_read), for a file of which a manifest or a job says that it has
     /// `bytes` bytes; `Corrupt` if it has more or fewer.
     ///
-    /// A place that would have to send a request for the length sends none. A missing file, or
+    /// A backend that would have to send a request for the length sends none. A missing file, or
     /// another length, shows with the first read then.
     fn open_read_known(&self, name: &str, bytes: u64) -> Result<Arc<dyn ReadFile>> {
         let file = self.open_read(name)?;
@@ -74,7 +74,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// The bytes `offset..offset + bytes` of the file `name`, as a file of its own; `Corrupt` if
     /// the file ends before.
     ///
-    /// A place that is asked for many parts of one file opens it once if it can.
+    /// A backend that is asked for many parts of one file opens it once if it can.
     fn open_part(&self, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn ReadFile>> {
         parts::part_of(name, self.open_read(name)?, offset, bytes)
     }
@@ -119,24 +119,24 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// loss of power. Within it, what a process has written is there in the order in which it was
     /// written, even after the process was killed.
     ///
-    /// `None`: the place cannot tell.
+    /// `None`: the backend cannot tell.
     fn boot_id(&self) -> Option<u128> {
         None
     }
 
-    /// Uploads below this place that were begun and are neither whole nor given up. Their parts are
-    /// being sent, or their writer was killed meanwhile. They are no files, and no list has them.
-    /// What has begun since the call may be missing.
+    /// Uploads below this backend that were begun and are neither whole nor given up. Their parts
+    /// are being sent, or their writer was killed meanwhile. They are no files, and no list has
+    /// them. What has begun since the call may be missing.
     ///
-    /// None where a place has no such thing, or no way to ask for it. `Invalid` if this handle may
-    /// not ask, or gets an answer that it does not understand: asking again soon does not help.
+    /// None where a backend has no such thing, or no way to ask for it. `Invalid` if this handle
+    /// may not ask, or gets an answer that it does not understand: asking again soon does not help.
     /// Other errors may pass.
     fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         Ok(Vec::new())
     }
 
-    /// Has the place forget `upload`, which [`unfinished_uploads`](Self::unfinished_uploads) told,
-    /// with all that was sent of it. A writer that still sends parts of it fails.
+    /// Has the backend forget `upload`, which [`unfinished_uploads`](Self::unfinished_uploads)
+    /// told, with all that was sent of it. A writer that still sends parts of it fails.
     ///
     /// There MUST be no file of its name that is needed. Where a store crashes, an upload may have
     /// ended and not be forgotten. To abort it then makes some stores remove the parts, which are
@@ -146,11 +146,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Err(Error::new(ErrorKind::NotFound, &upload.name, "there is no such upload"))
     }
 
-    /// What people call this place (a path, `memory`).
+    /// What people call this backend (a path, `memory`).
     fn describe(&self) -> String;
 
-    /// The part that other machines reach, of a place in two parts. `None`: everything lies in one,
-    /// which belongs to the holder of its lock.
+    /// The part that other machines reach, of a backend in two parts. `None`: everything lies in
+    /// one, which belongs to the holder of its lock.
     ///
     /// Files of the shared part are never renamed nor written over. They may be objects, which are
     /// there once they are synced.
@@ -158,7 +158,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         None
     }
 
-    /// What a cache before this place, or before a part of it, has done so far. `None`: there is
+    /// What a cache before this backend, or before a part of it, has done so far. `None`: there is
     /// none.
     fn cache_counters(&self) -> Option<CacheCounters> {
         None
@@ -170,7 +170,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
 pub struct UnfinishedUpload {
     /// What the file was to be called.
     pub name: String,
-    /// What the place calls the upload: of one name there may be several.
+    /// What the backend calls the upload: of one name there may be several.
     pub id: String,
 }
 
@@ -179,9 +179,9 @@ pub struct UnfinishedUpload {
 pub struct CacheCounters {
     /// Blocks of 256 KiB that a read found here, or on their way.
     pub hits: u64,
-    /// Blocks that the place was asked for.
+    /// Blocks that the backend was asked for.
     pub misses: u64,
-    /// Bytes that the place was asked for by misses.
+    /// Bytes that the backend was asked for by misses.
     pub fetched_bytes: u64,
     /// Bytes that went past: large reads, and those asked for ahead.
     pub passed_bytes: u64,
@@ -248,7 +248,7 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     fn set_len(&self, bytes: u64) -> Result<()>;
 }
 
-/// So many ranges of one file that were asked for a place has on their way, or here, at least.
+/// So many ranges of one file that were asked for a backend has on their way, or here, at least.
 pub const ASKED_MAX: usize = 32;
 
 /// Longer pieces are written at once by [`WriteFile::write_combined`]: to put them together saves
@@ -278,21 +278,21 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
     /// Asks for `bytes` bytes from `offset` to be read ahead; waits only where requests have a
-    /// limit that is reached. Advice only: where it is not taken, reading them waits. A place may
+    /// limit that is reached. Advice only: where it is not taken, reading them waits. A backend may
     /// forget the oldest of more than [`ASKED_MAX`] ranges that were asked for and not read. A
-    /// cache before this place neither answers such a read nor keeps what comes:
+    /// cache before this backend neither answers such a read nor keeps what comes:
     /// [`will_look_up`](Self::will_look_up) asks it.
     fn will_need(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
 
     /// As [`will_need`](Self::will_need), for what may soon be read again. A cache before this
-    /// place answers, or asks and keeps what comes, as it does for a read.
+    /// backend answers, or asks and keeps what comes, as it does for a read.
     fn will_look_up(&self, offset: u64, bytes: u64) {
         self.will_need(offset, bytes);
     }
 
-    /// The whole file as memory, if this place can give it without reading it (mapping, memory).
+    /// The whole file as memory, if this backend can give it without reading it (mapping, memory).
     fn bytes(&self) -> Result<Option<FileBytes>>;
 }
 

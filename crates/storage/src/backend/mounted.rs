@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::backend::{CacheCounters, SharedPart, UnfinishedUpload};
 use crate::{Error, ErrorKind, FileBytes, ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// A place of which failures may pass, as those of an object store do. What is `Io` elsewhere is
+/// A backend of which failures may pass, as those of an object store do. What is `Io` elsewhere is
 /// [`Refused`](ErrorKind::Refused), and background work tries again.
 ///
 /// 1. A failed sync, of a file, of the directory or amid a publication, is what it is elsewhere.
@@ -59,7 +59,7 @@ impl Storage for Mounted {
         self.inner.open_part(name, offset, bytes).map(reading).map_err(may_pass)
     }
 
-    /// Of what fails amid a publication only the place inside knows whether it was a sync.
+    /// Of what fails amid a publication only the backend inside knows whether it was a sync.
     fn publish(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.inner.publish(name, bytes)
     }

@@ -11,7 +11,7 @@ pub(crate) const COMBINER_FILE: &str = firn_format::file_name::COMBINER;
 
 const NAME_BYTES_MAX: usize = 100;
 
-/// `Invalid` unless `name` is one that every place can hold; for implementations of places.
+/// `Invalid` unless `name` is one that every backend can hold; for implementations of backends.
 pub fn check(name: &str) -> Result<()> {
     if is_allowed(name) {
         return Ok(());
@@ -20,7 +20,7 @@ pub fn check(name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, name, rule))
 }
 
-/// Whether every place can hold a file called `name`.
+/// Whether every backend can hold a file called `name`.
 pub(crate) fn is_allowed(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     (1..=NAME_BYTES_MAX).contains(&name.len())

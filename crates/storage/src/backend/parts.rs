@@ -107,13 +107,13 @@ impl SharedFiles {
     }
 }
 
-/// A place whose new files are parts of one file of another place, in the order in which they are
-/// created.
+/// A backend whose new files are parts of one file of another backend, in the order in which they
+/// are created.
 ///
 /// 1. One part is written at a time: it ends where it has been written to when the next is created.
-/// 2. Nothing is synced before [`sync`](Self::sync), whatever a part or this place is asked for.
+/// 2. Nothing is synced before [`sync`](Self::sync), whatever a part or this backend is asked for.
 /// 3. What is removed stays, as bytes that belong to no table.
-/// 4. What is read is read of the other place.
+/// 4. What is read is read of the other backend.
 #[derive(Debug)]
 pub struct PartsWriter<'s> {
     inner: &'s dyn Storage,
@@ -170,7 +170,7 @@ impl<'s> PartsWriter<'s> {
     }
 
     /// Blocks until the device has all of it. The name is durable after [`Storage::sync_dir`] of
-    /// the place that it lies in.
+    /// the backend that it lies in.
     ///
     /// # Errors
     /// What syncing says; the file's content is unknown then.

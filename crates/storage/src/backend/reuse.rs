@@ -143,7 +143,7 @@ fn total(files: &[RecycledFile]) -> u64 {
     files.iter().map(|recycled| recycled.bytes).sum()
 }
 
-/// A place whose new files are recycled files as long as there are any; else as the place it is
+/// A backend whose new files are recycled files as long as there are any; else as the backend it is
 /// made of.
 ///
 /// 1. The writer of a file that is created here is one thread, and leaves no gaps.
@@ -168,7 +168,7 @@ impl Reusing {
         Self { inner, tables: Arc::default(), values: Arc::default(), left_bytes: Arc::default() }
     }
 
-    /// The same place with the same recycled files, whose new files leave what it is told itself;
+    /// The same backend with the same recycled files, whose new files leave what it is told itself;
     /// nothing yet.
     pub fn beside(&self) -> Self {
         let (tables, values) = (Arc::clone(&self.tables), Arc::clone(&self.values));
@@ -176,8 +176,8 @@ impl Reusing {
     }
 
     /// From now on new files leave `bytes` of the disk free, also files that are being written. A
-    /// place that does not tell what is free is written to as long as it takes bytes. So is the
-    /// shared part of a place.
+    /// backend that does not tell what is free is written to as long as it takes bytes. So is the
+    /// shared part of a backend.
     pub fn leave(&self, bytes: u64) {
         self.left_bytes.store(bytes, Ordering::Relaxed);
     }

@@ -35,7 +35,7 @@ pub struct Limits {
     pub write_bytes_per_second: Option<u64>,
 }
 
-/// Makes threads wait that ask too often. Places that share one keep its limits together.
+/// Makes threads wait that ask too often. Backends that share one keep its limits together.
 ///
 /// Counts what it is asked for. A request that the client makes again, since it failed in a way
 /// that may pass, counts once. So does a list of many pages.

@@ -1,4 +1,4 @@
-//! Kinds of file: a format of crate `format` on a place.
+//! Kinds of file: a format of crate `format` on a backend.
 
 pub mod table;
 pub mod blob;

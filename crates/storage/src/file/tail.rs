@@ -63,7 +63,7 @@ impl Tail {
 }
 
 fn read(file: &dyn ReadFile, offset: u64, bytes: u64) -> Result<Vec<u8>> {
-    // Tells a cache before the place that this is read once.
+    // Tells a cache before the backend that this is read once.
     file.will_need(offset, bytes);
     let mut out = vec![0; bytes as usize];
     file.read_at(offset, &mut out)?;

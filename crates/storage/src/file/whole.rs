@@ -6,8 +6,8 @@ use super::in_turn::{InTurn, Opening};
 use crate::{ReadFile, Result, Storage};
 
 /// Reads `files`, names and lengths, one after another, while those behind are on their way. Of a
-/// place whose answers take time, tens are waited for together. Each is asked of its place, past
-/// any cache. Does nothing before it is asked for the first; each time blocks on the device.
+/// backend whose answers take time, tens are waited for together. Each is asked of its backend,
+/// past any cache. Does nothing before it is asked for the first; each time blocks on the device.
 ///
 /// Each answers `NotFound`, `Corrupt` if it has another length, or what reading says.
 pub fn read_whole<'a>(

@@ -105,8 +105,8 @@ fn copy_part(database: &Database, moving: &Moving, name: &str, file: &PartsWrite
     if found != meta.file_checksum {
         let expected = meta.file_checksum;
         let message = format!("expected a table with checksum {expected:#018x}, found {found:#018x}");
-        let place = Location { file: meta.file.clone(), offset: Some(0) };
-        return Err(Error::new(ErrorKind::Corrupt, message).at(place));
+        let location = Location { file: meta.file.clone(), offset: Some(0) };
+        return Err(Error::new(ErrorKind::Corrupt, message).at(location));
     }
     let meta = TableMeta { file: file.part_name(name).map_err(from_storage)?, ..meta.clone() };
     Ok(Edit {

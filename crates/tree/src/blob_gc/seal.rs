@@ -88,8 +88,8 @@ impl BlobStore {
         Ok(NewlySealed { meta, segment, dead, active })
     }
 
-    /// Puts the file of a sealed segment where all machines reach it, where there is such a place;
-    /// `meta` names it there then.
+    /// Puts the file of a sealed segment where all machines reach it, where there is such a
+    /// backend; `meta` names it there then.
     fn share(&self, meta: &mut BlobSegmentMeta) -> Result<()> {
         share_sealed(&*self.files.storage, self.generation, meta)
     }
@@ -184,7 +184,7 @@ pub(crate) fn commit_seals(
     Ok(map.is_some())
 }
 
-/// Puts the file of a sealed segment where all machines reach it, where there is such a place;
+/// Puts the file of a sealed segment where all machines reach it, where there is such a backend;
 /// `meta` names it there then. The log's `generation` is this process's.
 ///
 /// # Errors

@@ -85,6 +85,7 @@ fn decoded(reference: &[u8]) -> Result<Reference> {
 }
 
 fn nowhere(reference: &Reference, why: &str) -> Error {
-    let place = Location { file: file_name::blob_segment(reference.segment), offset: Some(reference.offset) };
-    Error::corrupt(place, format!("expected {reference}, but {why}"))
+    let location =
+        Location { file: file_name::blob_segment(reference.segment), offset: Some(reference.offset) };
+    Error::corrupt(location, format!("expected {reference}, but {why}"))
 }

@@ -71,7 +71,7 @@ struct Claim<'v> {
 
 impl BlobStore {
     /// Begins a segment for the value of `key` in `keyspace`, which is to have `value_bytes` stored
-    /// by `codec`. Creates a file, with room for all of it where the place can set that aside.
+    /// by `codec`. Creates a file, with room for all of it where the backend can set that aside.
     ///
     /// # Errors
     /// `Retry` when the disk is full, `Closed` when the database is; what else creating says.

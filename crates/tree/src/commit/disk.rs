@@ -24,8 +24,8 @@ impl CommitPipeline {
     }
 
     /// Whether the disk has room for a segment of `bytes` and its flush, and for a flush of all
-    /// that the buffer holds. What the log needs for removals stays free beside that. A place that
-    /// does not say what is free has room.
+    /// that the buffer holds. What the log needs for removals stays free beside that. A backend
+    /// that does not say what is free has room.
     pub(crate) fn has_disk_for(&self, bytes: u64) -> bool {
         match self.files.storage.free_bytes() {
             Ok(Some(free)) => {
@@ -119,8 +119,8 @@ impl CommitPipeline {
         }
     }
 
-    /// Bytes of the disk that outputs of jobs may take. A place that does not say what is free has
-    /// room for all.
+    /// Bytes of the disk that outputs of jobs may take. A backend that does not say what is free
+    /// has room for all.
     pub(crate) fn job_room(&self) -> u64 {
         if self.files.storage.shared_part().is_some() {
             // They lie elsewhere.

@@ -15,8 +15,8 @@ use firn_maintenance::{Answer, answer_to};
 
 impl Edits<'_> {
     /// As [`commit`](Self::commit) of each of `edits`, all durable and visible together. They say
-    /// nothing of values, and their place is not shared with other machines. Edits whose keyspaces
-    /// were dropped meanwhile are left out.
+    /// nothing of values, and their backend is not shared with other machines. Edits whose
+    /// keyspaces were dropped meanwhile are left out.
     ///
     /// New tables that lie in shared files are dead there if they are left out, or if nothing was
     /// changed.

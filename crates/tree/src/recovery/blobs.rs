@@ -83,8 +83,8 @@ impl FoundBlobs {
                     }
                 }
                 Ok(_) => {
-                    let place = Location { file: name, offset: Some(16) };
-                    return Err(Error::corrupt(place, "the blob segment belongs to another database"));
+                    let location = Location { file: name, offset: Some(16) };
+                    return Err(Error::corrupt(location, "the blob segment belongs to another database"));
                 }
                 // Born in the moment of the crash: nothing refers to it.
                 Err(error) if error.kind == firn_storage::ErrorKind::Corrupt => found.stale.push(name),
@@ -277,9 +277,9 @@ pub(crate) fn sealed_map(
                 Arc::new(Sealed::new(segment, meta, dead, Arc::clone(obsolete)))
             }
             Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
-                let place = Location { file: known.meta.file.clone(), offset: None };
+                let location = Location { file: known.meta.file.clone(), offset: None };
                 let message = "the blob segment is missing: the manifest names it, but there is no such file";
-                return Err(Error::corrupt(place, message));
+                return Err(Error::corrupt(location, message));
             }
             Err(error) => return Err(from_storage(error)),
         };

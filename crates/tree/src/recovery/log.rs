@@ -7,7 +7,8 @@
 //! Frames of all segments form one chain: a segment names the end of the one before it. The chain
 //! ends at the first byte that belongs to no good frame. What that means:
 //!
-//! | the log was known to be durable beyond | whole frames lie behind | the machine runs since the log was begun | it is | opening |
+//! | the log was known to be durable beyond | whole frames lie behind | the machine runs since the
+//! log was begun | it is | opening |
 //! |---|---|---|---|---|
 //! | yes | | | damage: bytes that were on the device are gone | refuses |
 //! | no | no | | the tail that a crash left | discards it |
@@ -265,9 +266,9 @@ fn survey(storage: &Arc<dyn Storage>, state: &State) -> Result<Surveyed> {
             // written, or took the file's new name.
             Ok(header) if header.base != base => {
                 check_owner(&name, &header, state)?;
-                let place = Location { file: name.clone(), offset: Some(32) };
+                let location = Location { file: name.clone(), offset: Some(32) };
                 let message = format!("expected base {base} as the name says, found {}", header.base);
-                found.headless.insert(base, Error::corrupt(place, message));
+                found.headless.insert(base, Error::corrupt(location, message));
                 found.stale.push(name);
             }
             Ok(header) => {
@@ -350,11 +351,11 @@ fn lost(candidates: &[Candidate], chained: usize, end: Position, durable: Positi
         "the log ends at position {end} ({why}), but was durable through {durable}: records that were on the device are damaged or missing. \
          `firn verify` lists what is damaged; put the file back from a copy, or restore a backup"
     );
-    let place = chained.checked_sub(1).and_then(|last| candidates.get(last)).map_or_else(
+    let location = chained.checked_sub(1).and_then(|last| candidates.get(last)).map_or_else(
         || Location { file: file_name::log_segment(end), offset: None },
         |last| Location { file: last.name.clone(), offset: Some(end.0 - last.header.base.0) },
     );
-    Error::corrupt(place, message)
+    Error::corrupt(location, message)
 }
 
 /// Copies each segment's good bytes into an arena and indexes its records; on several threads where

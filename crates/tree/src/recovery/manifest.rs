@@ -50,18 +50,18 @@ pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error
     if state.log_home == home || state.generation == 0 {
         return None;
     }
-    let place = storage.describe();
+    let backend = storage.describe();
     let message = if state.log_home == 0 {
         format!(
-            "{place} is a database that lies in one directory, with its log: open it without a shared place"
+            "{backend} is a database that lies in one directory, with its log: open it without a shared location"
         )
     } else if home == 0 {
         format!(
-            "{place} is the shared part of a database: open it as such, from the directory that has the log"
+            "{backend} is the shared part of a database: open it as such, from the directory that has the log"
         )
     } else {
         format!(
-            "the log of {place} lies in another directory (identity {:032x}): open it there, or take it over, which \
+            "the log of {backend} lies in another directory (identity {:032x}): open it there, or take it over, which \
              gives up what was written there and is neither in a table nor acknowledged as `shared`, and ends the process that has it open",
             state.log_home
         )
@@ -72,8 +72,8 @@ pub(crate) fn log_conflict(storage: &dyn Storage, state: &State) -> Option<Error
 /// Takes the next edit's number, before tables are opened: a process that has the database open
 /// could else write more edits than can be read meanwhile.
 ///
-/// Checks that ask nothing of the place come first: an opening that cannot take over ends no other
-/// process.
+/// Checks that ask nothing of the backend come first: an opening that cannot take over ends no
+/// other process.
 pub(super) fn fence(options: &TreeOptions, manifest: &mut Manifest, state: &State) -> Result<()> {
     for (id, keyspace) in &state.keyspaces {
         definition(options, *id, keyspace)?;

@@ -1,11 +1,11 @@
-//! A place as it would be without one of its files.
+//! A backend as it would be without one of its files.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use firn_storage::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
 
-/// A read-only view: calls that would change the place are refused.
+/// A read-only view: calls that would change the backend are refused.
 #[derive(Debug)]
 pub(super) struct Hiding {
     inner: Arc<dyn Storage>,

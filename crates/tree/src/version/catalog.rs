@@ -31,7 +31,7 @@ pub(crate) struct Catalog {
     /// let go.
     pub(crate) manifest: Mutex<Manifest>,
     /// The manifest's own: statistics do not wait for an edit, which may take minutes where the
-    /// place is away.
+    /// backend is away.
     pub(crate) manifest_write_bytes: Arc<AtomicU64>,
     pub(crate) snapshots: Arc<Snapshots>,
     /// The latest moment that an earlier run of the database has seen, for expiry.

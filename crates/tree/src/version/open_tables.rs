@@ -21,9 +21,9 @@ pub(crate) fn open_tables<'a>(
     metas.zip(opened).map(|(meta, opened)| match opened {
         Ok(reader) => Ok(Arc::new(reader)),
         Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {
-            let place = Location { file: meta.file.clone(), offset: None };
+            let location = Location { file: meta.file.clone(), offset: None };
             Err(Error::corrupt(
-                place,
+                location,
                 "the table is missing: the manifest names it, but there is no such file",
             ))
         }

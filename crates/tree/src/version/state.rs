@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub(crate) tick_ms: u64,
     /// Keyspace ids below were given away.
     pub(crate) next_number: u64,
-    /// Directory that the log of this generation lies in; 0 = there is one place for everything.
+    /// Directory that the log of this generation lies in; 0 = there is one backend for everything.
     pub(crate) log_home: u128,
     /// Log objects that have what is needed of the log.
     pub(crate) log_objects: Option<NamedObjects>,

@@ -1,5 +1,5 @@
 //! Looking at what was written elsewhere and removing unwanted outputs, on threads that may wait
-//! for a place that is away.
+//! for a backend that is away.
 //!
 //! The thread that watches over the jobs reads no file and removes none. So other jobs can end, be
 //! late or be cancelled meanwhile.
@@ -64,7 +64,7 @@ impl Chores {
     }
 
     /// No more questions are answered; what is unwanted by now is still removed, as far as the
-    /// place is there.
+    /// backend is there.
     pub(super) fn close(&self) {
         let mut queue = self.lock();
         queue.is_closed = true;
@@ -168,7 +168,7 @@ impl Shared {
     }
 }
 
-/// Whether a place refused the look, which says nothing of what is there.
+/// Whether a backend refused the look, which says nothing of what is there.
 pub(super) fn was_not_seen(error: &Error) -> bool {
     use firn_storage::ErrorKind as Kind;
     let kind = error.source.as_ref().map(|source| source.kind);

@@ -15,7 +15,7 @@ pub struct Patience {
     /// where writers will stop within [`stall_near`](Self::stall_near). Default 300 s.
     pub sync_max: Duration,
     /// The longest look at an answer, plus the time that
-    /// [`bytes_per_second`](Self::bytes_per_second) allows; then the job is done here. A place
+    /// [`bytes_per_second`](Self::bytes_per_second) allows; then the job is done here. A backend
     /// without limits may never answer. Default 300 s.
     pub check_max: Duration,
     /// Bytes of inputs of deep jobs that are begun here in a second while others are away. Default

@@ -147,7 +147,7 @@ impl ReadFile for CachedReadFile {
                 add(&self.ranges.counts.passed_bytes, out.len() as u64);
                 self.inner.read_at(offset, out)
             }
-            // The place says what is wrong with it.
+            // The backend says what is wrong with it.
             _ => self.inner.read_at(offset, out),
         }
     }

@@ -1,4 +1,4 @@
-//! What is read is right, whatever the place and the directory do.
+//! What is read is right, whatever the backend and the directory do.
 
 use super::*;
 use crate::ErrorKind;
@@ -7,8 +7,8 @@ use crate::backend::{Effect, Fault, Faulty, Memory, Operation, When, conformance
 const BLOCK: u64 = 256 << 10;
 const KEPT: &str = "ranges.cache";
 
-fn put(place: &dyn Storage, name: &str, bytes: &[u8]) {
-    let file = place.create(name).unwrap();
+fn put(backend: &dyn Storage, name: &str, bytes: &[u8]) {
+    let file = backend.create(name).unwrap();
     file.write_at(0, bytes).unwrap();
     file.sync().unwrap();
 }
@@ -145,13 +145,13 @@ type Spoil<'s> = &'s dyn Fn(&Faulty);
 #[test]
 fn a_directory_that_cannot_be_used_is_no_error() {
     let bytes = content(4, 600_000);
-    let full = |place: &Faulty| place.limit_space(Some(100_000)).unwrap();
+    let full = |backend: &Faulty| backend.limit_space(Some(100_000)).unwrap();
     let cases: [(&str, Spoil<'_>, bool); 5] = [
-        ("cannot be locked", &|place| place.inject(always(Operation::Lock, ErrorKind::Locked)), false),
-        ("cannot be written to", &|place| place.inject(always(Operation::Create, ErrorKind::Io)), false),
+        ("cannot be locked", &|backend| backend.inject(always(Operation::Lock, ErrorKind::Locked)), false),
+        ("cannot be written to", &|backend| backend.inject(always(Operation::Create, ErrorKind::Io)), false),
         ("has no room", &full, true),
-        ("fails to write", &|place| place.inject(always(Operation::Write, ErrorKind::Io)), true),
-        ("fails to read", &|place| place.inject(always(Operation::Read, ErrorKind::Io)), true),
+        ("fails to write", &|backend| backend.inject(always(Operation::Write, ErrorKind::Io)), true),
+        ("fails to read", &|backend| backend.inject(always(Operation::Read, ErrorKind::Io)), true),
     ];
     for (what, spoil, is_used) in cases {
         let (store, directory) = (Memory::new(), Faulty::new(Arc::new(Memory::new())));

@@ -1,4 +1,4 @@
-//! What was asked of a place.
+//! What was asked of a backend.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;

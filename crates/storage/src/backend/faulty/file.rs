@@ -1,4 +1,4 @@
-//! Files of a faulty place.
+//! Files of a faulty backend.
 
 use std::sync::Arc;
 

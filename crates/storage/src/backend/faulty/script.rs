@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::ErrorKind;
 
-/// What can be asked of a place or of its files.
+/// What can be asked of a backend or of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is named after the method it stands for")]
 pub enum Operation {

@@ -1,4 +1,4 @@
-//! An open file, for its writer and for the place: what was written, and what waits in a slot of
+//! An open file, for its writer and for the backend: what was written, and what waits in a slot of
 //! the combiner.
 
 use std::fs::File;

@@ -9,16 +9,16 @@ use crate::backend::conformance;
 
 const SEEDS: u64 = 400;
 
-fn read(place: &Memory, name: &str) -> Option<Vec<u8>> {
-    let file = place.open_read(name).ok()?;
+fn read(backend: &Memory, name: &str) -> Option<Vec<u8>> {
+    let file = backend.open_read(name).ok()?;
     Some(file.bytes().unwrap().unwrap().to_vec())
 }
 
 /// Every state that the seeds leave.
-fn left<T: PartialEq>(place: &Memory, see: impl Fn(&Memory) -> T) -> Vec<T> {
+fn left<T: PartialEq>(backend: &Memory, see: impl Fn(&Memory) -> T) -> Vec<T> {
     let mut states = Vec::new();
     for seed in 0..SEEDS {
-        let state = see(&place.crash(Crash::PowerLoss { seed }));
+        let state = see(&backend.crash(Crash::PowerLoss { seed }));
         if !states.contains(&state) {
             states.push(state);
         }
@@ -26,11 +26,11 @@ fn left<T: PartialEq>(place: &Memory, see: impl Fn(&Memory) -> T) -> Vec<T> {
     states
 }
 
-fn synced(place: &Memory, name: &str, bytes: &[u8]) -> Arc<dyn WriteFile> {
-    let file = place.create(name).unwrap();
+fn synced(backend: &Memory, name: &str, bytes: &[u8]) -> Arc<dyn WriteFile> {
+    let file = backend.create(name).unwrap();
     file.write_at(0, bytes).unwrap();
     file.sync().unwrap();
-    place.sync_dir().unwrap();
+    backend.sync_dir().unwrap();
     file
 }
 
@@ -42,15 +42,15 @@ fn conforms() {
 
 #[test]
 fn a_journal_tells_of_each_operation() {
-    let place = Memory::new();
-    place.create("a").unwrap();
-    place.keep_journal();
-    let file = place.create("b").unwrap();
+    let backend = Memory::new();
+    backend.create("a").unwrap();
+    backend.keep_journal();
+    let file = backend.create("b").unwrap();
     file.write_at(3, b"four").unwrap();
-    place.publish("c", b"").unwrap();
-    assert!(place.create("b").is_err(), "what fails is no operation");
-    place.rename("b", "d").unwrap();
-    let journal = place.journal();
+    backend.publish("c", b"").unwrap();
+    assert!(backend.create("b").is_err(), "what fails is no operation");
+    backend.rename("b", "d").unwrap();
+    let journal = backend.journal();
     let expected = [
         "create b",
         "write 4 bytes to b at 3",
@@ -59,18 +59,18 @@ fn a_journal_tells_of_each_operation() {
         "rename b to d",
     ];
     assert_eq!(journal, expected);
-    assert_eq!(place.operations(), journal.len() as u64 + 1);
-    assert!(place.crash(Crash::Kill).journal().is_empty());
+    assert_eq!(backend.operations(), journal.len() as u64 + 1);
+    assert!(backend.crash(Crash::Kill).journal().is_empty());
 }
 
 #[test]
 fn a_kill_keeps_everything_and_its_history() {
-    let place = Memory::new();
-    let file = synced(&place, "a", b"old");
+    let backend = Memory::new();
+    let file = synced(&backend, "a", b"old");
     file.write_at(0, b"new").unwrap();
-    place.create("b").unwrap();
-    let _lock = place.lock(true).unwrap();
-    let killed = place.crash(Crash::Kill);
+    backend.create("b").unwrap();
+    let _lock = backend.lock(true).unwrap();
+    let killed = backend.crash(Crash::Kill);
     assert_eq!(read(&killed, "a").unwrap(), b"new");
     assert!(read(&killed, "b").is_some());
     drop(killed.lock(true).unwrap());
@@ -85,33 +85,33 @@ fn a_kill_keeps_everything_and_its_history() {
 
 #[test]
 fn power_loss_never_takes_what_was_synced() {
-    let place = Memory::new();
+    let backend = Memory::new();
     let bytes: Vec<u8> = (0..50_000u32).map(|at| (at % 241) as u8).collect();
-    synced(&place, "a", &bytes);
-    place.publish("1.manifest", b"edit").unwrap();
-    let states = left(&place, |after| (read(after, "a"), read(after, "1.manifest")));
+    synced(&backend, "a", &bytes);
+    backend.publish("1.manifest", b"edit").unwrap();
+    let states = left(&backend, |after| (read(after, "a"), read(after, "1.manifest")));
     assert!(states == [(Some(bytes), Some(b"edit".to_vec()))]);
 }
 
 #[test]
 fn power_loss_may_take_what_was_not() {
-    let place = Memory::new();
-    let file = synced(&place, "a", b"");
+    let backend = Memory::new();
+    let file = synced(&backend, "a", b"");
     file.write_at(0, &[1; 100]).unwrap();
-    let lens = left(&place, |after| read(after, "a").unwrap().len());
+    let lens = left(&backend, |after| read(after, "a").unwrap().len());
     assert!(lens.contains(&0) && lens.contains(&100), "{lens:?}");
-    let states = left(&place, |after| read(after, "a").unwrap());
+    let states = left(&backend, |after| read(after, "a").unwrap());
     assert!(states.contains(&vec![0; 100]), "the length may be there without the bytes");
     assert!(states.contains(&vec![1; 100]));
 }
 
 #[test]
 fn pages_go_their_own_ways_and_tear_at_sectors() {
-    let place = Memory::new();
-    let file = synced(&place, "a", &[0; 8192]);
+    let backend = Memory::new();
+    let file = synced(&backend, "a", &[0; 8192]);
     file.write_at(0, &[1; 8192]).unwrap();
     file.write_at(0, &[2; 8192]).unwrap();
-    let states = left(&place, |after| read(after, "a").unwrap());
+    let states = left(&backend, |after| read(after, "a").unwrap());
     for state in &states {
         for sector in state.chunks(512) {
             assert!(sector.iter().all(|byte| byte == &sector[0]), "a sector is never torn");
@@ -137,24 +137,24 @@ fn pages_go_their_own_ways_and_tear_at_sectors() {
 
 #[test]
 fn files_go_their_own_ways() {
-    let place = Memory::new();
-    let files = [synced(&place, "a", &[0; 100]), synced(&place, "b", &[0; 100])];
+    let backend = Memory::new();
+    let files = [synced(&backend, "a", &[0; 100]), synced(&backend, "b", &[0; 100])];
     for file in &files {
         file.write_at(0, &[1; 100]).unwrap();
     }
-    let mut states = left(&place, |after| (read(after, "a").unwrap()[0], read(after, "b").unwrap()[0]));
+    let mut states = left(&backend, |after| (read(after, "a").unwrap()[0], read(after, "b").unwrap()[0]));
     states.sort_unstable();
     assert_eq!(states, [(0, 0), (0, 1), (1, 0), (1, 1)]);
 }
 
 #[test]
 fn what_power_loss_cut_off_does_not_come_back() {
-    let place = Memory::new();
-    let file = synced(&place, "a", &[1; 100]);
+    let backend = Memory::new();
+    let file = synced(&backend, "a", &[1; 100]);
     file.write_at(100, &[2; 5_000]).unwrap();
     let mut was_cut = false;
     for seed in 0..SEEDS {
-        let after = place.crash(Crash::PowerLoss { seed });
+        let after = backend.crash(Crash::PowerLoss { seed });
         let len = read(&after, "a").unwrap().len();
         after.open_write("a").unwrap().set_len(6_000).unwrap();
         let bytes = read(&after, "a").unwrap();
@@ -166,88 +166,88 @@ fn what_power_loss_cut_off_does_not_come_back() {
 
 #[test]
 fn a_length_is_one_that_the_file_had() {
-    let place = Memory::new();
-    let file = synced(&place, "a", &[9; 600]);
+    let backend = Memory::new();
+    let file = synced(&backend, "a", &[9; 600]);
     file.write_at(600, &[9; 400]).unwrap();
     file.set_len(300).unwrap();
     file.write_at(300, &[8; 4_000]).unwrap();
-    let mut lens = left(&place, |after| read(after, "a").unwrap().len());
+    let mut lens = left(&backend, |after| read(after, "a").unwrap().len());
     lens.sort_unstable();
     assert_eq!(lens, [300, 600, 1_000, 4_300]);
     file.sync().unwrap();
-    assert_eq!(left(&place, |after| read(after, "a").unwrap().len()), [4_300]);
+    assert_eq!(left(&backend, |after| read(after, "a").unwrap().len()), [4_300]);
 }
 
 #[test]
 fn names_are_as_of_some_moment_since_the_directory_was_synced() {
-    let place = Memory::new();
-    synced(&place, "a", b"a");
+    let backend = Memory::new();
+    synced(&backend, "a", b"a");
     let names =
         |after: &Memory| -> Vec<String> { after.list().unwrap().into_iter().map(|(name, _)| name).collect() };
-    place.create("b").unwrap();
-    place.rename("a", "c").unwrap();
-    place.remove("b").unwrap();
-    let mut states = left(&place, names);
+    backend.create("b").unwrap();
+    backend.rename("a", "c").unwrap();
+    backend.remove("b").unwrap();
+    let mut states = left(&backend, names);
     states.sort();
     let expected: [&[&str]; 4] = [&["a"], &["a", "b"], &["b", "c"], &["c"]];
     assert_eq!(states, expected);
-    let after = place.crash(Crash::PowerLoss { seed: 1 });
+    let after = backend.crash(Crash::PowerLoss { seed: 1 });
     assert_eq!(left(&after, names).len(), 1, "what power loss left is durable");
-    place.publish("1.manifest", b"edit").unwrap();
-    assert_eq!(left(&place, names), [["1.manifest", "c"]], "publishing syncs the directory");
+    backend.publish("1.manifest", b"edit").unwrap();
+    assert_eq!(left(&backend, names), [["1.manifest", "c"]], "publishing syncs the directory");
 }
 
 #[test]
 fn names_without_order_are_there_each_for_itself_until_the_directory_is_synced() {
-    let place = Memory::new();
-    synced(&place, "old", b"o");
-    place.cut_at(place.operations() + 2);
-    place.create("first").unwrap();
-    assert!(place.publish("second", b"2").is_err(), "the machine goes before the directory is synced");
+    let backend = Memory::new();
+    synced(&backend, "old", b"o");
+    backend.cut_at(backend.operations() + 2);
+    backend.create("first").unwrap();
+    assert!(backend.publish("second", b"2").is_err(), "the machine goes before the directory is synced");
     let mut seen = BTreeSet::new();
     for seed in 0..100 {
-        let names = place.crash_without_order(seed).list().unwrap().into_iter().map(|(name, _)| name);
+        let names = backend.crash_without_order(seed).list().unwrap().into_iter().map(|(name, _)| name);
         seen.insert(names.collect::<Vec<_>>().join(" "));
     }
     let all = ["first old", "first old second", "old", "old second"].map(str::to_owned);
     assert_eq!(seen, BTreeSet::from(all));
-    let place = Memory::new();
-    synced(&place, "first", b"1");
-    place.publish("second", b"2").unwrap();
+    let backend = Memory::new();
+    synced(&backend, "first", b"1");
+    backend.publish("second", b"2").unwrap();
     for seed in 0..20 {
-        assert_eq!(place.crash_without_order(seed).list().unwrap().len(), 2, "both were promised");
+        assert_eq!(backend.crash_without_order(seed).list().unwrap().len(), 2, "both were promised");
     }
 }
 
 #[test]
 fn a_link_is_the_same_file_and_durable() {
-    let place = Memory::new();
-    let file = place.create("a").unwrap();
+    let backend = Memory::new();
+    let file = backend.create("a").unwrap();
     file.write_at(0, b"bytes").unwrap();
-    place.link_into(&["a".to_owned()], Path::new("backup")).unwrap();
+    backend.link_into(&["a".to_owned()], Path::new("backup")).unwrap();
     let backup = |after: &Memory| read(&after.directory(Path::new("backup")).unwrap(), "a");
-    assert_eq!(left(&place, backup), [Some(b"bytes".to_vec())]);
-    let killed = place.crash(Crash::Kill);
+    assert_eq!(left(&backend, backup), [Some(b"bytes".to_vec())]);
+    let killed = backend.crash(Crash::Kill);
     killed.open_write("a").unwrap().write_at(0, b"B").unwrap();
     assert_eq!(backup(&killed).unwrap(), b"Bytes", "two names of one file after a crash too");
-    assert!(place.directory(Path::new("nowhere")).is_none());
+    assert!(backend.directory(Path::new("nowhere")).is_none());
 }
 
 #[test]
 fn a_seed_reproduces_its_image() {
     let script = || {
-        let place = Memory::new();
+        let backend = Memory::new();
         for index in 0..5 {
-            let file = place.create(&format!("{index}")).unwrap();
+            let file = backend.create(&format!("{index}")).unwrap();
             for write in 0..20u64 {
                 file.write_at(write * 700, &[write as u8 + 1; 900]).unwrap();
             }
         }
-        place
+        backend
     };
     let (one, two) = (script(), script());
-    let image = |place: &Memory, seed| {
-        let after = place.crash(Crash::PowerLoss { seed });
+    let image = |backend: &Memory, seed| {
+        let after = backend.crash(Crash::PowerLoss { seed });
         let list = after.list().unwrap();
         list.into_iter().map(|(name, _)| (read(&after, &name), name)).collect::<Vec<_>>()
     };
@@ -258,16 +258,16 @@ fn a_seed_reproduces_its_image() {
 }
 
 /// One of each counted operation.
-fn every_operation(place: &Memory) -> Result<()> {
-    let file = place.create("a")?;
+fn every_operation(backend: &Memory) -> Result<()> {
+    let file = backend.create("a")?;
     file.write_at(0, b"0123456789")?;
     file.sync()?;
     file.set_len(4)?;
-    place.rename("a", "b")?;
-    place.sync_dir()?;
-    place.publish("1.manifest", b"edit")?;
-    place.remove("b")?;
-    place.link_into(&["1.manifest".to_owned()], Path::new("backup")).map(drop)
+    backend.rename("a", "b")?;
+    backend.sync_dir()?;
+    backend.publish("1.manifest", b"edit")?;
+    backend.remove("b")?;
+    backend.link_into(&["1.manifest".to_owned()], Path::new("backup")).map(drop)
 }
 
 #[test]
@@ -277,15 +277,15 @@ fn the_machine_goes_at_each_operation() {
     assert_eq!(whole.operations(), 11);
     let mut seen = Vec::new();
     for cut in 0..11 {
-        let place = Memory::new();
-        place.cut_at(cut);
-        let error = every_operation(&place).unwrap_err();
+        let backend = Memory::new();
+        backend.cut_at(cut);
+        let error = every_operation(&backend).unwrap_err();
         assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Io, "the machine is gone"));
-        assert_eq!(place.operations(), cut);
-        assert_eq!(place.list().unwrap_err().kind, ErrorKind::Io, "reads fail too");
-        assert_eq!(place.open_read("a").unwrap_err().kind, ErrorKind::Io);
-        seen.push(place.cut_operation().unwrap());
-        let after = place.crash(Crash::Kill);
+        assert_eq!(backend.operations(), cut);
+        assert_eq!(backend.list().unwrap_err().kind, ErrorKind::Io, "reads fail too");
+        assert_eq!(backend.open_read("a").unwrap_err().kind, ErrorKind::Io);
+        seen.push(backend.cut_operation().unwrap());
+        let after = backend.crash(Crash::Kill);
         assert!(after.cut_operation().is_none());
         assert_eq!(after.operations(), 0);
         let names: Vec<String> = after.list().unwrap().into_iter().map(|(name, _)| name).collect();
@@ -309,10 +309,10 @@ fn the_machine_goes_at_each_operation() {
 
 #[test]
 fn a_publication_cut_before_its_directory_sync_may_be_lost() {
-    let place = Memory::new();
-    place.cut_at(1);
-    assert!(place.publish("1.manifest", b"edit").is_err());
-    let mut states = left(&place, |after| read(after, "1.manifest"));
+    let backend = Memory::new();
+    backend.cut_at(1);
+    assert!(backend.publish("1.manifest", b"edit").is_err());
+    let mut states = left(&backend, |after| read(after, "1.manifest"));
     states.sort();
     assert_eq!(states, [None, Some(b"edit".to_vec())], "absent or whole");
 }
@@ -320,37 +320,37 @@ fn a_publication_cut_before_its_directory_sync_may_be_lost() {
 #[test]
 fn a_write_may_be_cut_in_its_midst() {
     for bytes in [0, 1, 7, 10, 99] {
-        let place = Memory::new();
-        place.cut_write_at(1, bytes);
-        assert!(every_operation(&place).is_err());
-        let killed = place.crash(Crash::Kill);
+        let backend = Memory::new();
+        backend.cut_write_at(1, bytes);
+        assert!(every_operation(&backend).is_err());
+        let killed = backend.crash(Crash::Kill);
         assert_eq!(read(&killed, "a").unwrap(), b"0123456789"[..bytes.min(10)]);
     }
 }
 
 #[test]
 fn bytes_are_shared_and_stand_still() {
-    let place = Memory::new();
-    let file = synced(&place, "a", &[1; 10_000]);
-    let first = place.open_read("a").unwrap().bytes().unwrap().unwrap();
-    let second = place.open_read("a").unwrap().bytes().unwrap().unwrap();
+    let backend = Memory::new();
+    let file = synced(&backend, "a", &[1; 10_000]);
+    let first = backend.open_read("a").unwrap().bytes().unwrap().unwrap();
+    let second = backend.open_read("a").unwrap().bytes().unwrap().unwrap();
     assert_eq!(first.as_ptr(), second.as_ptr(), "asked twice, copied once");
-    let after = place.crash(Crash::PowerLoss { seed: 3 });
+    let after = backend.crash(Crash::PowerLoss { seed: 3 });
     let third = after.open_read("a").unwrap().bytes().unwrap().unwrap();
     assert_eq!(first.as_ptr(), third.as_ptr(), "shared across a crash");
     file.write_at(0, &[2]).unwrap();
     assert_eq!(first[0], 1);
-    assert_eq!(read(&place, "a").unwrap()[0], 2);
+    assert_eq!(read(&backend, "a").unwrap()[0], 2);
 }
 
 #[test]
 fn history_ends_with_a_sync() {
-    let place = Memory::new();
-    let file = place.create("a").unwrap();
+    let backend = Memory::new();
+    let file = backend.create("a").unwrap();
     for _ in 0..100 {
         file.write_at(0, &[1; 5_000]).unwrap();
     }
-    let inode = place.existing(&mut place.world.state().unwrap(), "a").unwrap();
+    let inode = backend.existing(&mut backend.world.state().unwrap(), "a").unwrap();
     assert_eq!(inode.content.read().unwrap().history_count(), 200);
     file.sync().unwrap();
     assert_eq!(inode.content.read().unwrap().history_count(), 0);

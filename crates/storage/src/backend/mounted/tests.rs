@@ -3,7 +3,7 @@
 use super::*;
 use crate::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 
-/// A place on which everything of `on` fails as `kind` says, with the file `there`.
+/// A backend on which everything of `on` fails as `kind` says, with the file `there`.
 fn failing(on: Operation, kind: ErrorKind) -> Mounted {
     let memory = Memory::new();
     memory.publish("there", b"bytes").unwrap();
@@ -13,25 +13,25 @@ fn failing(on: Operation, kind: ErrorKind) -> Mounted {
     Mounted::new(Arc::new(faulty))
 }
 
-/// Everything that can be asked of a place, until something fails.
-fn use_all(place: &dyn Storage) -> Result<()> {
-    let file = place.create("1.table")?;
+/// Everything that can be asked of a backend, until something fails.
+fn use_all(backend: &dyn Storage) -> Result<()> {
+    let file = backend.create("1.table")?;
     file.allocate(100)?;
     file.write_at(0, b"0123456789")?;
     file.read_at(0, &mut [0; 5])?;
     file.set_len(8)?;
     file.write_back(0, 8)?;
     file.sync()?;
-    place.sync_dir()?;
-    place.open_write("1.table")?;
-    let read = place.open_read("1.table")?;
+    backend.sync_dir()?;
+    backend.open_write("1.table")?;
+    let read = backend.open_read("1.table")?;
     read.read_at(0, &mut [0; 5])?;
     read.bytes()?;
-    place.open_read_known("1.table", 8)?.read_at(3, &mut [0; 5])?;
-    place.list()?;
-    place.rename("1.table", "2.table")?;
-    place.remove("2.table")?;
-    place.publish("manifest-1", b"edit")
+    backend.open_read_known("1.table", 8)?.read_at(3, &mut [0; 5])?;
+    backend.list()?;
+    backend.rename("1.table", "2.table")?;
+    backend.remove("2.table")?;
+    backend.publish("manifest-1", b"edit")
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn what_fails_may_pass_but_a_sync() {
 fn a_file_of_which_a_write_failed_is_never_synced() {
     let memory = Memory::new();
     let faulty = Faulty::new(Arc::new(memory));
-    let place = Mounted::new(Arc::new(faulty.clone()));
-    let file = place.create("1.table").unwrap();
+    let backend = Mounted::new(Arc::new(faulty.clone()));
+    let file = backend.create("1.table").unwrap();
     file.write_at(0, b"0123").unwrap();
     let (file_name, when) = ("1.table".to_owned(), When::Once { after: 0 });
     let effect = Effect::Fail(ErrorKind::Io);

@@ -82,9 +82,9 @@ fn failures_in_a_named_directory_may_pass() {
     std::fs::create_dir(path.join("1.table")).unwrap();
     std::os::unix::fs::symlink("elsewhere", path.join("2.table")).unwrap();
     let own = Local::open(&path, LocalOptions::default()).unwrap();
-    let fails = |place: &dyn Storage| {
-        let read = place.open_read("1.table").unwrap().read_at(0, &mut [0]).unwrap_err();
-        [read.kind, place.open_read("2.table").unwrap_err().kind]
+    let fails = |backend: &dyn Storage| {
+        let read = backend.open_read("1.table").unwrap().read_at(0, &mut [0]).unwrap_err();
+        [read.kind, backend.open_read("2.table").unwrap_err().kind]
     };
     assert_eq!(fails(&own), [ErrorKind::Io; 2]);
     assert_eq!(fails(&*shared), [ErrorKind::Refused; 2]);
@@ -143,10 +143,10 @@ fn a_throttle_is_kept_by_the_backend_or_before_it() {
         let name = format!("{scheme}://a");
         assert!(registry.is_throttled(&name), "{name}");
         let before = clock.now();
-        let place = registry.open(&name, &with).unwrap();
+        let backend = registry.open(&name, &with).unwrap();
         assert_eq!(opener.asked(), [format!("{name}: {scheme}, a, throttled {is_throttled}")]);
-        place.list().unwrap();
-        place.list().unwrap();
+        backend.list().unwrap();
+        backend.list().unwrap();
         assert_eq!((clock.now() - before).as_secs(), waits, "{name}");
         registry.open(&name, &OpenWith::default()).unwrap().list().unwrap();
         assert_eq!((clock.now() - before).as_secs(), waits, "{name} without a throttle");

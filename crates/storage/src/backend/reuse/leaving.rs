@@ -11,14 +11,14 @@ use crate::{Error, ErrorKind, Result, Storage, WriteFile};
 pub(super) struct Leaving {
     inner: Arc<dyn WriteFile>,
     name: String,
-    place: Arc<dyn Storage>,
+    backend: Arc<dyn Storage>,
     left_bytes: Arc<AtomicU64>,
-    /// The file may grow to here before the place is asked again.
+    /// The file may grow to here before the backend is asked again.
     allowed_bytes: AtomicU64,
 }
 
-/// The place is asked again when a file has taken this share of what may be taken, so that several
-/// files written at once leave enough.
+/// The backend is asked again when a file has taken this share of what may be taken, so that
+/// several files written at once leave enough.
 const SHARE: u64 = 16;
 
 /// Bytes after which it is asked again at the latest, and at the earliest.
@@ -26,9 +26,9 @@ const ASK_BYTES_MAX: u64 = 8 << 20;
 const ASK_BYTES_MIN: u64 = 64 << 10;
 
 impl Leaving {
-    /// `inner`, a file of `place` that has `bytes` of the disk already.
+    /// `inner`, a file of `backend` that has `bytes` of the disk already.
     pub(super) fn of(
-        place: &Reusing,
+        backend: &Reusing,
         name: &str,
         inner: Arc<dyn WriteFile>,
         bytes: u64,
@@ -36,8 +36,8 @@ impl Leaving {
         Arc::new(Self {
             inner,
             name: name.to_owned(),
-            place: Arc::clone(&place.inner),
-            left_bytes: Arc::clone(&place.left_bytes),
+            backend: Arc::clone(&backend.inner),
+            left_bytes: Arc::clone(&backend.left_bytes),
             allowed_bytes: AtomicU64::new(bytes),
         })
     }
@@ -48,8 +48,8 @@ impl Leaving {
         if end <= allowed {
             return Ok(());
         }
-        // A place that cannot be asked tells when it is written to.
-        let Ok(Some(free)) = self.place.free_bytes() else { return Ok(()) };
+        // A backend that cannot be asked tells when it is written to.
+        let Ok(Some(free)) = self.backend.free_bytes() else { return Ok(()) };
         let left = self.left_bytes.load(Ordering::Relaxed);
         let wanted = end - allowed;
         if free < left.saturating_add(wanted) {

@@ -31,39 +31,39 @@ fn a_backend_behind_a_throttle_keeps_the_contract() {
     assert!(clock.now() > Duration::from_secs(1), "the suite met the limits: {:?}", clock.now());
 }
 
-/// What a call does to a place that has the file `a` of 400 bytes, and an unfinished upload.
+/// What a call does to a backend that has the file `a` of 400 bytes, and an unfinished upload.
 type Call = fn(&dyn Storage) -> Result<()>;
 
 const READS: [(&str, u64, Call); 6] = [
-    ("open_read", 0, |place| place.open_read("a").map(drop)),
-    ("open_read_known", 0, |place| place.open_read_known("a", 400).map(drop)),
-    ("open_part", 0, |place| place.open_part("a", 10, 20).map(drop)),
-    ("read_at", 1400, |place| {
-        let file = place.open_read("a")?;
+    ("open_read", 0, |backend| backend.open_read("a").map(drop)),
+    ("open_read_known", 0, |backend| backend.open_read_known("a", 400).map(drop)),
+    ("open_part", 0, |backend| backend.open_part("a", 10, 20).map(drop)),
+    ("read_at", 1400, |backend| {
+        let file = backend.open_read("a")?;
         (0..3).try_for_each(|_| file.read_at(0, &mut [0; 400]))?;
         file.read_at(100, &mut [0; 200])
     }),
-    ("read_at of a part", 20, |place| place.open_part("a", 10, 20)?.read_at(0, &mut [0; 20])),
-    ("read_at of a file being written", 400, |place| place.open_write("a")?.read_at(0, &mut [0; 400])),
+    ("read_at of a part", 20, |backend| backend.open_part("a", 10, 20)?.read_at(0, &mut [0; 20])),
+    ("read_at of a file being written", 400, |backend| backend.open_write("a")?.read_at(0, &mut [0; 400])),
 ];
 
 const WRITES: [(&str, u64, Call); 10] = [
-    ("create", 0, |place| place.create("b").map(drop)),
-    ("open_write", 0, |place| place.open_write("a").map(drop)),
-    ("publish", 500, |place| place.publish("b", &[1; 500])),
-    ("rename", 0, |place| place.rename("a", "b")),
-    ("link_into", 0, |place| place.link_into(&["a".to_owned()], Path::new("linked")).map(drop)),
-    ("write_at", 300, |place| place.open_write("a")?.write_at(0, &[1; 300])),
-    ("write_zeroing", 300, |place| place.open_write("a")?.write_zeroing(0, &[1; 300])),
-    ("write_combined", 300, |place| place.open_write("a")?.write_combined(0, &[1; 300])),
-    ("sync", 0, |place| place.open_write("a")?.sync()),
-    ("set_len", 0, |place| place.open_write("a")?.set_len(7)),
+    ("create", 0, |backend| backend.create("b").map(drop)),
+    ("open_write", 0, |backend| backend.open_write("a").map(drop)),
+    ("publish", 500, |backend| backend.publish("b", &[1; 500])),
+    ("rename", 0, |backend| backend.rename("a", "b")),
+    ("link_into", 0, |backend| backend.link_into(&["a".to_owned()], Path::new("linked")).map(drop)),
+    ("write_at", 300, |backend| backend.open_write("a")?.write_at(0, &[1; 300])),
+    ("write_zeroing", 300, |backend| backend.open_write("a")?.write_zeroing(0, &[1; 300])),
+    ("write_combined", 300, |backend| backend.open_write("a")?.write_combined(0, &[1; 300])),
+    ("sync", 0, |backend| backend.open_write("a")?.sync()),
+    ("set_len", 0, |backend| backend.open_write("a")?.set_len(7)),
 ];
 
 const OTHERS: [(&str, Call); 3] = [
-    ("sync_dir", |place| place.sync_dir()),
-    ("lock", |place| place.lock(true).map(drop)),
-    ("free_bytes", |place| place.free_bytes().map(drop)),
+    ("sync_dir", |backend| backend.sync_dir()),
+    ("lock", |backend| backend.lock(true).map(drop)),
+    ("free_bytes", |backend| backend.free_bytes().map(drop)),
 ];
 
 /// How long `call` waits where what `limits` names may be asked for once a second, after as much
@@ -72,12 +72,12 @@ fn wait(limits: &Limits, call: Call) -> Duration {
     let memory = Memory::new();
     memory.publish("a", &[7; 400]).unwrap();
     memory.leave_upload("c", "1");
-    let (place, clock) = throttled(memory, limits);
+    let (backend, clock) = throttled(memory, limits);
     for class in [RequestClass::Read, RequestClass::Write, RequestClass::List, RequestClass::Remove] {
-        place.throttle.pass(class, 1);
+        backend.throttle.pass(class, 1);
     }
     let before = clock.now();
-    call(&place).unwrap();
+    call(&backend).unwrap();
     clock.now() - before
 }
 
@@ -98,12 +98,12 @@ fn each_call_waits_for_its_class_alone() {
     for (name, _, call) in WRITES {
         assert_eq!(calls(waits(call)), [false, true, false, false], "{name}");
     }
-    let list: Call = |place| place.list().map(drop);
-    let uploads: Call = |place| place.unfinished_uploads().map(drop);
+    let list: Call = |backend| backend.list().map(drop);
+    let uploads: Call = |backend| backend.unfinished_uploads().map(drop);
     assert_eq!([list, uploads].map(waits), [[0, 0, 1, 0]; 2]);
-    let remove: Call = |place| place.remove("a");
+    let remove: Call = |backend| backend.remove("a");
     let abort: Call =
-        |place| place.abort_upload(&UnfinishedUpload { name: "c".to_owned(), id: "1".to_owned() });
+        |backend| backend.abort_upload(&UnfinishedUpload { name: "c".to_owned(), id: "1".to_owned() });
     assert_eq!([remove, abort].map(waits), [[0, 0, 0, 1]; 2]);
     for (name, call) in OTHERS {
         assert_eq!(waits(call), [0; 4], "{name}");
@@ -122,8 +122,8 @@ fn bytes_count_as_they_are_moved() {
     for (name, bytes, call) in WRITES {
         assert_eq!(waits(call), [0, bytes], "{name}");
     }
-    let ahead: Call = |place| {
-        let file = place.open_read("a")?;
+    let ahead: Call = |backend| {
+        let file = backend.open_read("a")?;
         file.will_need(0, 400);
         file.will_look_up(0, 400);
         assert!(file.bytes()?.is_none(), "memory could be read uncounted");
@@ -137,9 +137,9 @@ fn a_linked_directory_has_the_same_throttle() {
     let limits = Limits { lists_per_second: Some(1), ..Limits::default() };
     let memory = Memory::new();
     memory.publish("a", b"bytes").unwrap();
-    let (place, clock) = throttled(memory, &limits);
-    let linked = place.link_into(&["a".to_owned()], Path::new("linked")).unwrap();
-    place.list().unwrap();
+    let (backend, clock) = throttled(memory, &limits);
+    let linked = backend.link_into(&["a".to_owned()], Path::new("linked")).unwrap();
+    backend.list().unwrap();
     let before = clock.now();
     assert_eq!(linked.list().unwrap(), [("a".to_owned(), 5)]);
     assert_eq!((clock.now() - before).as_secs(), 1);

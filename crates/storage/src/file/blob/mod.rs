@@ -1,4 +1,4 @@
-//! Blob segments on a place.
+//! Blob segments on a backend.
 //!
 //! ```text
 //!   written to   OpenBlobs ── put: one write for a batch's values ──► file ── read: one read of the file

@@ -37,7 +37,7 @@ pub struct OpenBlobs {
 
 impl OpenBlobs {
     /// A new segment in the file `name`, one of `recycled` if there is any, with its header;
-    /// `bytes` are set aside for it where the place can do that.
+    /// `bytes` are set aside for it where the backend can do that.
     ///
     /// The name survives power loss only after `Storage::sync_dir`. Until it is sealed a file that
     /// was a recycled file may hold records of the segment that it was, behind those of this one or

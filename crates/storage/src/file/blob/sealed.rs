@@ -45,7 +45,7 @@ impl BlobSegment {
     }
 
     /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while
-    /// those behind are on their way. Of a place whose answers take time, tens are waited for
+    /// those behind are on their way. Of a backend whose answers take time, tens are waited for
     /// together. Does nothing before it is asked for the first, which takes as long as an answer or
     /// two; blocks on the device.
     pub fn open_all<'a>(
@@ -105,7 +105,7 @@ impl BlobSegment {
         self.may_be_evicted.store(may_be_evicted, Ordering::Relaxed);
     }
 
-    /// Asks the device, or the place that has the file, for the record of the value that
+    /// Asks the device, or the backend that has the file, for the record of the value that
     /// `reference` names. It is number `ordinal` here, and its key has `key_bytes`. Of a long
     /// record it asks for what is read first, up to the first chunk.
     ///

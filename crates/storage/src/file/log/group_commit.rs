@@ -113,8 +113,8 @@ impl<C, R: Referred> Log<C, R> {
         }
     }
 
-    /// The error of a writer whose bytes the place did not take: a full disk passes, anything else
-    /// ends writing.
+    /// The error of a writer whose bytes the backend did not take: a full disk passes, anything
+    /// else ends writing.
     pub(super) fn not_written(&self, error: Error) -> Error {
         if error.kind != ErrorKind::Full {
             self.fail(&error);

@@ -49,7 +49,7 @@ impl RecycledSegments {
     /// a recycled one with whatever it held.
     ///
     /// # Errors
-    /// What the place says. A recycled file that could not be given on is kept.
+    /// What the backend says. A recycled file that could not be given on is kept.
     pub fn file(
         &self,
         storage: &dyn Storage,
@@ -132,7 +132,7 @@ mod tests {
 
     const CAPACITY: u64 = 4 << 20;
 
-    /// A place with one recycled file `old`, of which the next `on` goes as `effect` says.
+    /// A backend with one recycled file `old`, of which the next `on` goes as `effect` says.
     fn failing(on: Operation, effect: Effect) -> (Faulty, RecycledSegments) {
         let faulty = Faulty::new(Arc::new(Memory::new()));
         faulty.publish("old", b"bytes of an earlier segment").unwrap();

@@ -39,7 +39,7 @@ pub const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
 /// Those of them that compactions and collections leave to removals.
 pub const JOB_KEPT_BYTES: u64 = 2 * REMOVAL_KEPT_BYTES;
 
-/// `Full` unless a file of `bytes` that is no removal's may be begun on `storage`. A place that
+/// `Full` unless a file of `bytes` that is no removal's may be begun on `storage`. A backend that
 /// does not tell what is free has room.
 pub fn check_room(storage: &dyn Storage, bytes: u64) -> Result<()> {
     // What cannot be asked tells when it is written to.

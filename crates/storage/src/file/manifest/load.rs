@@ -155,9 +155,10 @@ fn load_edits<S: Content>(storage: &dyn Storage, known: &[Known]) -> Result<Opti
 fn none_beside_data<S>(storage: &dyn Storage) -> Result<Option<Loaded<S>>> {
     let files = storage.list()?;
     if storage.shared_part().is_none() && files.iter().any(|(name, _)| name == file_name::HOME) {
-        let place = storage.describe();
-        let message =
-            format!("{place} has only the log of a database on shared storage: name the shared place too");
+        let backend = storage.describe();
+        let message = format!(
+            "{backend} has only the log of a database on shared storage: name the shared location too"
+        );
         return Err(Error::new(ErrorKind::Invalid, "", message));
     }
     let data = files.iter().find(|(name, _)| {

@@ -191,14 +191,14 @@ fn a_failed_sync_ends_the_manifest_although_the_edit_is_there() {
 /// A manifest of one edit in the shared part of a backend, and that part.
 fn begun_shared() -> (Faulty, Manifest) {
     let faulty = Faulty::new(Arc::new(Memory::new()));
-    let place = Divided::open(Arc::new(Memory::new()), Arc::new(faulty.clone()), 7).unwrap();
-    let mut manifest = Manifest::new((Arc::new(place), clock()), None, 100);
+    let backend = Divided::open(Arc::new(Memory::new()), Arc::new(faulty.clone()), 7).unwrap();
+    let mut manifest = Manifest::new((Arc::new(backend), clock()), None, 100);
     manifest.commit(&[Change::Database { id: 7 }]).unwrap();
     (faulty, manifest)
 }
 
 #[test]
-fn a_shared_place_that_does_not_answer_is_asked_until_it_does() {
+fn a_shared_backend_that_does_not_answer_is_asked_until_it_does() {
     let undecided = ErrorKind::Undecided;
     for effect in [Effect::Fail(undecided), Effect::FailAfter(undecided)] {
         let (faulty, mut manifest) = begun_shared();
@@ -251,8 +251,8 @@ fn whether_an_edit_follows_on_is_asked_until_it_is_answered() {
 }
 
 /// The bytes of the edit `number`.
-fn edit_bytes(place: &Memory, number: u64) -> Vec<u8> {
-    let file = place.open_read(&manifest_edit(number)).unwrap();
+fn edit_bytes(backend: &Memory, number: u64) -> Vec<u8> {
+    let file = backend.open_read(&manifest_edit(number)).unwrap();
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(0, &mut bytes).unwrap();
     bytes
@@ -263,10 +263,10 @@ fn edit_bytes(place: &Memory, number: u64) -> Vec<u8> {
 #[test]
 fn an_edit_that_comes_back_after_it_was_removed_is_not_believed() {
     let shared = Memory::new();
-    let place = |home| -> Arc<dyn Storage> {
+    let backend = |home| -> Arc<dyn Storage> {
         Arc::new(Divided::open(Arc::new(Memory::new()), Arc::new(shared.clone()), home).unwrap())
     };
-    let (ours, theirs) = (place(7), place(8));
+    let (ours, theirs) = (backend(7), backend(8));
     let mut manifest = Manifest::new((Arc::clone(&ours), clock()), None, 4);
     manifest.commit(&[Change::Database { id: 7 }]).unwrap();
     (1..=2).for_each(|ms| manifest.commit(&tick(ms)).unwrap());
@@ -314,10 +314,10 @@ fn a_change_that_does_not_fit_changes_nothing() {
 #[test]
 fn a_fence_ends_the_process_that_had_the_database_before() {
     let shared = Memory::new();
-    let place = |home| -> Arc<dyn Storage> {
+    let backend = |home| -> Arc<dyn Storage> {
         Arc::new(Divided::open(Arc::new(Memory::new()), Arc::new(shared.clone()), home).unwrap())
     };
-    let (ours, theirs) = (place(7), place(8));
+    let (ours, theirs) = (backend(7), backend(8));
     let mut manifest = Manifest::new((Arc::clone(&ours), clock()), None, 100);
     manifest.commit(&[Change::Database { id: 7 }]).unwrap();
     let mut other = Manifest::new((Arc::clone(&theirs), clock()), load(&*theirs, 0).unwrap(), 100);

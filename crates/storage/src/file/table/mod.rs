@@ -1,4 +1,4 @@
-//! Tables on a place: written as a stream, read in place where the place gives memory.
+//! Tables on a backend: written as a stream, read in place where the backend gives memory.
 //!
 //! ```text
 //!   entries ─► TableBuilder ─► file ─► TableReader ─┬─► newest(key): filter ─► index ─► one block ─► value
@@ -8,7 +8,7 @@
 //!
 //! # What is in memory, and what is believed
 //! Index, filters and range tombstones of an open table are in memory and counted
-//! ([`TableReader::memory_bytes`]). Data blocks are *mapped* where the place gives the file as
+//! ([`TableReader::memory_bytes`]). Data blocks are *mapped* where the backend gives the file as
 //! memory and the block is stored raw: the value is read where it lies. Others are *loaded* (read,
 //! checked, decompressed, kept in the [`super::cache::BlockCache`]). A mapped block's checksum is
 //! compared the first time the block is read since the table was opened; one bit a block remembers

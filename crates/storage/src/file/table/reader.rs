@@ -23,7 +23,7 @@ use crate::{Error, FileBytes, ReadFile, Result, Storage};
 /// How a table is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderOptions {
-    /// Read raw blocks where they lie if the place gives the file as memory; else everything is
+    /// Read raw blocks where they lie if the backend gives the file as memory; else everything is
     /// loaded.
     pub map: bool,
 }
@@ -80,7 +80,7 @@ impl TableReader {
     }
 
     /// Opens the files that `metas` name, as [`open`](Self::open) does and in their order, while
-    /// those behind are on their way. Of a place whose answers take time, tens are waited for
+    /// those behind are on their way. Of a backend whose answers take time, tens are waited for
     /// together. Does nothing before it is asked for the first, which takes as long as an answer or
     /// two; blocks on the device.
     pub fn open_all<'a>(

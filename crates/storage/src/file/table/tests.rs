@@ -102,21 +102,21 @@ fn forms() -> Vec<TableForm> {
 }
 
 /// A storage, how its tables are read, and bytes of cache.
-type Place = (Arc<dyn Storage>, ReaderOptions, u64);
+type Backend = (Arc<dyn Storage>, ReaderOptions, u64);
 
 /// Memory and disk; mapped and not; with a cache and without one.
-fn places() -> (tempfile::TempDir, Vec<Place>) {
+fn backends() -> (tempfile::TempDir, Vec<Backend>) {
     let dir = tempfile::tempdir().unwrap();
     let local: Arc<dyn Storage> = Arc::new(Local::open(dir.path(), LocalOptions { create: true }).unwrap());
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     let unmapped = ReaderOptions { map: false };
-    let places = vec![
+    let backends = vec![
         (Arc::clone(&memory), ReaderOptions::default(), 1 << 20),
         (memory, unmapped, 0),
         (Arc::clone(&local), ReaderOptions::default(), 0),
         (local, unmapped, 1 << 20),
     ];
-    (dir, places)
+    (dir, backends)
 }
 
 fn found(lookup: Lookup<'_>, key: &[u8]) -> Option<Owned> {
@@ -127,9 +127,9 @@ fn found(lookup: Lookup<'_>, key: &[u8]) -> Option<Owned> {
 
 #[test]
 fn points_answer_as_a_naive_search_does() {
-    let (_dir, places) = places();
+    let (_dir, backends) = backends();
     let mut peeked = 0;
-    for (number, (storage, options, cache_bytes)) in places.iter().enumerate() {
+    for (number, (storage, options, cache_bytes)) in backends.iter().enumerate() {
         for (seed, form) in forms().into_iter().enumerate() {
             let mut random = Random(seed as u64);
             let entries = random_entries(&mut random, 600);
@@ -149,12 +149,12 @@ fn points_answer_as_a_naive_search_does() {
                     Lookup::Miss => {}
                     lookup => {
                         peeked += 1;
-                        assert_eq!(found(lookup, &key).as_ref(), expected, "place {number} seed {seed}");
+                        assert_eq!(found(lookup, &key).as_ref(), expected, "backend {number} seed {seed}");
                     }
                 }
                 assert_eq!(cache.record_count(), kept);
                 let lookup = table.newest(&key, filter_hash(&key), before, ReadMode::Blocking).unwrap();
-                assert_eq!(found(lookup, &key).as_ref(), expected, "place {number} seed {seed}");
+                assert_eq!(found(lookup, &key).as_ref(), expected, "backend {number} seed {seed}");
             }
             assert!(cache.memory_bytes() <= *cache_bytes);
             assert!(*cache_bytes == 0 || cache.record_count() > 0);
@@ -166,10 +166,10 @@ fn points_answer_as_a_naive_search_does() {
 
 #[test]
 fn cursors_walk_like_an_array() {
-    let (_dir, places) = places();
+    let (_dir, backends) = backends();
     let uncached =
         CursorOptions { fill_cache: false, verify_always: false, read_ahead_bytes: 0, first_read_bytes: 0 };
-    for (number, (storage, options, cache_bytes)) in places.iter().enumerate() {
+    for (number, (storage, options, cache_bytes)) in backends.iter().enumerate() {
         for (seed, form) in forms().into_iter().enumerate() {
             let mut random = Random(seed as u64);
             let entries = random_entries(&mut random, 300);

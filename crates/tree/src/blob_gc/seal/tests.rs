@@ -13,7 +13,7 @@ use crate::tree::tests::manual;
 
 const VALUE: [u8; 3000] = [1; 3000];
 
-/// The clock of a place that is slow where values are synced: then, once, a keyspace is created,
+/// The clock of a backend that is slow where values are synced: then, once, a keyspace is created,
 /// and gets a value.
 #[derive(Debug, Default)]
 struct Creates(Mutex<Weak<Tree>>);
@@ -51,15 +51,15 @@ fn put(tree: &Tree, keyspace: KeyspaceId, key: &[u8]) {
 #[test]
 fn values_of_a_keyspace_that_is_new_meanwhile_live() {
     let creates = Arc::<Creates>::default();
-    let place = Faulty::with_clock(Arc::new(Memory::new()), Arc::clone(&creates) as Arc<dyn Clock>);
+    let backend = Faulty::with_clock(Arc::new(Memory::new()), Arc::clone(&creates) as Arc<dyn Clock>);
     let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Always { after: 0 });
-    place.inject(Fault { on: Operation::Sync, file: "*.blobs".to_owned(), when, effect });
+    backend.inject(Fault { on: Operation::Sync, file: "*.blobs".to_owned(), when, effect });
     let settings = Settings::default().with_engine(|tree| {
         tree.log_segment_bytes = 4 << 20;
         tree.blob_segment_bytes = 64 << 10;
     });
     let options = manual(Memory::new(), settings, Arc::new(ManualClock::new(1_000_000)));
-    let tree = Tree::open(TreeOptions { storage: Arc::new(place), ..options }).expect("opens");
+    let tree = Tree::open(TreeOptions { storage: Arc::new(backend), ..options }).expect("opens");
     let old = create(&tree, "old");
     let blobs = &tree.shared.blobs;
     let mut count = 0_u32;

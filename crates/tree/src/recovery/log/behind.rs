@@ -10,7 +10,7 @@
 //! A loss of power keeps each page of what was not synced, or does not. So whole frames may lie
 //! behind lost ones, and nothing tells a lost page from a damaged one. The name of the machine's
 //! run tells the two kinds of crash apart. The edit that begins a generation of the log states it
-//! (`Change::Boot`). Where a place cannot name it, or names another one, nothing is refused.
+//! (`Change::Boot`). Where a backend cannot name it, or names another one, nothing is refused.
 //!
 //! Not looked at: frames above where an earlier recovery cut the log, and what lies behind a record
 //! whose separated value is not whole.
@@ -83,11 +83,11 @@ impl Behind {
              or have `firn repair` cut the log there, which keeps aside what it takes away"
         );
         let last = chained.checked_sub(1).and_then(|last| candidates.get(last));
-        let place = match last {
+        let location = match last {
             Some(last) => Location { file: last.name.clone(), offset: Some(end.0 - last.header.base.0) },
             None => Location { file: file.clone(), offset: Some(*offset) },
         };
-        Error::corrupt(place, message)
+        Error::corrupt(location, message)
     }
 }
 

@@ -109,7 +109,7 @@ fn check(events: Vec<Event>, is_mapped: bool, what: &str) -> (usize, usize, usiz
     for event in events {
         match event {
             Event::Asked(file, range) => {
-                // A place that asks far away has each byte once.
+                // A backend that asks far away has each byte once.
                 let is_apart = |(other, known): &(String, Range<u64>)| {
                     *other != file || known.end <= range.start || range.end <= known.start
                 };
@@ -152,8 +152,8 @@ fn values_are_asked_for_before_the_first_is_read() {
     ] {
         let (world, id) = filled(compression, are_moved);
         for is_mapped in [true, false] {
-            let place = Arc::new(Asking::new(Arc::new(world.storage.clone()), is_mapped));
-            let storage = Arc::clone(&place) as Arc<dyn Storage>;
+            let backend = Arc::new(Asking::new(Arc::new(world.storage.clone()), is_mapped));
+            let storage = Arc::clone(&backend) as Arc<dyn Storage>;
             let (background, read_only) = (Background::Manual, true);
             let tree = Tree::open(TreeOptions { storage, background, read_only, ..world.options() }).unwrap();
             for (way, is_inline) in [Way::Several, Way::Forward, Way::Backward]
@@ -164,9 +164,9 @@ fn values_are_asked_for_before_the_first_is_read() {
                     "{compression:?}, moved {are_moved}, mapped {is_mapped}, {way:?}, inline {is_inline}"
                 );
                 let counted = tree.stats().tree.expect("a tree").blobs;
-                place.take();
+                backend.take();
                 let mut rows = read(&tree, id, way, is_inline);
-                let (reads, before, most) = check(place.take(), is_mapped, &what);
+                let (reads, before, most) = check(backend.take(), is_mapped, &what);
                 assert_eq!((reads, before, most), (KEYS as usize, ASKED_MAX, ASKED_MAX), "{what}");
                 if let Way::Backward = way {
                     rows.reverse();
@@ -192,12 +192,12 @@ fn values_are_asked_for_before_the_first_is_read() {
 fn what_lies_in_memory_is_not_asked_for() {
     let (mut world, id) = filled(Compression::None, false);
     world.settings.page_cache_bytes = 0;
-    let place = Arc::new(Asking::new(Arc::new(world.storage.clone()), true));
-    let tree = world.open_on(Arc::clone(&place) as Arc<dyn Storage>, Background::Manual);
-    place.take();
+    let backend = Arc::new(Asking::new(Arc::new(world.storage.clone()), true));
+    let tree = world.open_on(Arc::clone(&backend) as Arc<dyn Storage>, Background::Manual);
+    backend.take();
     for way in [Way::Several, Way::Forward, Way::Backward] {
         assert!(read(&tree, id, way, false).len() > KEYS as usize);
-        assert_eq!(place.take(), [], "{way:?}");
+        assert_eq!(backend.take(), [], "{way:?}");
     }
 }
 
@@ -217,9 +217,9 @@ fn figures_of_cold_reads() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = World::new(tiny().with_engine(|tree| tree.blob_segment_bytes = 64 << 20));
     let open = |world: &World, is_mapped: bool| {
-        let place = Local::open(dir.path(), LocalOptions { create: true }).unwrap();
-        let place = if is_mapped { place } else { place.without_mappings() };
-        world.open_on(Arc::new(place), Background::Manual)
+        let backend = Local::open(dir.path(), LocalOptions { create: true }).unwrap();
+        let backend = if is_mapped { backend } else { backend.without_mappings() };
+        world.open_on(Arc::new(backend), Background::Manual)
     };
     let key = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let tree = open(&world, true);

@@ -70,8 +70,8 @@ fn the_buffer_keeps_its_limit_beside_a_flush_that_takes_long() {
         Settings { background_threads: 3, ..tiny() }.with_engine(|tree| tree.blob_segment_bytes = 1 << 20);
     let limit = settings.engine.buffer_bytes_max + settings.engine.log_segment_bytes;
     let machine = World::new(settings);
-    let place = slow(&machine, "*.table", Operation::Create, Duration::from_secs(3));
-    let tree = machine.open_on(Arc::new(place), threads());
+    let backend = slow(&machine, "*.table", Operation::Create, Duration::from_secs(3));
+    let tree = machine.open_on(Arc::new(backend), threads());
     let settings = KeyspaceSettings { separate_bytes: Some(100), ..KeyspaceSettings::default() };
     let keyspace = tree.create_keyspace("large", settings).unwrap();
     let is_over = AtomicBool::new(false);

@@ -76,8 +76,8 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operan
     tree.close().unwrap();
     machine.settings.space_amplification_max = 1.1;
     let hook = Arc::<Hook>::default();
-    let place = hook.before(&machine.storage, Operation::Sync, "*.table");
-    tree = machine.open_on(Arc::new(place), Background::Manual);
+    let backend = hook.before(&machine.storage, Operation::Sync, "*.table");
+    tree = machine.open_on(Arc::new(backend), Background::Manual);
     assert!(tree.stats().tree.expect("a tree").blobs.dead_bytes > 0);
     let (left, collections) = collect_meanwhile(&hook, &machine.storage, &tree);
     settle(&tree);
@@ -137,8 +137,8 @@ fn a_flush_keeps_no_collected_file() {
     tree.close().unwrap();
     machine.settings.space_amplification_max = 1.1;
     let hook = Arc::<Hook>::default();
-    let place = hook.before(&machine.storage, Operation::Sync, "*.table");
-    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let backend = hook.before(&machine.storage, Operation::Sync, "*.table");
+    let tree = machine.open_on(Arc::new(backend), Background::Manual);
     let (left, collections) = collect_meanwhile(&hook, &machine.storage, &tree);
     let mut session = world::session(&tree);
     session.put(id, b"short", b"in the tree", WriteOptions::default()).unwrap();

@@ -305,9 +305,9 @@ fn a_copy_has_the_values() {
 fn a_keyspace_that_is_dropped_as_a_compaction_begins_is_compacted_no_more() {
     let machine = World::new(settings());
     let hook = Arc::<Hook>::default();
-    let place = hook.before(&machine.storage, Operation::Read, "*.table");
-    let place = Unmapped { inner: Arc::new(place) };
-    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let backend = hook.before(&machine.storage, Operation::Read, "*.table");
+    let backend = Unmapped { inner: Arc::new(backend) };
+    let tree = machine.open_on(Arc::new(backend), Background::Manual);
     let keyspace = tree.create_keyspace("goes", separated()).unwrap();
     let session = &mut world::session(&tree);
     for round in 0..2_u8 {
@@ -335,8 +335,8 @@ fn a_keyspace_that_is_dropped_as_a_compaction_begins_is_compacted_no_more() {
 fn values_that_are_collected_while_their_keyspace_is_dropped_go_with_it() {
     let machine = World::new(settings());
     let hook = Arc::<Hook>::default();
-    let place = Unmapped { inner: Arc::new(hook.before(&machine.storage, Operation::Read, "*.table")) };
-    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let backend = Unmapped { inner: Arc::new(hook.before(&machine.storage, Operation::Read, "*.table")) };
+    let tree = machine.open_on(Arc::new(backend), Background::Manual);
     let [first, second] = ["first", "second"].map(|name| tree.create_keyspace(name, separated()).unwrap());
     let session = &mut world::session(&tree);
     let mut put = |keyspace, key: u32| {

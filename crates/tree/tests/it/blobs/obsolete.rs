@@ -185,8 +185,8 @@ fn what_dies_while_a_flush_is_written_does_not_die_again() {
         Settings { space_amplification_max: 100.0, ..tiny() }.with_engine(|tree| tree.level0_runs_max = 2);
     let machine = World::new(settings);
     let hook = Arc::<Hook>::default();
-    let place = hook.before(&machine.storage, Operation::Sync, "*.table");
-    let tree = machine.open_on(Arc::new(place), Background::Manual);
+    let backend = hook.before(&machine.storage, Operation::Sync, "*.table");
+    let tree = machine.open_on(Arc::new(backend), Background::Manual);
     let separated = KeyspaceSettings { separate_bytes: Some(1000), ..KeyspaceSettings::default() };
     let keyspace = tree.create_keyspace("large", separated).unwrap();
     let session = &mut session(&tree);

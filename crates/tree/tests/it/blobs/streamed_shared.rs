@@ -96,7 +96,7 @@ fn where_the_segment_cannot_lie_there_a_log_object_has_the_value() {
 }
 
 #[test]
-fn a_place_of_one_part_refuses_it_before_anything_is_taken() {
+fn a_backend_of_one_part_refuses_it_before_anything_is_taken() {
     let (_, tree, keyspace) = crate::blobs::streamed::begun(crate::support::world::tiny());
     let bytes = value(3, 5 * MIB);
     let mut source = crate::blobs::streamed::Source::of(&bytes);

@@ -17,7 +17,7 @@ use crate::support::unmapped::Unmapped;
 use crate::support::world::{World, seed};
 
 /// Does jobs here and, every other job, as a worker elsewhere. That goes from a spec's bytes to a
-/// result's, on a place that gives no file as memory.
+/// result's, on a backend that gives no file as memory.
 #[derive(Debug)]
 struct Turns {
     executors: [Local; 2],

@@ -16,7 +16,7 @@ use firn_tree::{Background, Tree};
 use crate::support::scene::Scene;
 use crate::support::world::{World, get_in, put, session, settle, tiny};
 
-/// A tree whose place fails on command, with a second keyspace.
+/// A tree whose backend fails on command, with a second keyspace.
 struct Failing {
     world: World,
     faulty: Faulty,

@@ -73,8 +73,8 @@ fn t13_damage_amid_the_unsynced_log_is_refused_and_told() {
         damage(&world.storage, &names);
         let error = world.open().map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error}");
-        let place = error.location().unwrap();
-        assert!(names.contains(&place.file) && error.message().contains("firn repair"), "{what}: {error}");
+        let location = error.location().unwrap();
+        assert!(names.contains(&location.file) && error.message().contains("firn repair"), "{what}: {error}");
         let report = report(&world.storage);
         assert!(report.damage().any(|finding| names.contains(&finding.file)), "{what}: {report:?}");
         // Nothing was changed by what was refused.

@@ -257,16 +257,16 @@ fn t10_separated_values_are_removed_from_a_full_disk() {
     full.put(b"more").unwrap();
 }
 
-/// What the log holds goes to another place, and makes room here.
+/// What the log holds goes to another backend, and makes room here.
 #[test]
 fn t10_a_full_disk_is_flushed_to_shared_storage() {
     let mut world = World::new(tiny());
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let shared = Memory::new();
-    let place = Divided::open(Arc::new(faulty.clone()), Arc::new(shared.clone()), 7).unwrap();
+    let backend = Divided::open(Arc::new(faulty.clone()), Arc::new(shared.clone()), 7).unwrap();
     world.settings.engine.buffer_bytes = FREE;
     world.settings.engine.buffer_bytes_max = 2 * FREE;
-    let tree = world.open_on(Arc::new(place), Background::Manual);
+    let tree = world.open_on(Arc::new(backend), Background::Manual);
     let write = |number: u32| {
         let value: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(100_000).collect();
         session(&tree).put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &value, WriteOptions::default()).map(drop)

@@ -27,8 +27,8 @@ pub(super) fn disk_bytes(path: &Path) -> u64 {
 
 /// The database of `world` in the directory `path`; the owner does its background work.
 pub(super) fn open_at(world: &World, path: &Path) -> Arc<Tree> {
-    let place: Arc<dyn Storage> = Arc::new(Local::open(path, LocalOptions { create: true }).unwrap());
-    world.open_on(place, Background::Manual)
+    let backend: Arc<dyn Storage> = Arc::new(Local::open(path, LocalOptions { create: true }).unwrap());
+    world.open_on(backend, Background::Manual)
 }
 
 /// Writes nothing for `seconds`.

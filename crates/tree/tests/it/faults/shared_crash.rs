@@ -109,7 +109,7 @@ const REFUSALS: [(Operation, &str); 4] = [
     (Operation::Publish, "manifest-*"),
 ];
 
-/// Opens what lies in `world` on a place that is full for `on` and `file`.
+/// Opens what lies in `world` on a backend that is full for `on` and `file`.
 fn full(world: &World, on: Operation, file: &str) -> (Faulty, Arc<Tree>) {
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);

@@ -3,7 +3,7 @@
 mod executors; // that refuse, wait, vanish, or lie
 mod held_deep; // jobs that wait for an executor which is away
 mod urgency; // the forecast that an executor is given
-mod panics; // of operators and places
+mod panics; // of operators and backends
 mod damaged; // inputs, beside which all else goes on
 mod reuse_elsewhere; // recycled files that an executor may still read
 mod sweeps; // of outputs that no job waits for

@@ -1,4 +1,4 @@
-//! Operators, and places, that panic while the database works in the background.
+//! Operators, and backends, that panic while the database works in the background.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -107,25 +107,25 @@ fn is_new(inputs: &[(String, Arc<dyn ReadFile>)], name: &str) -> bool {
     inputs.iter().all(|(input, _)| input != name)
 }
 
-/// A place with `inputs` as readers that opened them then find them by now. Also answers how many
+/// A backend with `inputs` as readers that opened them then find them by now. Also answers how many
 /// of them are not what `spec` says.
 fn as_read_now(world: &World, spec: &JobSpec, inputs: &[(String, Arc<dyn ReadFile>)]) -> (Memory, usize) {
     let JobSpec::Compact(spec) = spec else { panic!("a compaction") };
-    let place = Memory::new();
+    let backend = Memory::new();
     let mut differ = 0;
     for (name, file) in inputs {
         let mut content = vec![0; file.len() as usize];
         // What was cut off is missing for a reader.
         let is_whole = file.read_at(0, &mut content).is_ok();
         let kept = if is_whole { &content[..] } else { &[] };
-        place.publish(name, kept).unwrap();
+        backend.publish(name, kept).unwrap();
         let known = spec.inputs.iter().find(|input| input.table.file == *name).unwrap();
         let cache = Arc::new(BlockCache::new(0));
         differ +=
-            usize::from(TableReader::open(&place, &known.table, &cache, ReaderOptions::default()).is_err());
+            usize::from(TableReader::open(&backend, &known.table, &cache, ReaderOptions::default()).is_err());
         assert!(world.storage.open_read(name).is_err(), "{name} is no longer needed");
     }
-    (place, differ)
+    (backend, differ)
 }
 
 #[test]

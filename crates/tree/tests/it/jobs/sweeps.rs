@@ -173,7 +173,7 @@ fn what_comes_after_an_attempt_failed_is_removed_in_a_while() {
         assert!(site.has_all(&late));
         site.after(&tree, 1);
         assert_eq!((site.files(), tree.stats().orphan_remove_count), (live.clone(), 2));
-        // Twice more an hour later, and then nothing is asked of the place any more.
+        // Twice more an hour later, and then nothing is asked of the backend any more.
         (0..3).for_each(|_| site.after(&tree, 3600));
         let before = site.faulty.counters();
         (0..1000).for_each(|_| site.after(&tree, 3600));
@@ -229,7 +229,7 @@ fn what_dies_while_nothing_can_be_removed_is_removed_with_what_dies_next_or_in_a
         let before = site.faulty.counters();
         settle(&tree);
         let tried = site.faulty.counters().since(&before).of(Operation::Remove).operations;
-        assert!(tried <= 1, "a place that refuses one is asked for {tried}");
+        assert!(tried <= 1, "a backend that refuses one is asked for {tried}");
         assert!(site.has_all(&dead) && dead.len() > 1, "{dead:?}");
         site.faulty.clear_faults();
         if has_next {
@@ -271,7 +271,7 @@ fn what_cannot_be_listed_or_removed_now_is_removed_later() {
         site.executor.given_up.fetch_add(1, Ordering::Relaxed);
         site.after(&tree, 0);
     }
-    // The place is there again.
+    // The backend is there again.
     put(&mut session(&tree), b"key", b"value");
     tree.flush().unwrap();
 }

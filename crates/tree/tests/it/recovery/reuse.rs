@@ -191,7 +191,7 @@ fn tables(storage: &dyn Storage) -> Vec<(String, u64)> {
     storage.list().unwrap().into_iter().filter(|(name, _)| name.ends_with(".table")).collect()
 }
 
-/// A tree on a place that counts and fails, with files of dead tables at hand.
+/// A tree on a backend that counts and fails, with files of dead tables at hand.
 fn with_recycled_tables(world: &World) -> (Faulty, Arc<Tree>) {
     let faulty = Faulty::new(Arc::new(world.storage.clone()));
     let tree = world.open_on(Arc::new(faulty.clone()), Background::Manual);

@@ -28,7 +28,7 @@ impl Shared {
         }
     }
 
-    fn place(self, faulty: &Faulty) -> Arc<dyn Storage> {
+    fn backend(self, faulty: &Faulty) -> Arc<dyn Storage> {
         match self {
             Self::Store => Arc::new(faulty.clone()),
             Self::Directory => Arc::new(Mounted::new(Arc::new(faulty.clone()))),
@@ -36,12 +36,12 @@ impl Shared {
     }
 }
 
-/// A machine, its database with separated values, and the shared place that can be away.
+/// A machine, its database with separated values, and the shared backend that can be away.
 fn begin(shared: Shared) -> (Machine, Arc<Tree>, Faulty) {
     let machine = Machine::new(settings(), &Memory::new(), 7);
     let faulty = Faulty::new(Arc::new(machine.shared.clone()));
-    let place = Divided::open(Arc::new(machine.local.clone()), shared.place(&faulty), 7).unwrap();
-    let tree = Tree::open(TreeOptions { storage: Arc::new(place), ..machine.options() }).unwrap();
+    let backend = Divided::open(Arc::new(machine.local.clone()), shared.backend(&faulty), 7).unwrap();
+    let tree = Tree::open(TreeOptions { storage: Arc::new(backend), ..machine.options() }).unwrap();
     tree.set_separate_bytes(KEYSPACE_DEFAULT, Some(100)).unwrap();
     (machine, tree, faulty)
 }
@@ -62,7 +62,7 @@ fn fail(faulty: &Faulty, (on, file): (Operation, &str), when: When, kind: Kind) 
 
 /// What was sealed cannot be read where it lies.
 #[test]
-fn a_place_that_is_away_when_values_were_sealed_is_written_to_when_it_is_back() {
+fn a_backend_that_is_away_when_values_were_sealed_is_written_to_when_it_is_back() {
     for shared in [Shared::Store, Shared::Directory] {
         let (machine, tree, faulty) = begin(shared);
         let mut model = Model::new();
@@ -121,7 +121,7 @@ fn is_away(shared: Shared, on: Operation, after: u64) -> bool {
 
 /// A few reads in a row are refused, from each one on.
 #[test]
-fn a_place_that_is_away_at_any_moment_ends_no_writing() {
+fn a_backend_that_is_away_at_any_moment_ends_no_writing() {
     let reads = (0..).take_while(|after| is_away(Shared::Store, Operation::OpenRead, *after)).count();
     assert!(reads > 20, "{reads} reads");
 }

@@ -28,8 +28,8 @@ fn begin(here: &Faulty, there: &Faulty, machine: &Machine) -> (Arc<Tree>, Model)
     (Arc::clone(&tree), all(&tree))
 }
 
-/// A place here and one there, around those of a machine.
-fn places(machine: &Machine) -> (Faulty, Faulty) {
+/// A backend here and one there, around those of a machine.
+fn backends(machine: &Machine) -> (Faulty, Faulty) {
     (Faulty::new(Arc::new(machine.local.clone())), Faulty::new(Arc::new(machine.shared.clone())))
 }
 
@@ -50,16 +50,16 @@ fn copied(machine: &Machine, path: &Path) -> Model {
 /// Answers how many there were.
 fn fail_each(on: Operation, file: &str, is_far: bool, effect: Effect) -> u64 {
     let machine = Machine::new(settings(), &Memory::new(), 7);
-    let (here, there) = places(&machine);
+    let (here, there) = backends(&machine);
     let (tree, model) = begin(&here, &there, &machine);
-    let place = if is_far { &there } else { &here };
+    let backend = if is_far { &there } else { &here };
     let path = Path::new("copy");
     for after in 0.. {
         let what = format!("{on:?} of {file}, {effect:?}, after {after}");
-        place.inject(Fault { on, file: file.to_owned(), when: When::Once { after }, effect });
+        backend.inject(Fault { on, file: file.to_owned(), when: When::Once { after }, effect });
         let taken = tree.copy_to(path);
-        let is_struck = place.struck_count() > 0;
-        place.clear_faults();
+        let is_struck = backend.struck_count() > 0;
+        backend.clear_faults();
         if !is_struck {
             taken.unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
             assert!(copied(&machine, path) == model, "{what}");
@@ -106,7 +106,7 @@ fn of_a_copy_that_fails_nothing_is_left_wherever_it_fails() {
 #[test]
 fn a_copy_whose_names_cannot_be_synced_leaves_nothing() {
     let machine = Machine::new(settings(), &Memory::new(), 7);
-    let (here, there) = places(&machine);
+    let (here, there) = backends(&machine);
     let (tree, model) = begin(&here, &there, &machine);
     // How often a copy has the directory of the database synced before its own.
     tree.copy_to(Path::new("first")).unwrap();
@@ -126,7 +126,7 @@ fn a_copy_whose_names_cannot_be_synced_leaves_nothing() {
 #[test]
 fn what_cannot_be_removed_either_is_said() {
     let machine = Machine::new(settings(), &Memory::new(), 7);
-    let (here, there) = places(&machine);
+    let (here, there) = backends(&machine);
     let (tree, model) = begin(&here, &there, &machine);
     let (when, effect) = (When::Always { after: 0 }, Effect::Fail(Kind::Io));
     for (on, file) in [(Operation::Publish, "*"), (Operation::Remove, "*.log")] {
@@ -151,7 +151,7 @@ fn what_cannot_be_removed_either_is_said() {
 fn a_copy_of_a_database_that_another_machine_has_says_so() {
     let shared = Memory::new();
     let (first, second) = (Machine::new(settings(), &shared, 7), Machine::new(settings(), &shared, 8));
-    let (here, there) = places(&first);
+    let (here, there) = backends(&first);
     let (tree, model) = begin(&here, &there, &first);
     // What is open is sealed, so that the next copy writes no edit, which would find out.
     tree.copy_to(Path::new("before")).unwrap();
@@ -179,7 +179,7 @@ fn a_copy_that_failed_in_a_real_directory_is_made_there_after_all() {
     let root = tempfile::tempdir().unwrap();
     let local = Local::open(root.path().join("db"), LocalOptions { create: true }).unwrap();
     let machine = Machine::new(settings(), &Memory::new(), 7);
-    let (here, there) = (Faulty::new(Arc::new(local)), places(&machine).1);
+    let (here, there) = (Faulty::new(Arc::new(local)), backends(&machine).1);
     let (tree, model) = begin(&here, &there, &machine);
     let (when, effect) = (When::Once { after: 2 }, Effect::Fail(Kind::Refused));
     there.inject(Fault { on: Operation::OpenRead, file: "*.blobs".to_owned(), when, effect });

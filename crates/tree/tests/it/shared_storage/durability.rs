@@ -184,7 +184,7 @@ fn where_nothing_is_shared_nothing_is_acknowledged_as_shared() {
     let tree = world.open().unwrap();
     let refused = session(&tree).put(KEYSPACE_DEFAULT, b"key", b"", SHARED).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
-    assert!(refused.to_string().contains("name a shared place, or ask for `disk`"), "{refused}");
+    assert!(refused.to_string().contains("name a shared location, or ask for `disk`"), "{refused}");
     assert_eq!(get_in(&mut session(&tree), KEYSPACE_DEFAULT, b"key"), None, "it was not written");
     drop(tree);
     let settings = Settings { durability: Durability::Shared, ..settings() };
@@ -192,9 +192,9 @@ fn where_nothing_is_shared_nothing_is_acknowledged_as_shared() {
     assert_eq!(refused.kind(), ErrorKind::Invalid);
 }
 
-/// A place that refuses, that says nothing, or that says nothing although it has done it.
+/// A backend that refuses, that says nothing, or that says nothing although it has done it.
 #[test]
-fn what_the_place_does_not_take_is_not_acknowledged_and_goes_there_later() {
+fn what_the_backend_does_not_take_is_not_acknowledged_and_goes_there_later() {
     for (kind, is_done) in [(Kind::Refused, false), (Kind::Undecided, false), (Kind::Undecided, true)] {
         let shared = Memory::new();
         let (first, second) = machines(&shared);

@@ -74,8 +74,8 @@ fn a_segment_without_frames_that_ends_late_is_a_link_too() {
     let shared = Memory::new();
     let (first, second) = machines(settings().with_engine(|tree| tree.buffer_bytes = 1 << 20), &shared);
     let hook = Arc::<Hook>::default();
-    let place = hook.before(&shared, Operation::Publish, "manifest-*");
-    let storage = Divided::open(Arc::new(first.local.clone()), Arc::new(place), 7).unwrap();
+    let backend = hook.before(&shared, Operation::Publish, "manifest-*");
+    let storage = Divided::open(Arc::new(first.local.clone()), Arc::new(backend), 7).unwrap();
     let tree = Tree::open(TreeOptions { storage: Arc::new(storage), ..first.options() }).unwrap();
     let b = tree.create_keyspace("b", KeyspaceSettings::default()).unwrap();
     let c = tree.create_keyspace("c", KeyspaceSettings::default()).unwrap();
@@ -123,8 +123,8 @@ fn an_old_list_does_not_cost_a_machine_its_own_log() {
     let local = first.local.crash(Crash::Kill);
     let shared = lost(&shared, tree);
     first.world.clock.advance(std::time::Duration::from_millis(5));
-    let place = Watched::with_old_lists(&shared, 1, old);
-    let storage = Arc::new(Divided::open(Arc::new(local), place, 7).unwrap());
+    let backend = Watched::with_old_lists(&shared, 1, old);
+    let storage = Arc::new(Divided::open(Arc::new(local), backend, 7).unwrap());
     let tree = Tree::open(TreeOptions { storage, take_over: true, ..first.options() })
         .unwrap_or_else(|error| panic!("{}", describe(&error)));
     assert_eq!(all(&tree).len(), 3);
@@ -185,15 +185,15 @@ fn of_earlier_starts_nothing_stays_but_ends() {
     assert!(left < 2000 && objects(&shared).len() == 1, "{left} bytes: {:?}", objects(&shared));
 }
 
-/// A read that misses memory, and `threads` writers that wait for a place that does not answer.
+/// A read that misses memory, and `threads` writers that wait for a backend that does not answer.
 #[test]
 fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
     let shared = Memory::new();
     let settings = Settings { read_threads: 4, memory_bytes: 16 << 20, page_cache_bytes: 1, ..settings() };
     let (first, _) = machines(settings, &shared);
     let hook = Arc::<Hook>::default();
-    let place = hook.before(&shared, Operation::Publish, "*.group");
-    let storage = Divided::open(Arc::new(first.local.clone()), Arc::new(place), 7).unwrap();
+    let backend = hook.before(&shared, Operation::Publish, "*.group");
+    let storage = Divided::open(Arc::new(first.local.clone()), Arc::new(backend), 7).unwrap();
     let tree =
         Tree::open(TreeOptions { storage: Arc::new(storage), background: threads(), ..first.options() })
             .unwrap();
@@ -216,7 +216,7 @@ fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
         }
         done
     };
-    assert!(miss(0), "nobody waits for the place yet");
+    assert!(miss(0), "nobody waits for the backend yet");
     let mut writer = tree.ordered_session();
     let answers = Answers::default();
     let is_there = Arc::clone(&answers.0);
@@ -230,10 +230,10 @@ fn reads_do_not_wait_for_writes_that_wait_for_shared_storage() {
         assert!(matches!(out, Outcome::Pending(_)));
     }
     SystemClock::new().sleep(Duration::from_millis(100));
-    assert!(miss(100), "it was not answered while the place was not there");
+    assert!(miss(100), "it was not answered while the backend was not there");
 }
 
-/// A place answers again when this is dropped, also where the test panics.
+/// A backend answers again when this is dropped, also where the test panics.
 #[derive(Default)]
 struct Answers(Arc<AtomicBool>);
 

@@ -26,7 +26,7 @@ pub(crate) fn machine(shared: &Memory, home: u128) -> Machine {
     Machine::new(settings, shared, home)
 }
 
-/// The place takes `taken` of the large write's log objects; how many it was asked for is said
+/// The backend takes `taken` of the large write's log objects; how many it was asked for is said
 /// where it takes all.
 fn is_whole_or_absent(separate_bytes: Option<u32>, taken: u64) -> Option<usize> {
     let what = format!("separated from {separate_bytes:?}, {taken} log objects are taken");

@@ -1,4 +1,4 @@
-//! The last requests of a killed process, which its place does after the next opening has listed
+//! The last requests of a killed process, which its backend does after the next opening has listed
 //! what there was.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Log objects that are put together while the place does not take one of them: what lay in the old
-//! log objects is there, and work ends.
+//! Log objects that are put together while the backend does not take one of them: what lay in the
+//! old log objects is there, and work ends.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn count(shared: &Memory) -> usize {
     objects(shared).values().map(Vec::len).sum()
 }
 
-/// Does background work until there is none, and answers how often the place refused it.
+/// Does background work until there is none, and answers how often the backend refused it.
 fn settle_refused(tree: &Tree, what: &str) -> u32 {
     let mut refused = 0;
     for _ in 0..100 {
@@ -90,7 +90,7 @@ fn merge(separate_bytes: Option<u32>, (when, effect): (When, Effect)) -> (bool, 
     (is_struck, refused)
 }
 
-/// The place refuses one log object. The log object is of the large write, so that its rest is
+/// The backend refuses one log object. The log object is of the large write, so that its rest is
 /// pending when merging is due, or of those that are put together.
 #[test]
 fn a_log_object_that_is_refused_once_costs_nothing_that_was_shared() {
@@ -113,7 +113,7 @@ fn a_log_object_that_is_refused_once_costs_nothing_that_was_shared() {
 
 /// It is tried once, and not for ever: no caller waits for it.
 #[test]
-fn a_place_that_goes_away_while_log_objects_are_put_together_ends_the_work() {
+fn a_backend_that_goes_away_while_log_objects_are_put_together_ends_the_work() {
     for after in [0, 1, 3] {
         let (_, refused) = merge(None, (When::Always { after }, Effect::Fail(Kind::Refused)));
         assert_eq!(refused, 1, "after {after}");

@@ -77,10 +77,10 @@ fn a_machine_that_is_interrupted_anywhere_has_acknowledged_nothing_that_another_
         begin(&shared, &locals[0], &mut model);
         let taken = Arc::new(Mutex::new(None));
         let first = {
-            let (taken, local, place) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
+            let (taken, local, backend) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
             Watched::interrupted(&shared, at, move || {
                 let mut theirs = Model::new();
-                let tree = open(&local, Arc::new(place), 8).unwrap();
+                let tree = open(&local, Arc::new(backend), 8).unwrap();
                 work(&tree, 2, &mut theirs).unwrap();
                 *taken.lock().unwrap() = Some((tree, theirs));
             })
@@ -122,7 +122,7 @@ fn whoever_takes_over_has_what_is_acknowledged_meanwhile() {
         // The first one goes on in the middle of it: it acknowledges more, and removes what is in
         // tables.
         let written = Arc::new(Mutex::new(None));
-        let place = {
+        let backend = {
             let (written, tree) = (Arc::clone(&written), Arc::clone(&tree));
             Watched::interrupted(&shared, at, move || {
                 let mut model = Model::new();
@@ -132,7 +132,7 @@ fn whoever_takes_over_has_what_is_acknowledged_meanwhile() {
         };
         let what = format!("before operation {at}");
         let second =
-            open(&Memory::new(), place, 8).unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
+            open(&Memory::new(), backend, 8).unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
         let Some((acknowledged, worked)) = written.lock().unwrap().take() else {
             assert!(at > 20, "{at} operations");
             return;

@@ -12,21 +12,21 @@ use crate::support::machine::Machine;
 use crate::support::watched::Watched;
 use crate::support::world::{get, put, session, threads, tiny};
 
-/// A place that is away takes minutes to say what became of an edit.
+/// A backend that is away takes minutes to say what became of an edit.
 #[test]
 fn it_answers_while_an_edit_is_on_its_way() {
     let machine = Machine::new(tiny(), &Memory::new(), 7);
     let (is_away, is_met) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let place = Watched::new(&machine.shared, {
+    let backend = Watched::new(&machine.shared, {
         let (is_away, is_met) = (Arc::clone(&is_away), Arc::clone(&is_met));
         move |on, _| {
             if on == Operation::Publish && is_away.load(Ordering::SeqCst) {
                 is_met.store(true, Ordering::SeqCst);
-                until("the place is back", || !is_away.load(Ordering::SeqCst));
+                until("the backend is back", || !is_away.load(Ordering::SeqCst));
             }
         }
     });
-    let storage = Arc::new(Divided::open(Arc::new(machine.local.clone()), place, machine.home).unwrap());
+    let storage = Arc::new(Divided::open(Arc::new(machine.local.clone()), backend, machine.home).unwrap());
     let options = TreeOptions { storage, background: threads(), ..machine.world.options() };
     let tree = Tree::open(options).unwrap();
     let before = tree.stats().manifest_write_bytes_total;

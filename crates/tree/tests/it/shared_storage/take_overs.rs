@@ -69,7 +69,7 @@ fn a_machine_that_writes_an_edit_between_any_two_steps_of_another_one_is_taken_o
         let shared = Memory::new();
         let (_machine, tree, model) = begin(Settings { manifest_edits_max, ..settings() }, &shared);
         let (steps, edits, tries) = <[Arc<AtomicU32>; 3]>::default().into();
-        let place = {
+        let backend = {
             let (tree, steps) = (Arc::clone(&tree), Arc::clone(&steps));
             let (edits, tries) = (Arc::clone(&edits), Arc::clone(&tries));
             Watched::new(&shared, move |on, file| {
@@ -84,7 +84,7 @@ fn a_machine_that_writes_an_edit_between_any_two_steps_of_another_one_is_taken_o
             })
         };
         let what = format!("{manifest_edits_max} edits");
-        let taken = take_over(place, 8).unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
+        let taken = take_over(backend, 8).unwrap_or_else(|error| panic!("{what}: {}", describe(&error)));
         assert!(all(&taken) == model, "{what}");
         assert_ended(&tree, &what);
         edit(&taken).unwrap();
@@ -132,11 +132,11 @@ fn of_two_that_take_over_at_the_same_time_each_gets_it_and_one_has_it() {
             let turns = Arc::new(Turns { order, state: Mutex::default(), moved: Condvar::new() });
             let open = &|who: usize| {
                 let (watching, steps) = (Arc::clone(&turns), AtomicU32::new(0));
-                let place = Watched::new(&shared, move |_, _| {
+                let backend = Watched::new(&shared, move |_, _| {
                     assert!(steps.fetch_add(1, Ordering::SeqCst) < 2000, "it never ends");
                     watching.wait(who);
                 });
-                let opened = take_over(place, 8 + who as u128);
+                let opened = take_over(backend, 8 + who as u128);
                 turns.end(who);
                 opened
             };

@@ -149,7 +149,7 @@ fn of_two_machines_that_create_a_database_one_does() {
     let part = Arc::new(Memory::clone(&second.local)) as Arc<dyn Storage>;
     let error = Tree::open(TreeOptions { storage: part, ..second.world.options() }).unwrap_err();
     assert!(
-        error.kind() == ErrorKind::Invalid && error.to_string().contains("name the shared place too"),
+        error.kind() == ErrorKind::Invalid && error.to_string().contains("name the shared location too"),
         "{error}"
     );
     let part = Arc::new(shared.clone()) as Arc<dyn Storage>;
@@ -230,7 +230,7 @@ fn a_machine_that_goes_at_any_step_loses_nothing_that_is_in_tables() {
 }
 
 #[test]
-fn a_database_in_one_place_is_not_taken_for_one_in_two() {
+fn a_database_in_one_backend_is_not_taken_for_one_in_two() {
     let all = Memory::new();
     let alone = World { storage: all.clone(), ..World::new(lazy()) };
     let tree = alone.open().unwrap();
@@ -240,7 +240,7 @@ fn a_database_in_one_place_is_not_taken_for_one_in_two() {
     for opened in [Tree::open(machine.options()), machine.take_over()] {
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict, "{}", describe(&error));
-        assert!(error.to_string().contains("open it without a shared place"), "{}", describe(&error));
+        assert!(error.to_string().contains("open it without a shared location"), "{}", describe(&error));
     }
     let tree = alone.open().unwrap();
     assert_eq!(crate::support::world::get(&mut session(&tree), b"key"), Some(b"value".to_vec()));
@@ -263,9 +263,9 @@ fn a_log_of_an_earlier_time_is_not_taken_for_the_new_one() {
     let (on, when) = (Operation::Remove, When::Always { after: 0 });
     let effect = Effect::Fail(firn_storage::ErrorKind::NotFound);
     faulty.inject(Fault { on, file: "*.log".to_owned(), when, effect });
-    let place = Divided::open(Arc::new(faulty), Arc::new(shared.clone()), 7).unwrap();
+    let backend = Divided::open(Arc::new(faulty), Arc::new(shared.clone()), 7).unwrap();
     let back =
-        Tree::open(TreeOptions { storage: Arc::new(place), take_over: true, ..first.options() }).unwrap();
+        Tree::open(TreeOptions { storage: Arc::new(backend), take_over: true, ..first.options() }).unwrap();
     put(&mut session(&back), b"new", b"acknowledged");
     drop(back);
     let after = Machine { local: first.local.crash(Crash::Kill), ..first };
@@ -344,8 +344,8 @@ fn goes_on_behind_where_values_were_sealed(durability: Durability) {
     let shared = Memory::new();
     let first = Machine::new(lazy(), &shared, 7);
     let hook = Arc::<Hook>::default();
-    let place = hook.before(&shared, Operation::Create, "*.table");
-    let storage = Arc::new(Divided::open(Arc::new(first.local.clone()), Arc::new(place), 7).unwrap());
+    let backend = hook.before(&shared, Operation::Create, "*.table");
+    let storage = Arc::new(Divided::open(Arc::new(first.local.clone()), Arc::new(backend), 7).unwrap());
     let tree = Tree::open(TreeOptions { storage, ..first.options() }).unwrap();
     let keyspace = tree.create_keyspace("large", large()).unwrap();
     let mut model = Model::new();

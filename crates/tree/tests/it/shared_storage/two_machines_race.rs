@@ -88,10 +88,10 @@ fn race(start: Start) {
         // middle of something.
         let taken = Arc::new(Mutex::new(None));
         let first = {
-            let (taken, local, place) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
+            let (taken, local, backend) = (Arc::clone(&taken), locals[1].clone(), shared.clone());
             Watched::interrupted(&shared, at, move || {
                 let mut written = Model::new();
-                let tree = open(&local, Arc::new(place), 8).unwrap();
+                let tree = open(&local, Arc::new(backend), 8).unwrap();
                 work(&tree, 2, &mut written).unwrap();
                 *taken.lock().unwrap() = Some((tree, written));
             })

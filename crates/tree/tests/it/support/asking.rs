@@ -1,5 +1,5 @@
-//! A place that records which parts of files with values were asked for ahead, and which were read,
-//! in that order.
+//! A backend that records which parts of files with values were asked for ahead, and which were
+//! read, in that order.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Machines that share a place, each with a disk of its own.
+//! Machines that share a backend, each with a disk of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,14 +32,14 @@ impl Machine {
         Self { world: World::new(settings), local: Memory::new(), shared: shared.clone(), home }
     }
 
-    /// Its place, over the disk `local`.
-    pub(crate) fn place_on(&self, local: &Memory, shared: &Memory) -> Arc<dyn Storage> {
+    /// Its backend, over the disk `local`.
+    pub(crate) fn backend_on(&self, local: &Memory, shared: &Memory) -> Arc<dyn Storage> {
         let (local, shared) = (Arc::new(local.clone()), Arc::new(shared.clone()));
         Arc::new(Divided::open(local, shared, self.home).unwrap())
     }
 
     pub(crate) fn options(&self) -> TreeOptions {
-        TreeOptions { storage: self.place_on(&self.local, &self.shared), ..self.world.options() }
+        TreeOptions { storage: self.backend_on(&self.local, &self.shared), ..self.world.options() }
     }
 
     pub(crate) fn open(&self) -> Arc<Tree> {
@@ -51,7 +51,7 @@ impl Machine {
     }
 
     pub(crate) fn verify(&self) -> VerifyReport {
-        let storage = self.place_on(&self.local, &self.shared);
+        let storage = self.backend_on(&self.local, &self.shared);
         verify(VerifyOptions { storage, semantics: semantics() }, &mut |_| {}).unwrap()
     }
 
@@ -61,8 +61,8 @@ impl Machine {
     }
 }
 
-pub(crate) fn names(place: &Memory) -> Vec<FileName> {
-    place.list().unwrap().iter().filter_map(|(name, _)| file_name::parse(name)).collect()
+pub(crate) fn names(backend: &Memory) -> Vec<FileName> {
+    backend.list().unwrap().iter().filter_map(|(name, _)| file_name::parse(name)).collect()
 }
 
 pub(crate) fn settings() -> Settings {

@@ -1,4 +1,4 @@
-//! A place that gives no file as memory, so that everything is read by calls.
+//! A backend that gives no file as memory, so that everything is read by calls.
 
 use std::path::Path;
 use std::sync::Arc;

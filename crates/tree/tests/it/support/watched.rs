@@ -1,4 +1,4 @@
-//! A place that all machines reach, of which a test sees each operation before it is done.
+//! A backend that all machines reach, of which a test sees each operation before it is done.
 
 use std::fmt;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Watched {
         Arc::new(Self { inner: inner.clone(), before: Box::new(before), old: Mutex::default() })
     }
 
-    /// A place at which `event` happens before operation number `at`.
+    /// A backend at which `event` happens before operation number `at`.
     pub(crate) fn interrupted(inner: &Memory, at: u32, event: impl FnOnce() + Send + 'static) -> Arc<Self> {
         let (operations, event) = (AtomicU32::new(0), Mutex::new(Some(event)));
         Self::new(inner, move |_, _| {
@@ -35,7 +35,7 @@ impl Watched {
         })
     }
 
-    /// A place whose first `count` lists are `list`.
+    /// A backend whose first `count` lists are `list`.
     pub(crate) fn with_old_lists(inner: &Memory, count: u32, list: Vec<(String, u64)>) -> Arc<Self> {
         let old = Mutex::new((count, list));
         Arc::new(Self { inner: inner.clone(), before: Box::new(|_, _| {}), old })
@@ -83,10 +83,10 @@ impl Storage for Watched {
     }
 
     fn list(&self) -> Result<Vec<(String, u64)>> {
-        let place = self.after(Operation::List, "");
+        let backend = self.after(Operation::List, "");
         let (count, list) = &mut *self.old.lock().unwrap();
         if *count == 0 {
-            return place.list();
+            return backend.list();
         }
         *count -= 1;
         Ok(list.clone())
@@ -97,7 +97,7 @@ impl Storage for Watched {
     }
 
     fn lock(&self, _exclusive: bool) -> Result<Box<dyn StorageLock>> {
-        panic!("a shared place is never locked");
+        panic!("a shared backend is never locked");
     }
 
     fn link_into(&self, names: &[String], path: &Path) -> Result<Arc<dyn Storage>> {
@@ -121,6 +121,6 @@ impl Storage for Watched {
     }
 
     fn describe(&self) -> String {
-        "a shared place".to_owned()
+        "a shared backend".to_owned()
     }
 }

@@ -159,7 +159,7 @@ pub(crate) fn settle(tree: &Tree) {
     while tree.step().unwrap() {}
 }
 
-/// Something that happens where a place is slow: the clock of a faulty place's delays.
+/// Something that happens where a backend is slow: the clock of a faulty backend's delays.
 #[derive(Default)]
 pub(crate) struct Hook(Mutex<Option<Box<dyn FnMut() + Send>>>);
 
@@ -168,7 +168,7 @@ impl Hook {
         *self.0.lock().unwrap() = Some(Box::new(happens));
     }
 
-    /// A place where it happens before each such operation on the files.
+    /// A backend where it happens before each such operation on the files.
     pub(crate) fn before(self: &Arc<Self>, inner: &Memory, on: Operation, file: &str) -> Faulty {
         let faulty = Faulty::with_clock(Arc::new(inner.clone()), Arc::clone(self) as _);
         let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Always { after: 0 });
@@ -221,7 +221,7 @@ pub(crate) fn describe(error: &Error) -> String {
     format!("{:?}: {error}", error.kind())
 }
 
-/// A place that takes `delay` longer for each such operation on the files.
+/// A backend that takes `delay` longer for each such operation on the files.
 pub(crate) fn slow(world: &World, file: &str, on: Operation, delay: Duration) -> Faulty {
     let faulty = Faulty::with_clock(Arc::new(world.storage.clone()), Arc::new(SystemClock::new()));
     let (file, when) = (file.to_owned(), When::Always { after: 0 });

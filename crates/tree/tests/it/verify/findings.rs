@@ -59,8 +59,8 @@ fn every_flipped_byte_is_found_and_named() {
                 }
                 // A version byte: a newer release may have written the file.
                 Err(error) => {
-                    let place = error.location().map(|place| place.file.clone());
-                    assert_eq!((error.kind(), place), (ErrorKind::Invalid, Some(name.clone())), "{error}");
+                    let location = error.location().map(|location| location.file.clone());
+                    assert_eq!((error.kind(), location), (ErrorKind::Invalid, Some(name.clone())), "{error}");
                     assert!((8..12).contains(&at), "{name} byte {at}: {error}");
                 }
             }

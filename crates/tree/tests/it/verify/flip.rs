@@ -26,23 +26,26 @@ enum Demand {
 enum Access {
     Read,
     Write,
-    /// For reading, from a place that gives no file as memory.
+    /// For reading, from a backend that gives no file as memory.
     ReadUnmapped,
 }
 
-/// `Corrupt` with its place, or the refusal of what looks like a newer format, with its place.
+/// `Corrupt` with its location, or the refusal of what looks like a newer format, with its
+/// location.
 fn accept(error: &Error, demand: Demand) -> Result<(), String> {
     let kind = match error.kind() {
         ErrorKind::Corrupt => true,
         ErrorKind::Invalid => error.message().contains("newer"),
         _ => false,
     };
-    let place = error.location();
-    let has_place = match demand {
-        Demand::Offset => place.is_some_and(|place| !place.file.is_empty() && place.offset.is_some()),
-        Demand::File => place.is_some_and(|place| !place.file.is_empty()),
+    let location = error.location();
+    let has_location = match demand {
+        Demand::Offset => {
+            location.is_some_and(|location| !location.file.is_empty() && location.offset.is_some())
+        }
+        Demand::File => location.is_some_and(|location| !location.file.is_empty()),
     };
-    if kind && has_place { Ok(()) } else { Err(format!("{error:?}")) }
+    if kind && has_location { Ok(()) } else { Err(format!("{error:?}")) }
 }
 
 /// Opens `files`, reads everything every way and compares it with `contents`; the first wrong

@@ -1,4 +1,4 @@
-//! Writers faster than the place: memory stays within its bound, writes wait and do not fail, and
+//! Writers faster than the backend: memory stays within its bound, writes wait and do not fail, and
 //! the wait is counted.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn bounded(buffer_bytes: u64, buffer_bytes_max: u64) -> Settings {
     })
 }
 
-/// A place that takes `delay` longer for each write to a table.
+/// A backend that takes `delay` longer for each write to a table.
 fn slow_tables(world: &World, delay: Duration) -> Faulty {
     slow(world, "*.table", Operation::Write, delay)
 }
@@ -68,7 +68,7 @@ fn largest_buffer(tree: &Tree, done: &AtomicBool) -> u64 {
     largest
 }
 
-/// Writes on three threads to a slow place; the largest buffer on the way, the time, and the
+/// Writes on three threads to a slow backend; the largest buffer on the way, the time, and the
 /// counters at the end.
 fn overwhelm(settings: Settings, delay: Duration, count: u32, value: &[u8]) -> (u64, Duration, Stats) {
     let world = World::new(settings);
@@ -112,12 +112,12 @@ fn the_buffer_stays_within_its_bound_and_stalls_are_counted() {
             let (largest, took, stats) = overwhelm(settings.clone(), delay, count, &vec![9; value_bytes]);
             println!("{max_mib} MiB, values of {value_bytes}: {largest} bytes held");
             assert!(largest <= bound, "values of {value_bytes}: {largest} bytes held, bound {bound}");
-            assert!(largest > 8 * MIB, "the place was never slow: {largest}");
+            assert!(largest > 8 * MIB, "the backend was never slow: {largest}");
             let stalled = Duration::from_micros(stats.slowdown_us_total + stats.stop_us_total);
             println!("{stalled:?} counted of {took:?}");
             stalled > took / 10
         };
-        // Writers that get little of a processor wait for that more than for the place, unless it
+        // Writers that get little of a processor wait for that more than for the backend, unless it
         // is slower still.
         assert!([1, 4, 16].into_iter().any(stalls), "values of {value_bytes}: too few stalls are counted");
     }

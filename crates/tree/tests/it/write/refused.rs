@@ -94,7 +94,7 @@ fn a_failed_sync_refuses_later_writes_with_the_first_cause_and_reads_go_on() {
     assert_eq!(get(&mut crate::support::world::session(&tree), b"before").as_deref(), Some(&b"kept"[..]));
 }
 
-/// A place that cannot say whether an edit was published is asked what is there.
+/// A backend that cannot say whether an edit was published is asked what is there.
 #[test]
 fn an_edit_of_unknown_fate_is_looked_up() {
     let kind = firn_storage::ErrorKind::Undecided;

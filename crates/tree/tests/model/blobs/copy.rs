@@ -32,7 +32,7 @@ impl Database {
         }
         drop(version);
         let names = copied.segments.values().map(|known| known.file);
-        // Files in a shared place are copied, the others are linked.
+        // Files in a shared backend are copied, the others are linked.
         let (far, near): (Vec<FileName>, Vec<FileName>) =
             names.partition(|name| matches!(name, FileName::Output { .. }));
         let mut manifest = Some(manifest).filter(|_| !self.is_wrong(Mistake::CopyUnlocked));

@@ -25,7 +25,7 @@ fn names_of_open_tables(directory: &Path) -> Vec<PathBuf> {
 
 /// A directory with `count` files, each of which holds its number; mapped or not, `max` of them
 /// open at once.
-fn place(count: u32, max: usize, maps: bool) -> (tempfile::TempDir, Local) {
+fn backend(count: u32, max: usize, maps: bool) -> (tempfile::TempDir, Local) {
     let directory = tempfile::tempdir().unwrap();
     let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();
     let local = if maps { local } else { local.without_mappings() };
@@ -48,7 +48,7 @@ fn open_all(local: &Local, count: u32) -> Vec<Arc<dyn ReadFile>> {
 
 #[test]
 fn t6_a_thousand_files_are_read_with_few_descriptors() {
-    let (directory, local) = place(1000, 16, false);
+    let (directory, local) = backend(1000, 16, false);
     let files = open_all(&local, 1000);
     assert!(open_tables(directory.path()) <= 16, "{}", open_tables(directory.path()));
     for number in (0..1000).rev().chain(0..1000) {
@@ -61,7 +61,7 @@ fn t6_a_thousand_files_are_read_with_few_descriptors() {
 
 #[test]
 fn t6_mapped_files_keep_no_descriptor() {
-    let (directory, local) = place(1000, 16, true);
+    let (directory, local) = backend(1000, 16, true);
     let files = open_all(&local, 1000);
     let mapped: Vec<_> = files.iter().map(|file| file.bytes().unwrap().unwrap()).collect();
     assert_eq!(open_tables(directory.path()), 0);
@@ -73,7 +73,7 @@ fn t6_mapped_files_keep_no_descriptor() {
 
 #[test]
 fn t6_files_that_are_in_use_stay_open() {
-    let (directory, local) = place(20, 8, false);
+    let (directory, local) = backend(20, 8, false);
     let files = open_all(&local, 20);
     for number in 4..20 {
         for wanted in [0, 1, 2, number] {
@@ -91,7 +91,7 @@ fn t6_files_that_are_in_use_stay_open() {
 
 #[test]
 fn t6_a_file_is_the_same_or_none_once_it_is_opened_again() {
-    let (_directory, local) = place(3, 1, false);
+    let (_directory, local) = backend(3, 1, false);
     let files = open_all(&local, 3);
     local.remove("0.table").unwrap();
     local.remove("1.table").unwrap();
@@ -101,7 +101,7 @@ fn t6_a_file_is_the_same_or_none_once_it_is_opened_again() {
         assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
     }
     // A mapped file outlives its name, as the mapping does.
-    let (_directory, local) = place(1, 1, true);
+    let (_directory, local) = backend(1, 1, true);
     let file = &open_all(&local, 1)[0];
     file.bytes().unwrap().unwrap();
     local.remove("0.table").unwrap();
@@ -110,7 +110,7 @@ fn t6_a_file_is_the_same_or_none_once_it_is_opened_again() {
 
 #[test]
 fn t6_threads_share_few_descriptors() {
-    let (directory, local) = place(200, 4, false);
+    let (directory, local) = backend(200, 4, false);
     let files = open_all(&local, 200);
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {

@@ -19,8 +19,8 @@ pub(super) fn killed(of: &Path) -> TempDir {
     copy
 }
 
-pub(super) fn content(place: &dyn Storage, name: &str) -> Vec<u8> {
-    let file = place.open_read(name).unwrap();
+pub(super) fn content(backend: &dyn Storage, name: &str) -> Vec<u8> {
+    let file = backend.open_read(name).unwrap();
     let mut out = vec![0; file.len() as usize];
     file.read_at(0, &mut out).unwrap();
     assert_eq!(*file.bytes().unwrap().unwrap(), out);
@@ -32,18 +32,18 @@ pub(super) fn raw(directory: &Path, name: &str) -> Vec<u8> {
     std::fs::read(directory.join(name)).unwrap()
 }
 
-/// A new place, locked for writing.
-pub(super) fn new_place() -> (TempDir, Local, Box<dyn StorageLock>) {
+/// A new backend, locked for writing.
+pub(super) fn new_backend() -> (TempDir, Local, Box<dyn StorageLock>) {
     let root = new_directory();
-    let place = Local::open(root.path(), CREATE).unwrap();
-    let lock = place.lock(true).unwrap();
-    (root, place, lock)
+    let backend = Local::open(root.path(), CREATE).unwrap();
+    let lock = backend.lock(true).unwrap();
+    (root, backend, lock)
 }
 
 #[test]
 fn small_writes_wait_and_survive_the_process() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"first ").unwrap();
     file.write_combined(6, b"second").unwrap();
     assert_eq!(raw(root.path(), "a.log"), b"", "both wait");
@@ -68,8 +68,8 @@ fn small_writes_wait_and_survive_the_process() {
 
 #[test]
 fn what_was_written_out_does_not_come_back() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"written").unwrap();
     file.sync().unwrap();
     assert_eq!(raw(root.path(), "a.log"), b"written");
@@ -82,16 +82,16 @@ fn what_was_written_out_does_not_come_back() {
 
 #[test]
 fn whoever_lets_go_of_the_directory_leaves_nothing_waiting() {
-    let (root, place, lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"small").unwrap();
     drop(lock);
     assert_eq!(raw(root.path(), "a.log"), b"small");
     // A file that is open still, of a directory that another may have locked.
     file.write_combined(5, b" and at once").unwrap();
     assert_eq!(raw(root.path(), "a.log"), b"small and at once");
-    let dropped = place.lock(true).unwrap();
-    let file = place.create("b.log").unwrap();
+    let dropped = backend.lock(true).unwrap();
+    let file = backend.create("b.log").unwrap();
     file.write_combined(0, b"waits").unwrap();
     assert_eq!(raw(root.path(), "b.log"), b"");
     drop(file);
@@ -102,8 +102,8 @@ fn whoever_lets_go_of_the_directory_leaves_nothing_waiting() {
 #[test]
 fn without_the_lock_nothing_waits() {
     let root = new_directory();
-    let place = Local::open(root.path(), CREATE).unwrap();
-    let file = place.create("a.log").unwrap();
+    let backend = Local::open(root.path(), CREATE).unwrap();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"small").unwrap();
     assert_eq!(raw(root.path(), "a.log"), b"small");
     assert!(!root.path().join("COMBINER").exists());
@@ -111,12 +111,12 @@ fn without_the_lock_nothing_waits() {
 
 #[test]
 fn another_file_of_the_same_name_gets_nothing_of_the_first() {
-    let (root, place, _lock) = new_place();
-    let first = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let first = backend.create("a.log").unwrap();
     first.write_combined(0, b"of the first").unwrap();
-    place.remove("a.log").unwrap();
+    backend.remove("a.log").unwrap();
     first.write_combined(12, b", which is gone").unwrap();
-    let second = place.create("a.log").unwrap();
+    let second = backend.create("a.log").unwrap();
     second.write_combined(0, b"2").unwrap();
     second.sync().unwrap();
     let left = killed(root.path());
@@ -125,7 +125,7 @@ fn another_file_of_the_same_name_gets_nothing_of_the_first() {
 
     // A name that moves on takes what waited with it.
     second.write_combined(1, b" moved").unwrap();
-    place.rename("a.log", "b.log").unwrap();
+    backend.rename("a.log", "b.log").unwrap();
     second.write_combined(7, b" on").unwrap();
     let left = killed(root.path());
     drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
@@ -135,8 +135,8 @@ fn another_file_of_the_same_name_gets_nothing_of_the_first() {
 
 #[test]
 fn what_waits_for_a_file_that_is_gone_is_forgotten() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"small").unwrap();
     let left = killed(root.path());
     std::fs::remove_file(left.path().join("a.log")).unwrap();
@@ -150,18 +150,18 @@ fn what_waits_for_a_file_that_is_gone_is_forgotten() {
 
 #[test]
 fn links_have_what_waited() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"small").unwrap();
-    let linked = place.link_into(&["a.log".to_owned()], &root.path().join("backup")).unwrap();
+    let linked = backend.link_into(&["a.log".to_owned()], &root.path().join("backup")).unwrap();
     assert_eq!(content(&*linked, "a.log"), b"small");
     assert!(!root.path().join("backup/COMBINER").exists());
 }
 
 #[test]
 fn a_combiner_that_is_damaged_or_cut_holds_nothing() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"small").unwrap();
     let good = raw(root.path(), "COMBINER");
     assert_eq!(good.len(), COMBINER_BYTES);
@@ -188,8 +188,8 @@ fn a_combiner_that_is_damaged_or_cut_holds_nothing() {
 
 #[test]
 fn a_lock_empties_the_combiner_whatever_it_finds() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"small").unwrap();
     let head = |combiner: &[u8]| (0..4).any(|index| combiner[slot_range(index)][..128] != [0; 128]);
     let damages: [fn(&mut Vec<u8>); 3] =
@@ -209,26 +209,26 @@ fn a_lock_empties_the_combiner_whatever_it_finds() {
 
 #[test]
 fn a_directory_that_gets_links_has_no_combiner_of_before() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"waits").unwrap();
     let target = killed(root.path());
     std::fs::remove_file(target.path().join("a.log")).unwrap();
-    let linked = place.link_into(&["a.log".to_owned()], target.path()).unwrap();
+    let linked = backend.link_into(&["a.log".to_owned()], target.path()).unwrap();
     file.write_combined(5, b" on").unwrap();
     drop(linked.lock(true).unwrap());
-    assert_eq!(content(&place, "a.log"), b"waits on");
+    assert_eq!(content(&backend, "a.log"), b"waits on");
     assert!(!target.path().join("COMBINER").exists());
 }
 
 #[test]
 fn a_reader_is_told_whole_lengths_and_links_nothing_in_part() {
-    let (root, place, _lock) = new_place();
-    place.create("b.log").unwrap().write_at(0, b"whole").unwrap();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    backend.create("b.log").unwrap().write_at(0, b"whole").unwrap();
+    let file = backend.create("a.log").unwrap();
     file.write_combined(0, b"small").unwrap();
     let expected = [("a.log".to_owned(), 5), ("b.log".to_owned(), 5)];
-    assert_eq!(place.list().unwrap(), expected);
+    assert_eq!(backend.list().unwrap(), expected);
     assert_eq!(raw(root.path(), "a.log"), b"", "listing writes nothing");
     let left = killed(root.path());
     let reader = Local::open(left.path(), OPEN).unwrap();
@@ -244,9 +244,9 @@ fn a_reader_is_told_whole_lengths_and_links_nothing_in_part() {
 
 #[test]
 fn a_file_that_nothing_waited_for_is_known_by_its_new_name() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
-    place.rename("a.log", "b.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
+    backend.rename("a.log", "b.log").unwrap();
     file.write_combined(0, b"small").unwrap();
     let left = killed(root.path());
     drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
@@ -255,10 +255,10 @@ fn a_file_that_nothing_waited_for_is_known_by_its_new_name() {
 
 /// A file `a.log` that takes no bytes from the combiner, as on a full disk, and for which some
 /// wait.
-pub(super) fn stuck(root: &Path, place: &Local) -> LocalWriteFile {
-    drop(place.create("a.log").unwrap());
+pub(super) fn stuck(root: &Path, backend: &Local) -> LocalWriteFile {
+    drop(backend.create("a.log").unwrap());
     let read_only = std::fs::File::open(root.join("a.log")).unwrap();
-    let file = LocalWriteFile::new(OpenFile::new(read_only, "a.log", 0, place.combiner()));
+    let file = LocalWriteFile::new(OpenFile::new(read_only, "a.log", 0, backend.combiner()));
     file.write_combined(0, b"stuck").unwrap();
     file.write_combined(9, b"more").unwrap();
     file
@@ -266,15 +266,15 @@ pub(super) fn stuck(root: &Path, place: &Local) -> LocalWriteFile {
 
 #[test]
 fn where_nothing_can_be_written_reading_and_removing_go_on() {
-    let (root, place, _lock) = new_place();
-    let file = stuck(root.path(), &place);
+    let (root, backend, _lock) = new_backend();
+    let file = stuck(root.path(), &backend);
     let mut out = [1; 13];
     file.read_at(0, &mut out).unwrap();
     assert_eq!(out, *b"stuck\0\0\0\0more");
-    assert_eq!(place.list().unwrap(), [("a.log".to_owned(), 13)]);
-    assert!(place.open_read("a.log").is_err() && place.rename("a.log", "b.log").is_err());
-    place.remove("a.log").unwrap();
-    place.create("a.log").unwrap();
+    assert_eq!(backend.list().unwrap(), [("a.log".to_owned(), 13)]);
+    assert!(backend.open_read("a.log").is_err() && backend.rename("a.log", "b.log").is_err());
+    backend.remove("a.log").unwrap();
+    backend.create("a.log").unwrap();
     let left = killed(root.path());
     drop(Local::open(left.path(), OPEN).unwrap().lock(true).unwrap());
     assert_eq!(raw(left.path(), "a.log"), b"");
@@ -282,8 +282,8 @@ fn where_nothing_can_be_written_reading_and_removing_go_on() {
 
 #[test]
 fn a_handle_of_before_touches_no_slot_of_the_next_owner() {
-    let (root, place, lock) = new_place();
-    let stuck = stuck(root.path(), &place);
+    let (root, backend, lock) = new_backend();
+    let stuck = stuck(root.path(), &backend);
     drop(lock);
     let next = Local::open(root.path(), OPEN).unwrap();
     let _lock = next.lock(true).unwrap();
@@ -301,15 +301,15 @@ fn a_handle_of_before_touches_no_slot_of_the_next_owner() {
 
 #[test]
 fn a_combiner_of_a_newer_release_is_refused() {
-    let (root, place, _lock) = new_place();
-    place.create("a.log").unwrap().write_combined(0, b"small").unwrap();
+    let (root, backend, _lock) = new_backend();
+    backend.create("a.log").unwrap().write_combined(0, b"small").unwrap();
     let left = killed(root.path());
     let mut combiner = raw(left.path(), "COMBINER");
     combiner[8] = FormatVersion::CURRENT as u8 + 1;
     std::fs::write(left.path().join("COMBINER"), &combiner).unwrap();
-    let place = Local::open(left.path(), OPEN).unwrap();
+    let backend = Local::open(left.path(), OPEN).unwrap();
     for exclusive in [false, true] {
-        let error = place.lock(exclusive).map(drop).unwrap_err();
+        let error = backend.lock(exclusive).map(drop).unwrap_err();
         assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Corrupt, "COMBINER"), "{error}");
         assert!(error.to_string().contains("newer Firn: upgrade"), "{error}");
     }
@@ -318,10 +318,10 @@ fn a_combiner_of_a_newer_release_is_refused() {
 
 #[test]
 fn what_cannot_be_written_goes_on_waiting() {
-    let (root, place, _lock) = new_place();
-    drop(place.create("a.log").unwrap());
+    let (root, backend, _lock) = new_backend();
+    drop(backend.create("a.log").unwrap());
     let read_only = std::fs::File::open(root.path().join("a.log")).unwrap();
-    let file = LocalWriteFile::new(OpenFile::new(read_only, "a.log", 0, place.combiner()));
+    let file = LocalWriteFile::new(OpenFile::new(read_only, "a.log", 0, backend.combiner()));
     let mut taken = 0;
     let refused = loop {
         match file.write_combined(taken, &[7; 1000]) {
@@ -350,7 +350,7 @@ fn random_writes_are_found_and_survive() {
         let (usual, large) = if seed % 2 == 0 { (900, 40_000) } else { (5_000, 10_000) };
         let writes_out = if seed % 2 == 0 { 24 } else { 200 };
         let mut random = fastrand::Rng::with_seed(seed);
-        let (root, place, _lock) = new_place();
+        let (root, backend, _lock) = new_backend();
         let mut model: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
         let names = ["a.log", "b.blobs", "c.log", "d.blobs", "e.log", "f.blobs"];
         let names = if seed % 2 == 0 { &names[..2] } else { &names };
@@ -360,7 +360,7 @@ fn random_writes_are_found_and_survive() {
             model.insert(name, Vec::new());
         }
         let files: BTreeMap<&str, _> =
-            model.keys().map(|name| (*name, place.open_write(name).unwrap())).collect();
+            model.keys().map(|name| (*name, backend.open_write(name).unwrap())).collect();
         let mut late: Vec<(&str, usize, Vec<u8>)> = Vec::new();
         for _ in 0..400 * names.len() / 2 {
             let name = names[random.usize(0..names.len())];
@@ -386,7 +386,7 @@ fn random_writes_are_found_and_survive() {
                     expected.extend_from_slice(b"past the combiner");
                 }
                 18 => file.hand_over().unwrap(),
-                19 => drop(place.open_read(name).unwrap()),
+                19 => drop(backend.open_read(name).unwrap()),
                 _ => {}
             }
         }
@@ -396,9 +396,9 @@ fn random_writes_are_found_and_survive() {
         let left = killed(root.path());
         let after = Local::open(left.path(), OPEN).unwrap();
         let shared = after.lock(false).unwrap();
-        let check = |place: &Local, when: &str| {
+        let check = |backend: &Local, when: &str| {
             for (name, expected) in &model {
-                let found = content(place, name);
+                let found = content(backend, name);
                 assert!(found[..expected.len()] == expected[..], "seed {seed}: {name} {when}");
                 let rest = found[expected.len()..].iter().all(|byte| matches!(byte, 0xee | 0));
                 assert!(rest, "seed {seed}: {name} {when}: something was written behind the end");
@@ -408,6 +408,6 @@ fn random_writes_are_found_and_survive() {
         drop(shared);
         let _lock = after.lock(true).unwrap();
         check(&after, "as a writer finds it");
-        check(&place, "where nobody died");
+        check(&backend, "where nobody died");
     }
 }

@@ -1,13 +1,13 @@
 //! Slots of the combiner: which file has how many, and what becomes of them.
 
-use super::combining::{content, killed, new_place, raw, stuck};
+use super::combining::{content, killed, new_backend, raw, stuck};
 use super::*;
 
 #[test]
 fn more_files_than_slots_are_written_all_the_same() {
-    let (root, place, _lock) = new_place();
+    let (root, backend, _lock) = new_backend();
     let names: Vec<String> = (0..7).map(|index| format!("{index}.log")).collect();
-    let files: Vec<_> = names.iter().map(|name| place.create(name).unwrap()).collect();
+    let files: Vec<_> = names.iter().map(|name| backend.create(name).unwrap()).collect();
     for round in 0..50u64 {
         for (index, file) in files.iter().enumerate() {
             file.write_combined(round, &[index as u8]).unwrap();
@@ -20,11 +20,11 @@ fn more_files_than_slots_are_written_all_the_same() {
     let _lock = after.lock(true).unwrap();
     for (index, name) in names.iter().enumerate() {
         assert_eq!(raw(left.path(), name), [index as u8; 50], "{name}");
-        assert_eq!(content(&place, name), [index as u8; 50], "{name}");
+        assert_eq!(content(&backend, name), [index as u8; 50], "{name}");
     }
     // A file that is handed over leaves its slot to others.
     files[0].hand_over().unwrap();
-    let next = place.create("next.log").unwrap();
+    let next = backend.create("next.log").unwrap();
     next.write_combined(0, b"waits").unwrap();
     let taken = names.iter().any(|name| raw(root.path(), name).len() < 50);
     assert!(!taken, "reading wrote what waited");
@@ -48,8 +48,8 @@ fn pieces(length: u64) -> Vec<u8> {
 
 #[test]
 fn a_file_that_is_alone_has_all_slots_but_one() {
-    let (root, place, _lock) = new_place();
-    let (file, mut length) = (place.create("a.log").unwrap(), 0);
+    let (root, backend, _lock) = new_backend();
+    let (file, mut length) = (backend.create("a.log").unwrap(), 0);
     write_pieces(&*file, &mut length, 3 * PIECES_OF_A_SLOT);
     assert_eq!(raw(root.path(), "a.log"), b"", "all wait");
     let mut found = vec![0; length as usize];
@@ -72,10 +72,10 @@ fn a_file_that_is_alone_has_all_slots_but_one() {
 
 #[test]
 fn who_has_several_slots_makes_room_for_who_has_none() {
-    let (root, place, _lock) = new_place();
-    let (file, mut length) = (place.create("a.log").unwrap(), 0);
+    let (root, backend, _lock) = new_backend();
+    let (file, mut length) = (backend.create("a.log").unwrap(), 0);
     write_pieces(&*file, &mut length, 3 * PIECES_OF_A_SLOT);
-    let others: Vec<_> = (1..5).map(|index| place.create(&format!("{index}.log")).unwrap()).collect();
+    let others: Vec<_> = (1..5).map(|index| backend.create(&format!("{index}.log")).unwrap()).collect();
     let lengths =
         || ["a", "1", "2", "3", "4"].map(|name| raw(root.path(), &format!("{name}.log")).len() as u64);
     others[0].write_combined(0, b"waits").unwrap();
@@ -99,16 +99,16 @@ fn who_has_several_slots_makes_room_for_who_has_none() {
 
 #[test]
 fn who_cannot_write_out_makes_no_room_and_loses_nothing() {
-    let (root, place, _lock) = new_place();
-    let (stuck, mut length) = (stuck(root.path(), &place), 13);
+    let (root, backend, _lock) = new_backend();
+    let (stuck, mut length) = (stuck(root.path(), &backend), 13);
     while length < 150_000 {
         stuck.write_combined(length, &[7; 1000]).unwrap();
         length += 1000;
     }
     for name in ["b.log", "c.log"] {
-        place.create(name).unwrap().write_combined(0, b"small").unwrap();
+        backend.create(name).unwrap().write_combined(0, b"small").unwrap();
     }
-    let files = ["b.log", "c.log"].map(|name| place.open_write(name).unwrap());
+    let files = ["b.log", "c.log"].map(|name| backend.open_write(name).unwrap());
     files.iter().for_each(|file| file.write_combined(5, b" and more").unwrap());
     assert_eq!(["b.log", "c.log"].map(|name| raw(root.path(), name).len()), [5, 14]);
     let left = killed(root.path());
@@ -117,19 +117,19 @@ fn who_cannot_write_out_makes_no_room_and_loses_nothing() {
     assert!(found.len() as u64 == length && found[13..].iter().all(|byte| *byte == 7));
     assert!(["b.log", "c.log"].iter().all(|name| raw(left.path(), name) == b"small and more"));
     // Once the file is removed its slots are free.
-    place.remove("a.log").unwrap();
-    let others = ["d.log", "e.log", "f.log"].map(|name| place.create(name).unwrap());
+    backend.remove("a.log").unwrap();
+    let others = ["d.log", "e.log", "f.log"].map(|name| backend.create(name).unwrap());
     others.iter().for_each(|file| file.write_combined(0, b"waits").unwrap());
     assert_eq!(["d.log", "e.log", "f.log"].map(|name| raw(root.path(), name).len()), [0; 3]);
 }
 
 #[test]
 fn who_goes_leaves_all_its_slots() {
-    let (root, place, lock) = new_place();
-    let others: Vec<_> = (0..4).map(|index| place.create(&format!("{index}.log")).unwrap()).collect();
+    let (root, backend, lock) = new_backend();
+    let others: Vec<_> = (0..4).map(|index| backend.create(&format!("{index}.log")).unwrap()).collect();
     // Each is full, three times over, when something happens to it.
     let full = |name: &str| {
-        let (file, mut length) = (place.create(name).unwrap(), 0);
+        let (file, mut length) = (backend.create(name).unwrap(), 0);
         write_pieces(&*file, &mut length, 3 * PIECES_OF_A_SLOT);
         assert_eq!(raw(root.path(), name), b"", "all wait");
         (file, length)
@@ -151,11 +151,11 @@ fn who_goes_leaves_all_its_slots() {
     assert_eq!(raw(root.path(), "dropped.log"), pieces(length));
     all_can_wait("a drop");
     let (_file, length) = full("renamed.log");
-    place.rename("renamed.log", "new.log").unwrap();
+    backend.rename("renamed.log", "new.log").unwrap();
     assert_eq!(raw(root.path(), "new.log"), pieces(length));
     all_can_wait("a rename");
     let (_file, _) = full("removed.log");
-    place.remove("removed.log").unwrap();
+    backend.remove("removed.log").unwrap();
     all_can_wait("a removal");
     let (file, length) = full("cut.log");
     file.set_len(100_000).unwrap();
@@ -171,11 +171,11 @@ fn who_goes_leaves_all_its_slots() {
 /// are full, some let go.
 #[test]
 fn threads_that_take_slots_from_one_another_lose_nothing() {
-    let (root, place, _lock) = new_place();
+    let (root, backend, _lock) = new_backend();
     let names: Vec<String> = (0..6).map(|index| format!("{index}.log")).collect();
     let written: Vec<_> = std::thread::scope(|scope| {
         let write = |index: usize| {
-            let (file, mut length) = (place.create(&names[index]).unwrap(), 0);
+            let (file, mut length) = (backend.create(&names[index]).unwrap(), 0);
             let mut random = fastrand::Rng::with_seed(index as u64);
             for _ in 0..40 {
                 write_pieces(&*file, &mut length, random.u64(1..120));
@@ -203,8 +203,8 @@ fn threads_that_take_slots_from_one_another_lose_nothing() {
 /// More of them than the system takes at once, none behind the one before.
 #[test]
 fn thousands_of_pieces_that_came_in_another_order_are_written() {
-    let (root, place, _lock) = new_place();
-    let file = place.create("a.log").unwrap();
+    let (root, backend, _lock) = new_backend();
+    let file = backend.create("a.log").unwrap();
     let expected: Vec<u8> = (0..9_000u32).map(|index| index as u8).collect();
     for index in (0..3_000).map(|index: usize| index ^ 1) {
         file.write_combined(3 * index as u64, &expected[3 * index..][..3]).unwrap();

@@ -96,7 +96,7 @@ pub struct SharedLog {
 struct Sending {
     /// Number of the next log object.
     next: u64,
-    /// The first of them goes under that number, and may be there although the place has not said
+    /// The first of them goes under that number, and may be there although the backend has not said
     /// so.
     pending: VecDeque<Pending>,
     /// Which try was the last, and why, if it failed.

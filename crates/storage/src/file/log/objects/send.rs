@@ -1,4 +1,4 @@
-//! Log objects to the place that all machines reach, one call for all threads that wait.
+//! Log objects to the backend that all machines reach, one call for all threads that wait.
 
 use std::sync::atomic::Ordering;
 
@@ -35,7 +35,7 @@ impl SharedLog {
     /// synced, and the others find theirs in it. Blocks for creating an object.
     ///
     /// # Errors
-    /// `Refused` where the place refuses, or does not say, for long: what is published goes there
+    /// `Refused` where the backend refuses, or does not say, for long: what is published goes there
     /// with the next call. `Closed` if another machine has taken the database over; any other
     /// failure poisons the log.
     pub fn send_through<E: SendEnv>(&self, env: &E, end: Position, by: By) -> Result<()> {
@@ -104,14 +104,14 @@ impl SharedLog {
     /// Writers wait meanwhile.
     pub(super) fn send_again<E: SendEnv>(&self, env: &E) -> Result<u64> {
         let mut sending = self.lock_sending();
-        // What a place did not take before comes first.
+        // What a backend did not take before comes first.
         self.send_pending(env, &mut sending)?;
         let (first, through) = (sending.next, self.through());
         let mut from = Position(0);
         while let Some(gathered) = gather(env, from, through)? {
             from = gathered.through;
             sending.pending.extend(gathered.into_pending());
-            // Where it fails its number is taken until the place says so, and what it holds is
+            // Where it fails its number is taken until the backend says so, and what it holds is
             // right.
             self.send_pending(env, &mut sending)?;
         }
