@@ -109,13 +109,13 @@ struct ServiceArgs {
     control_plane: Option<String>,
     /// Where Firn's tables, sealed blob segments and manifest lie, if that is not the directory:
     /// another one, s3://BUCKET/PREFIX, ...
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "LOCATION")]
     shared: Option<String>,
     /// How much an object store is asked in a second, at most, as `firn serve --store-rates` has
     /// it: reads=500,write-bytes=20M
     #[arg(long, value_name = "RATES", requires = "shared")]
     store_rates: Option<StoreRates>,
-    /// Whose share of the workers the jobs count to [default: the place's own]
+    /// Whose share of the workers the jobs count to [default: the location's own]
     #[arg(long, value_name = "NAME", requires = "control_plane", value_parser = parse_tenant)]
     tenant: Option<String>,
     /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the
@@ -134,11 +134,11 @@ impl ServiceArgs {
             let shared = SharedStorage { name, ..SharedStorage::default() };
             let builder = shared.set(builder, Access::Create).map_err(failed)?;
             let Some(control_planes) = &service.control_plane else { return Ok(builder) };
-            let place = service.shared.clone().unwrap_or_else(|| options.dir.display().to_string());
+            let location = service.shared.clone().unwrap_or_else(|| options.dir.display().to_string());
             let tls = ClientFiles::default();
             let (tenant, weight) = (service.tenant.as_deref(), service.weight.unwrap_or(WEIGHT));
             let reach = Reach { control_planes, token_file: None, tls, zone: None, tenant, weight };
-            let remote = remote(&place, &reach).map_err(failed)?;
+            let remote = remote(&location, &reach).map_err(failed)?;
             Ok(builder.executor(Arc::new(remote)))
         })
     }

@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     connections_max: u32,
     /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON
     /// (/jobs), metrics for Prometheus (/metrics) and health (/health). Port 0 takes a free one and
-    /// says which. What reaches it sees counters, jobs, names of tenants, workers and places.
+    /// says which. What reaches it sees counters, jobs, names of tenants, workers and locations.
     /// Without it there is no HTTP.
     #[arg(long, value_name = "A:P")]
     http: Option<SocketAddr>,

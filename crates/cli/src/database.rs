@@ -134,7 +134,7 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
         && access != Access::Create
         && names.iter().any(|name| name == file_name::HOME)
     {
-        return refuse("has only the log of a database on shared storage; name that place with --shared");
+        return refuse("has only the log of a database on shared storage; name that location with --shared");
     }
     match access {
         _ if has_manifest => Ok(()),

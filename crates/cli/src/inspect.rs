@@ -22,14 +22,14 @@ pub(crate) struct Arguments {
     file: PathBuf,
     /// Where the file lies, if that is no path of this machine: as `firn serve --shared` has it
     /// (s3://BUCKET/PREFIX, ...). FILE is its name there.
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "LOCATION")]
     shared: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let path = &arguments.file;
     let bytes = match &arguments.shared {
-        Some(place) => read_shared(place, &path.to_string_lossy())?,
+        Some(location) => read_shared(location, &path.to_string_lossy())?,
         None => read(path)?,
     };
     let mut output = Output::new();
@@ -56,12 +56,12 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| Failure::file("read", path, &error))
 }
 
-/// The bytes of the file `name` of a place that other machines reach.
-fn read_shared(place: &str, name: &str) -> Result<Vec<u8>> {
-    let storage = open_backend(place, None, false)?;
+/// The bytes of the file `name` of a backend that other machines reach.
+fn read_shared(location: &str, name: &str) -> Result<Vec<u8>> {
+    let storage = open_backend(location, None, false)?;
     let read = storage.open_read(name).and_then(|file| {
         let mut bytes = vec![0; file.len() as usize];
         file.read_at(0, &mut bytes).map(|()| bytes)
     });
-    read.map_err(|error| Failure::new(Ending::Failed, format!("cannot read {name} of {place}: {error}")))
+    read.map_err(|error| Failure::new(Ending::Failed, format!("cannot read {name} of {location}: {error}")))
 }

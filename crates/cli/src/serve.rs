@@ -88,8 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             builder = builder.executor(Arc::new(worker));
         }
         if let Some(control_planes) = &options.control_plane {
-            let place = options.shared.clone().unwrap_or_else(|| dir.display().to_string());
-            builder = builder.executor(Arc::new(remote(&place, &reach(&options, control_planes))?));
+            let location = options.shared.clone().unwrap_or_else(|| dir.display().to_string());
+            builder = builder.executor(Arc::new(remote(&location, &reach(&options, control_planes))?));
         }
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);

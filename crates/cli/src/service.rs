@@ -1,4 +1,4 @@
-//! What the commands of the service have in common: tokens, places, numbers drawn for a start.
+//! What the commands of the service have in common: tokens, locations, numbers drawn for a start.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_job_service::{Places, Remote, RemoteOptions, SharedToken};
+use firn_job_service::{Backends, Remote, RemoteOptions, SharedToken};
 use firn_storage::backend::{Registry, Throttle};
 use firn_storage::{Error, ErrorKind, SystemClock, ThreadSpawn};
 
@@ -37,8 +37,8 @@ pub(crate) fn draw() -> u128 {
     half(0) << 64 | half(1)
 }
 
-/// How workers name the place that is called `name` here.
-pub(crate) fn place_name(name: &str) -> String {
+/// How workers name the location that is called `name` here.
+pub(crate) fn location_name(name: &str) -> String {
     if name.contains("://") {
         return name.to_owned();
     }
@@ -85,9 +85,9 @@ pub(crate) fn parse_tenant(text: &str) -> std::result::Result<String, String> {
     is_name.then(|| text.to_owned()).ok_or_else(expected)
 }
 
-/// The executor of a database whose files are at `place`.
-pub(crate) fn remote(place: &str, reach: &Reach<'_>) -> Result<Remote> {
-    let mut options = RemoteOptions::new(urls(reach.control_planes), &place_name(place), draw());
+/// The executor of a database whose files are at `location`.
+pub(crate) fn remote(location: &str, reach: &Reach<'_>) -> Result<Remote> {
+    let mut options = RemoteOptions::new(urls(reach.control_planes), &location_name(location), draw());
     options.token = read_token(reach.token_file)?;
     options.tls = reach.tls.read()?;
     if reach.token_file.is_some() {
@@ -124,7 +124,7 @@ fn is_plain_and_far(url: &str) -> bool {
     host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-/// Places that a worker may touch.
+/// Backends that a worker may touch.
 #[derive(Debug)]
 pub(crate) struct Allowed {
     within: Vec<String>,
@@ -135,7 +135,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Places that are, or lie in, one of `within`; the stores among them are asked as often as
+    /// Locations that are, or lie in, one of `within`; the stores among them are asked as often as
     /// `rates` say, all together.
     ///
     /// # Errors
@@ -154,18 +154,18 @@ impl Allowed {
         Ok(Self { within, throttle: rates.map(StoreRates::throttle), registry })
     }
 
-    /// The place called `name` as it is opened, if it is one of these.
+    /// The location called `name` as it is opened, if it is one of these.
     fn find(&self, name: &str) -> Option<String> {
         let real = real_name(name);
-        let lies_in = |place: &String| {
-            let rest = real.strip_prefix(place.trim_end_matches('/'));
+        let lies_in = |location: &String| {
+            let rest = real.strip_prefix(location.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         (!may_climb(&real) && self.within.iter().any(lies_in)).then_some(real)
     }
 }
 
-/// Whether everything lies below the place called `name`.
+/// Whether everything lies below the location called `name`.
 fn is_everything(name: &str) -> bool {
     let bucket = name.split_once("://").map_or(name, |(_, rest)| rest);
     bucket.is_empty() || bucket.starts_with('/') && bucket.len() < name.len()
@@ -194,14 +194,14 @@ fn real_name(name: &str) -> String {
     if path.contains("://") {
         return path.to_owned();
     }
-    std::fs::canonicalize(path).map_or_else(|_| place_name(path), |path| path.display().to_string())
+    std::fs::canonicalize(path).map_or_else(|_| location_name(path), |path| path.display().to_string())
 }
 
-impl Places for Allowed {
+impl Backends for Allowed {
     /// What was looked at is opened, and no link that has taken its name.
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn firn_storage::Storage>> {
         let Some(real) = self.find(name) else {
-            let message = format!("it may not touch {name}: start it with --within for that place");
+            let message = format!("it may not touch {name}: start it with --within for that location");
             return Err(Error::new(ErrorKind::Invalid, "", message));
         };
         let throttle = self.throttle.clone().filter(|_| self.registry.is_throttled(&real));

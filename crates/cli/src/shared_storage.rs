@@ -14,7 +14,7 @@ use crate::ending::{Ending, Failure, Result};
 use crate::output::report;
 use crate::store_rates::StoreRates;
 
-/// The name of a shared place, if there is one.
+/// The location of a shared backend, if there is one.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct SharedName {
     /// Where tables, sealed blob segments and the manifest lie, if that is not the directory too:
@@ -22,7 +22,7 @@ pub(crate) struct SharedName {
     /// az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials are the
     /// environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION,
     /// AWS_ACCESS_KEY_ID, ...).
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "LOCATION")]
     pub(crate) shared: Option<String>,
     /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N,
     /// removals=N (requests), read-bytes=B and write-bytes=B, with commas between them:
@@ -32,7 +32,7 @@ pub(crate) struct SharedName {
     pub(crate) store_rates: Option<StoreRates>,
 }
 
-/// A shared place, if there is one, of a database that is opened.
+/// A shared backend, if there is one, of a database that is opened.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct SharedStorage {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct SharedStorage {
     pub(crate) cache: Option<RangeCache>,
 }
 
-/// A directory for ranges of files that lie in the shared place.
+/// A directory for ranges of files that lie in the shared backend.
 #[derive(Clone, Debug)]
 pub(crate) struct RangeCache {
     pub(crate) dir: PathBuf,
@@ -69,15 +69,15 @@ impl SharedStorage {
     /// Tells `builder`.
     ///
     /// # Errors
-    /// The place cannot be opened, with what is expected.
+    /// The backend cannot be opened, with what is expected.
     pub(crate) fn set(&self, builder: Builder, access: Access) -> Result<Builder> {
         let Some(name) = &self.name.shared else { return Ok(builder) };
-        let place = open_backend(name, self.name.store_rates, access == Access::Create)?;
-        let place = match &self.cache {
-            Some(cache) => cache.before(place),
-            None => place,
+        let backend = open_backend(name, self.name.store_rates, access == Access::Create)?;
+        let backend = match &self.cache {
+            Some(cache) => cache.before(backend),
+            None => backend,
         };
-        Ok(builder.shared(place).take_over(self.take_over))
+        Ok(builder.shared(backend).take_over(self.take_over))
     }
 }
 
@@ -85,13 +85,13 @@ impl SharedName {
     /// The files of the database in `dir`, wherever they lie, for a command that changes nothing.
     ///
     /// # Errors
-    /// A place cannot be opened, or the directory has no log of a database on shared storage.
+    /// A backend cannot be opened, or the directory has no log of a database on shared storage.
     pub(crate) fn files(&self, dir: &Path) -> Result<Arc<dyn Storage>> {
         let refused = |error| Failure::database(dir, &storage_error(error));
         let local = Arc::new(Local::open(dir, LocalOptions { create: false }).map_err(refused)?);
         let Some(name) = &self.shared else { return Ok(local) };
-        let place = open_backend(name, self.store_rates, false)?;
-        let divided = Divided::open_known(local, place).map_err(|error| match error.kind {
+        let backend = open_backend(name, self.store_rates, false)?;
+        let divided = Divided::open_known(local, backend).map_err(|error| match error.kind {
             ErrorKind::NotFound => {
                 let why =
                     "has no log of a database on shared storage; name the directory that it was opened from";
@@ -104,10 +104,10 @@ impl SharedName {
 }
 
 impl RangeCache {
-    /// `place`, whose ranges are kept here; without that, and people are told, if the directory
+    /// `backend`, whose ranges are kept here; without that, and people are told, if the directory
     /// cannot be used.
-    fn before(&self, place: Arc<dyn Storage>) -> Arc<dyn Storage> {
-        let cached = Cached::in_directory(place, &self.dir, self.bytes);
+    fn before(&self, backend: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        let cached = Cached::in_directory(backend, &self.dir, self.bytes);
         if let Some(error) = cached.failure() {
             report(format_args!("firn: nothing is cached in {}: {error}", self.dir.display()));
         }
@@ -115,12 +115,12 @@ impl RangeCache {
     }
 }
 
-/// The place called `name`, asked as often as `rates` say. `create`: a directory that is missing is
-/// made.
+/// The backend called `name`, asked as often as `rates` say. `create`: a directory that is missing
+/// is made.
 ///
 /// # Errors
 /// The name is none, with what is expected; there are rates for a directory; what opening says.
 pub(crate) fn open_backend(name: &str, rates: Option<StoreRates>, create: bool) -> Result<Arc<dyn Storage>> {
-    let place = registry().open(name, &open_with(rates.map(StoreRates::throttle), create));
-    place.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
+    let backend = registry().open(name, &open_with(rates.map(StoreRates::throttle), create));
+    backend.map_err(|error| Failure::new(Ending::Failed, format!("cannot use {name}: {error}")))
 }

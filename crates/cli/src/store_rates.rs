@@ -24,7 +24,7 @@ const BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
 const PIECE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 impl StoreRates {
-    /// What keeps them, for every place that is given it together.
+    /// What keeps them, for every backend that is given it together.
     pub(crate) fn throttle(self) -> Arc<Throttle> {
         Arc::new(Throttle::new(&self.0, Arc::new(SystemClock::new())))
     }

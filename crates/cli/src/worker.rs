@@ -48,9 +48,9 @@ pub(crate) struct Arguments {
     /// between them.
     #[arg(long, value_name = "URLS", group = "for", requires = "within")]
     control_plane: Option<String>,
-    /// A place that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May be
-    /// said several times.
-    #[arg(long, value_name = "PLACE")]
+    /// A location that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May
+    /// be said several times.
+    #[arg(long, value_name = "LOCATION")]
     within: Vec<String>,
     /// How much the object stores among them are asked in a second, at most, all jobs together: any
     /// of reads=N, writes=N, lists=N, removals=N (requests), read-bytes=B and write-bytes=B, with
@@ -66,8 +66,8 @@ pub(crate) struct Arguments {
     /// What people call it. Default: the process's number.
     #[arg(long, value_name = "NAME", requires = "control_plane")]
     name: Option<String>,
-    /// Where it is: jobs on places of the same zone are near, and so are those whose databases say
-    /// none. Default: near to all.
+    /// Where it is: jobs at locations of the same zone are near, and so are those whose databases
+    /// say none. Default: near to all.
     #[arg(long, value_name = "ZONE", requires = "control_plane")]
     zone: Option<String>,
     /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health: ready or
@@ -122,11 +122,11 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     let rates = arguments.store_rates.unwrap_or_default();
     rates.check_jobs(arguments.threads).map_err(|why| Failure::new(Ending::Usage, why))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let places = Arc::new(Allowed::new(&arguments.within, arguments.store_rates)?);
+    let backends = Arc::new(Allowed::new(&arguments.within, arguments.store_rates)?);
     // Operators, filters and extractors are code of programs that own databases: what needs them
     // goes to others.
     let semantics = Arc::new(Semantics::new());
-    let worker = Worker::start(options, places, semantics, Arc::clone(&clock), &ThreadSpawn::new())
+    let worker = Worker::start(options, backends, semantics, Arc::clone(&clock), &ThreadSpawn::new())
         .map_err(|error| Failure::new(Ending::Usage, error.to_string()))?;
     let watch = worker.watch();
     let look = move || {

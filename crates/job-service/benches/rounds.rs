@@ -145,7 +145,7 @@ impl Scene {
         let order = Order {
             tenant: format!("database-{tenant}"),
             weight: 1.0,
-            place: "s3://tables".to_owned(),
+            location: "s3://tables".to_owned(),
             zone: "a".to_owned(),
             spec: vec![7; 100],
             spec_version: 1,

@@ -52,7 +52,7 @@ pub(crate) const ELSEWHERE: Bound = refused("Elsewhere.slots", 4096, "slots");
 pub(crate) const GIVES_WAY: Bound = refused("Elsewhere.gives_way_ms", 4096, "entries");
 pub(crate) const HELD: Bound = refused("PullRequest.held, BeatRequest.held", 16_384, "jobs");
 pub(crate) const TENANT: Bound = refused("SubmitRequest.tenant", 1024, "bytes");
-pub(crate) const PLACE: Bound = refused("SubmitRequest.place", 4096, "bytes");
+pub(crate) const LOCATION: Bound = refused("SubmitRequest.location", 4096, "bytes");
 pub(crate) const ZONE: Bound = refused("SubmitRequest.zone", 1024, "bytes");
 pub(crate) const NEEDS: Bound = refused("SubmitRequest.needs", 1024, "names");
 pub(crate) const NEEDS_BYTES: Bound = refused("a name in SubmitRequest.needs", 1024, "bytes");
@@ -83,7 +83,7 @@ pub const BOUNDS: &[Bound] = &[
     GIVES_WAY,
     HELD,
     TENANT,
-    PLACE,
+    LOCATION,
     ZONE,
     NEEDS,
     NEEDS_BYTES,

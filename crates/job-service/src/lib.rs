@@ -13,7 +13,7 @@
 //!
 //! # Not here
 //! - What a job is, and whether its result may be believed: crate `firn-jobs`.
-//! - Where files are: workers are given something that opens places by name.
+//! - Where files are: workers are given something that opens backends by name.
 //! - Correctness: a decision may be late, doubled or wrong. It costs time, never data.
 //!
 //! # Invariants
@@ -49,5 +49,5 @@ pub use tls::{Authorities, ClientTls, ClientTlsSource, Identity, Pem, ServerTls}
 pub use token::SharedToken;
 pub use wire::proto;
 pub use worker::{
-    Attempts, Places, STAGE_BOUNDS_MS, Times, Worker, WorkerFigures, WorkerOptions, WorkerWatch,
+    Attempts, Backends, STAGE_BOUNDS_MS, Times, Worker, WorkerFigures, WorkerOptions, WorkerWatch,
 };

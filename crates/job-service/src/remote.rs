@@ -33,7 +33,7 @@ pub struct RemoteOptions {
     /// The authorities it believes, and what it shows, where they are at `https://`.
     pub tls: ClientTls,
     /// Where the database's files are, as workers name it.
-    pub place: String,
+    pub location: String,
     /// Where that is near to; empty = everywhere.
     pub zone: String,
     /// The tenant with the share of the workers that its jobs count to.
@@ -48,15 +48,15 @@ pub struct RemoteOptions {
 }
 
 impl RemoteOptions {
-    /// Jobs on files of `place`, for those at `control_planes`.
-    pub fn new(control_planes: Vec<String>, place: &str, client: u128) -> Self {
+    /// Jobs on files of `location`, for those at `control_planes`.
+    pub fn new(control_planes: Vec<String>, location: &str, client: u128) -> Self {
         Self {
             control_planes,
             token: SharedToken::none(),
             tls: ClientTls::default(),
-            place: place.to_owned(),
+            location: location.to_owned(),
             zone: String::new(),
-            tenant: place.to_owned(),
+            tenant: location.to_owned(),
             weight: 1.0,
             client,
             away_max: Duration::from_secs(3),
@@ -160,7 +160,7 @@ impl Executor for Remote {
             key: put_key(JobKey { client: options.client, number }),
             tenant: options.tenant.clone(),
             weight: options.weight,
-            place: options.place.clone(),
+            location: options.location.clone(),
             zone: options.zone.clone(),
             spec: spec.encode().into(),
             spec_version: JobSpec::VERSION,

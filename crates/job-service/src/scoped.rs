@@ -14,7 +14,7 @@ use firn_storage::{Clock, Error, ErrorKind, FileBytes, ReadFile, Result, Storage
 
 pub(crate) use progress::Progress;
 
-/// A place as one attempt at one job may use it. It reads the files that the spec names, creates
+/// A backend as one attempt at one job may use it. It reads the files that the spec names, creates
 /// files under the attempt's stem and reads those. It removes, renames, lists, publishes and locks
 /// nothing, whatever the code of the job does. It ends no upload but its own.
 ///
@@ -30,22 +30,22 @@ pub struct Scoped {
 }
 
 impl Scoped {
-    /// `place` for an attempt at `spec`, which has the attempt's stem.
-    pub fn new(place: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
-        Self::until(&Control::new(), place, spec, clock)
+    /// `backend` for an attempt at `spec`, which has the attempt's stem.
+    pub fn new(backend: Arc<dyn Storage>, spec: &JobSpec, clock: Arc<dyn Clock>) -> Self {
+        Self::until(&Control::new(), backend, spec, clock)
     }
 
     /// The same until `control` is cancelled.
     pub(crate) fn until(
         control: &Control,
-        place: Arc<dyn Storage>,
+        backend: Arc<dyn Storage>,
         spec: &JobSpec,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let names = spec.input_files().into_keys().map(|name| file_of(name).to_owned());
         let inputs = names.collect();
         let progress = Progress::new(control.clone(), clock);
-        Self { inner: place, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
+        Self { inner: backend, inputs, stem: spec.output_stem().to_owned(), progress: Arc::new(progress) }
     }
 
     pub(crate) fn progress(&self) -> Arc<Progress> {
@@ -242,8 +242,8 @@ mod tests {
         let faulty = Arc::new(Faulty::new(Arc::new(Memory::new())));
         let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
         let control = Control::new();
-        let place: Arc<dyn Storage> = Arc::<Faulty>::clone(&faulty);
-        let scoped = Scoped::until(&control, place, &spec, Arc::new(SystemClock::new()));
+        let backend: Arc<dyn Storage> = Arc::<Faulty>::clone(&faulty);
+        let scoped = Scoped::until(&control, backend, &spec, Arc::new(SystemClock::new()));
         let (name, other) = ("out-000000.table", "out-000001.table");
         let written = scoped.create(name).unwrap();
         written.write_at(0, &[1; 10]).unwrap();

@@ -119,7 +119,7 @@ pub(crate) fn check_follow(request: &proto::FollowRequest) -> Result<(), Status>
 pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
     let lane = lane_of(request.lane());
     bounds::TENANT.count(request.tenant.len())?;
-    bounds::PLACE.count(request.place.len())?;
+    bounds::LOCATION.count(request.location.len())?;
     bounds::ZONE.count(request.zone.len())?;
     bounds::NEEDS.count(request.needs.len())?;
     request.needs.iter().try_for_each(|name| bounds::NEEDS_BYTES.count(name.len()))?;
@@ -128,7 +128,7 @@ pub(crate) fn order_of(request: proto::SubmitRequest) -> Result<Order, Status> {
     Ok(Order {
         tenant: request.tenant,
         weight,
-        place: request.place,
+        location: request.location,
         zone: request.zone,
         spec: request.spec.into(),
         spec_version: request.spec_version,
@@ -154,15 +154,15 @@ pub(crate) fn held_of(held: Vec<proto::Held>) -> Result<Vec<Held>, Status> {
 }
 
 pub(crate) fn put_lease(lease: Lease) -> proto::Lease {
-    let Lease { key, token, place, spec, lane, waited } = lease;
+    let Lease { key, token, location, spec, lane, waited } = lease;
     let (lane, waited_ms) = (put_lane(lane).into(), millis(waited));
-    proto::Lease { key: put_key(key), token: token.0, place, spec: spec.into(), lane, waited_ms }
+    proto::Lease { key: put_key(key), token: token.0, location, spec: spec.into(), lane, waited_ms }
 }
 
 pub(crate) fn lease_of(lease: proto::Lease) -> Result<Lease, Status> {
     let (lane, waited) = (lane_of(lease.lane()), time_of_ms(lease.waited_ms));
     let (key, token) = (key_of(lease.key)?, Token(lease.token));
-    Ok(Lease { key, token, place: lease.place, spec: lease.spec.into(), lane, waited })
+    Ok(Lease { key, token, location: lease.location, spec: lease.spec.into(), lane, waited })
 }
 
 pub(crate) fn put_profile(profile: Profile) -> proto::Worker {
@@ -343,7 +343,7 @@ pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
         attempts: row.attempts,
         age_ms: millis(row.age),
         failure: row.failure,
-        place: row.place,
+        location: row.location,
         stalls_in_ms: row.stalls_in.map(millis),
         queued_us: micros(row.queued),
         opened_us: micros(row.timings.opened),

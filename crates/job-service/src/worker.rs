@@ -29,9 +29,9 @@ use tally::Tally;
 pub use tally::{Attempts, STAGE_BOUNDS_MS, Times, WorkerFigures};
 pub(crate) use work::ATTEMPT_BYTES;
 
-/// Opens places by the names that jobs give them.
-pub trait Places: Send + Sync + fmt::Debug {
-    /// The place called `name`. A worker asks again for what it has not used for ten minutes.
+/// Opens backends by the locations that jobs give.
+pub trait Backends: Send + Sync + fmt::Debug {
+    /// The backend called `name`. A worker asks again for what it has not used for ten minutes.
     ///
     /// # Errors
     /// It cannot be opened, or this worker may not touch it.
@@ -49,7 +49,7 @@ pub struct WorkerOptions {
     pub tls: ClientTls,
     /// What people call it.
     pub name: String,
-    /// Where it is: places of the same zone are near. Empty = near to everything.
+    /// Where it is: backends of the same zone are near. Empty = near to everything.
     pub zone: String,
     /// Jobs at a time.
     pub slots: u32,
@@ -84,7 +84,7 @@ impl WorkerOptions {
 
 /// A worker that runs until it is dropped, whereupon it stops what it does and does not say so.
 ///
-/// It serves any number of databases, one place for each, and any number of control planes.
+/// It serves any number of databases, one backend for each, and any number of control planes.
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
@@ -96,7 +96,7 @@ struct Shared {
     options: WorkerOptions,
     semantics: Arc<Semantics>,
     clock: Arc<dyn Clock>,
-    places: Arc<dyn Places>,
+    backends: Arc<dyn Backends>,
     opened: Opened,
     holdings: Holdings,
     tally: Tally,
@@ -121,7 +121,7 @@ impl Worker {
     /// A name of a control plane is none, with what is expected; or the system gives no threads.
     pub fn start(
         options: WorkerOptions,
-        places: Arc<dyn Places>,
+        backends: Arc<dyn Backends>,
         semantics: Arc<Semantics>,
         clock: Arc<dyn Clock>,
         spawn: &dyn Spawn,
@@ -132,7 +132,7 @@ impl Worker {
             holdings: Holdings::new(options.slots as usize, Arc::clone(&clock)),
             semantics,
             clock,
-            places,
+            backends,
             opened: Opened::default(),
             tally: Tally::default(),
             is_draining: AtomicBool::new(false),
@@ -252,9 +252,9 @@ impl Shared {
         }
     }
 
-    /// The place called `name`.
-    fn place(&self, name: &str) -> Result<Arc<dyn Storage>> {
-        self.opened.place(name, self.clock.now(), || self.places.open(name))
+    /// The backend called `name`.
+    fn backend(&self, name: &str) -> Result<Arc<dyn Storage>> {
+        self.opened.backend(name, self.clock.now(), || self.backends.open(name))
     }
 
     fn log(&self, line: String) {

@@ -85,7 +85,7 @@ fn job(row: &JobRow) -> Value {
         "ran_ms": ms(row.timings.ran),
         "stalls_in_ms": row.stalls_in.map(ms),
         "failure": row.failure,
-        "place": row.place,
+        "location": row.location,
     })
 }
 

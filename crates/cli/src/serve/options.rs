@@ -51,7 +51,7 @@ options! {
     /// az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials are the
     /// environment's, by the names that the stores' own tools use (AWS_ENDPOINT, AWS_REGION,
     /// AWS_ACCESS_KEY_ID, ...).
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "LOCATION")]
     shared: String;
     /// A directory of this machine for parts of what lies there, so that what is read again is not
     /// asked for again; it begins empty. Of files that are mapped nothing is kept. Without it none
@@ -117,8 +117,8 @@ options! {
     #[arg(long, value_name = "ZONE")]
     zone: String;
     /// Whose share of the workers its jobs count to, where databases of several wait; 1 to 256
-    /// bytes. Those of one name have one share together. Default: the place of its files, so that
-    /// each database has its own.
+    /// bytes. Those of one name have one share together. Default: the location of its files, so
+    /// that each database has its own.
     #[arg(long, value_name = "NAME", value_parser = parse_tenant)]
     tenant: String;
     /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the

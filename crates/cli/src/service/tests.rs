@@ -1,14 +1,14 @@
 use super::*;
 
 #[test]
-fn a_worker_touches_what_lies_in_its_places_and_no_neighbour() {
+fn a_worker_touches_what_lies_in_its_locations_and_no_neighbour() {
     let place = tempfile::tempdir().expect("a directory");
     let inside = place.path().join("in");
     std::fs::create_dir_all(inside.join("db")).expect("made");
     std::fs::create_dir_all(place.path().join("inner")).expect("made");
     std::os::unix::fs::symlink(place.path().join("inner"), inside.join("way")).expect("made");
     let text = |path: &Path| path.to_str().expect("text").to_owned();
-    let allowed = Allowed::new(&[text(&inside), "s3://bucket/a/".to_owned()], None).expect("places");
+    let allowed = Allowed::new(&[text(&inside), "s3://bucket/a/".to_owned()], None).expect("locations");
     let may = [
         text(&inside),
         text(&inside.join("db")),
@@ -50,7 +50,7 @@ fn a_worker_touches_what_lies_in_its_places_and_no_neighbour() {
 }
 
 #[test]
-fn a_place_without_a_name_is_not_everything() {
+fn a_location_without_a_name_is_not_everything() {
     for nothing in ["", "file://", "s3://", "s3:///x"] {
         let error = Allowed::new(&["s3://bucket/a".to_owned(), nothing.to_owned()], None).expect_err("none");
         assert!(error.to_string().contains("names nothing"), "{error}");

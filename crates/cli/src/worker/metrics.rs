@@ -15,7 +15,7 @@ pub(super) fn of(figures: &WorkerFigures) -> Exposition {
         (
             "hanging",
             figures.hanging as u64,
-            "Attempts that were stopped and hang in their place, whose slots others have.",
+            "Attempts that were stopped and hang in their backend, whose slots others have.",
         ),
         ("draining", draining, "1 while it takes no more jobs and ends those that it has."),
     ];

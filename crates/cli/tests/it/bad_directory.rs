@@ -16,7 +16,7 @@ const MEANWHILE: Duration = Duration::from_secs(4);
 /// and a worker.
 fn busy(directory: &Path) -> Busy {
     let mut scene = Scene::new(false);
-    scene.place = text(directory).to_owned();
+    scene.location = text(directory).to_owned();
     Busy::on(scene, "process")
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Scene {
     pub(crate) settings: Vec<(&'static str, String)>,
     /// What workers are told of it instead, if that is something else.
     pub(crate) settings_of_workers: Option<Vec<(&'static str, String)>>,
-    pub(crate) place: String,
+    pub(crate) location: String,
     /// Where the control plane is.
     pub(crate) url: String,
     /// What control planes are told beside that.
@@ -80,8 +80,8 @@ impl Scene {
         let directory = TempDir::new().expect("a directory");
         let shared = directory.path().join("shared");
         let Some(options) = options else {
-            let place = text(&shared).to_owned();
-            return Self::over(directory, Vec::new(), place);
+            let location = text(&shared).to_owned();
+            return Self::over(directory, Vec::new(), location);
         };
         S3Server::make_bucket(&shared, BUCKET).expect("a bucket");
         let mut scene = Self::over(directory, Vec::new(), format!("s3://{BUCKET}/db"));
@@ -109,8 +109,8 @@ impl Scene {
         self.store = Some(store.expect("it listens"));
     }
 
-    /// Everything in `directory` but what is shared, which lies at `place`.
-    pub(crate) fn over(directory: TempDir, settings: Vec<(&'static str, String)>, place: String) -> Self {
+    /// Everything in `directory` but what is shared, which lies at `location`.
+    pub(crate) fn over(directory: TempDir, settings: Vec<(&'static str, String)>, location: String) -> Self {
         std::fs::write(directory.path().join("settings.toml"), SETTINGS).expect("written");
         write_secret(directory.path().join("token"), "a-secret\nmore\n");
         Self {
@@ -119,7 +119,7 @@ impl Scene {
             store: None,
             settings,
             settings_of_workers: None,
-            place,
+            location,
             url: String::new(),
             of_planes: Vec::new(),
             of_clients: Vec::new(),
@@ -165,7 +165,7 @@ impl Scene {
             "--control-plane-token-file",
             &self.path("token"),
             "--within",
-            &self.place,
+            &self.location,
         ]);
         command.args(&self.of_clients);
         command.args(&self.of_workers);
@@ -187,7 +187,7 @@ impl Scene {
     /// What [`serve`](Self::serve) calls.
     pub(crate) fn serve_command(&self) -> Command {
         let mut command = self.command("serve");
-        command.args(["--shared", &self.place, "--config", &self.path("settings.toml")]);
+        command.args(["--shared", &self.location, "--config", &self.path("settings.toml")]);
         command.args(["--control-plane", &self.url, "--control-plane-token-file", &self.path("token")]);
         command.args(&self.of_clients);
         command.args(&self.of_databases);

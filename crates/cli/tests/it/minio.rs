@@ -23,8 +23,8 @@ fn a_database_on_minio_that_is_killed_keeps_everything() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = Minio::build(Path::new(env!("CARGO_TARGET_TMPDIR"))).expect("it is built");
     let mut minio = Minio::start(&program, &directory.path().join("minio"), BUCKET).expect("it starts");
-    let place = format!("s3://{BUCKET}/db");
-    let mut scene = Scene::over(directory, minio.settings().into(), place.clone());
+    let location = format!("s3://{BUCKET}/db");
+    let mut scene = Scene::over(directory, minio.settings().into(), location.clone());
     let _plane = scene.plane();
     let _workers = [scene.worker("one"), scene.worker("two")];
     let mut model = Model::new();
@@ -55,7 +55,7 @@ fn a_database_on_minio_that_is_killed_keeps_everything() {
     let doers = scene.doers();
     assert!(doers.contains("one") && doers.contains("two"), "only {doers:?} have done anything");
     let out =
-        scene.command("verify").args(["--shared", &place, &scene.path("data")]).output().expect("it runs");
+        scene.command("verify").args(["--shared", &location, &scene.path("data")]).output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success() && said.contains("sound: "), "{out:?}");
     let (kills, sound) = (ROUNDS as usize * KILLED_AFTER.len() + 1, said.lines().last().unwrap_or_default());

@@ -14,7 +14,7 @@ use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 
 const BUCKET: &str = "firn-test";
-pub(crate) const PLACE: &str = "s3://firn-test/some/db";
+pub(crate) const LOCATION: &str = "s3://firn-test/some/db";
 
 /// A store with a bucket, and room for directories.
 pub(crate) struct Scene {
@@ -56,7 +56,7 @@ impl Scene {
     }
 
     fn firn(&self, dir: &Path, command: &str, arguments: &[&str]) -> Answer {
-        self.call(&[&[command, "--shared", PLACE, "--dir", text(dir)], arguments].concat())
+        self.call(&[&[command, "--shared", LOCATION, "--dir", text(dir)], arguments].concat())
     }
 
     /// Calls the program with `arguments`, told where the store is.
@@ -102,7 +102,7 @@ fn a_server_on_a_failing_store_loses_nothing_when_it_is_killed() {
     let cache = scene.path("cache");
     let start = |scene: &Scene, is_cached: bool| {
         let mut command = scene.command();
-        command.args(["serve", "--shared", PLACE, "--config", text(&settings)]);
+        command.args(["serve", "--shared", LOCATION, "--config", text(&settings)]);
         if is_cached {
             command.args(["--shared-cache", text(&cache), "--shared-cache-bytes", "1M"]);
         }

@@ -241,7 +241,7 @@ impl<'b> Database<'b> {
         serving.end();
         let mut verify = self.scene.command("verify");
         if self.is_served {
-            verify.args(["--shared", &self.scene.place]);
+            verify.args(["--shared", &self.scene.location]);
         }
         let out = verify.arg(self.scene.path("data")).output().expect("it runs");
         let said = String::from_utf8_lossy(&out.stdout);

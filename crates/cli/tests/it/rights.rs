@@ -154,11 +154,11 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let uploads = || scene.store().unfinished_uploads().into_iter().map(|upload| upload.id);
     assert!(!uploads().any(|id| id == upload), "its upload is still there");
     let data = scene.path("data");
-    let verified = call_as(&scene, &database, &["verify", "--shared", &scene.place, &data]).ended(0);
+    let verified = call_as(&scene, &database, &["verify", "--shared", &scene.location, &data]).ended(0);
     assert!(!verified.contains("no manifest edit names it"), "{verified}");
     // A command whose user may not list uploads serves as well, and leaves them.
     let upload = leave_upload(&scene, &worker, left);
-    let put = ["put", "--shared", &scene.place, "--dir", &data, "key", "value"];
+    let put = ["put", "--shared", &scene.location, "--dir", &data, "key", "value"];
     call_as(&scene, &older, &put).ended(0);
     let of_uploads = scene.store().denied();
     assert_eq!(of_uploads, [format!("older s3:ListBucketMultipartUploads arn:aws:s3:::{BUCKET} db/")]);
@@ -170,10 +170,10 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let manifest = files
         .find_map(|file| file.file_name().into_string().ok().filter(|name| name.starts_with("manifest-")));
     let manifest = manifest.expect("an edit");
-    let denied = call_as(&scene, &worker, &["inspect", "--shared", &scene.place, &manifest]);
+    let denied = call_as(&scene, &worker, &["inspect", "--shared", &scene.location, &manifest]);
     denied.complained(1, &["check the credentials and what they allow"]);
     let elsewhere = scene.path("elsewhere");
-    let taken = ["put", "--shared", &scene.place, "--take-over", "--dir", &elsewhere, "k", "v"];
+    let taken = ["put", "--shared", &scene.location, "--take-over", "--dir", &elsewhere, "k", "v"];
     let taken = call_as(&scene, &worker, &taken);
     assert!(taken.code != 0 && taken.complaint.contains("check the credentials"), "{taken:?}");
     assert!(scene.store().denied().len() > of_uploads.len());
@@ -266,12 +266,12 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
     let name = made_by_attempts(&place).pop_first().expect("an output");
     let bytes = || std::fs::read(place.join(&name)).expect("it is there");
     let before = bytes();
-    let mut options = ObjectOptions::new(scene.place.clone());
+    let mut options = ObjectOptions::new(scene.location.clone());
     options
         .settings
         .extend(scene.store().settings_of(&creator).map(|(name, value)| (name.to_owned(), value)));
     let runtime = Runtime::start(&ThreadSpawn::new()).expect("a thread");
-    let own = ObjectBackend::open(&options, &runtime).expect("a place");
+    let own = ObjectBackend::open(&options, &runtime).expect("a backend");
     assert_eq!(own.publish(&name, b"forged").expect_err("it is there").kind, ErrorKind::Exists);
     assert_eq!(scene.store().denied(), [""; 0]);
     for replaced in replace(&scene, &creator, &name) {
@@ -285,7 +285,7 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
     );
     assert!(bytes() == before, "{name} was replaced");
     let data = scene.path("data");
-    call_as(&scene, &database, &["verify", "--shared", &scene.place, &data]).ended(0);
+    call_as(&scene, &database, &["verify", "--shared", &scene.location, &data]).ended(0);
     // The other policy does not prevent that.
     for replaced in replace(&scene, &worker, &name) {
         replaced.expect("it is done");

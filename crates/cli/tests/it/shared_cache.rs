@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::object_store::{PLACE, Scene};
+use crate::object_store::{LOCATION, Scene};
 use crate::program::text;
 use crate::rounds::{self, SETTINGS};
 use crate::serve::Serving;
@@ -38,7 +38,7 @@ fn metrics_and_info_tell_what_the_cache_does() {
     fs::write(&settings, SETTINGS).expect("written");
     let start = |more: &[&str]| {
         let mut command = scene.command();
-        command.args(["serve", "--shared", PLACE, "--config", text(&settings), "--http-port", "0"]);
+        command.args(["serve", "--shared", LOCATION, "--config", text(&settings), "--http-port", "0"]);
         Serving::start_as(command.args(more), &dir).expect("it serves")
     };
     let keys = 4000;

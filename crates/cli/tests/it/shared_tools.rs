@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use firn_s3_server::Faults;
 
-use crate::object_store::{PLACE, Scene};
+use crate::object_store::{LOCATION, Scene};
 use crate::program::{firn, text};
 use crate::rounds::{self, Model, SETTINGS, value};
 use crate::serve::Serving;
@@ -15,8 +15,8 @@ use crate::serve::Serving;
 /// A database, and how it is reached.
 struct Shared {
     scene: Scene,
-    place: String,
-    /// Where files of the place lie after all.
+    location: String,
+    /// Where files of the location lie after all.
     files: PathBuf,
     dir: PathBuf,
     model: Model,
@@ -25,18 +25,24 @@ struct Shared {
 impl Shared {
     fn new(in_store: bool) -> Self {
         let scene = Scene::new();
-        let (place, files) = match in_store {
-            true => (PLACE.to_owned(), scene.path("s3/firn-test/some/db")),
+        let (location, files) = match in_store {
+            true => (LOCATION.to_owned(), scene.path("s3/firn-test/some/db")),
             false => (text(&scene.path("shared")).to_owned(), scene.path("shared")),
         };
         fs::write(scene.path("settings.toml"), SETTINGS).expect("written");
         let dir = scene.path("data");
-        Self { scene, place, files, dir, model: Model::new() }
+        Self { scene, location, files, dir, model: Model::new() }
     }
 
     fn serve(&self, arguments: &[&str]) -> Serving {
         let mut command = self.scene.command();
-        command.args(["serve", "--shared", &self.place, "--config", text(&self.scene.path("settings.toml"))]);
+        command.args([
+            "serve",
+            "--shared",
+            &self.location,
+            "--config",
+            text(&self.scene.path("settings.toml")),
+        ]);
         Serving::start_as(command.args(arguments), &self.dir).expect("it serves")
     }
 
@@ -53,7 +59,7 @@ impl Shared {
         }
     }
 
-    /// The first file of the place that ends with `ending`.
+    /// The first file of the location that ends with `ending`.
     fn file(&self, ending: &str) -> PathBuf {
         let files = fs::read_dir(&self.files).expect("listed").map(|entry| entry.expect("listed").path());
         let found = files.filter(|path| path.to_string_lossy().ends_with(ending)).min();
@@ -86,8 +92,8 @@ fn verify(in_store: bool) {
     let mut shared = Shared::new(in_store);
     let serving = shared.serve(&[]);
     shared.write(&serving, 0);
-    let Shared { scene, place, dir, .. } = &shared;
-    let ask = |dir: &PathBuf| scene.call(&["verify", "--shared", place, text(dir)]);
+    let Shared { scene, location, dir, .. } = &shared;
+    let ask = |dir: &PathBuf| scene.call(&["verify", "--shared", location, text(dir)]);
     ask(dir).complained(5, &["data"]);
     serving.end();
     let before = scene.path("empty");
@@ -102,14 +108,14 @@ fn verify(in_store: bool) {
     assert!(out.contains("sound: ") && !out.contains(" 0 tables"), "{out}");
     // A directory that another database has, or had.
     let other = scene.path("other");
-    let counted = scene.call(&["stats", "--json", "--shared", place, text(dir)]).ended(0);
+    let counted = scene.call(&["stats", "--json", "--shared", location, text(dir)]).ended(0);
     assert!(!counted.contains("\"table_count\":0,"), "{counted}");
-    let put = ["put", "--shared", place, "--dir", text(&other), "k", "v"];
+    let put = ["put", "--shared", location, "--dir", text(&other), "k", "v"];
     scene.call(&put).complained(5, &["lies in another directory"]);
     ask(&other).complained(5, &["lies in another directory"]);
     firn(&["verify", text(dir)]).complained(1, &["has only the log", "--shared"]);
     if !in_store {
-        firn(&["verify", place]).complained(5, &["is the shared part of a database"]);
+        firn(&["verify", location]).complained(5, &["is the shared part of a database"]);
     }
 
     for ending in [".table", ".blobs"] {
@@ -144,24 +150,24 @@ fn files_in_a_bucket_are_inspected_by_name() {
     let serving = shared.serve(&[]);
     shared.write(&serving, 0);
     serving.end();
-    let Shared { scene, place, .. } = &shared;
+    let Shared { scene, location, .. } = &shared;
     for ending in [".table", ".blobs"] {
         let file = shared.file(ending);
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
-        let out = scene.call(&["inspect", "--shared", place, &name]).ended(0);
+        let out = scene.call(&["inspect", "--shared", location, &name]).ended(0);
         let lines = firn(&["inspect", text(&file)]).ended(0);
         assert!(out.lines().count() > 3 && out == lines, "{name}: {out}");
     }
-    let ask = |place: &str, name: &str| scene.call(&["inspect", "--shared", place, name]);
-    ask(place, "1-000000.table").complained(1, &["cannot read 1-000000.table of", "no such object"]);
-    ask(place, "a/b").complained(1, &["cannot read a/b of"]);
+    let ask = |location: &str, name: &str| scene.call(&["inspect", "--shared", location, name]);
+    ask(location, "1-000000.table").complained(1, &["cannot read 1-000000.table of", "no such object"]);
+    ask(location, "a/b").complained(1, &["cannot read a/b of"]);
     ask("s3://no-such-bucket/x", "1-000000.table")
         .complained(1, &["1-000000.table of s3://no-such-bucket/x"]);
     ask("ftp://x/y", "1-000000.table").complained(1, &["cannot use ftp://x/y"]);
 }
 
 /// Backups of a server that goes on, and of a database that no process has open, need neither the
-/// shared place nor the directory.
+/// shared location nor the directory.
 fn backup(in_store: bool) {
     let mut shared = Shared::new(in_store);
     let folder = shared.scene.path("backups");
@@ -184,16 +190,17 @@ fn backup(in_store: bool) {
     });
     shared.scene.server().set_faults(Faults::default());
     serving.end();
-    let Shared { scene, place, dir, .. } = &shared;
+    let Shared { scene, location, dir, .. } = &shared;
     let second = folder.join("second");
-    let ask = |to: &PathBuf| scene.call(&["backup", "--dir", text(dir), "--shared", place, "--to", text(to)]);
+    let ask =
+        |to: &PathBuf| scene.call(&["backup", "--dir", text(dir), "--shared", location, "--to", text(to)]);
     assert!(ask(&second).ended(0).contains("second holds all writes before position"));
     ask(&second).complained(1, &["second exists"]);
     firn(&["backup", "--dir", text(dir), "--to", text(&folder.join("x"))]).complained(1, &["only the log"]);
-    let http = ["backup", "--http", "127.0.0.1:1", "--shared", place, "--to", "x"];
+    let http = ["backup", "--http", "127.0.0.1:1", "--shared", location, "--to", "x"];
     firn(&http).complained(2, &["say --shared with --dir alone"]);
     // The database goes on as it was.
-    scene.call(&["verify", "--shared", place, text(dir)]).ended(0);
+    scene.call(&["verify", "--shared", location, text(dir)]).ended(0);
 
     // What is not there cannot be copied, and then there is no backup.
     let table = shared.file(".table");

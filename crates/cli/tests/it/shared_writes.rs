@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use firn_s3_server::Faults;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::object_store::{PLACE, Scene};
+use crate::object_store::{LOCATION, Scene};
 use crate::program::text;
 use crate::rounds::{self, SETTINGS, value};
 use crate::serve::Serving;
@@ -20,7 +20,7 @@ fn start(scene: &Scene, machine: usize) -> Serving {
     let settings = scene.path("settings.toml");
     std::fs::write(&settings, format!("durability = \"shared\"\n{SETTINGS}")).expect("written");
     let mut command = scene.command();
-    command.args(["serve", "--shared", PLACE, "--take-over", "--config", text(&settings)]);
+    command.args(["serve", "--shared", LOCATION, "--take-over", "--config", text(&settings)]);
     Serving::start_as(&mut command, &scene.path(&format!("machine-{machine}"))).expect("it serves")
 }
 

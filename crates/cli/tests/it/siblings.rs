@@ -15,7 +15,7 @@ use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 use crate::service_soak::answers::Jobs;
 
-/// Databases, which are tenants of that name too; the place of each begins as that of the one
+/// Databases, which are tenants of that name too; the location of each begins as that of the one
 /// before.
 const NAMES: [&str; 3] = ["db", "db-2", "db-22"];
 const WORKERS: [&str; 2] = ["one", "two"];
@@ -45,7 +45,7 @@ fn directory(scene: &Scene, at: usize) -> PathBuf {
     scene.directory.path().join(NAMES[at])
 }
 
-/// Where the store has the place of database `at`.
+/// Where the store has the location of database `at`.
 fn files(scene: &Scene, at: usize) -> PathBuf {
     scene.directory.path().join("shared").join(BUCKET).join(ABOVE).join(NAMES[at])
 }
@@ -64,7 +64,7 @@ fn stems(directory: &Path) -> BTreeSet<String> {
 impl Sibling {
     /// Database `at`, which is to have what `model` has.
     fn serve(scene: &mut Scene, at: usize, model: Model) -> Self {
-        scene.place = format!("s3://{BUCKET}/{ABOVE}/{}", NAMES[at]);
+        scene.location = format!("s3://{BUCKET}/{ABOVE}/{}", NAMES[at]);
         scene.of_databases = ["--tenant", NAMES[at]].map(str::to_owned).into();
         let serving = Serving::start_as(&mut scene.serve_command(), &directory(scene, at));
         let serving = serving.expect("it serves");
@@ -140,12 +140,12 @@ fn write_all(scene: &Scene, siblings: &mut [Sibling]) {
     }
 }
 
-/// Expects that database `at`, which no process has open, is sound, and that its place has its own
-/// files alone.
+/// Expects that database `at`, which no process has open, is sound, and that its location has its
+/// own files alone.
 fn verify(scene: &Scene, at: usize) {
     let mut verify = scene.command("verify");
-    let place = format!("s3://{BUCKET}/{ABOVE}/{}", NAMES[at]);
-    let out = verify.args(["--shared", &place]).arg(directory(scene, at)).output().expect("it runs");
+    let location = format!("s3://{BUCKET}/{ABOVE}/{}", NAMES[at]);
+    let out = verify.args(["--shared", &location]).arg(directory(scene, at)).output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success() && said.contains("sound: "), "{}: {out:?}", NAMES[at]);
     for finding in said.lines().filter_map(|line| line.split_once(": ")?.1.split([':', ' ']).next()) {
@@ -161,7 +161,7 @@ fn databases_beside_one_another_whose_jobs_the_same_workers_do_keep_what_is_thei
     // one is compared.
     let settings = format!("idle_threads = 0\nreexecuted_share = 0.5\n{SETTINGS}");
     std::fs::write(scene.path("settings.toml"), settings).expect("written");
-    scene.place = format!("s3://{BUCKET}/{ABOVE}");
+    scene.location = format!("s3://{BUCKET}/{ABOVE}");
     let plane = scene.plane();
     let workers = WORKERS.map(|name| scene.worker(name));
     let mut siblings: Vec<Sibling> =

@@ -62,7 +62,7 @@ pub struct Limits {
     /// worker where there is one. Default 3.
     pub attempts_max: u32,
     /// After an attempt that failed so, the job's next attempt waits so long, and twice as long
-    /// each time. So does the worker with its next job that has files at the same place. Default
+    /// each time. So does the worker with its next job that has files at the same location. Default
     /// 500 ms.
     pub pause: Duration,
     /// Jobs at a time, of all tenants; one tenant may have as many as are left for others. Those

@@ -67,7 +67,7 @@ impl Progress {
         self.write_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were read, written, and synced so far: a place may be at the upload of what was
+    /// Bytes that were read, written, and synced so far: a backend may be at the upload of what was
     /// written for long.
     pub(crate) fn moved_bytes(&self) -> u64 {
         self.read_bytes() + self.write_bytes() + self.sync_bytes.load(Ordering::Relaxed)

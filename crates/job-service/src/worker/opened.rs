@@ -1,4 +1,4 @@
-//! The places that a worker has open.
+//! The backends that a worker has open.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use firn_storage::{Result, Storage};
 
-/// A place that was not used for so long is closed. A worker may serve any number of databases
+/// A backend that was not used for so long is closed. A worker may serve any number of databases
 /// while it runs, and a few at a time.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Places by their names, each open while it is used and a while longer.
+/// Backends by their locations, each open while it is used and a while longer.
 #[derive(Debug, Default)]
 pub(super) struct Opened {
-    places: Mutex<BTreeMap<String, Open>>,
+    backends: Mutex<BTreeMap<String, Open>>,
 }
 
 #[derive(Debug)]
 struct Open {
-    place: Arc<dyn Storage>,
+    backend: Arc<dyn Storage>,
     used: Duration,
 }
 
 impl Opened {
-    /// The place called `name`, which `open` opens if it is not open; closes others that were not
+    /// The backend called `name`, which `open` opens if it is not open; closes others that were not
     /// used for long.
     ///
     /// # Errors
     /// What opening says.
-    pub(super) fn place(
+    pub(super) fn backend(
         &self,
         name: &str,
         now: Duration,
@@ -37,25 +37,26 @@ impl Opened {
         if let Some(known) = self.used(name, now) {
             return Ok(known);
         }
-        // Not under the lock: a store may take its time to answer. Of two threads that open a place
-        // both use their own, and the later one stays.
-        let place = open()?;
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.insert(name.to_owned(), Open { place: Arc::clone(&place), used: now });
-        Ok(place)
+        // Not under the lock: a store may take its time to answer. Of two threads that open a
+        // backend both use their own, and the later one stays.
+        let backend = open()?;
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        backends.insert(name.to_owned(), Open { backend: Arc::clone(&backend), used: now });
+        Ok(backend)
     }
 
     fn used(&self, name: &str, now: Duration) -> Option<Arc<dyn Storage>> {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = places.get_mut(name).map(|open| {
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = backends.get_mut(name).map(|open| {
             open.used = now;
-            Arc::clone(&open.place)
+            Arc::clone(&open.backend)
         });
         let closed =
-            |open: &mut Open| Arc::strong_count(&open.place) == 1 && now.saturating_sub(open.used) >= KEPT;
-        let closed: Vec<Open> = places.extract_if(.., |_, open| closed(open)).map(|(_, open)| open).collect();
+            |open: &mut Open| Arc::strong_count(&open.backend) == 1 && now.saturating_sub(open.used) >= KEPT;
+        let closed: Vec<Open> =
+            backends.extract_if(.., |_, open| closed(open)).map(|(_, open)| open).collect();
         // Closing may end a connection, which no other thread is to wait for.
-        drop(places);
+        drop(backends);
         drop(closed);
         known
     }
@@ -71,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_open_while_it_is_used_and_a_while_longer() {
+    fn a_backend_is_open_while_it_is_used_and_a_while_longer() {
         let (opened, count) = (Opened::default(), Cell::new(0));
         let use_at = |name: &str, seconds: u64| {
             let open = || {
                 count.set(count.get() + 1);
                 Ok(Arc::new(Memory::new()) as Arc<dyn Storage>)
             };
-            (opened.place(name, Duration::from_secs(seconds), open).unwrap(), count.get())
+            (opened.backend(name, Duration::from_secs(seconds), open).unwrap(), count.get())
         };
         let (held, _) = use_at("held", 0);
         assert_eq!(use_at("left", 0).1, 2);
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(use_at("left", 1798).1, 4, "nobody used it for 600 s");
         assert!(Arc::ptr_eq(&held, &use_at("held", 9999).0), "somebody used it all the time");
         let fails = || Err(Error::new(ErrorKind::NotFound, "", "no such bucket"));
-        assert!(opened.place("wrong", Duration::ZERO, fails).is_err());
-        assert!(opened.place("wrong", Duration::ZERO, || Ok(Arc::new(Memory::new()))).is_ok());
+        assert!(opened.backend("wrong", Duration::ZERO, fails).is_err());
+        assert!(opened.backend("wrong", Duration::ZERO, || Ok(Arc::new(Memory::new()))).is_ok());
     }
 }

@@ -17,7 +17,7 @@ pub struct WorkerFigures {
     pub slots: u32,
     /// Jobs that it has, ended ones included until their ends are told.
     pub held: usize,
-    /// Attempts that were stopped and hang in their place, beside those; at most as many as there
+    /// Attempts that were stopped and hang in their backend, beside those; at most as many as there
     /// are slots.
     pub hanging: usize,
     /// It takes no more jobs.

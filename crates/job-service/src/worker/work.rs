@@ -76,19 +76,19 @@ impl Shared {
             Ok(JobSpec::BlobGc(_)) => "blob_gc",
             Err(_) => "unknown",
         };
-        let (spec, place) = match self.caught(lease, || self.scope(lease, spec?, control)) {
+        let (spec, backend) = match self.caught(lease, || self.scope(lease, spec?, control)) {
             Ok(scoped) => scoped,
             Err(error) => return Attempt { kind, result: Err(error), progress: None },
         };
-        let progress = place.progress();
+        let progress = backend.progress();
         self.holdings.runs(lease.token, Arc::clone(&progress));
         let done = || {
-            let result = run(&spec, &place, &self.semantics, control)?;
-            read_back(&place, &result)?;
+            let result = run(&spec, &backend, &self.semantics, control)?;
+            read_back(&backend, &result)?;
             Ok(result)
         };
         let result = self.caught(lease, done);
-        // Its place does nothing more for it then, which is no failure of the place.
+        // Its backend does nothing more for it then, which is no failure of the backend.
         let is_cancelled = |error: &Error| control.is_cancelled() && error.kind == ErrorKind::Storage;
         let result = result.map(|result| result.encode()).map_err(|error| match is_cancelled(&error) {
             true => Error::new(ErrorKind::Cancelled, "the job was cancelled"),
@@ -107,7 +107,7 @@ impl Shared {
                 let JobKey { client, number } = lease.key;
                 self.log(format!(
                     "job {number} of database {client:032x}, files at {}: {error}",
-                    lease.place
+                    lease.location
                 ));
             }
         })
@@ -120,11 +120,11 @@ impl Shared {
             return Err(Error::new(ErrorKind::Invalid, "expected a stem with room for an attempt's"));
         }
         let spec = spec.with_stem(&stem).without_recycled();
-        let place = self.place(&lease.place).map_err(|error| {
+        let backend = self.backend(&lease.location).map_err(|error| {
             // Another worker may reach it, and this one later.
             Error::new(ErrorKind::Unavailable, format!("worker {}: {error}", self.options.name))
         })?;
-        let scoped = Scoped::until(control, place, &spec, Arc::clone(&self.clock));
+        let scoped = Scoped::until(control, backend, &spec, Arc::clone(&self.clock));
         Ok((spec, scoped))
     }
 }

@@ -15,7 +15,7 @@ use crate::world::{Mix, World, semantics};
 
 const MIX: Mix = Mix { operations: 200, merges: true, filter: true, older: true };
 
-fn place(path: &str) -> Arc<dyn Storage> {
+fn backend(path: &str) -> Arc<dyn Storage> {
     Arc::new(Local::open(Path::new(path), LocalOptions { create: true }).unwrap())
 }
 
@@ -40,7 +40,7 @@ fn compactions(seeds: u64) -> usize {
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let _worker = scene.worker("one", &at, semantics());
-    let (storage, remote) = (place(&scene.shared_name()), scene.remote(&at));
+    let (storage, remote) = (backend(&scene.shared_name()), scene.remote(&at));
     let mut count = 0;
     for seed in 0..seeds {
         let world = World::new(seed, MIX);
@@ -82,7 +82,7 @@ fn a_worker_s_gcs_are_those_of_this_process() {
     let plane = scene.plane(any_port());
     let at = [plane.address()];
     let _worker = scene.worker("one", &at, firn_engine::Semantics::new());
-    let (storage, remote) = (place(&scene.shared_name()), scene.remote(&at));
+    let (storage, remote) = (backend(&scene.shared_name()), scene.remote(&at));
     let compared = compare(&storage, &remote, 1..6);
     // Nothing is written over elsewhere.
     assert!(compared.outputs > 10 && compared.again > 0 && compared.over == 0, "{compared:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use firn::Settings;
 use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
-use firn_job_service::{Places, Remote, Worker, WorkerOptions};
+use firn_job_service::{Backends, Remote, Worker, WorkerOptions};
 use firn_jobs::{Executor, JobHandle, JobSpec};
 use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
@@ -26,14 +26,14 @@ struct Slow {
 impl Slow {
     fn read_bytes(&self) -> u64 {
         let opened = self.opened.lock().unwrap();
-        opened.iter().map(|place| place.counters().of(Operation::Read).bytes).sum()
+        opened.iter().map(|backend| backend.counters().of(Operation::Read).bytes).sum()
     }
 }
 
-impl Places for Slow {
+impl Backends for Slow {
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
-        let place = Local::open(Path::new(name), LocalOptions { create: false })?;
-        let slow = Faulty::with_clock(Arc::new(place), Arc::clone(&self.clock));
+        let backend = Local::open(Path::new(name), LocalOptions { create: false })?;
+        let slow = Faulty::with_clock(Arc::new(backend), Arc::clone(&self.clock));
         for on in [Operation::Read, Operation::Write] {
             let effect = Effect::Delay(Duration::from_millis(200));
             slow.inject(Fault { on, file: "*".to_owned(), when: When::Always { after: 0 }, effect });
@@ -77,8 +77,8 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     let mut options = WorkerOptions::new(vec![url(at)], "slow", scene.draw());
     (options.beat, options.lease) = (beat, 4 * beat);
     let slow = Arc::new(Slow { clock: Arc::clone(&scene.clock), opened: Mutex::default() });
-    let (places, clock) = (Arc::<Slow>::clone(&slow), Arc::clone(&scene.clock));
-    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let (backends, clock) = (Arc::<Slow>::clone(&slow), Arc::clone(&scene.clock));
+    let worker = Worker::start(options, backends, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     let (remote, is_open, job) = (scene.remote(&[at]), AtomicBool::new(true), Mutex::default());
     let here = Local::open(Path::new(&scene.shared_name()), LocalOptions { create: true }).unwrap();
     let others = firn_jobs::Local::inline(Arc::new(here), Arc::new(Semantics::new()));
@@ -103,7 +103,7 @@ fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     let (job, bytes) = one.job.lock().unwrap().clone().unwrap();
     let watch = Watch::begin(&scene.clock);
     job.cancel();
-    // The count of jobs alone would be 0 while it hangs in its place, too.
+    // The count of jobs alone would be 0 while it hangs in its backend, too.
     let figures = || worker.watch().figures().unwrap();
     scene.wait_until(|| !figures().attempts.is_empty());
     let (took, figures) = (watch.end(), figures());

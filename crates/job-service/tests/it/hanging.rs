@@ -1,4 +1,4 @@
-//! A place in which one request does not end before it is let go.
+//! A backend in which one request does not end before it is let go.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use firn_engine::Semantics;
 use firn_format::Sequence;
 use firn_format::manifest::TableMeta;
 use firn_job_service::control::pool::Limits;
-use firn_job_service::{ControlPlane, Places, Worker, WorkerOptions};
+use firn_job_service::{Backends, ControlPlane, Worker, WorkerOptions};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobInput};
 use firn_storage::backend::{Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, Storage, SystemClock};
@@ -78,11 +78,11 @@ impl Clock for Gate {
     }
 }
 
-/// The place, whatever it is called.
+/// The backend, whatever it is called.
 #[derive(Debug)]
 struct Hanging(Arc<dyn Storage>);
 
-impl Places for Hanging {
+impl Backends for Hanging {
     fn open(&self, _name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
         Ok(Arc::clone(&self.0))
     }
@@ -108,15 +108,15 @@ pub(crate) fn files() -> Arc<dyn Storage> {
     Arc::new(memory)
 }
 
-/// The same with files at `place`, at the first such operation on such a file.
+/// The same with files at `backend`, at the first such operation on such a file.
 pub(crate) fn worker_at(
     scene: &mut Scene,
     planes: &[SocketAddr],
     beat: Duration,
-    place: Arc<dyn Storage>,
+    backend: Arc<dyn Storage>,
     (on, file): (Operation, &str),
 ) -> (Worker, Arc<Gate>) {
-    named_worker_at(scene, planes, ("one", beat), place, (on, file, When::Once { after: 0 }))
+    named_worker_at(scene, planes, ("one", beat), backend, (on, file, When::Once { after: 0 }))
 }
 
 /// The same with a name, and with all such operations of `when`.
@@ -124,10 +124,10 @@ pub(crate) fn named_worker_at(
     scene: &mut Scene,
     planes: &[SocketAddr],
     (name, beat): (&str, Duration),
-    place: Arc<dyn Storage>,
+    backend: Arc<dyn Storage>,
     fault: (Operation, &str, When),
 ) -> (Worker, Arc<Gate>) {
-    wide_worker_at(scene, planes, (name, beat, 1), place, fault)
+    wide_worker_at(scene, planes, (name, beat, 1), backend, fault)
 }
 
 /// The same with so many slots.
@@ -135,17 +135,17 @@ pub(crate) fn wide_worker_at(
     scene: &mut Scene,
     planes: &[SocketAddr],
     (name, beat, slots): (&str, Duration, u32),
-    place: Arc<dyn Storage>,
+    backend: Arc<dyn Storage>,
     (on, file, when): (Operation, &str, When),
 ) -> (Worker, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let place = Faulty::with_clock(place, Arc::clone(&gate) as _);
+    let backend = Faulty::with_clock(backend, Arc::clone(&gate) as _);
     let effect = Effect::Delay(Duration::from_secs(1));
-    place.inject(Fault { on, file: file.to_owned(), when, effect });
+    backend.inject(Fault { on, file: file.to_owned(), when, effect });
     let mut options = WorkerOptions::new(planes.iter().copied().map(url).collect(), name, scene.draw());
     (options.slots, options.beat, options.lease) = (slots, beat, lease(beat));
-    let (places, clock) = (Arc::new(Hanging(Arc::new(place))), Arc::new(SystemClock::new()));
-    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let (backends, clock) = (Arc::new(Hanging(Arc::new(backend))), Arc::new(SystemClock::new()));
+    let worker = Worker::start(options, backends, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     (worker, gate)
 }
 

@@ -17,14 +17,14 @@ mod crowds; // too many connections
 mod second; // what is promised within a second
 mod cancel; // a cancelled job leaves its worker soon
 mod panics; // a job that panics
-mod hanging; // a place with requests that do not end for now
-mod hangs; // jobs that hang in such a place
+mod hanging; // a backend with requests that do not end for now
+mod hangs; // jobs that hang in such a backend
 mod divided; // one compaction of several workers, of which one is lost
 mod two_planes; // a worker of two control planes
 mod two_names; // and of a control plane that has two names there
 mod preempted; // and of a control plane with L0 work that comes before its deep work
 mod damaged; // a file that is not what it was
-mod read_back; // a place that keeps something else than was written
+mod read_back; // a backend that keeps something else than was written
 mod given_up; // jobs that a database took for lost
 mod silent; // a control plane that is gone, to its workers
 mod woken; // and a control plane that stands still, to a database with news

@@ -24,8 +24,8 @@ use crate::hanging::{OTHER, SELDOM, SLOW, SOON, named_worker_at, patient_plane};
 use crate::scene::Scene;
 
 /// A table of a value of so many bytes and a short one behind it, each in a block of its own.
-fn table(place: &dyn Storage, name: &str, bytes: usize) -> TableMeta {
-    let mut builder = TableBuilder::new(name, place.create(name).unwrap(), TableForm::default());
+fn table(backend: &dyn Storage, name: &str, bytes: usize) -> TableMeta {
+    let mut builder = TableBuilder::new(name, backend.create(name).unwrap(), TableForm::default());
     for (key, value) in [(b"long", vec![7; bytes]), (b"tiny", b"value".to_vec())] {
         let (sequence, kind) = (Sequence(3), Kind::Put);
         builder.add(&Entry { key, sequence, kind, expires_at_ms: 0, value: &value }).unwrap();
@@ -43,15 +43,15 @@ fn job(table: &TableMeta, level: u32, runs: u64) -> JobSpec {
 }
 
 /// The job is done, as it is done here.
-fn is_done(place: &Memory, spec: &JobSpec, handle: &JobHandle) {
+fn is_done(backend: &Memory, spec: &JobSpec, handle: &JobHandle) {
     let theirs = handle.wait().unwrap();
     verify(spec, &theirs).unwrap();
-    verify_files(place, spec, &theirs).unwrap();
-    let mine = run(&spec.with_stem("here"), place, &Semantics::new(), &Control::new()).unwrap();
+    verify_files(backend, spec, &theirs).unwrap();
+    let mine = run(&spec.with_stem("here"), backend, &Semantics::new(), &Control::new()).unwrap();
     let [theirs, mine] = [theirs, mine].map(|result| JobResult::into_compact(result).unwrap());
     assert_eq!((theirs.sums, theirs.tables.len()), (mine.sums, 1));
-    assert!(bytes(place, &theirs.tables[0].file) == bytes(place, &mine.tables[0].file));
-    place.remove(&mine.tables[0].file).unwrap();
+    assert!(bytes(backend, &theirs.tables[0].file) == bytes(backend, &mine.tables[0].file));
+    backend.remove(&mine.tables[0].file).unwrap();
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn deep_work_gives_way_to_l0_work_of_its_own_control_plane_and_is_done_after_it(
     let mut scene = Scene::new();
     let plane = patient_plane(&mut scene);
     let at = [plane.address()];
-    let place = Memory::new();
+    let backend = Memory::new();
     // Four GiB, by what is said of it: a job that waits for that waits for seconds, as the worker
     // is believed to be fast.
-    let deep_spec = job(&table(&place, SLOW, 32 << 20), 1, 128);
-    let l0_spec = job(&table(&place, OTHER, 1000), 0, 2);
+    let deep_spec = job(&table(&backend, SLOW, 32 << 20), 1, 128);
+    let l0_spec = job(&table(&backend, OTHER, 1000), 0, 2);
     let reads = (Operation::Read, SLOW, When::Always { after: 0 });
-    let (worker, gate) = named_worker_at(&mut scene, &at, ("one", SELDOM), Arc::new(place.clone()), reads);
+    let (worker, gate) = named_worker_at(&mut scene, &at, ("one", SELDOM), Arc::new(backend.clone()), reads);
     let [one, other] = [(); 2].map(|()| scene.remote(&at));
     let rows = || plane.watch().rows(100).jobs;
     let is_at = |row: &JobRow, state| row.state == state && row.worker == "one";
@@ -81,7 +81,7 @@ fn deep_work_gives_way_to_l0_work_of_its_own_control_plane_and_is_done_after_it(
     scene.wait_until(|| l0.poll().is_some());
     let took = scene.clock.now() - begun;
     assert!(took < SOON, "{took:?}");
-    is_done(&place, &l0_spec, &l0);
+    is_done(&backend, &l0_spec, &l0);
 
     // The other one has its place then, and hangs again.
     assert!(deep.poll().is_none());
@@ -90,7 +90,7 @@ fn deep_work_gives_way_to_l0_work_of_its_own_control_plane_and_is_done_after_it(
     assert!(deep.poll().is_none());
     gate.open();
     scene.wait_until(|| deep.poll().is_some());
-    is_done(&place, &deep_spec, &deep);
+    is_done(&backend, &deep_spec, &deep);
     assert_eq!(deep.trouble(), None, "it is nobody's failure");
 
     let rows = rows();

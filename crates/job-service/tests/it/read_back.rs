@@ -1,4 +1,4 @@
-//! A place that keeps something else than was written, and says that all is well.
+//! A backend that keeps something else than was written, and says that all is well.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firn_engine::Semantics;
 use firn_job_service::control::pool::ByFailure;
-use firn_job_service::{Places, Worker, WorkerOptions};
+use firn_job_service::{Backends, Worker, WorkerOptions};
 use firn_storage::Storage;
 use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 
@@ -16,7 +16,7 @@ use crate::scene::{Scene, any_port, check, url, write};
 #[derive(Debug)]
 struct Turning;
 
-impl Places for Turning {
+impl Backends for Turning {
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
         let turning = Faulty::new(Arc::new(Local::open(Path::new(name), LocalOptions { create: false })?));
         let (on, file) = (Operation::Write, "*.table".to_owned());
@@ -32,8 +32,8 @@ fn a_table_that_lies_there_otherwise_than_it_was_written_is_no_result() {
     let at = [plane.address()];
     let mut options = WorkerOptions::new(vec![url(at[0])], "turning", scene.draw());
     options.slots = 1;
-    let (places, clock) = (Arc::new(Turning), Arc::clone(&scene.clock));
-    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let (backends, clock) = (Arc::new(Turning), Arc::clone(&scene.clock));
+    let worker = Worker::start(options, backends, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     let db = scene.open(&at);
     let (mut model, random) = (vec![None; 1000], &mut fastrand::Rng::with_seed(11));
     // Whether this worker or its database does that job then depends on which is idle.

@@ -1,4 +1,4 @@
-//! A database on a divided place, with whatever does its jobs.
+//! A database on a divided backend, with whatever does its jobs.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use firn::{Builder, Db, Settings};
 use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{
-    AdminClient, ClientTls, ControlPlane, ControlPlaneOptions, Places, Remote, RemoteOptions, ServerTls,
+    AdminClient, Backends, ClientTls, ControlPlane, ControlPlaneOptions, Remote, RemoteOptions, ServerTls,
     SharedToken, Worker, WorkerOptions, proto,
 };
 use firn_storage::backend::{Local, LocalOptions};
@@ -20,7 +20,7 @@ use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
 #[derive(Debug)]
 pub(crate) struct Directories;
 
-impl Places for Directories {
+impl Backends for Directories {
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
         Ok(Arc::new(Local::open(std::path::Path::new(name), LocalOptions { create: false })?))
     }
@@ -95,8 +95,8 @@ impl Scene {
         let mut options = WorkerOptions::new(self.urls(planes), name, self.draw());
         (options.token, options.tls) = (self.token.clone(), self.tls.clone());
         (options.beat, options.lease) = (Duration::from_millis(200), Duration::from_secs(2));
-        let (places, clock) = (Arc::new(Directories), Arc::clone(&self.clock));
-        Worker::start(options, places, Arc::new(semantics), clock, &self.spawn).unwrap()
+        let (backends, clock) = (Arc::new(Directories), Arc::clone(&self.clock));
+        Worker::start(options, backends, Arc::new(semantics), clock, &self.spawn).unwrap()
     }
 
     pub(crate) fn remote(&mut self, planes: &[SocketAddr]) -> Remote {

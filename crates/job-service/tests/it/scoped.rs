@@ -11,9 +11,9 @@ use firn_storage::{Storage, SystemClock};
 
 #[test]
 fn an_attempt_reads_its_inputs_creates_under_its_stem_and_nothing_else() {
-    let place = Arc::new(Memory::new());
+    let backend = Arc::new(Memory::new());
     for name in ["in-000000.table", "other-000000.table", "manifest-0000000000000001"] {
-        place.publish(name, b"bytes").unwrap();
+        backend.publish(name, b"bytes").unwrap();
     }
     let table = TableMeta {
         file: "in-000000.table".to_owned(),
@@ -32,7 +32,7 @@ fn an_attempt_reads_its_inputs_creates_under_its_stem_and_nothing_else() {
     let inputs = vec![JobInput { table, level: 0, run: 1 }];
     let spec: JobSpec =
         CompactSpec { inputs, output_stem: "out-e-00ff".to_owned(), ..Default::default() }.into();
-    let scoped = Scoped::new(Arc::<Memory>::clone(&place), &spec, Arc::new(SystemClock::new()));
+    let scoped = Scoped::new(Arc::<Memory>::clone(&backend), &spec, Arc::new(SystemClock::new()));
     let mut bytes = [0; 5];
     scoped.open_read("in-000000.table").unwrap().read_at(0, &mut bytes).unwrap();
     assert_eq!(&bytes, b"bytes");
@@ -54,5 +54,5 @@ fn an_attempt_reads_its_inputs_creates_under_its_stem_and_nothing_else() {
     assert!(scoped.publish("manifest-0000000000000002", b"mine").is_err());
     assert!(scoped.unfinished_uploads().is_err());
     assert!(scoped.link_into(&[], std::path::Path::new("/")).is_err());
-    assert_eq!(place.list().unwrap().len(), 4);
+    assert_eq!(backend.list().unwrap().len(), 4);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_engine::Semantics;
-use firn_job_service::{Places, Worker, WorkerOptions};
+use firn_job_service::{Backends, Worker, WorkerOptions};
 use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
 
@@ -15,10 +15,10 @@ use crate::scene::{Scene, any_port, check, url, write};
 #[derive(Debug)]
 struct Slow(Arc<dyn Clock>);
 
-impl Places for Slow {
+impl Backends for Slow {
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
-        let place = Local::open(Path::new(name), LocalOptions { create: false })?;
-        let slow = Faulty::with_clock(Arc::new(place), Arc::clone(&self.0));
+        let backend = Local::open(Path::new(name), LocalOptions { create: false })?;
+        let slow = Faulty::with_clock(Arc::new(backend), Arc::clone(&self.0));
         let (on, file) = (Operation::Write, "*".to_owned());
         let effect = Effect::Delay(Duration::from_secs(1));
         slow.inject(Fault { on, file, when: When::Always { after: 0 }, effect });
@@ -43,8 +43,8 @@ fn what_a_silent_control_plane_gave_is_stopped() {
     let mut options =
         WorkerOptions::new(vec![url(silent.address()), url(other.address())], "slow", scene.draw());
     (options.beat, options.lease) = (Duration::from_millis(200), Duration::from_secs(2));
-    let (places, clock) = (Arc::new(Slow(Arc::clone(&scene.clock))), Arc::clone(&scene.clock));
-    let worker = Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
+    let (backends, clock) = (Arc::new(Slow(Arc::clone(&scene.clock))), Arc::clone(&scene.clock));
+    let worker = Worker::start(options, backends, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap();
     let db = scene.open(&[silent.address()]);
     let mut model = vec![None; 1000];
     write(&db, &mut model, &mut fastrand::Rng::with_seed(3), 2000);

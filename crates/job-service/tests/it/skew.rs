@@ -82,7 +82,7 @@ impl Other {
         let request = proto::SubmitRequest {
             versions: Some(proto::Versions { min: 1, max: 1 }),
             key: Some(proto::JobKey { client: client.clone().into(), number: u64::from(version) }),
-            place: "/nowhere".to_owned(),
+            location: "/nowhere".to_owned(),
             spec: vec![1, 2, 3].into(),
             spec_version: version,
             ..Default::default()

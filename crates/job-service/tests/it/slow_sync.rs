@@ -10,7 +10,7 @@ use firn::{Db, Settings};
 use firn_engine::Semantics;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::proto::job_row::State;
-use firn_job_service::{ControlPlane, ControlPlaneOptions, Places, SharedToken, Worker, WorkerOptions};
+use firn_job_service::{Backends, ControlPlane, ControlPlaneOptions, SharedToken, Worker, WorkerOptions};
 use firn_storage::backend::{Effect, Fault, Faulty, Local, LocalOptions, Operation, When};
 use firn_storage::{Clock, Storage};
 
@@ -24,10 +24,10 @@ const SYNC: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 struct Slow(Arc<dyn Clock>);
 
-impl Places for Slow {
+impl Backends for Slow {
     fn open(&self, name: &str) -> firn_storage::Result<Arc<dyn Storage>> {
-        let place = Local::open(Path::new(name), LocalOptions { create: false })?;
-        let slow = Faulty::with_clock(Arc::new(place), Arc::clone(&self.0));
+        let backend = Local::open(Path::new(name), LocalOptions { create: false })?;
+        let slow = Faulty::with_clock(Arc::new(backend), Arc::clone(&self.0));
         let (on, file) = (Operation::Sync, "*".to_owned());
         slow.inject(Fault { on, file, when: When::Once { after: 0 }, effect: Effect::Delay(SYNC) });
         Ok(Arc::new(slow))
@@ -51,8 +51,8 @@ fn plane(scene: &Scene, progress: Duration) -> ControlPlane {
 fn slow_worker(scene: &mut Scene, plane: SocketAddr, clock: Arc<dyn Clock>) -> Worker {
     let mut options = WorkerOptions::new(vec![url(plane)], "slow", scene.draw());
     options.beat = Duration::from_millis(200);
-    let (places, clock) = (Arc::new(Slow(clock)), Arc::clone(&scene.clock));
-    Worker::start(options, places, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap()
+    let (backends, clock) = (Arc::new(Slow(clock)), Arc::clone(&scene.clock));
+    Worker::start(options, backends, Arc::new(Semantics::new()), clock, &scene.spawn).unwrap()
 }
 
 /// A database that takes nothing back that waits at `plane`.

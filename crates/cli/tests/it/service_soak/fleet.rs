@@ -23,7 +23,7 @@ use crate::service_http::samples_at;
 
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_firn");
 const BUCKET: &str = "firn-test";
-const PLACE: &str = "s3://firn-test/db";
+const LOCATION: &str = "s3://firn-test/db";
 /// How many workers there are.
 pub(super) const WORKERS: usize = 3;
 /// How many machines take the database from one another.
@@ -188,7 +188,7 @@ impl Fleet {
 
     fn worker(&self, at: usize) -> Member {
         let mut command = self.network.there(at, PROGRAM);
-        command.args(["worker", "--token-file", &self.path("token"), "--within", PLACE, "--threads", "2"]);
+        command.args(["worker", "--token-file", &self.path("token"), "--within", LOCATION, "--threads", "2"]);
         command
             .args(["--control-plane", &self.urls.join(","), "--name", &worker_name(at)])
             .envs(self.settings());
@@ -205,7 +205,7 @@ impl Fleet {
     /// The database on this machine, taken over where it is another one's.
     fn serve(&mut self) {
         let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--shared", PLACE, "--take-over", "--config", &self.path("settings.toml")]);
+        command.args(["serve", "--shared", LOCATION, "--take-over", "--config", &self.path("settings.toml")]);
         command.args(["--control-plane", &self.urls.join(",")]);
         command.args(["--control-plane-token-file", &self.path("token")]).envs(self.settings());
         command.stderr(Stdio::null());

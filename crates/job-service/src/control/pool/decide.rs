@@ -71,16 +71,16 @@ impl Pool {
     fn refusals(&self, now: Duration, there: &[(WorkerId, &Member)]) -> BTreeMap<KindId, BTreeSet<WorkerId>> {
         let waiting: BTreeSet<KindId> = self.jobs.lines().map(|(group, _)| group.kind).collect();
         let doubtful: Vec<_> = there.iter().filter(|(_, member)| !member.doubts.is_empty()).collect();
-        // Many places need the same.
+        // Many locations need the same.
         let mut cannot: BTreeMap<(&BTreeSet<String>, u32), BTreeSet<WorkerId>> = BTreeMap::new();
         let kinds = self.kinds.iter().map(|(kind, id)| (kind, KindId(id)));
         let kinds = kinds.filter(|(_, id)| waiting.contains(id));
-        let refusals = kinds.map(|(Kind { place, needs, spec_version }, id)| {
+        let refusals = kinds.map(|(Kind { location, needs, spec_version }, id)| {
             let cannot = cannot.entry((needs, *spec_version)).or_insert_with(|| {
                 let cannot = there.iter().filter(|(_, member)| !member.can(needs, *spec_version));
                 cannot.map(|(id, _)| *id).collect()
             });
-            let paused = doubtful.iter().filter(|(_, member)| member.doubts.is_paused(now, place));
+            let paused = doubtful.iter().filter(|(_, member)| member.doubts.is_paused(now, location));
             (id, cannot.iter().copied().chain(paused.map(|(id, _)| *id)).collect())
         });
         refusals.collect()
@@ -117,13 +117,14 @@ impl Pool {
     }
 
     /// Whether `worker` may begin `id`, now or in the place of what is stopped for it. Where jobs
-    /// with files at its place failed, one alone finds out; `probed` are the places where this
-    /// decision has one already. What is in the view is not paused.
+    /// with files at its location failed, one alone finds out; `probed` are the locations where
+    /// this decision has one already. What is in the view is not paused.
     fn may_begin(&self, probed: &mut BTreeSet<(WorkerId, String)>, id: JobId, worker: WorkerId) -> bool {
-        let place = self.jobs.get(id).and_then(Job::place);
-        let is_doubted =
-            |place: &&str| self.members.get(&worker).is_some_and(|member| member.doubts.has_failed_at(place));
-        place.filter(is_doubted).is_none_or(|place| probed.insert((worker, place.to_owned())))
+        let location = self.jobs.get(id).and_then(Job::location);
+        let is_doubted = |location: &&str| {
+            self.members.get(&worker).is_some_and(|member| member.doubts.has_failed_at(location))
+        };
+        location.filter(is_doubted).is_none_or(|location| probed.insert((worker, location.to_owned())))
     }
 
     fn lease(&mut self, now: Duration, id: JobId, worker: WorkerId) {
@@ -134,8 +135,8 @@ impl Pool {
         }
         let (members, ledger, counts) = (&mut self.members, &mut self.ledger, &mut self.counts);
         self.jobs.change(id, |job| {
-            if let (Some(member), Some(place)) = (members.get_mut(&worker), job.place()) {
-                member.doubts.begin(now, place, longest);
+            if let (Some(member), Some(location)) = (members.get_mut(&worker), job.location()) {
+                member.doubts.begin(now, location, longest);
             }
             job.attempts += 1;
             job.nobody_since = None;
@@ -192,8 +193,8 @@ impl Pool {
     }
 
     /// Jobs that no worker there can do fail once that has been so for a while. They fail at once
-    /// if all workers refused them, do not reach their place, or get no job with files there for as
-    /// long. The database that handed them in may be nearer to the files.
+    /// if all workers refused them, do not reach their location, or get no job with files there for
+    /// as long. The database that handed them in may be nearer to the files.
     pub(super) fn fail_what_nobody_can(&mut self, now: Duration) {
         let there: Vec<(WorkerId, &Member)> = self.there(now).collect();
         let (mut failed, mut since_when) = (Vec::new(), Vec::new());
@@ -210,8 +211,9 @@ impl Pool {
                 if job.nobody_since.is_some() {
                     since_when.push((id, None));
                 }
-                let place = job.place();
-                let failure = place.and_then(|place| all_paused(now, place, &can, self.limits.no_worker));
+                let location = job.location();
+                let failure =
+                    location.and_then(|location| all_paused(now, location, &can, self.limits.no_worker));
                 failed.extend(failure.map(|failure| (id, failure)));
                 continue;
             }
@@ -242,16 +244,16 @@ impl Pool {
     ) -> (Vec<JobId>, BTreeMap<KindId, Vec<&'m Member>>) {
         let later = self.jobs.later().filter_map(|(_, job)| Some(job.wanted.as_ref()?.kind));
         let waiting: BTreeSet<KindId> = self.jobs.lines().map(|(group, _)| group.kind).chain(later).collect();
-        // Many places need the same.
+        // Many locations need the same.
         let mut able: BTreeMap<(&BTreeSet<String>, u32), Vec<&'m Member>> = BTreeMap::new();
         let mut suspect = BTreeMap::new();
         let kinds = self.kinds.iter().map(|(kind, id)| (kind, KindId(id)));
-        for (Kind { place, needs, spec_version }, id) in kinds.filter(|(_, id)| waiting.contains(id)) {
+        for (Kind { location, needs, spec_version }, id) in kinds.filter(|(_, id)| waiting.contains(id)) {
             let can = able.entry((needs, *spec_version)).or_insert_with(|| {
                 let can = there.iter().filter(|(_, member)| member.can(needs, *spec_version));
                 can.map(|(_, member)| *member).collect()
             });
-            if can.is_empty() || all_paused(now, place, can, self.limits.no_worker).is_some() {
+            if can.is_empty() || all_paused(now, location, can, self.limits.no_worker).is_some() {
                 suspect.insert(id, can.clone());
             }
         }
@@ -266,17 +268,17 @@ impl Pool {
     }
 }
 
-/// Why none of `can` gets a job with files at `place` for longer than `most` from now on; `None` =
-/// one may.
-fn all_paused(now: Duration, place: &str, can: &[&Member], most: Duration) -> Option<Failure> {
+/// Why none of `can` gets a job with files at `location` for longer than `most` from now on; `None`
+/// = one may.
+fn all_paused(now: Duration, location: &str, can: &[&Member], most: Duration) -> Option<Failure> {
     let paused: Option<Vec<Paused<'_>>> =
-        can.iter().map(|member| member.doubts.paused_beyond(now, place, most)).collect();
+        can.iter().map(|member| member.doubts.paused_beyond(now, location, most)).collect();
     let paused = paused?;
-    // A worker that reaches the place says best what is wrong with it.
+    // A worker that reaches the location says best what is wrong with it.
     let last = paused.iter().rev().min_by_key(|paused| paused.is_out_of_reach)?;
     let (kind, what) = match last.is_out_of_reach {
-        true => (FailureKind::Unavailable, format!("no worker that could do it reaches {place}")),
-        false => (FailureKind::Storage, format!("jobs at {place} fail at all workers")),
+        true => (FailureKind::Unavailable, format!("no worker that could do it reaches {location}")),
+        false => (FailureKind::Storage, format!("jobs at {location} fail at all workers")),
     };
     Some(Failure { kind, message: format!("{what}: {}", last.message) })
 }
@@ -288,9 +290,9 @@ fn no_worker(job: &Job, there: &[(WorkerId, &Member)]) -> Failure {
         (Some(failure), _) if !job.refused_by.is_empty() => {
             let message = &failure.message;
             let message = format!("no other worker is there that could do it, and one refused: {message}");
-            // Places that workers do not reach, or cannot read now, are no fault of the job.
-            let is_place = matches!(failure.kind, FailureKind::Unavailable | FailureKind::Storage);
-            (if is_place { failure.kind } else { FailureKind::Rejected }, message)
+            // Locations that workers do not reach, or cannot read now, are no fault of the job.
+            let is_of_location = matches!(failure.kind, FailureKind::Unavailable | FailureKind::Storage);
+            (if is_of_location { failure.kind } else { FailureKind::Rejected }, message)
         }
         (_, Some(wanted)) if !there.is_empty() => {
             let (version, needs) = (wanted.order.spec_version, needs(wanted));

@@ -26,7 +26,7 @@ pub struct Order {
     /// Of that share; above 0.
     pub weight: f64,
     /// Where the files are.
-    pub place: String,
+    pub location: String,
     /// Where that is; empty = everywhere.
     pub zone: String,
     /// The encoded spec.
@@ -129,7 +129,7 @@ pub(super) struct Job {
     /// Attempts that failed for reasons that may pass.
     pub(super) failures: u32,
     /// Of these, attempts whose worker fell silent or got no further, which says nothing of the
-    /// job's place.
+    /// job's location.
     pub(super) expired: u32,
     /// Answers in a row with which it was handed out and that its worker never had.
     pub(super) unheard: u32,
@@ -157,7 +157,7 @@ pub(super) struct Wanted {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     /// Where the files are.
-    pub(super) place: String,
+    pub(super) location: String,
     /// What its worker must have.
     pub(super) needs: BTreeSet<String>,
     /// Version of its spec.
@@ -231,8 +231,8 @@ impl Job {
     }
 
     /// Where its files are, if its client has said so.
-    pub(super) fn place(&self) -> Option<&str> {
-        self.wanted.as_ref().map(|wanted| wanted.order.place.as_str())
+    pub(super) fn location(&self) -> Option<&str> {
+        self.wanted.as_ref().map(|wanted| wanted.order.location.as_str())
     }
 
     /// A job without a client yet is deep work.

@@ -74,8 +74,8 @@ impl Pool {
     }
 
     pub(super) fn kind(&mut self, order: &Order) -> KindId {
-        let Order { place, needs, spec_version, .. } = order;
-        let kind = Kind { place: place.clone(), needs: needs.clone(), spec_version: *spec_version };
+        let Order { location, needs, spec_version, .. } = order;
+        let kind = Kind { location: location.clone(), needs: needs.clone(), spec_version: *spec_version };
         KindId(self.kinds.number(kind))
     }
 

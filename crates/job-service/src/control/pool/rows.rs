@@ -48,7 +48,7 @@ pub struct JobRow {
     /// Why the last attempt failed, if one has.
     pub failure: String,
     /// Where its files are.
-    pub place: String,
+    pub location: String,
     /// Until its database stops its writers, by what it said last, if the job has not ended; `None`
     /// = that is not in sight.
     pub stalls_in: Option<Duration>,
@@ -189,7 +189,7 @@ pub(super) fn row(job: &Job, members: &BTreeMap<WorkerId, Member>, now: Duration
         attempts: job.attempts,
         age: until.saturating_sub(job.submitted),
         failure: job.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
-        place: order.map(|order| order.place.clone()).unwrap_or_default(),
+        location: order.map(|order| order.location.clone()).unwrap_or_default(),
         stalls_in: None,
         queued,
         timings,

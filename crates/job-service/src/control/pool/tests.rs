@@ -11,11 +11,11 @@ mod elsewhere; // workers of several control planes
 mod failing; // workers with jobs that fail
 mod room; // how many jobs, and of which tenant
 mod given_up; // jobs that their clients wait for no more
-mod reach; // workers that do not reach a place
+mod reach; // workers that do not reach a location
 mod storm; // clients and workers come, go, sleep and forget
 mod rows; // what people see
 mod speeds; // what jobs tell of workers
-mod names; // tenants, zones and places
+mod names; // tenants, zones and locations
 mod urgency; // databases that are about to stop writers
 mod shares; // tenants with jobs that weigh more or less
 mod unheard; // answers that a worker never had
@@ -46,7 +46,7 @@ fn order() -> Order {
     Order {
         tenant: "db".to_owned(),
         weight: 1.0,
-        place: "/shared".to_owned(),
+        location: "/shared".to_owned(),
         zone: String::new(),
         spec: b"spec".to_vec(),
         spec_version: 1,
@@ -123,7 +123,7 @@ fn a_job_goes_to_a_worker_and_its_end_to_the_client_until_it_is_taken() {
     pool.submit(seconds(1), key(5), order()).unwrap();
     pool.submit(seconds(1), key(5), order()).unwrap();
     let lease = only(pool.take(seconds(1), A));
-    assert_eq!((lease.key, lease.place.as_str(), &lease.spec[..]), (key(5), "/shared", &b"spec"[..]));
+    assert_eq!((lease.key, lease.location.as_str(), &lease.spec[..]), (key(5), "/shared", &b"spec"[..]));
     assert_eq!(pool.take(seconds(1), A), Pulled::default(), "it is handed out once");
     assert_eq!(end_of(&mut pool, seconds(2), 5), None);
     let running = rows(&pool, seconds(2));
@@ -197,7 +197,7 @@ fn a_silent_worker_loses_its_job_and_what_it_says_later_does_not_count() {
     pool.tick(seconds(20));
     let second = only(pool.take(seconds(20), B));
     assert_ne!(first.token, second.token);
-    assert!(pool.attempts(CLIENT, &[1]).is_as(&Default::default()), "that says nothing of its place");
+    assert!(pool.attempts(CLIENT, &[1]).is_as(&Default::default()), "that says nothing of its location");
     assert!(!finish(&mut pool, seconds(21), A, &first, done()));
     assert_eq!(pool.beat(seconds(21), A, &[held(&first)]), Some(vec![first.token]));
     assert!(finish(&mut pool, seconds(22), B, &second, done()));
@@ -250,7 +250,8 @@ fn an_end_may_be_the_first_that_a_pool_hears_of_a_job() {
     let mut pool = pool();
     pool.hear(seconds(0), profile(A, 1), &[]);
     let (lane, waited) = (Lane::L0, Duration::ZERO);
-    let lease = Lease { key: key(1), token: Token(9), place: String::new(), spec: Vec::new(), lane, waited };
+    let lease =
+        Lease { key: key(1), token: Token(9), location: String::new(), spec: Vec::new(), lane, waited };
     assert!(finish(&mut pool, seconds(0), A, &lease, done()));
     pool.submit(seconds(1), key(1), order()).unwrap();
     assert_eq!(end_of(&mut pool, seconds(1), 1).unwrap().outcome, done());

@@ -34,7 +34,7 @@ pub struct Lease {
     /// Which attempt.
     pub token: Token,
     /// Where the files are.
-    pub place: String,
+    pub location: String,
     /// The encoded spec.
     pub spec: Vec<u8>,
     /// What kind of work.
@@ -96,9 +96,9 @@ impl Pool {
         };
         let unheard: Vec<(JobId, Duration)> = self.jobs.of_worker(worker).filter_map(unheard).collect();
         for (id, began) in unheard {
-            let place = self.jobs.get(id).and_then(Job::place);
-            if let (Some(member), Some(place)) = (self.members.get_mut(&worker), place) {
-                member.doubts.said_nothing(now, began, place);
+            let location = self.jobs.get(id).and_then(Job::location);
+            if let (Some(member), Some(location)) = (self.members.get_mut(&worker), location) {
+                member.doubts.said_nothing(now, began, location);
             }
             self.jobs.change(id, |job| job.unheard += 1);
             self.release(id);
@@ -122,9 +122,9 @@ impl Pool {
                     return None;
                 };
                 (attempt.is_handed, attempt.seen, attempt.progressed) = (true, now, now);
-                let (place, spec) = (wanted.order.place.clone(), wanted.order.spec.clone());
+                let (location, spec) = (wanted.order.location.clone(), wanted.order.spec.clone());
                 let (lane, waited) = (wanted.order.lane, now.saturating_sub(job.submitted));
-                Some(Lease { key: job.key, token: attempt.token, place, spec, lane, waited })
+                Some(Lease { key: job.key, token: attempt.token, location, spec, lane, waited })
             });
             leases.extend(lease.flatten());
         }
@@ -184,7 +184,7 @@ impl Pool {
                 if let (Some(member), Some(zone)) = (self.members.get_mut(&worker), zone) {
                     member.learn(zone, bytes, &timings);
                 }
-                self.learn_of_place(now, id, worker, None);
+                self.learn_of_location(now, id, worker, None);
                 self.end(now, id, outcome, timings);
             }
             Outcome::Failed(failure) => {
@@ -208,7 +208,7 @@ impl Pool {
         timings: Timings,
     ) {
         let limits = self.limits;
-        self.learn_of_place(now, id, worker, Some(&failure));
+        self.learn_of_location(now, id, worker, Some(&failure));
         let is_over = self.jobs.change(id, |job| {
             job.failure = Some(failure.clone());
             match failure.kind {
@@ -234,21 +234,21 @@ impl Pool {
         }
     }
 
-    /// What the end of an attempt says of its worker and the place of its files.
-    fn learn_of_place(&mut self, now: Duration, id: JobId, worker: WorkerId, failure: Option<&Failure>) {
+    /// What the end of an attempt says of its worker and the location of its files.
+    fn learn_of_location(&mut self, now: Duration, id: JobId, worker: WorkerId, failure: Option<&Failure>) {
         let job = self.jobs.get(id);
         let began = job.and_then(Job::attempt).map_or(now, |attempt| attempt.since);
-        let place = job.and_then(Job::place);
-        let (Some(member), Some(place)) = (self.members.get_mut(&worker), place) else { return };
+        let location = job.and_then(Job::location);
+        let (Some(member), Some(location)) = (self.members.get_mut(&worker), location) else { return };
         let pause = self.limits.pause;
-        let Some(failure) = failure else { return member.doubts.went_well(place) };
+        let Some(failure) = failure else { return member.doubts.went_well(location) };
         match failure.kind {
-            FailureKind::NotConserved => member.doubts.went_well(place),
+            FailureKind::NotConserved => member.doubts.went_well(location),
             FailureKind::Storage | FailureKind::Unavailable => {
-                member.doubts.failed(now, began, place, pause, failure);
+                member.doubts.failed(now, began, location, pause, failure);
             }
             FailureKind::Rejected | FailureKind::Cancelled | FailureKind::Invalid | FailureKind::Corrupt => {
-                member.doubts.said_nothing(now, began, place);
+                member.doubts.said_nothing(now, began, location);
             }
         }
     }

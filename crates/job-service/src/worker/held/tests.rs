@@ -49,8 +49,8 @@ impl Scene {
     /// A job of the control plane `plane`, submitted `waited` ago.
     fn accept(&self, plane: usize, token: u64, lane: Lane, waited: Duration) {
         let key = JobKey { client: plane as u128, number: token };
-        let (place, spec, token) = (String::new(), Vec::new(), Token(token));
-        self.holdings.accept(plane, Lease { key, token, place, spec, lane, waited }, self.reports.clone());
+        let (location, spec, token) = (String::new(), Vec::new(), Token(token));
+        self.holdings.accept(plane, Lease { key, token, location, spec, lane, waited }, self.reports.clone());
     }
 
     fn deep(&self, plane: usize, token: u64) {
@@ -266,18 +266,18 @@ fn what_is_written_and_synced_is_progress_as_what_is_read_is() {
     scene.next(0);
     let holdings = &scene.holdings;
     let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
-    let place = Scoped::new(Arc::new(Memory::new()), &spec, Arc::new(SystemClock::new()));
-    holdings.runs(Token(3), place.progress());
+    let backend = Scoped::new(Arc::new(Memory::new()), &spec, Arc::new(SystemClock::new()));
+    holdings.runs(Token(3), backend.progress());
     let bytes = || holdings.status(0).held.iter().map(|held| (held.done_bytes, held.moved_bytes)).next();
     assert_eq!(bytes(), Some((0, 0)));
-    let file = place.create("out-000000.table").unwrap();
+    let file = backend.create("out-000000.table").unwrap();
     file.write_at(0, &[1; 10]).unwrap();
     assert_eq!(bytes(), Some((0, 10)));
     for _ in 0..2 {
         file.sync().unwrap();
         assert_eq!(bytes(), Some((0, 20)), "what was synced before is no news");
     }
-    place.open_read("out-000000.table").unwrap().read_at(0, &mut [0; 4]).unwrap();
+    backend.open_read("out-000000.table").unwrap().read_at(0, &mut [0; 4]).unwrap();
     assert_eq!(bytes(), Some((0, 24)), "what is read back is none of the inputs");
 }
 
@@ -316,12 +316,12 @@ fn it_is_told_that_an_attempt_waits_for_a_sync() {
         faulty.inject(Fault { on, file, when, effect: Effect::Delay(Duration::from_secs(1)) });
     }
     let spec: JobSpec = CompactSpec { output_stem: "out".to_owned(), ..Default::default() }.into();
-    let place = Scoped::new(Arc::new(faulty), &spec, Arc::new(SystemClock::new()));
-    holdings.runs(Token(3), place.progress());
-    let file = place.create("out-000000.table").unwrap();
+    let backend = Scoped::new(Arc::new(faulty), &spec, Arc::new(SystemClock::new()));
+    holdings.runs(Token(3), backend.progress());
+    let file = backend.create("out-000000.table").unwrap();
     file.write_at(0, &[1; 10]).unwrap();
     file.sync().unwrap();
-    place.sync_dir().unwrap();
+    backend.sync_dir().unwrap();
     file.write_at(10, &[1; 10]).unwrap();
     assert_eq!(*look.syncing.lock().unwrap(), [false, true, true, false]);
 }

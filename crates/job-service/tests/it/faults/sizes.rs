@@ -110,7 +110,7 @@ fn send(peer: &mut Peer, bound: &Bound, size: u64) -> Result<(), Status> {
             peer.ask(proto::PullRequest { held: held(count), ..pull() })
         }
         "SubmitRequest.tenant" => peer.submit(proto::SubmitRequest { tenant: text(size), ..submit(1) }),
-        "SubmitRequest.place" => peer.submit(proto::SubmitRequest { place: text(size), ..submit(2) }),
+        "SubmitRequest.location" => peer.submit(proto::SubmitRequest { location: text(size), ..submit(2) }),
         "SubmitRequest.zone" => peer.submit(proto::SubmitRequest { zone: text(size), ..submit(3) }),
         "SubmitRequest.needs" => {
             peer.submit(proto::SubmitRequest { needs: vec!["filter:x".to_owned(); count], ..submit(4) })

@@ -136,7 +136,7 @@ fn what_a_worker_had_already_counts_to_what_its_tenant_was_given() {
         let lease = Lease {
             key: key(1),
             token,
-            place: String::new(),
+            location: String::new(),
             spec: Vec::new(),
             lane: Lane::Deep,
             waited: seconds(0),

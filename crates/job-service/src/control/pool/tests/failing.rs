@@ -46,7 +46,7 @@ fn a_job_that_failed_at_one_worker_waits_for_another() {
     // The default would wait for the other one anyhow, which it believes to be faster.
     let mut pool = Pool::new(Limits { scheduler: Scheduler::Fifo, ..Limits::default() }, 1);
     let _nothing = (pull(&mut pool, seconds(0), A), pull(&mut pool, seconds(0), B));
-    let elsewhere = Order { place: "/elsewhere".to_owned(), ..order() };
+    let elsewhere = Order { location: "/elsewhere".to_owned(), ..order() };
     for (number, order) in [(1, elsewhere.clone()), (2, order())] {
         pool.submit(seconds(0), key(number), order).unwrap();
     }
@@ -57,7 +57,7 @@ fn a_job_that_failed_at_one_worker_waits_for_another() {
     };
     let first = leases.iter().find(|lease| lease.key == key(1)).unwrap();
     fails(&mut pool, seconds(0), failing, second);
-    // Files at other places are another matter.
+    // Files at other locations are another matter.
     pool.submit(seconds(0), key(3), elsewhere).unwrap();
     let third = only(pool.take(seconds(0), failing));
     assert!(finish(&mut pool, seconds(1), failing, &third, done()));
@@ -203,7 +203,7 @@ fn who_has_failed_at_a_job_gets_it_again_while_nobody_else_may() {
 }
 
 #[test]
-fn what_was_said_of_a_place_is_forgotten_a_minute_after_its_pause() {
+fn what_was_said_of_a_location_is_forgotten_a_minute_after_its_pause() {
     let mut pool = pool();
     let _nothing = pull(&mut pool, seconds(0), A);
     pool.submit(seconds(0), key(1), order()).unwrap();

@@ -1,4 +1,4 @@
-//! Names of tenants, zones and places come and go.
+//! Names of tenants, zones and locations come and go.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn what_nothing_names_any_more_is_forgotten_and_what_is_left_keeps_its_number() 
     let named = |number: u64| Order {
         tenant: format!("t{number}"),
         zone: format!("z{number}"),
-        place: format!("/place{number}"),
+        location: format!("/location{number}"),
         ..order()
     };
     for number in 0..1000 {

@@ -1,4 +1,4 @@
-//! Workers that do not reach a place, and what is stopped for which job.
+//! Workers that do not reach a location, and what is stopped for which job.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn deep(bytes: u64) -> Order {
 }
 
 fn far() -> Order {
-    Order { place: "/far".to_owned(), ..order() }
+    Order { location: "/far".to_owned(), ..order() }
 }
 
 fn unreached(pool: &mut Pool, now: Duration, worker: u128, lease: &Lease) {
@@ -16,7 +16,7 @@ fn unreached(pool: &mut Pool, now: Duration, worker: u128, lease: &Lease) {
 }
 
 #[test]
-fn a_worker_that_does_not_reach_a_place_is_left_alone_there_and_nobody_waits_for_it() {
+fn a_worker_that_does_not_reach_a_location_is_left_alone_there_and_nobody_waits_for_it() {
     let mut pool = pool();
     let mut offered = Vec::new();
     for number in 0..100 {
@@ -52,7 +52,7 @@ fn a_worker_that_does_not_reach_a_place_is_left_alone_there_and_nobody_waits_for
     assert!(finish(&mut pool, seconds(11), B, &lease, done()));
     let lease = only(pool.take(seconds(11), B));
     assert!(finish(&mut pool, seconds(11), B, &lease, done()));
-    // Once it reaches the place it is as good as any.
+    // Once it reaches the location it is as good as any.
     pool.hear(seconds(16), profile(A, 2), &[]);
     pool.hear(seconds(16), Profile { is_draining: true, ..profile(B, 1) }, &[]);
     pool.submit(seconds(16), key(502), far()).unwrap();
@@ -62,7 +62,7 @@ fn a_worker_that_does_not_reach_a_place_is_left_alone_there_and_nobody_waits_for
 }
 
 #[test]
-fn a_place_that_one_does_not_reach_and_another_cannot_read_fails_for_what_can_be_read() {
+fn a_location_that_one_does_not_reach_and_another_cannot_read_fails_for_what_can_be_read() {
     let mut pool = pool();
     let mut now = seconds(0);
     let mut number = 0;
@@ -128,7 +128,7 @@ fn jobs_wait_for_one_that_finds_out() {
 #[test]
 fn nothing_is_stopped_for_what_would_not_begin() {
     let mut pool = pool();
-    // Jobs at the place fail at A, which gets the next there from 0.5 s on.
+    // Jobs at the location fail at A, which gets the next there from 0.5 s on.
     pool.hear(seconds(0), profile(A, 4), &[]);
     pool.submit(seconds(0), key(0), far()).unwrap();
     let lease = only(pool.take(seconds(0), A));
@@ -145,7 +145,7 @@ fn nothing_is_stopped_for_what_would_not_begin() {
     let leases = pool.take(seconds(0), A).leases;
     assert_eq!(leases.len(), 4);
     let all: Vec<Held> = leases.iter().map(held).collect();
-    // Two jobs that writers wait for, both at the place where one alone finds out.
+    // Two jobs that writers wait for, both at the location where one alone finds out.
     let late = Order { stalls_in: Some(seconds(2)), bytes: 1 << 30, ..far() };
     for number in [11, 12] {
         pool.submit(seconds(0), key(number), late.clone()).unwrap();

@@ -23,13 +23,13 @@ const PATIENT: Limits = Limits {
     scheduler: Scheduler::Urgency,
 };
 
-/// A place, and the worker that does not reach it.
+/// A location, and the worker that does not reach it.
 const FAR: &str = "/far";
 const SHORT: u128 = 3;
 
 fn order_of(number: u64) -> Order {
     match number % 3 {
-        0 => Order { place: FAR.to_owned(), ..order() },
+        0 => Order { location: FAR.to_owned(), ..order() },
         _ => order(),
     }
 }
@@ -61,7 +61,7 @@ impl Storm {
             for waiting in view.waiting {
                 let job = pool.jobs.get(waiting.id).unwrap();
                 let there = pool.members.iter().filter(|(_, member)| pool.is_there(now, member));
-                let is_free = |member: &Member| !member.doubts.is_paused(now, job.place().unwrap());
+                let is_free = |member: &Member| !member.doubts.is_paused(now, job.location().unwrap());
                 let can = there.clone().filter(|(id, member)| may_have(**id, member, job) && is_free(member));
                 let mut may: BTreeSet<WorkerId> = can.map(|(id, _)| *id).collect();
                 if !may.is_subset(&job.failed_by) {
@@ -139,7 +139,7 @@ impl Storm {
             mine.iter().filter(|(_, (_, at))| *at <= self.now).map(|(token, _)| *token).collect();
         for token in done {
             let (lease, _) = mine.remove(&token).unwrap();
-            let outcome = match (id, lease.place.as_str()) {
+            let outcome = match (id, lease.location.as_str()) {
                 (SHORT, FAR) => failed(FailureKind::Unavailable),
                 _ => Outcome::Done(lease.key.number.to_le_bytes().to_vec()),
             };
@@ -176,15 +176,15 @@ fn in_any_storm_every_job_ends_once_with_its_own_result() {
                     done += 1;
                     far += u32::from(number % 3 == 0);
                 }
-                // All workers slept, or all that reach the place.
+                // All workers slept, or all that reach the location.
                 Outcome::Failed(failure) => {
-                    // An attempt of a sleeping worker has failed at its place.
+                    // An attempt of a sleeping worker has failed at its location.
                     let is_far = failure.kind == FailureKind::Storage && number % 3 == 0;
                     assert!(is_far || failure.kind == FailureKind::Unavailable, "seed {seed}: {failure:?}");
                 }
             }
         }
     }
-    // Others reach the place.
+    // Others reach the location.
     assert!(done > 3000 && far > 900, "{done} jobs are done, {far} of them far away");
 }

@@ -91,9 +91,9 @@ fn whoever_drains_after_answers_were_lost_leaves_its_jobs_to_others() {
     assert_eq!(only(pool.take(seconds(3), B)).key, key(1));
 }
 
-/// What was to find out whether a place can be read again has found out nothing.
+/// What was to find out whether a location can be read again has found out nothing.
 #[test]
-fn an_answer_that_was_lost_says_nothing_of_a_place() {
+fn an_answer_that_was_lost_says_nothing_of_a_location() {
     let (mut pool, first) = handed();
     assert!(finish(&mut pool, seconds(0), A, &first, failed(FailureKind::Storage)));
     let _lost = only(pull(&mut pool, seconds(2), A));
