@@ -259,9 +259,9 @@ pub(super) fn grpc() -> Step {
         .fetching(PYTHON)
 }
 
-/// Places in stores that others have made: MinIO, killed and started again, with a database and its
-/// workers too; and fakes of Google's and Azure's. Each is installed or built first, in up to three
-/// minutes, MinIO in five of one processor's (the first time).
+/// Backends in stores that others have made: MinIO, killed and started again, with a database and
+/// its workers too; and fakes of Google's and Azure's. Each is installed or built first, in up to
+/// three minutes, MinIO in five of one processor's (the first time).
 pub(super) fn clouds() -> Vec<Step> {
     let step = |name: &str, package: &str, test: &str| {
         let arguments = ["test", "-p", package, "--test", "it", "--", "--ignored", "--nocapture"];

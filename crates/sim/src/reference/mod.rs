@@ -282,8 +282,8 @@ impl Engine for Reference {
         if self.shared.is(Fault::StaleCopy) {
             bytes.pop();
         }
-        let place = storage.link_into(&[], path).map_err(from_storage)?;
-        place.publish(JOURNAL, &bytes).map_err(from_storage)?;
+        let backend = storage.link_into(&[], path).map_err(from_storage)?;
+        backend.publish(JOURNAL, &bytes).map_err(from_storage)?;
         Ok(DatabaseCopy { path: path.to_owned(), position: Position(state.model.end()) })
     }
 

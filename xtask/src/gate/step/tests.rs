@@ -42,7 +42,7 @@ fn a_step_that_cannot_run_says_why() {
     assert_eq!(step.left_out(&[]).as_deref(), Some("it rains"));
 }
 
-/// Where the tests of the program are, and those of places in object stores.
+/// Where the tests of the program are, and those of backends in object stores.
 const PROGRAM: &str = "crates/cli/tests/it";
 const OBJECTS: &str = "crates/objects/tests/it";
 

@@ -165,7 +165,7 @@ impl Store {
     }
 
     /// Where a database called `name` is in it.
-    pub(super) fn place(name: &str) -> String {
+    pub(super) fn location(name: &str) -> String {
         format!("s3://{BUCKET}/{name}")
     }
 

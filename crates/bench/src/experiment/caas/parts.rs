@@ -299,12 +299,12 @@ fn run_zones(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
             let label = Label { part, variant, repetition };
             let store = Store::start(&program, &bench.fresh("store")?, &bench.logs()?)?;
             let link = far_link(store.address(), is_far)?;
-            let place = Store::place(&format!("{repetition}-{workers}-{is_far}"));
+            let location = Store::location(&format!("{repetition}-{workers}-{is_far}"));
             let cluster = (workers > 0).then(|| {
                 let plan = ClusterPlan {
                     workers,
                     scheduler: URGENCY,
-                    within: place.clone(),
+                    within: location.clone(),
                     processors: None,
                     store: store.near(),
                     link: is_far.then_some(ZONE_DELAY),
@@ -315,7 +315,7 @@ fn run_zones(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
             let setting = Setting {
                 control_plane: cluster.as_ref().map(Cluster::url),
                 processors: None,
-                shared: Some(place),
+                shared: Some(location),
                 store: link.as_ref().map_or_else(|| store.near(), |link| store.behind(link)),
             };
             let results = bench.measure(label, &work, &[bench.fresh("db")?], &setting)?;
@@ -435,17 +435,17 @@ fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         eprintln!("{part}: {variant}");
         let store = Store::start(&program, &bench.fresh("store")?, &bench.logs()?)?;
         let link = Proxy::to(store.address(), delay)?;
-        let place = Store::place(&format!("stages-{at}"));
+        let location = Store::location(&format!("stages-{at}"));
         let cluster = ClusterPlan {
             workers: 2,
             scheduler: URGENCY,
-            within: place.clone(),
+            within: location.clone(),
             processors: None,
             store: store.behind(&link),
             link: Some(Duration::ZERO),
         };
         let cluster = Cluster::start(&cluster, &bench.logs()?)?;
-        let served = stages::Served::start(bench, &place, store.behind(&link), &cluster)?;
+        let served = stages::Served::start(bench, &location, store.behind(&link), &cluster)?;
         stages::load(bench, &served)?;
         found.findings.push(stages::first_byte(part, variant, &served.rest()?));
         if bench.plan.idle >= SWEPT {

@@ -58,19 +58,19 @@ const QUIET_MAX: Duration = Duration::from_secs(120);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 impl Served {
-    /// Brings it up, with its tables at `place`, which `store` says how to reach.
+    /// Brings it up, with its tables at `location`, which `store` says how to reach.
     ///
     /// # Errors
     /// It does not come up, with what it complained of.
     pub(super) fn start(
         bench: &Bench<'_>,
-        place: &str,
+        location: &str,
         store: StoreSettings,
         cluster: &Cluster,
     ) -> Result<Self> {
         let words = ["serve", "--port", "0", "--http-port", "0", "--memory-bytes", bench.plan.memory];
         let mut command = this_program(&words, None)?;
-        command.args(["--shared", place, "--control-plane", cluster.linked_url()]);
+        command.args(["--shared", location, "--control-plane", cluster.linked_url()]);
         command.arg("--dir").arg(bench.fresh("db")?).envs(store);
         let (process, line) = Process::start_and_hear("database", command, &bench.logs()?)?;
         let said = || Error::invalid(format!("a database said {line:?}"));
