@@ -19,6 +19,8 @@ const OLD: &[(&str, &str, &[&str])] = &[
     ("foresight", "stall forecast", &[]),
     ("graveyard", "obsolete files", &[]),
     ("outlived", "newly obsolete", TREE),
+    ("place", "backend", BACKENDS),
+    ("places", "backends", BACKENDS),
     ("pmem", "arena", &[]),
     ("redirect", "relocation", BLOBS),
     ("redirects", "relocations", BLOBS),
@@ -39,6 +41,7 @@ const OLD_IN_NAMES: &[(&str, &str)] = &[
 
 const TREE: &[&str] = &["crates/tree/", "crates/engine/src/stats.rs"];
 const BLOBS: &[&str] = &["crates/tree/", "crates/jobs/", "crates/format/", "crates/storage/"];
+const BACKENDS: &[&str] = &["crates/storage/src/backend/", "crates/objects/"];
 const COMBINER: &[&str] = &["crates/storage/src/backend/local", "crates/format/src/combiner.rs"];
 
 /// The file that spells them.

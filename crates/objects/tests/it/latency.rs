@@ -131,7 +131,7 @@ fn a_job_waits_for_its_inputs_together() {
     check_soon(6 * delay, 2 * 4, || compact(100, delay));
 }
 
-/// Reads 640 values of 4 KB, each of another place of a segment, 32 after one another, which `ask`
+/// Reads 640 values of 4 KB, each at another offset of a segment, 32 after one another, which `ask`
 /// has asked for before.
 fn look_up(world: &World, delay: Duration, ask: bool) -> Cost {
     let backend = world.backend("a");

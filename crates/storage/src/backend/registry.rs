@@ -111,7 +111,7 @@ impl Registry {
         registry
     }
 
-    /// `opener` opens what begins with `scheme://`, in place of an earlier opener of the scheme.
+    /// `opener` opens what begins with `scheme://`, instead of an earlier opener of the scheme.
     pub fn register(&mut self, scheme: &str, opener: Arc<dyn Opener>) {
         match self.openers.iter_mut().find(|(known, _)| known == scheme) {
             Some((_, known)) => *known = opener,

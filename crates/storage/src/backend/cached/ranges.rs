@@ -58,7 +58,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// An empty file in place of whatever an earlier process has left.
+    /// An empty file instead of whatever an earlier process has left.
     fn open(directory: Arc<dyn Storage>) -> Result<Self> {
         let lock = directory.lock(true)?;
         match directory.remove(FILE) {

@@ -187,8 +187,8 @@ impl Slot {
 
     /// Takes a piece for which it has room.
     pub(super) fn add(&mut self, offset: u64, bytes: &[u8]) {
-        let place = (offset, self.used);
-        let piece = Piece::write(self.part.bytes_mut(), self.salt, self.count, place, bytes);
+        let at = (offset, self.used);
+        let piece = Piece::write(self.part.bytes_mut(), self.salt, self.count, at, bytes);
         self.count += 1;
         self.used += bytes.len();
         match self.runs.last_mut() {

@@ -346,7 +346,7 @@ fn publishing_into_a_directory_that_is_gone_does_not_bring_it_back() {
     let (path, backend) = database_in(root.path());
     std::fs::remove_dir_all(&path).unwrap();
     refuses(&backend, "1.manifest", ErrorKind::NotFound, root.path());
-    // Not even where another directory has its place.
+    // Not even where another directory has its name.
     drop(Local::open(&path, CREATE).unwrap());
     refuses(&backend, "1.manifest", ErrorKind::NotFound, root.path());
 }

@@ -79,7 +79,7 @@ fn t6_files_that_are_in_use_stay_open() {
         for wanted in [0, 1, 2, number] {
             assert_eq!(number_of(&files[wanted]), wanted as u32);
         }
-        // Four are opened to begin with, and take the places of all that were open.
+        // Four are opened to begin with, and all that were open are closed for them.
         if number > 4 {
             let open = names_of_open_tables(directory.path());
             let is_open = |used: &u32| open.iter().any(|path| path.ends_with(format!("{used}.table")));
