@@ -87,7 +87,7 @@ options! {
     /// keys and no values. Default 127.0.0.1.
     #[arg(long, value_name = "A")]
     http_bind: IpAddr;
-    /// The socket of a `firn worker` on this machine, which then compacts tables and collects value
+    /// The socket of a `firn worker` on this machine, which then compacts tables and collects blob
     /// segments. What it does not do, or while it is not there, is done here. Without it all is.
     #[arg(long, value_name = "PATH")]
     worker: PathBuf;

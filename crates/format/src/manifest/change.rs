@@ -38,8 +38,8 @@
 //!  70  AddObsolete      keyspace number, then a reference set (see `table::references`): what became obsolete
 //!  71  RemoveObsolete   keyspace number, then a reference set: what was obsolete and is no table's any more
 //! ```
-//! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for value
-//! segments in `values`.
+//! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for blob
+//! segments in `blobs`.
 //!
 //! Tags that newer releases will write; this one refuses them and says so:
 //!

@@ -76,7 +76,7 @@ pub(crate) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Be
     Ok(Begun { state, version, recovered, obsolete, cache, balance, next_blobs, older, aborted, may_follow })
 }
 
-/// The first changes on disk, unless the database is only read: a new generation of the log, value
+/// The first changes on disk, unless the database is only read: a new generation of the log, blob
 /// segments sealed, files removed that nothing needs. Returns where values are then, and what is
 /// left.
 fn change(
