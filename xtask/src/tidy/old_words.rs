@@ -4,8 +4,11 @@
 //! word that is wrong everywhere has no folder; others are wrong where they once meant what the
 //! right one means now. Some are plain English in text, and refused in names only.
 
+use std::iter;
+
 use super::Finding;
 use crate::repository::Repository;
+use crate::source::Source;
 
 /// An old word, the glossary's, and the folders in which the old one is refused; all, if none.
 const OLD: &[(&str, &str, &[&str])] = &[
@@ -50,33 +53,54 @@ const OWN: &str = "xtask/src/tidy/old_words.rs";
 /// The file whose tree is that of a merge, with keys beside it.
 const TOURNAMENT: &str = "crates/jobs/src/merge.rs";
 
+/// Pages that name old words: the glossary, and what is of a day.
+const PAGES: &[&str] = &["docs/internals/glossary.md", "results/", "docs/soak/", "changes/"];
+
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (path, source) in repository.sources().filter(|(path, _)| ![OWN, TOURNAMENT].contains(path)) {
+    let is_read = |path: &str| match path.ends_with(".md") {
+        true => !PAGES.iter().any(|page| path.starts_with(page)),
+        false => path.ends_with(".rs") && ![OWN, TOURNAMENT].contains(&path),
+    };
+    for (path, text) in repository.texts().filter(|(path, _)| is_read(path)) {
         let here = |folders: &[&str]| folders.is_empty() || folders.iter().any(|it| path.starts_with(it));
         let old: Vec<_> = OLD.iter().filter(|(_, _, folders)| here(folders)).collect();
-        let code = source.code(0..source.text().len());
-        for (index, (line, code)) in source.text().lines().zip(code.lines()).enumerate() {
-            let (words, names) = (words_of(line), words_of(names_of(code)));
+        let code = names_of(path, text);
+        let mut before = String::new();
+        for ((index, line), code) in text.lines().enumerate().zip(code.lines().chain(iter::repeat(""))) {
+            // A phrase may be broken at the end of a line.
+            let words = words_of(line.trim_start_matches(MARGIN));
+            let joined = format!("{}{words}", before.trim_end());
+            let names = words_of(names_of_line(code));
             let holds = |words: &str, was: &str| words.contains(&format!(" {was} "));
-            let of_text = old.iter().filter(|(was, ..)| holds(&words, was)).map(|(was, it, _)| (was, it));
+            let holds_it = |was: &str| holds(&words, was) || !holds(&before, was) && holds(&joined, was);
+            let of_text = old.iter().filter(|(was, ..)| holds_it(was)).map(|(was, it, _)| (was, it));
             let of_names =
                 OLD_IN_NAMES.iter().filter(|(was, _)| holds(&names, was)).map(|(was, it)| (was, it));
             for (was, becomes) in of_text.chain(of_names) {
                 let message = format!("`{was}` is called {becomes} (docs/internals/glossary.md)");
                 findings.push(Finding::new(path, index + 1, message));
             }
+            before = words;
         }
     }
     findings
 }
 
+/// The text of a source without comments and literals; nothing of a page.
+fn names_of(path: &str, text: &str) -> String {
+    if path.ends_with(".rs") { Source::new(text).code(0..text.len()).into_owned() } else { String::new() }
+}
+
 /// The part of a line of code whose names are read: nothing of the head of a function without
 /// parameters. Tests are such, and are called by sentences; where another is called it is read.
-fn names_of(code: &str) -> &str {
+fn names_of_line(code: &str) -> &str {
     let is_head = code.trim_start().starts_with("fn ") && code.ends_with("() {");
     if is_head { "" } else { code }
 }
+
+/// What stands before the words of a comment or of an item of a list.
+const MARGIN: &[char] = &[' ', '/', '!', '*', '-', '>', '|', '#'];
 
 /// The words of a line in lower case, with a blank before and behind each; names are taken apart.
 /// The standard library's `drain` is none.
@@ -145,6 +169,16 @@ mod tests {
         let message = "report, status, message or notified";
         let expected = [(3, "told", message), (5, "tell", report), (6, "says", status), (6, "told", message)];
         assert_eq!(found("crates/x/a.rs", text), expected.map(|(line, was, it)| finding(line, was, it)));
+    }
+
+    #[test]
+    fn a_phrase_is_found_across_a_line_and_in_a_page() {
+        let text =
+            "    /// Sealed value\n    /// segments. Values\n    /// segments value.\n    /// segment\n";
+        let message = "`value segments` is called blob segments (docs/internals/glossary.md)";
+        assert_eq!(found("crates/x/a.rs", text), [format!("crates/x/a.rs:2: {message}")]);
+        assert_eq!(found("docs/a.md", "a value\nsegments\n"), [format!("docs/a.md:2: {message}")]);
+        assert_eq!(found("docs/internals/glossary.md", "value segments\n"), [""; 0]);
     }
 
     #[test]
