@@ -63,7 +63,7 @@ pub(crate) struct PickRules {
 /// The most urgent choice that touches no table of `busy`; `None` if nothing is over its limit.
 pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) -> Option<Choice> {
     let base = base_level(levels, rules);
-    let best = pick_move(levels, base, busy).or_else(|| pick_group(levels, rules, base, busy));
+    let best = pick_move(levels, base, busy).or_else(|| pick_overlap(levels, rules, base, busy));
     let deeper = if rules.l0_only { None } else { pick_deeper(levels, rules, base, busy) };
     let urgency = |choice: &Choice| (choice.fits(rules), choice.score);
     match (best, deeper) {
@@ -73,7 +73,7 @@ pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) 
 }
 
 /// The overlap that is worst where a budget is exceeded, or beyond what any may be.
-fn pick_group(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<String>) -> Option<Choice> {
+fn pick_overlap(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<String>) -> Option<Choice> {
     let mut overlaps = overlaps(levels, base);
     // What is being rewritten is as good as rewritten.
     overlaps.retain(|overlap| !overlap.is_busy(busy));
