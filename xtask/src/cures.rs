@@ -24,8 +24,8 @@ pub(crate) struct Options {
 /// first line of the patch itself:
 ///
 /// ```text
-/// Cure: redirects of a collection of collections lead to the end
-/// Fails: firn-tree it values::holes::a_collection_of_a_collection_loses_no_update_between_them
+/// Cure: relocations of what is collected again lead to where it is then
+/// Fails: firn-tree it blobs::holes::a_gc_of_a_gc_loses_no_update_between_them
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 struct Cure {

@@ -35,7 +35,7 @@ pub struct RunArgs {
     /// Memory for buffers and caches together, e.g. 512M or 2GiB [default: the store's own]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub memory_bytes: Option<u64>,
-    /// Bytes from which on Firn puts separated values; 0 = none [default: the store's own]
+    /// Bytes from which on Firn separates values from the tree; 0 = none [default: the store's own]
     #[arg(long, value_name = "B", value_parser = parse_bytes)]
     pub separate_bytes: Option<u64>,
     /// Bytes of files that Firn may take for each byte of separated values that lives
@@ -55,7 +55,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "X", value_parser = parse_ratio, default_value = "1")]
     pub compression_ratio: f64,
     /// Socket of a `firn worker` on this machine, which then does Firn's compactions and
-    /// collections
+    /// blob GCs
     #[arg(long, value_name = "PATH")]
     pub worker: Option<PathBuf>,
     /// What an acknowledged write survives: process (kill -9) or disk (power loss)

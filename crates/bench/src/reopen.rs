@@ -93,7 +93,7 @@ fn reopen(args: &ReopenArgs, dir: &Path) -> Result<ReopenResult> {
     let stats = db.stats();
     let table_count = stats.tree.as_ref().map_or(0, |tree| tree.table_count);
     if table_count > 0 {
-        return Err(Error::bug(format!("{table_count} tables were drained while loading")));
+        return Err(Error::bug(format!("{table_count} tables were flushed while loading")));
     }
     let sampled = check_sample(args, &db)?;
     db.close()?;
@@ -202,13 +202,13 @@ impl Drop for Loader {
     }
 }
 
-/// Settings under which nothing is drained.
+/// Settings under which nothing is flushed.
 fn settings(args: &ReopenArgs) -> Settings {
     /// Most that a record takes beside its key and value: headers of frame and record, padding,
     /// index.
     const RECORD_MORE_BYTES: u64 = 128;
     let record = args.key_bytes as u64 + args.value_bytes + RECORD_MORE_BYTES;
-    // A quarter of the memory is what the buffer may hold before it drains.
+    // A quarter of the memory is what the buffer may hold before it is flushed.
     let memory = args.num.saturating_mul(record).saturating_mul(6).clamp(512 << 20, 16 << 40);
     Settings::for_memory(memory)
 }

@@ -104,7 +104,7 @@ struct Db {
 #[derive(clap::Args, Clone)]
 struct ServiceArgs {
     /// http://HOST:PORT of a `firn control-plane`, whose workers then do Firn's compactions and
-    /// collections
+    /// blob GCs
     #[arg(long, value_name = "URLS", conflicts_with = "worker")]
     control_plane: Option<String>,
     /// Where Firn's tables, sealed blob segments and manifest lie, if that is not the directory:

@@ -46,7 +46,7 @@ impl fmt::Display for GcCounts {
         let Self { count, elsewhere_count, passed_on_count, spoiled_count } = self;
         write!(
             f,
-            "{count} GCs ({elsewhere_count} elsewhere, {passed_on_count} fell back, {spoiled_count} spoiled)"
+            "{count} GCs ({elsewhere_count} elsewhere, {passed_on_count} passed on, {spoiled_count} spoiled)"
         )
     }
 }

@@ -111,7 +111,7 @@ impl Report<'_> {
         let each: Vec<String> =
             self.used.workers.iter().map(|(name, time)| format!("{name} {}", seconds(*time))).collect();
         format!(
-            "Processor time: database {} (clients' requests, log, drains), workers {} ({}), control plane {}.\n",
+            "Processor time: database {} (clients' requests, log, flushes), workers {} ({}), control plane {}.\n",
             seconds(self.used.database),
             seconds(workers),
             each.join(", "),

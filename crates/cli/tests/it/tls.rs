@@ -114,8 +114,8 @@ fn a_database_has_its_jobs_done_by_who_shows_a_certificate() {
     scene.jobs(&[]).complained(1, &["UnknownIssuer", "--control-plane-ca"]);
 }
 
-/// Whether the database did a job itself, and says why, with these `words`.
-fn fell_back(client: &mut redis::Connection, words: &[&str]) -> bool {
+/// Whether a job was passed on to the database itself, which says why, with these `words`.
+fn is_passed_on(client: &mut redis::Connection, words: &[&str]) -> bool {
     let info: String = redis::cmd("INFO").arg("firn").query(client).expect("a reply");
     let reason = info.lines().find_map(|line| line.strip_prefix("jobs_passed_on_reason:"));
     let reason = reason.filter(|reason| !reason.is_empty());
@@ -131,7 +131,7 @@ fn a_database_with_a_wrong_token_serves_and_says_why() {
     write_secret(scene.path("token"), "another-secret\n");
     let serving = scene.serve();
     write_until(&serving.address, |client| {
-        fell_back(client, &["is not this control plane's", "--control-plane-token-file"])
+        is_passed_on(client, &["is not this control plane's", "--control-plane-token-file"])
     });
     serving.end();
     scene.jobs(&["list"]).complained(1, &["is not this control plane's", "--control-plane-token-file"]);
@@ -144,7 +144,7 @@ fn a_database_that_does_not_believe_its_control_plane_serves_and_says_why() {
     scene.of_clients = options(&scene, &[("--control-plane-ca", "others-ca.pem")]);
     let _plane = scene.plane();
     let serving = scene.serve();
-    write_until(&serving.address, |client| fell_back(client, &["UnknownIssuer", "--control-plane-ca"]));
+    write_until(&serving.address, |client| is_passed_on(client, &["UnknownIssuer", "--control-plane-ca"]));
     serving.end();
 }
 

@@ -28,22 +28,22 @@ pub(crate) fn remove_obsolete(database: &Database) {
 
 /// How much is kept for new files.
 fn recycled_max(database: &Database) -> RecycledMax {
-    let lies_beside = lies_mostly_beside(database);
+    let is_separated = is_mostly_separated(database);
     let (table_bytes, blob_bytes) = match database.files.is_shared() {
         // Those are never written over.
         true => (0, 0),
-        false => (table_bytes_max(database, lies_beside), database.blobs.recycled_bytes_max()),
+        false => (table_bytes_max(database, is_separated), database.blobs.recycled_bytes_max()),
     };
-    RecycledMax { log_files: if lies_beside { LOG_FILES_MAX } else { usize::MAX }, table_bytes, blob_bytes }
+    RecycledMax { log_files: if is_separated { LOG_FILES_MAX } else { usize::MAX }, table_bytes, blob_bytes }
 }
 
 /// Bytes of dead tables to keep for new ones, within what tables may hide. It is what flushes write
 /// between two compactions of level 0, and as much again for their outputs. Where the page cache
 /// holds all live tables, no more than fit beside them. Where most is separated, an eighth
 /// of what lives.
-fn table_bytes_max(database: &Database, lies_beside: bool) -> u64 {
+fn table_bytes_max(database: &Database, is_separated: bool) -> u64 {
     let (settings, live) = (&database.settings, database.catalog.version.load().table_bytes());
-    let most = match lies_beside {
+    let most = match is_separated {
         true => live / 8,
         false => {
             let most = settings.engine.level0_runs_max as u64 * settings.engine.buffer_bytes;
@@ -59,7 +59,7 @@ fn table_bytes_max(database: &Database, lies_beside: bool) -> u64 {
 
 /// Whether separated values have more bytes than all tables. Flushes are frequent and small
 /// then, and what is kept is taken from dead values, which have to be collected sooner.
-fn lies_mostly_beside(database: &Database) -> bool {
+fn is_mostly_separated(database: &Database) -> bool {
     let beside = database.blobs.map().sealed_bytes();
     // Without any the tables need not be counted.
     beside > 0 && beside > database.catalog.version.load().table_bytes()
