@@ -15,8 +15,8 @@
 //!    one operand if the operator can. The result has the newest operand's sequence. Records that
 //!    expire take no part in it: each has a time of its own. What the operator cannot apply stays,
 //!    so that reads say so.
-//! 5. What is kept has its value in the tree or beside it, by its length. A separated value
-//!    is read only for that move, for the filter, and as the base of operands.
+//! 5. What is kept has its value in the tree or separated, by its length. A separated value is read
+//!    only for that move, for the filter, and as the base of operands.
 //!
 //! Everything is counted in [`Sums`]. No allocation per entry, merge operators apart.
 

@@ -270,11 +270,11 @@ impl Default for OutputForm {
     }
 }
 
-/// Separated values, for a compaction that may read them, bring them into the tree or out of
+/// Separated values, for a compaction that may read them, and move values into the tree or out of
 /// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlobPolicy {
-    /// Puts of at least so many bytes of value are separated afterwards, and others in it.
+    /// Values of at least so many bytes are separated afterwards; shorter ones lie in the tree.
     pub separate_bytes: u32,
     /// Where the values are that the inputs refer to, in rising order of the segments that they
     /// were born in.

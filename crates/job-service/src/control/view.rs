@@ -33,10 +33,10 @@ impl Zone {
 /// Two kinds of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// It takes runs out of level 0, which writers wait for: some slots are kept for it, and it may
-    /// stop deep.
+    /// The job takes runs out of level 0, which writers wait for. Some slots are kept for such
+    /// jobs, and a deep job may be stopped for one.
     L0,
-    /// Everything else; may be stopped.
+    /// Every other job; may be stopped.
     Deep,
 }
 

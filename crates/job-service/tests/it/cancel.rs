@@ -66,7 +66,7 @@ impl Executor for One {
     }
 }
 
-/// Values of 512 KiB in the tree or beside it, until a worker is at a large job that is wanted;
+/// Values of 512 KiB in the tree or separated, until a worker is at a large job that is wanted;
 /// this is cancelled then. How long its worker is at it after that.
 fn cancelled(separate_bytes: u32, is_wanted: fn(&JobSpec) -> bool) -> Took {
     let mut scene = Scene::new();

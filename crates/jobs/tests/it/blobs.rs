@@ -37,7 +37,7 @@ fn inputs_of(tables: &[TableMeta]) -> Vec<JobInput> {
     tables.iter().map(|table| JobInput { table: table.clone(), level: 1, run: 0 }).collect()
 }
 
-/// The inputs of `world` with values of `separate_bytes` and more beside the tables, and nothing
+/// The inputs of `world` with values of `separate_bytes` and more separated, and nothing
 /// else changed.
 fn separated(world: &World, separate_bytes: u32) -> (Vec<JobInput>, Vec<ValueSource>) {
     let number = SegmentNumber(7);

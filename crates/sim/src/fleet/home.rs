@@ -55,7 +55,7 @@ impl Fleet {
         if database.is_flooding() {
             return false;
         }
-        // A database has one L0 work at a time, so that none of its own is before it.
+        // A database has one L0 job at a time, so none of its own is before this one.
         let waits = self.now - job.submitted >= patience.begin_max.as_secs_f64() && job.on.is_none();
         let is_near = || database.stalls_in(self.plan.load).is_some_and(|left| left <= patience.stall_near);
         self.now >= job.late_at || (waits && job.wanted.lane == Lane::L0 && is_near())

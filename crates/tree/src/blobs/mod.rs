@@ -57,7 +57,7 @@ pub(crate) struct BlobStore {
     database: u128,
     pub(crate) generation: u64,
     active: ArcSwapOption<Active>,
-    /// Whether any keyspace puts separated values.
+    /// Whether any keyspace separates values.
     are_wanted: AtomicBool,
     pub(crate) rolling: Mutex<Rolling>,
     /// Held while a file is created or removed.
@@ -136,14 +136,14 @@ impl BlobStore {
         }
     }
 
-    /// Whether any keyspace puts separated values.
+    /// Whether any keyspace separates values.
     #[inline]
     pub(crate) fn are_wanted(&self) -> bool {
         // A write that comes while a keyspace is being made is in no keyspace that is.
         self.are_wanted.load(Ordering::Relaxed)
     }
 
-    /// A keyspace puts separated values.
+    /// A keyspace separates values.
     pub(crate) fn want(&self) {
         self.are_wanted.store(true, Ordering::Relaxed);
     }

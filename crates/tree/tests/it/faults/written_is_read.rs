@@ -2,7 +2,7 @@
 //! of every length.
 //!
 //! Drawn are the length of keys, what they share, how well they compress, block size, codec and
-//! length of values. Drawn too: values in the tree or beside it, single writes or batches. Each
+//! length of values. Drawn too: values in the tree or separated, single writes or batches. Each
 //! round goes through the log alone (a kill), tables (flushed, then compacted), `verify`, and the
 //! manifest (closed and opened again). Neighbours: keys of 1 and of 65 535 bytes; keys that share
 //! all but the last byte, or nothing; empty values and values of MiB. Range tombstones with such

@@ -4,7 +4,7 @@
 //! schedule                              what is decided, by the rule that is given or the default
 //!   worker 1 slots=2 zone=east          a worker; next to it, `near`, `far`, `open`, `others`, `gives_way`
 //!     runs 9 deep done=300MiB           a job of 1000 MiB that it has, unless `bytes` says otherwise
-//!   job 1 L0 work 100MiB stalls_in=20s   a job that waits; next to it, `tenant`, `zone`, `waited`, `barred`
+//!   job 1 l0 100MiB stalls_in=20s       a job that waits; next to it, `tenant`, `zone`, `waited`, `barred`
 //!   owed a 100MiB                       what the tenant is owed for each unit of its weight
 //! shares                                accounts of tenants, which `schedule` goes by from then on
 //!   weight a 3                          the tenant's weight
