@@ -134,7 +134,7 @@ const KILLS: [&str; 2] = ["many_kills_lose_nothing", "many_rounds_are_linearizab
 /// Four times as much data as the server's control group may have in memory.
 const BEYOND_MEMORY: [&str; 1] = ["many_times_its_memory_is_served_steadily"];
 
-/// A thousand random collections here and in a worker process, byte for byte.
+/// A thousand random GCs here and in a worker process, byte for byte.
 const WORKER: [&str; 1] = ["a_worker_process_makes_the_same_bytes_a_thousand_times"];
 
 /// A thousand random compactions by a worker behind a control plane and here, byte for byte.

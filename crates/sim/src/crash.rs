@@ -31,7 +31,7 @@ pub struct Totals {
     /// Cuts at an operation on values that a job had put together.
     pub amid_count: u64,
     /// GCs of blob segments, before and after the cuts.
-    pub collections: GcCounts,
+    pub gcs: GcCounts,
 }
 
 /// A cut that was survived.
@@ -41,7 +41,7 @@ pub struct Survived {
     /// GC, or a compaction.
     pub is_amid: bool,
     /// GCs before and after.
-    pub collections: GcCounts,
+    pub gcs: GcCounts,
 }
 
 impl Totals {
@@ -81,9 +81,9 @@ pub fn check_seed(
         let power_loss = Cut { crash, tail: rng.u64(0..1 << 32), ..kill };
         for cut in [kill, power_loss] {
             match attempt(world, &script, knobs, cut) {
-                Ok(Survived { is_amid, collections }) => {
+                Ok(Survived { is_amid, gcs }) => {
                     totals.amid_count += u64::from(is_amid);
-                    totals.collections += collections;
+                    totals.gcs += gcs;
                 }
                 Err(what) => return Err(Box::new(failure(world, seed, knobs, cut, what, &script))),
             }
@@ -144,7 +144,7 @@ pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Resu
         runner.run(&tail).map_err(explain)?;
         let crash = if rng.bool() { Crash::Kill } else { Crash::PowerLoss { seed: rng.u64(0..1 << 32) } };
         runner.recover(crash, Knobs::draw(knobs).stepped()).map_err(explain)?;
-        Ok(Survived { is_amid, collections: runner.end().map_err(explain)? })
+        Ok(Survived { is_amid, gcs: runner.end().map_err(explain)? })
     })
 }
 

@@ -239,7 +239,7 @@ fn main() -> Result<ExitCode> {
 fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> bool {
     let (first, count) = options.seed.map_or((options.first_seed, options.seeds), |seed| (seed, 1));
     let [runs, steps] = [const { AtomicU64::new(0) }; 2];
-    let collections = Mutex::new(GcCounts::default());
+    let gcs = Mutex::new(GcCounts::default());
     let clock = Progress::new("metamorphic");
     let failures = in_parallel(
         options.threads,
@@ -248,7 +248,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
         |seed| {
             let totals = metamorphic::check_seed(world, seed, &options.skip)?;
             runs.fetch_add(totals.run_count, Ordering::Relaxed);
-            add(&collections, totals.collections);
+            add(&gcs, totals.gcs);
             let steps = steps.fetch_add(totals.step_count, Ordering::Relaxed);
             clock.report(|| format!("{} of {count} seeds, {steps} steps", seed + 1 - first));
             Ok(())
@@ -261,7 +261,7 @@ fn run_metamorphic(world: &dyn World, options: &Metamorphic, corpus: &Path) -> b
         first + count,
         runs.into_inner(),
         steps.into_inner(),
-        add(&collections, GcCounts::default()),
+        add(&gcs, GcCounts::default()),
         failures.len(),
         clock.seconds()
     );
@@ -282,7 +282,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
     }
     let first = options.seed.unwrap_or(options.first_seed);
     let [kills, power_losses, seeds, amid] = [const { AtomicU64::new(0) }; 4];
-    let collections = Mutex::new(GcCounts::default());
+    let gcs = Mutex::new(GcCounts::default());
     let clock = Progress::new("crash");
     let cuts = || kills.load(Ordering::Relaxed) + power_losses.load(Ordering::Relaxed);
     let is_wanted = |seed: u64| if options.seed.is_some() { seed == first } else { cuts() < options.cuts };
@@ -291,7 +291,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
         kills.fetch_add(totals.kill_count, Ordering::Relaxed);
         power_losses.fetch_add(totals.power_loss_count, Ordering::Relaxed);
         amid.fetch_add(totals.amid_count, Ordering::Relaxed);
-        add(&collections, totals.collections);
+        add(&gcs, totals.gcs);
         seeds.fetch_add(1, Ordering::Relaxed);
         clock.report(|| format!("{} of {} cuts", cuts(), options.cuts));
         Ok(())
@@ -305,7 +305,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
         power_losses.load(Ordering::Relaxed),
         amid.into_inner(),
         seeds.into_inner(),
-        add(&collections, GcCounts::default()),
+        add(&gcs, GcCounts::default()),
         failures.len(),
         clock.seconds()
     );
@@ -313,10 +313,10 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
 }
 
 /// Adds `more` to what threads count together; the sum.
-fn add(collections: &Mutex<GcCounts>, more: GcCounts) -> GcCounts {
-    let mut collections = collections.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    *collections += more;
-    *collections
+fn add(gcs: &Mutex<GcCounts>, more: GcCounts) -> GcCounts {
+    let mut gcs = gcs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    *gcs += more;
+    *gcs
 }
 
 fn run_batches(world: &dyn World, seed: u64, count: u64) -> bool {

@@ -26,7 +26,7 @@ pub struct Totals {
     /// Steps of scripts, all runs.
     pub step_count: u64,
     /// GCs of blob segments, all runs.
-    pub collections: GcCounts,
+    pub gcs: GcCounts,
 }
 
 /// Runs the script of `seed` under each of its settings; steps whose first word is in `skip` are
@@ -37,7 +37,7 @@ pub fn check_seed(world: &dyn World, seed: u64, skip: &[String]) -> Result<Total
     for variant in 0..VARIANTS {
         let knobs = if variant == 0 { 0 } else { seed * VARIANTS + variant };
         match attempt(world, &script, knobs) {
-            Ok(collections) => totals.collections += collections,
+            Ok(gcs) => totals.gcs += gcs,
             Err(what) => return Err(Box::new(failure(world, seed, knobs, what, &script))),
         }
         totals.run_count += 1;

@@ -151,7 +151,7 @@ impl<'w> Runner<'w> {
     /// Ends the run: the GCs in its course.
     pub fn end(mut self) -> Result<GcCounts, Stop> {
         self.let_go();
-        self.past.check().map(|()| self.past.collections)
+        self.past.check().map(|()| self.past.gcs)
     }
 
     /// The storage the engine lies in.

@@ -132,7 +132,7 @@ const DROPPED: Scene<Database> = Scene {
 };
 
 /// GCs of more and of fewer segments, alone.
-const COLLECTIONS: Scene<Database> = Scene {
+const GCS: Scene<Database> = Scene {
     first: |database| {
         (ALL.first)(database);
         database.compact();
@@ -270,7 +270,7 @@ fn a_job_holds_its_inputs() {
 
 #[test]
 fn a_segment_is_collected_by_one_at_a_time() {
-    assert_found_in(&COLLECTIONS, Mistake::CollectTwice, ASTRAY);
+    assert_found_in(&GCS, Mistake::CollectTwice, ASTRAY);
 }
 
 #[test]

@@ -19,7 +19,7 @@ mod serve;
 mod segments; // random blob segments
 #[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #[path = "../../../jobs/tests/it/same_bytes.rs"]
-mod same_bytes; // collections by an executor and here
+mod same_bytes; // GCs by an executor and here
 mod worker;
 mod worker_bytes;
 mod worker_memory;

@@ -200,7 +200,7 @@ fn metrics_are_what_a_run_really_did() {
     };
     assert_eq!(of_workers("attempts_total", &["outcome=\"done\""]), done);
     assert_eq!(of_workers("attempts_total", &[]), done);
-    // A compaction may be several jobs, or move tables without one; a collection may be several
+    // A compaction may be several jobs, or move tables without one; a GC may be several
     // too.
     let [compacted, collected] =
         ["compact", "blob_gc"].map(|kind| of_workers("attempts_total", &[&format!("kind=\"{kind}\"")]));

@@ -1,4 +1,4 @@
-//! A database whose compactions and collections workers do, while processes are killed, stopped,
+//! A database whose compactions and GCs workers do, while processes are killed, stopped,
 //! cut off, doubled and lied to. Nothing is lost, doubled or brought back, no worker's answer is
 //! wrong, and no file is left over. At the end it has what a database has that is told the same and
 //! does all by itself.

@@ -100,17 +100,17 @@ impl Watched {
         found.filter(|(spec, _)| is_meant(spec)).map(|(spec, _)| spec.output_stem().to_owned()).collect()
     }
 
-    /// Collections that have no answer and whose output is begun in `dir`.
+    /// GCs that have no answer and whose output is begun in `dir`.
     fn begun(&self, dir: &Path) -> Vec<String> {
         let mut stems = self.stems(false, |spec| matches!(spec, JobSpec::BlobGc(_)));
         stems.retain(|stem| dir.join(file_name::collected_blobs(stem, 0)).exists());
         stems
     }
 
-    /// Stops `worker` in the middle of a collection; the stems of all that it had not answered.
+    /// Stops `worker` in the middle of a GC; the stems of all that it had not answered.
     fn catch(&self, worker: &Worker, dir: &Path) -> Vec<String> {
         loop {
-            until("a collection at the worker", || !self.begun(dir).is_empty());
+            until("a GC at the worker", || !self.begun(dir).is_empty());
             worker.freeze();
             // What it has said is heard by then.
             std::thread::sleep(Duration::from_millis(100));
@@ -166,7 +166,7 @@ impl Model {
     }
 }
 
-fn collections(db: &Db) -> JobKindStats {
+fn gcs(db: &Db) -> JobKindStats {
     let kinds = db.stats().jobs.kinds;
     kinds.into_iter().find(|kind| kind.kind == "blob_gc").expect("they are told")
 }
@@ -179,7 +179,7 @@ fn left(dir: &Path, stems: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time() {
+fn a_worker_that_is_killed_in_the_middle_of_gcs_costs_nothing_but_time() {
     let seed = std::env::var("FIRN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("FIRN_SEED={seed}");
     let mut model = Model { random: fastrand::Rng::with_seed(seed), values: vec![None; 4000] };
@@ -194,7 +194,7 @@ fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time()
             let (watched, db, dir) = (&watched, &db, &dir);
             let killing = scope.spawn(move || {
                 let caught = watched.catch(&worker, dir);
-                let before = (collections(db), db.stats().jobs_passed_on_count);
+                let before = (gcs(db), db.stats().jobs_passed_on_count);
                 drop(worker);
                 (caught, before.0, before.1)
             });
@@ -204,10 +204,10 @@ fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time()
             killing.join().expect("one is caught")
         });
         // No other worker is there.
-        until("a collection done here instead", || {
+        until("a GC done here instead", || {
             model.write(&db, 20);
             let is_instead = db.stats().jobs_passed_on_count > passed_on;
-            is_instead && collections(&db).here_count > before.here_count
+            is_instead && gcs(&db).here_count > before.here_count
         });
         let reason = db.stats().jobs_passed_on_reason.expect("one is told");
         assert!(reason.contains("worker"), "round {round}: {reason}");
@@ -222,10 +222,10 @@ fn a_worker_that_is_killed_in_the_middle_of_collections_costs_nothing_but_time()
         drop(worker);
         model.check(&db, &format!("at random, round {round}"));
     }
-    let (_worker, before) = (Worker::start(&socket), collections(&db));
-    until("a collection done by one that is back", || {
+    let (_worker, before) = (Worker::start(&socket), gcs(&db));
+    until("a GC done by one that is back", || {
         model.write(&db, 20);
-        collections(&db).elsewhere_count > before.elsewhere_count
+        gcs(&db).elsewhere_count > before.elsewhere_count
     });
     db.wait_idle().expect("it rests");
     model.check(&db, "at rest");

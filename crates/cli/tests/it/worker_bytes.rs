@@ -9,7 +9,7 @@ use firn_storage::{Storage, ThreadSpawn};
 use crate::same_bytes::{Compared, compare};
 use crate::worker::Worker;
 
-/// Random collections of so many seeds.
+/// Random GCs of so many seeds.
 fn make_the_same_bytes(seeds: u64) -> Compared {
     let first = std::env::var("FIRN_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("FIRN_SEED={first}");
@@ -31,7 +31,7 @@ fn a_worker_process_makes_the_same_bytes() {
 }
 
 #[test]
-#[ignore = "more than a thousand collections: the soak runs it"]
+#[ignore = "more than a thousand GCs: the soak runs it"]
 fn a_worker_process_makes_the_same_bytes_a_thousand_times() {
     let compared = make_the_same_bytes(300);
     assert!(compared.outputs >= 1000, "{compared:?}");

@@ -99,7 +99,7 @@ impl Scene {
 }
 
 #[test]
-fn a_large_collection_takes_little_memory() {
+fn a_large_gc_takes_little_memory() {
     let scene = Scene::new();
     // The last is one value.
     let segments =
@@ -116,7 +116,7 @@ fn a_large_collection_takes_little_memory() {
         output_stem: "out".to_owned(),
         recycled: None,
     };
-    let result = scene.done(spec).into_blob_gc().expect("a collection");
+    let result = scene.done(spec).into_blob_gc().expect("a GC");
     assert!(result.segment.expect("one").bytes > 2 * INPUT_BYTES as u64 - (1 << 20));
 }
 

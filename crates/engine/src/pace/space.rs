@@ -1,11 +1,11 @@
-//! Slowing writers where collections do not keep up with what they overwrite.
+//! Slowing writers where blob GC does not keep up with what they overwrite.
 //!
-//! Every value that overwrites another leaves as much for a collection to give back. About where
-//! collections begin, writers get a pace: what was given back a second of late. It is measured from
-//! one collection's end to the next one's, so that it counts what else keeps collections from
-//! running. Writers get more of it while space is little above what is allowed, and less beyond.
-//! Where nothing could be collected no time counts: what is given back then says how little was
-//! written, and not how fast collections are.
+//! Every value that overwrites another leaves as many bytes for a GC to free. About where GCs
+//! begin, writers get a pace: the bytes that GCs freed a second of late. It is measured from the
+//! end of one GC to the end of the next, so that it counts what else keeps GCs from running.
+//! Writers get more than that while space is little above what is allowed, and less beyond. Time
+//! in which nothing could be collected does not count: what is freed then shows how little was
+//! written, and not how fast GCs are.
 //!
 //! Writers get a pace too where segments that they have filled wait to be sealed, which may take a
 //! device or a store.
@@ -26,11 +26,11 @@ pub struct SpacePace {
     /// When it is worked out again, in nanoseconds of the engine's clock.
     look_ns: AtomicU64,
     freed: Mutex<Freed>,
-    /// Bytes of segments that went without a collection since the last one.
+    /// Bytes of segments that went without a GC since the last one.
     gone_bytes: AtomicU64,
 }
 
-/// What collections give back.
+/// What GCs free.
 #[derive(Debug, Default)]
 struct Freed {
     /// Bytes and the seconds they took, both of late: fading sums, so that short and long ones
@@ -45,14 +45,14 @@ struct Freed {
 const UNKNOWN: u64 = u64::MAX;
 /// How long a rate holds: to find out another takes a look at every segment and every table.
 const LOOK_NS: u64 = 5_000_000;
-/// What collections are taken to give back before one was measured, in bytes a second.
+/// What GCs are taken to free before one was measured, in bytes a second.
 const FREED_RATE_FIRST: f64 = (128 << 20) as f64;
-/// How much the collections before count beside a new one.
+/// How much the GCs before count beside a new one.
 const FADE: f64 = 0.75;
-/// Writers get a pace from here on, as close as that to where collections begin.
+/// Writers get a pace from here on, as close as that to where GCs begin.
 const OVER_MIN: f64 = -0.045;
-/// Here they get just what collections give back: with more writes than those keep up with, space
-/// settles about here (decision 0013).
+/// Here they get just what GCs free: with more writes than GCs keep up with, space settles about
+/// here (decision 0013).
 const OVER_EVEN: f64 = -0.015;
 /// Slowest pace: a writer is never slowed below this many bytes a second.
 const RATE_MIN: f64 = (1 << 20) as f64;
@@ -115,7 +115,7 @@ impl SpacePace {
         if delay < DEBT_NS_MIN { Duration::ZERO } else { Duration::from_nanos(delay) }
     }
 
-    /// A collection that ended `now` gave `bytes` back.
+    /// A GC that ended `now` freed `bytes`.
     pub fn freed(&self, bytes: u64, now: Duration) {
         let bytes = bytes + self.gone_bytes.swap(0, Ordering::Relaxed);
         let mut freed = self.lock();
@@ -124,13 +124,13 @@ impl SpacePace {
         freed.seconds = freed.seconds * FADE + now.saturating_sub(since).as_secs_f64();
     }
 
-    /// Segments of `bytes` went without a collection: nothing of them lived.
+    /// Segments of `bytes` went without a GC: nothing of them lived.
     pub fn gone(&self, bytes: u64) {
         self.gone_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Gives writers a pace by `debt`. They bring `brought` bytes for each that is written of
-    /// them: they are charged for the former, and collections give back the latter.
+    /// them: they are charged for the former, and GCs free the latter.
     pub fn set(&self, debt: &SpaceDebt, brought: f64, now: Duration) {
         let mut freed = self.lock();
         match debt.is_collecting {

@@ -42,6 +42,6 @@ mod world; // random histories, as tables
 mod segments; // random blob segments
 #[expect(dead_code, reason = "workers elsewhere write over nothing, which its own check asks for")]
 #[path = "../../../jobs/tests/it/same_bytes.rs"]
-mod same_bytes; // collections by an executor and here
+mod same_bytes; // GCs by an executor and here
 mod bytes; // outputs of workers, and those made here
 mod faults; // that real use found

@@ -8,7 +8,7 @@ mod segments; // random blob segments, and the model that knows every value
 mod blob_gc; // values that live, copied out of their segments
 mod blobs; // compactions of records whose values are separated
 #[cfg(unix)]
-mod same_bytes; // collections by an executor and here
+mod same_bytes; // GCs by an executor and here
 #[cfg(unix)]
 mod socket; // jobs in another process
 mod promises; // purity, conservation, cancelling, executors

@@ -62,7 +62,7 @@ fn compaction(backend: &dyn Storage, records: u64, value_bytes: usize) -> Compac
 fn collect(count: u32, delay: Duration) -> Cost {
     let world = World::new();
     let backend = world.backend("a");
-    let spec = collection(&backend, count);
+    let spec = gc(&backend, count);
     world.server.set_faults(Faults { delay, ..Faults::default() });
     let (clock, before) = (clock(), gets(&world));
     let begin = clock.now();
@@ -72,7 +72,7 @@ fn collect(count: u32, delay: Duration) -> Cost {
     (clock.now() - begin, gets(&world) - before)
 }
 
-fn collection(backend: &dyn Storage, count: u32) -> JobSpec {
+fn gc(backend: &dyn Storage, count: u32) -> JobSpec {
     let (segment, _) = values(backend, "in.blobs", count, VALUE_BYTES);
     let dead: Ordinals = (0..count).step_by(4).collect();
     let victim = Victim { segment, origin: Origin::Collected, dead, relocations: Vec::new() };
@@ -191,7 +191,7 @@ fn figures_of_jobs() {
         let local = Local::open(directory.path(), LocalOptions { create: true }).unwrap();
         let local = if maps { local } else { local.without_mappings() };
         let compaction = JobSpec::Compact(compaction(&local, 256_000, VALUE_BYTES));
-        let collection = collection(&local, 256_000);
+        let collection = gc(&local, 256_000);
         for (what, spec) in [("compaction", compaction), ("collection", collection)] {
             let clock = clock();
             let begin = clock.now();

@@ -33,9 +33,9 @@ fn scripts_go_on_in_the_middle_of_jobs_and_repeat() {
             let mut runner = Runner::new(&world, knobs, Memory::new(), seed).unwrap();
             assert_eq!(runner.run(&script(seed, Profile::Everything)), Ok(()), "seed {seed}");
             let operations = runner.memory().operations();
-            let collections = runner.end();
+            let gcs = runner.end();
             let stops: Vec<u64> = world.0.lock().unwrap().iter().map(|aside| aside.stop_count()).collect();
-            (operations, collections, stops)
+            (operations, gcs, stops)
         };
         let once = run();
         assert_eq!(once, run(), "seed {seed}");

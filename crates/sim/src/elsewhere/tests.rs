@@ -37,11 +37,11 @@ fn run(fate: Fate, seed: u64) -> std::result::Result<GcCounts, Stop> {
 
 /// GCs of some scripts, whatever becomes of every job.
 #[track_caller]
-fn collections(fate: Fate) -> GcCounts {
+fn gcs(fate: Fate) -> GcCounts {
     let mut all = GcCounts::default();
     for seed in 3..=6 {
         match run(fate, seed) {
-            Ok(collections) => all += collections,
+            Ok(gcs) => all += gcs,
             Err(stop) => panic!("{fate:?}, seed {seed}: {stop:?}"),
         }
     }
@@ -51,7 +51,7 @@ fn collections(fate: Fate) -> GcCounts {
 
 #[test]
 fn gcs_are_done_elsewhere_where_they_are_served() {
-    let all = collections(Fate::Serve);
+    let all = gcs(Fate::Serve);
     assert!(all.elsewhere_count > 0, "{all}");
     assert_eq!(all.passed_on_count, 0, "{all}");
 }
@@ -61,7 +61,7 @@ fn what_comes_to_nothing_elsewhere_is_done_here() {
     let fates = [Fate::GoAway, Fate::GarbleSpec, Fate::GarbleResult, Fate::Silent, Fate::Late];
     let refusals = fate::REFUSALS.map(Fate::Refuse);
     for fate in fates.into_iter().chain(refusals).chain(fate::FAILURES.map(Fate::Fail)) {
-        let all = collections(fate);
+        let all = gcs(fate);
         // A worker that stands still while the script goes on may answer before it is given up.
         assert!(all.elsewhere_count == 0 || fate == Fate::Late, "{fate:?}: {all}");
         assert!(all.passed_on_count > 0, "{fate:?}: {all}");
@@ -72,7 +72,7 @@ fn what_comes_to_nothing_elsewhere_is_done_here() {
 #[test]
 fn no_fault_of_a_gc_is_believed() {
     for spoil in Spoil::ALL {
-        let all = collections(Fate::Spoil(spoil));
+        let all = gcs(Fate::Spoil(spoil));
         assert!(all.spoiled_count > 0, "{spoil:?}: {all}");
         assert!(all.passed_on_count > 0, "{spoil:?}: {all}");
     }

@@ -12,7 +12,7 @@ use crate::gc_counts::GcCounts;
 #[derive(Default)]
 pub(super) struct Past {
     /// Their GCs of blob segments.
-    pub(super) collections: GcCounts,
+    pub(super) gcs: GcCounts,
     /// What they believed that is wrong, if something was.
     believed: Option<String>,
     /// Their workers, which may not know that they were let go.

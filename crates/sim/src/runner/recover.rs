@@ -109,7 +109,7 @@ impl Runner<'_> {
         // What came of it is not told.
         let _finished = open.opened.finish();
         let workers = open.opened.workers.clone();
-        self.past.collections += GcCounts::of(&open.opened.engine.stats(), workers.as_deref());
+        self.past.gcs += GcCounts::of(&open.opened.engine.stats(), workers.as_deref());
         drop(open);
         // With threads, or where the machine has gone, an answer may not have been looked at yet.
         if !self.knobs.has_threads && !self.is_gone() {

@@ -24,23 +24,23 @@ fn what_failed_once_does_not_fail_again() {
 
 #[test]
 fn two_hundred_scripts_have_one_history_each() {
-    let mut collections = GcCounts::default();
+    let mut gcs = GcCounts::default();
     for seed in 1..=200 {
         match metamorphic::check_seed(&TreeWorld, seed, &[]) {
-            Ok(totals) => collections += totals.collections,
+            Ok(totals) => gcs += totals.gcs,
             Err(failure) => complain(&failure),
         }
     }
-    println!("{collections}");
-    all_kinds_occurred(&collections);
+    println!("{gcs}");
+    all_kinds_occurred(&gcs);
 }
 
 /// Otherwise nothing was shown of what did not.
 #[track_caller]
-fn all_kinds_occurred(collections: &GcCounts) {
-    let GcCounts { count, elsewhere_count, passed_on_count, spoiled_count } = *collections;
+fn all_kinds_occurred(gcs: &GcCounts) {
+    let GcCounts { count, elsewhere_count, passed_on_count, spoiled_count } = *gcs;
     let counts = [count, elsewhere_count, passed_on_count, spoiled_count];
-    assert!(counts.iter().all(|count| *count > 0), "{collections}");
+    assert!(counts.iter().all(|count| *count > 0), "{gcs}");
 }
 
 /// Cuts of each script: few, so that there are many scripts.
@@ -48,7 +48,7 @@ const CUTS_PER_SCRIPT: u64 = 8;
 
 #[test]
 fn a_thousand_cuts_leave_what_was_promised() {
-    let (mut cut_count, mut amid_count, mut collections) = (0, 0, GcCounts::default());
+    let (mut cut_count, mut amid_count, mut gcs) = (0, 0, GcCounts::default());
     let mut seeds = 1..;
     while cut_count < 1000 {
         let seed = seeds.next().expect("a seed");
@@ -56,15 +56,15 @@ fn a_thousand_cuts_leave_what_was_promised() {
             Ok(totals) => {
                 cut_count += totals.cut_count();
                 amid_count += totals.amid_count;
-                collections += totals.collections;
+                gcs += totals.gcs;
             }
             Err(failure) => complain(&failure),
         }
     }
-    println!("{cut_count} cuts, {amid_count} amid values that a job put together, {collections}");
+    println!("{cut_count} cuts, {amid_count} amid values that a job put together, {gcs}");
     assert!(seeds.start > 100, "{} scripts are too few", seeds.start - 1);
-    assert!(amid_count > 30, "{amid_count} cuts amid collections are too few");
-    all_kinds_occurred(&collections);
+    assert!(amid_count > 30, "{amid_count} cuts amid GCs are too few");
+    all_kinds_occurred(&gcs);
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Choosing<'_> {
             // What is copied is held twice meanwhile: many of them would leave less room for what
             // is dead.
             if !self.busy.is_held()
-                && self.busy.claims.blobs.collections < self.remote_limits().copies_max()
+                && self.busy.claims.blobs.gcs < self.remote_limits().copies_max()
                 && self.is_thread_left(false)
                 && self.busy.backoff.may_try((TaskKind::BlobGc, 0), self.now)
                 && let Some(victims) = self.choose_victims()
@@ -164,8 +164,7 @@ impl Choosing<'_> {
     /// (`is_l0`), which writers wait for, or for anything else that may take long.
     pub(super) fn is_thread_left(&self, is_l0: bool) -> bool {
         let claims = &self.busy.claims;
-        let waiting =
-            claims.blobs.collections + claims.tables.compacting + usize::from(claims.is_removing_orphans);
+        let waiting = claims.blobs.gcs + claims.tables.compacting + usize::from(claims.is_removing_orphans);
         self.remote_limits().is_thread_left(waiting, is_l0)
     }
 

@@ -9,7 +9,7 @@ fn over(over: f64) -> SpaceDebt {
 }
 
 #[test]
-fn writers_get_what_collections_give_back_about_where_those_begin() {
+fn writers_get_what_gcs_give_back_about_where_those_begin() {
     assert_eq!([rate(-1.0, 1e9), rate(OVER_MIN, 1e9)], [0, 0]);
     assert_eq!(rate(OVER_EVEN, 1e9), 1_000_000_000);
     assert!(rate(OVER_EVEN - 0.01, 1e9) > 1_300_000_000 && rate(OVER_EVEN + 0.015, 1e9) < 600_000_000);
@@ -52,7 +52,7 @@ fn what_shrinks_is_charged_for_what_is_written_of_it() {
 
 /// One long and many short ones are as fast as all of them together.
 #[test]
-fn collections_that_end_together_do_not_count_as_fast_ones() {
+fn gcs_that_end_together_do_not_count_as_fast_ones() {
     let pace = SpacePace::default();
     pace.set(&over(OVER_EVEN), 1.0, Duration::ZERO);
     for at in 1..=20 {
@@ -92,7 +92,7 @@ fn a_paced_writer_writes_as_fast_as_that() {
     assert_eq!(pace.rate.load(Ordering::Relaxed), 10 << 20);
 }
 
-/// What is hidden in the buffer is too much, and no collection can give it back: that is no measure
+/// What is hidden in the buffer is too much, and no GC can give it back: that is no measure
 /// of how fast they are.
 #[test]
 fn time_without_anything_to_collect_does_not_count() {

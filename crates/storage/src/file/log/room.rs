@@ -7,7 +7,7 @@
 //!   a flush leaves                       FLUSH_KEPT_BYTES
 //!   a removal leaves                     REMOVAL_KEPT_BYTES + what a flush of the buffer takes,
 //!                                        the removal included
-//!   a compaction or a collection leaves  JOB_KEPT_BYTES + what a flush of the buffer takes
+//!   a compaction or a blob GC leaves     JOB_KEPT_BYTES + what a flush of the buffer takes
 //!   a segment for other writes leaves    KEPT_BYTES at least, and more while the buffer can still
 //!                                        be flushed (`has_disk_for`)
 //! ```
@@ -36,7 +36,7 @@ pub const FLUSH_KEPT_BYTES: u64 = 512 << 10;
 /// meanwhile.
 pub const REMOVAL_KEPT_BYTES: u64 = 2 * FLUSH_KEPT_BYTES;
 
-/// Those of them that compactions and collections leave to removals.
+/// Those of them that compactions and blob GCs leave to removals.
 pub const JOB_KEPT_BYTES: u64 = 2 * REMOVAL_KEPT_BYTES;
 
 /// `Full` unless a file of `bytes` that is no removal's may be begun on `storage`. A backend that

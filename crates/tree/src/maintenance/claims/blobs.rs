@@ -16,7 +16,7 @@ pub(crate) struct BlobClaims {
     pub(crate) has_written_back: bool,
     /// Blob segments that are being collected, and by how many jobs.
     pub(crate) collecting: BTreeSet<SegmentNumber>,
-    pub(crate) collections: usize,
+    pub(crate) gcs: usize,
     /// There was a compaction since the last one began.
     pub(crate) is_blob_gc_next: bool,
     /// Blob segments that could not be read whole, or on which work fails.
@@ -25,13 +25,13 @@ pub(crate) struct BlobClaims {
 
 impl BlobClaims {
     pub(super) fn claim_gc(&mut self, victims: &[SegmentNumber]) {
-        self.collections += 1;
+        self.gcs += 1;
         self.is_blob_gc_next = false;
         self.collecting.extend(victims);
     }
 
     pub(super) fn release_gc(&mut self, victims: &[SegmentNumber]) {
-        self.collections -= 1;
+        self.gcs -= 1;
         self.collecting.retain(|number| !victims.contains(number));
     }
 

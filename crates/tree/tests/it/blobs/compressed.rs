@@ -58,7 +58,7 @@ fn compressed_values_survive_gcs_kills_and_loss_of_power() {
         let random = &mut fastrand::Rng::with_seed(seed);
         let mut machine = World::new(settings());
         let mut model = Model::new();
-        let mut collections = 0;
+        let mut gcs = 0;
         for round in 0..8 {
             let what = format!("seed {seed}, round {round}");
             let tree = machine.open().unwrap();
@@ -78,11 +78,11 @@ fn compressed_values_survive_gcs_kills_and_loss_of_power() {
                 }
             }
             compare(session, id, &model, &what);
-            collections += tree.stats().tree.expect("a tree").blobs.gc_count;
+            gcs += tree.stats().tree.expect("a tree").blobs.gc_count;
             let crash = if is_kill { Crash::Kill } else { Crash::PowerLoss { seed: random.u64(..) } };
             machine = machine.crash(crash);
         }
-        assert!(collections > 0, "seed {seed}");
+        assert!(gcs > 0, "seed {seed}");
     }
 }
 

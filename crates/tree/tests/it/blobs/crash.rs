@@ -179,8 +179,8 @@ fn writers_go_on_while_segments_are_collected() {
             tree.step().unwrap();
         });
     }
-    let collections = tree.stats().tree.expect("a tree").blobs.gc_count;
-    assert!(collections > 10, "{collections} GCs");
+    let gcs = tree.stats().tree.expect("a tree").blobs.gc_count;
+    assert!(gcs > 10, "{gcs} GCs");
     compare(&tree, keyspace, &model, "at the end");
     drop(session);
     tree.close().unwrap();
@@ -196,7 +196,7 @@ struct Interrupting {
     inner: Local,
     tree: Mutex<Weak<Tree>>,
     act: fn(&Tree),
-    collections: AtomicU32,
+    gcs: AtomicU32,
 }
 
 impl Executor for Interrupting {
@@ -206,7 +206,7 @@ impl Executor for Interrupting {
         let tree = self.tree.lock().unwrap().upgrade();
         if let (true, Some(tree)) = (is_collection, tree) {
             // What it does must not be interrupted again.
-            if self.collections.fetch_add(1, Ordering::SeqCst) == 0 {
+            if self.gcs.fetch_add(1, Ordering::SeqCst) == 0 {
                 (self.act)(&tree);
             }
         }
@@ -241,8 +241,8 @@ fn what_dies_while_segments_are_collected_is_dead_afterwards() {
         assert_eq!(keyspace, SEPARATED);
         let storage = Arc::new(machine.storage.clone()) as Arc<dyn Storage>;
         let inner = Local::inline(Arc::clone(&storage), Arc::new(semantics()));
-        let (tree, collections) = (Mutex::default(), AtomicU32::new(0));
-        let executor = Arc::new(Interrupting { inner, tree, act, collections });
+        let (tree, gcs) = (Mutex::default(), AtomicU32::new(0));
+        let executor = Arc::new(Interrupting { inner, tree, act, gcs });
         let given = Some(Arc::clone(&executor) as Arc<dyn Executor>);
         let tree = Tree::open(TreeOptions { executor: given, ..machine.options() }).unwrap();
         *executor.tree.lock().unwrap() = Arc::downgrade(&tree);
@@ -253,7 +253,7 @@ fn what_dies_while_segments_are_collected_is_dead_afterwards() {
                 false => drop(model.remove(key.to_be_bytes().as_slice())),
             }
         }
-        assert!(executor.collections.load(Ordering::SeqCst) > 0);
+        assert!(executor.gcs.load(Ordering::SeqCst) > 0);
         assert_eq!(tree.stats().jobs_passed_on_count, 0, "{:?}", tree.stats().jobs_passed_on_reason);
         compare(&tree, keyspace, &model, "collected");
         tree.close().unwrap();

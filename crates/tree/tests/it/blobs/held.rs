@@ -27,9 +27,9 @@ fn left_bytes(storage: &Memory, tree: &Tree) -> u64 {
 /// Has all work done where `hook` happens: bytes of files that were left then at most, and how many
 /// GCs that were.
 fn collect_meanwhile(hook: &Hook, storage: &Memory, tree: &Arc<Tree>) -> (Arc<AtomicU64>, Arc<AtomicU64>) {
-    let (left, collections) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let (left, gcs) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     let (storage, stepping) = (storage.clone(), Arc::downgrade(tree));
-    let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&collections));
+    let (is_left, has_collected) = (Arc::clone(&left), Arc::clone(&gcs));
     hook.set(move || {
         let tree = stepping.upgrade().unwrap();
         let before = tree.stats().tree.expect("a tree").blobs.gc_count;
@@ -38,7 +38,7 @@ fn collect_meanwhile(hook: &Hook, storage: &Memory, tree: &Arc<Tree>) -> (Arc<At
             .fetch_add(tree.stats().tree.expect("a tree").blobs.gc_count - before, Ordering::Relaxed);
         is_left.fetch_max(left_bytes(&storage, &tree), Ordering::Relaxed);
     });
-    (left, collections)
+    (left, gcs)
 }
 
 /// Overwrites values of a keyspace with these settings, where values shorter than `separate_bytes`
@@ -79,10 +79,10 @@ fn left_while_compacting(keyspace: KeyspaceSettings, separate_bytes: u32, operan
     let backend = hook.before(&machine.storage, Operation::Sync, "*.table");
     tree = machine.open_on(Arc::new(backend), Background::Manual);
     assert!(tree.stats().tree.expect("a tree").blobs.dead_bytes > 0);
-    let (left, collections) = collect_meanwhile(&hook, &machine.storage, &tree);
+    let (left, gcs) = collect_meanwhile(&hook, &machine.storage, &tree);
     settle(&tree);
     hook.set(|| ());
-    assert!(collections.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
+    assert!(gcs.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
     let mut session = world::session(&tree);
     for (key, round) in (0..).zip(latest) {
         assert_eq!(get_in(&mut session, id, &u32::to_be_bytes(key)), Some(value(key, round)));
@@ -139,12 +139,12 @@ fn a_flush_keeps_no_collected_file() {
     let hook = Arc::<Hook>::default();
     let backend = hook.before(&machine.storage, Operation::Sync, "*.table");
     let tree = machine.open_on(Arc::new(backend), Background::Manual);
-    let (left, collections) = collect_meanwhile(&hook, &machine.storage, &tree);
+    let (left, gcs) = collect_meanwhile(&hook, &machine.storage, &tree);
     let mut session = world::session(&tree);
     session.put(id, b"short", b"in the tree", WriteOptions::default()).unwrap();
     tree.flush().unwrap();
     hook.set(|| ());
-    assert!(collections.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
+    assert!(gcs.load(Ordering::Relaxed) > 0, "nothing was collected meanwhile");
     assert_eq!(left.load(Ordering::Relaxed), 0);
 }
 

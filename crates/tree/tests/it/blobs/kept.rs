@@ -162,7 +162,7 @@ fn values_are_found_wherever_gcs_put_them() {
         let mut tree = machine.open().unwrap();
         let keyspace = tree.create_keyspace("large", separated()).unwrap();
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-        let (mut collections, mut frozen) = (0, None);
+        let (mut gcs, mut frozen) = (0, None);
         for round in 0..60 {
             let what = format!("seed {seed}, round {round}");
             let mut session = world::session(&tree);
@@ -195,7 +195,7 @@ fn values_are_found_wherever_gcs_put_them() {
             }
             if random.u32(0..12) == 0 {
                 frozen = None;
-                collections += tree.stats().tree.expect("a tree").blobs.gc_count;
+                gcs += tree.stats().tree.expect("a tree").blobs.gc_count;
                 drop(session);
                 tree.close().unwrap();
                 tree = machine.open().unwrap();
@@ -208,8 +208,8 @@ fn values_are_found_wherever_gcs_put_them() {
         // Files are kept for new segments until a caller waits in `wait_idle`.
         tree.wait_idle().unwrap();
         let stats = tree.stats().tree.expect("a tree").blobs;
-        collections += stats.gc_count;
-        assert!(collections > 20, "seed {seed}: {collections} GCs, {stats:?}");
+        gcs += stats.gc_count;
+        assert!(gcs > 20, "seed {seed}: {gcs} GCs, {stats:?}");
         let live: usize = model.values().map(Vec::len).filter(|bytes| *bytes >= SEPARATE_BYTES).sum();
         let most = live as f64 * 1.15 + 3.0 * settings().engine.blob_segment_bytes as f64;
         assert!((stats.segment_bytes as f64) < most, "seed {seed}: {live} bytes live, {stats:?}");

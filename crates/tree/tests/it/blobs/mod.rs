@@ -13,9 +13,9 @@ mod streamed_broken; // sources that do not come to their end
 mod streamed_shared; // where other machines are to have them
 mod holes; // known mistakes of other stores
 mod obsolete; // references that something newer hides
-mod crash; // in the middle of a collection
+mod crash; // in the middle of a GC
 mod held; // files that jobs may still read
-mod interrupted; // a compaction, by a collection of what it is to read
+mod interrupted; // a compaction, by a GC of what it is to read
 mod spoiled; // outputs of executors
 mod turns; // of two executors
 mod reuse; // of files of segments that are gone

@@ -78,7 +78,7 @@ fn what_two_executors_make_by_turns_is_read_and_collected_by_either() {
     let turns = Turns::new(&scene.machine);
     scene.executor = Some(Arc::clone(&turns) as _);
     scene.machine.settings.reexecuted_share = 0.0;
-    let mut collections = 0;
+    let mut gcs = 0;
     for round in 1..=24 {
         scene.wear(round, random);
         scene.reopen(1.05);
@@ -93,11 +93,11 @@ fn what_two_executors_make_by_turns_is_read_and_collected_by_either() {
         }
         let stats = scene.tree.stats();
         assert_eq!((stats.jobs_passed_on_count, stats.jobs_passed_on_reason), (0, None));
-        collections += known;
+        gcs += known;
         scene.reopen(100.0);
     }
     let done = turns.done.lock().unwrap();
-    assert!(collections > 24, "{collections} GCs");
+    assert!(gcs > 24, "{gcs} GCs");
     assert!(
         done.crossed.iter().all(|count| *count > 5),
         "victims that the other has made: {:?}",

@@ -371,7 +371,7 @@ fn goes_on_behind_where_values_were_sealed(durability: Durability) {
     let tree = second.take_over().unwrap();
     compare(&tree, keyspace, &model, "taken over");
     let settling = Arc::clone(&tree);
-    in_time("collections", move || settle(&settling));
+    in_time("GCs", move || settle(&settling));
     let stats = tree.stats();
     assert!(stats.tree.as_ref().expect("a tree").blobs.gc_count > 0, "{stats:?}");
     compare(&tree, keyspace, &model, "collected");

@@ -152,7 +152,7 @@ impl Database {
             self.files.assert_has(victim.known.file, "a job reads it");
         }
         let mut manifest = locked(&self.manifest);
-        let BlobGcEdit { dead, relocations } = self.collection_edit(result, &manifest);
+        let BlobGcEdit { dead, relocations } = self.gc_edit(result, &manifest);
         if dead.len() == result.records.len() {
             return false;
         }
@@ -189,7 +189,7 @@ impl Database {
     }
 
     /// `BlobGcEdit::new`, with `died_since`.
-    fn collection_edit(&self, result: &Collected, manifest: &Manifest) -> BlobGcEdit {
+    fn gc_edit(&self, result: &Collected, manifest: &Manifest) -> BlobGcEdit {
         let has_died = |(victim, ordinal): &(u32, usize)| match manifest.segments.get(victim) {
             _ if self.is_wrong(Mistake::ForgetLiveness) => false,
             Some(known) => known.dead.contains(ordinal),
