@@ -37,7 +37,7 @@ use crate::subscriptions::{Addressee, Published};
 use crate::task::{Task, Tasks};
 
 pub(crate) use clients::{ClientFilter, ClientKind};
-pub(crate) use denied::DeniedStorage;
+pub(crate) use denied::DeniedScan;
 pub(crate) use engine::EngineSession;
 pub(crate) use mailbox::{Mailbox, Message};
 pub(crate) use owners::Shared;

@@ -12,7 +12,7 @@ use super::call::Call;
 use crate::access::{DEFAULT_USER, Denied, User, UserTable};
 use crate::bounds::cut_text;
 use crate::failure::{Failure, Result};
-use crate::server_thread::{ClientFilter, DeniedStorage, ServerThread, Turns};
+use crate::server_thread::{ClientFilter, DeniedScan, ServerThread, Turns};
 use crate::store::put_record;
 
 const CONFIG_SET: CommandId = id_of("config|set");
@@ -111,16 +111,16 @@ const RULE_BYTES: usize = 1 << 10;
 /// server thread looks at some subscriptions at a time, so that others have their turns.
 async fn close_denied(thread: &ServerThread, name: &[u8]) {
     let name: Arc<[u8]> = name.into();
-    let places: Vec<_> =
-        thread.shared.threads.mailboxes.iter().map(|_| Mutex::new(Some(DeniedStorage::default()))).collect();
-    let places = Arc::new(places);
+    let scans: Vec<_> =
+        thread.shared.threads.mailboxes.iter().map(|_| Mutex::new(Some(DeniedScan::default()))).collect();
+    let scans = Arc::new(scans);
     let mut is_over = false;
     while !is_over {
-        let (name, places) = (Arc::clone(&name), Arc::clone(&places));
+        let (name, scans) = (Arc::clone(&name), Arc::clone(&scans));
         let answers = thread.ask_all(move |thread: &ServerThread| {
-            let mut place = places[thread.index].lock().unwrap_or_else(PoisonError::into_inner);
-            *place = place.take().and_then(|place| thread.close_denied(&name, place));
-            place.is_none()
+            let mut scan = scans[thread.index].lock().unwrap_or_else(PoisonError::into_inner);
+            *scan = scan.take().and_then(|scan| thread.close_denied(&name, scan));
+            scan.is_none()
         });
         is_over = answers.await.into_iter().all(|is_over| is_over);
         if !is_over {

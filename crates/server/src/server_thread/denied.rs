@@ -12,9 +12,9 @@ use crate::subscriptions::Topic;
 /// Bytes of names and patterns that are compared before others have a turn.
 const COMPARED_BYTES_MAX: usize = 256 << 10;
 
-/// Where a check of a thread's clients goes on.
+/// How far a check of a thread's clients has come.
 #[derive(Debug, Default)]
-pub(crate) struct DeniedStorage {
+pub(crate) struct DeniedScan {
     /// Number of the client's task.
     id: usize,
     /// The last of its subscriptions that was looked at.
@@ -22,16 +22,16 @@ pub(crate) struct DeniedStorage {
 }
 
 impl ServerThread {
-    /// Closes clients of this thread, from `place` on, that are of the user called `name` and
-    /// receive what it may not see any more. Looks at so few subscriptions that it takes a short
-    /// time. Answers where to go on, or `None` if that was all.
+    /// Closes clients of the user `name` that receive what the user may not see any more. Goes on
+    /// where `scan` ended, and looks at so few subscriptions that it takes a short time. Returns
+    /// where to go on, or `None` once all clients of this thread were checked.
     ///
-    /// Clients that come meanwhile have the rights of now, and what is subscribed to now is looked
-    /// at by itself.
-    pub(crate) fn close_denied(&self, name: &[u8], place: DeniedStorage) -> Option<DeniedStorage> {
-        let (users, mut after) = (&self.shared.users, place.after);
+    /// Clients that connect meanwhile have the new rights, and each new subscription is checked as
+    /// it is made.
+    pub(crate) fn close_denied(&self, name: &[u8], scan: DeniedScan) -> Option<DeniedScan> {
+        let (users, mut after) = (&self.shared.users, scan.after);
         let mut budget = COMPARED_BYTES_MAX;
-        for id in place.id..self.clients.len() {
+        for id in scan.id..self.clients.len() {
             let after = after.take();
             let Some(client) = self.clients.get(id as u32).filter(|client| !client.is_closing.get()) else {
                 continue;
@@ -48,7 +48,7 @@ impl ServerThread {
                 Verdict::Allowed => {}
                 Verdict::Denied => self.close_soon(&client),
                 Verdict::Unfinished(topic, name) => {
-                    return Some(DeniedStorage { id, after: Some((topic, name)) });
+                    return Some(DeniedScan { id, after: Some((topic, name)) });
                 }
             }
         }
