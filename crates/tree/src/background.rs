@@ -66,12 +66,14 @@ impl Work for Database {
             return Some(Task::Balance);
         }
         let (version, now) = (self.catalog.version.load(), self.clock.now());
-        // Nothing else moves it over the end of a segment that no writer follows.
+        // After a roll the next writer may be far off. Until then nothing else moves the watermark
+        // over the end of the sealed segment.
         let watermark = self.commit.log.advance().ok()?;
         Choosing { database: self, busy, version: &version, now }.choose(watermark)
     }
 
-    /// What compactions of `task` are worth to reads counts as paid.
+    /// Claims what `task` works on. A compaction also takes its price off the bytes that reads have
+    /// lost, as `Seeks::pay` has it.
     fn claim(&self, claims: &mut Claims, task: &Task) {
         claims.claim(task);
         let version = self.catalog.version.load();
@@ -139,7 +141,7 @@ impl Work for Database {
         task.unit().0.room()
     }
 
-    /// To move tables says nothing of rewriting them.
+    /// A compaction that only moves tables does not show that others can rewrite theirs.
     fn is_proof(&self, task: &Task) -> bool {
         match task {
             Task::Compact { choice, .. } => !choice.moves,
@@ -152,8 +154,8 @@ impl Work for Database {
         Inputs::of(self).set_aside(task, error)
     }
 
-    /// The blocks of recycled files may be what is wanted; once they are removed, the work is tried
-    /// again.
+    /// Removes recycled files, whose blocks may be the room that refused work needs. The work is
+    /// tried again afterwards.
     fn make_room(&self) {
         self.give_up_recycled();
     }

@@ -1,18 +1,19 @@
 //! The ordered engine: an LSM tree whose log, memtable and upper levels are the same bytes.
 //!
 //! ```text
-//!  put ─► log/ (frames in an arena) ─► memtable/ (index over the arena)
-//!            │ group commit                │ freeze: the index becomes a run; no record moves
-//!            ▼                             ▼
-//!          files ─► shared_log (where    buffer/ (runs, merged by reference)
-//!             other machines find them)    │ flush: the oldest runs are written out
-//!                                          ▼
-//!                                       version/ (tables in levels) ◄─ compact/ (jobs)
+//!  put ─► commit/ ─► log of firn-storage ─► memtable/ (index over the arena)
+//!                     │ (frames in an arena)   │ freeze: the index becomes a run; no record moves
+//!                     │ group commit           ▼
+//!                     ▼                      buffer/ (runs, merged by reference)
+//!                   files ─► shared_log        │ flush: the oldest runs are written out
+//!                  (where other machines       ▼
+//!                              find them)    version/ (tables in levels) ◄─ compact/ (jobs)
 //!  get, scan ◄─ read/ : memtable, runs newest first, level 0, deeper levels
 //! ```
 //!
-//! Start at [`Tree`]; what it is told is [`TreeOptions`]. [`verify()`] reads all of a database to
-//! see that it is sound; [`repair()`] takes away what keeps a damaged one from being opened.
+//! Start at [`Tree`], which is opened with [`TreeOptions`]. [`verify()`] reads all of a database to
+//! see that it is sound; [`repair()`] takes away what keeps a damaged one from being opened. The
+//! log itself is in crate `firn-storage`; `log/` has what it carries for a tree.
 //!
 //! # Not here
 //! - How bytes are laid out: crate `firn-format`. Where they lie: crate `firn-storage`.

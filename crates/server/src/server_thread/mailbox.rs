@@ -27,11 +27,12 @@ pub(crate) struct Mailbox {
 /// A message to a thread.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Serve this connection, which has this number for people.
+    /// Serve this connection. `number` is the client's number for people.
     Serve { stream: TcpStream, number: u64 },
-    /// A key that this client waits for has changed.
+    /// A key that this client waits for has changed: the client looks at it again.
     Look { id: u32, number: u64 },
-    /// This client may look at a key that it waits for, and says what became of that.
+    /// This client may look at a key that it waits for, while another client's command holds the
+    /// key's lock. The client answers through `handed`.
     Hand { id: u32, number: u64, handed: Handed },
     /// A message for clients of this thread.
     Publish { message: Arc<Published>, addressees: Vec<Addressee> },

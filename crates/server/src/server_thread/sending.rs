@@ -54,8 +54,8 @@ impl ServerThread {
     }
 }
 
-/// The client may not hear of what could be lost: it is told so instead of the first reply, and
-/// nothing more.
+/// Cuts `client` off: its replies would acknowledge writes that may be lost. An error is sent in
+/// place of them, unless a part of a reply has been sent already.
 pub(super) fn lose(client: &Client, error: Error) {
     let is_between_replies = !client.outbox.is_blocked.get()
         && !client.outbox.is_replying.get()

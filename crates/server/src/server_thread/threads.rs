@@ -52,8 +52,9 @@ impl Threads {
         self.client_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The thread with the fewest connections, of those whose threads no script keeps since
-    /// `kept_ns`, gets one more: its mailbox, and the number of the client for people.
+    /// Chooses the thread of a new connection, and counts the connection there. A thread that a
+    /// script has kept since `kept_ns` comes last. Of the others the one with the fewest
+    /// connections is chosen. Returns its mailbox, and the client's number for people.
     pub(super) fn place(&self, kept_ns: u64) -> Option<(&Mailbox, u64)> {
         let load = |mailbox: &&Mailbox| {
             (mailbox.script.is_kept_since(kept_ns), mailbox.client_count.load(Ordering::Relaxed))

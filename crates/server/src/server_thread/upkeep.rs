@@ -16,25 +16,26 @@ use crate::failure::{Failure, Result};
 use crate::log::{Field, LogLevel};
 use crate::statistics::{Gauge, Measure};
 
-/// Between two looks.
+/// Time between two rounds of upkeep.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// More than allocators cut out of what they hold.
+/// More than an allocator takes out of memory that it holds already.
 const ALLOCATOR_NUDGE_BYTES: usize = 32 << 20;
 
-/// Asks for a large piece of memory, does not touch it, and gives it back. Allocators keep large
-/// freed pieces for a while, and look whether it is over only when the next one is freed. A server
-/// of one large request and then small ones only would keep its memory for ever.
+/// Asks the allocator for a large piece of memory, and frees it untouched. Allocators keep large
+/// freed pieces for a while. They return them to the system only when the next large piece is
+/// freed. Without this a server would keep the memory of one large request for as long as only
+/// small ones follow.
 fn nudge_allocator() {
     let mut nothing = Vec::<u8>::new();
-    // Where there is no room for it, nothing is kept either.
+    // Where no such piece can be had, the allocator holds nothing that it could return.
     let _ = nothing.try_reserve_exact(ALLOCATOR_NUDGE_BYTES);
     drop(black_box(nothing));
 }
 
 impl ServerThread {
-    /// Does what is due: notes how fast counters rise, closes connections that say nothing for too
-    /// long.
+    /// Does what is due: notes how fast counters rise, closes connections that have been idle for
+    /// too long.
     pub(super) fn upkeep(&self) {
         let (now_ms, interval_ms) = (self.now_ms(), INTERVAL.as_millis() as u64);
         let due_ms = self.upkeep_due_ms.get();
@@ -45,8 +46,8 @@ impl ServerThread {
         self.upkeep_due_ms.set(now_ms + interval_ms);
         nudge_allocator();
         self.note_accept_failures();
-        // Also writes without replies: clients may wish for none. A client that waits for one
-        // learns of a failure.
+        // Writes without replies are settled too, since clients may wish for none. A failure is
+        // reported to clients that wait for a reply.
         let _ = self.engine.settle();
         if self.index == 0 {
             self.shared.diagnostics.statistics.note_rates(self.shared.store.clock.now());

@@ -267,10 +267,11 @@ const BUSY_LOOK_MS: u64 = 50;
 /// Why a client that waits for a key goes on.
 #[derive(Debug)]
 pub(crate) enum WaitOutcome {
-    /// Another client's command lets it look, and waits for what becomes of that.
+    /// Another client's command allows a look while it holds the key's lock. That command waits
+    /// for the answer.
     Handed(Handed),
     /// Something may be there.
     Look,
-    /// Its time is over, or it is.
+    /// The time to wait is over, or the client has gone.
     Over,
 }

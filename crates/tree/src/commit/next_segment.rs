@@ -27,10 +27,11 @@ impl CommitPipeline {
             && self.is_anything_to_flush()
     }
 
-    /// Has the next segment follow the one at `base`, which has no room for a frame of `bytes`.
+    /// Rolls from the segment at `base`, which has no room for a frame of `bytes`, to the next one.
     ///
     /// # Errors
-    /// `Retry` when the disk is full. A frame that `removes` more than it brings finds room longer.
+    /// `Retry` when the disk is full. A frame that `removes` more than it brings may also take the
+    /// bytes that are kept for removals.
     pub(super) fn begin_next(
         &self,
         base: Position,
@@ -41,8 +42,7 @@ impl CommitPipeline {
             Err(error) if error.kind() == ErrorKind::Retry && removes() => {
                 self.roll(base, Freeze::Removal(bytes))
             }
-            // Frames that remove nothing wait until the buffer is written out, and leave the room
-            // for that.
+            // Other frames wait for a flush of the buffer, and leave it the room that it takes.
             Ok(Rolled::Stopped)
                 if self.has_memory_for(self.settings.engine.log_segment_bytes) && removes() =>
             {

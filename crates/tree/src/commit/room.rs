@@ -1,13 +1,13 @@
-//! What writers want of the disk.
+//! Segments that wait for room on the disk, or were refused for want of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What writers want of the disk, and what they were refused.
+/// The segment that a writer waits to begin, and the last one that found no room on the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Bytes of the segment that a stopped writer waits for; 0 = none waits.
     wanted_bytes: AtomicU64,
-    /// Bytes of the segment that found no room and was refused; 0 = the last one found some.
+    /// Bytes of the last segment that was asked for, if it was refused for want of room; else 0.
     refused_bytes: AtomicU64,
 }
 
@@ -22,12 +22,12 @@ impl Room {
         self.wanted_bytes.load(Ordering::Relaxed)
     }
 
-    /// A segment of `bytes` found no room and was refused; 0 = one found some.
+    /// A segment of `bytes` was refused for want of room; 0 = one found room.
     pub(crate) fn note_refused(&self, bytes: u64) {
         self.refused_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of the segment that was refused; 0 = the last one found room.
+    /// Bytes of the last segment that was asked for, if it was refused; else 0.
     pub(crate) fn refused(&self) -> u64 {
         self.refused_bytes.load(Ordering::Relaxed)
     }

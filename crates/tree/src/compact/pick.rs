@@ -4,9 +4,9 @@
 //! level 0 and of the base level fall into *overlaps*: sets that overlap among themselves and
 //! nothing outside. Two budgets hold for all overlaps together. One is the depth of level 0: reads
 //! ask one table of each sorted run. The other is what level 0 supersedes, as flushes estimated it:
-//! space that a rewrite gives back. Over a budget, the overlap that is worst goes first, alone. So
-//! overlaps are rewritten one after another, each when it has about twice the mean of what the
-//! budget allows. That is half the writing of rewriting each at the budget.
+//! space that a rewrite gives back. While a budget is exceeded, the worst overlap is rewritten, and
+//! no other. So overlaps take turns. Each grows to about twice the mean that the budget allows
+//! before its turn comes. Rewriting every overlap at that mean would write twice as much.
 //!
 //! An overlap is rewritten into the base level, or sorted runs of level 0 are merged into one that
 //! stays there. They are merged where only the overlap's depth is too much, and its part of level 0
@@ -72,7 +72,7 @@ pub(crate) fn pick(levels: &Levels, rules: &PickRules, busy: &BTreeSet<String>) 
     }
 }
 
-/// The overlap that is worst where a budget is exceeded, or beyond what any may be.
+/// The worst overlap, where a budget is exceeded or that overlap is deeper than any may be.
 fn pick_overlap(levels: &Levels, rules: &PickRules, base: u32, busy: &BTreeSet<String>) -> Option<Choice> {
     let mut overlaps = overlaps(levels, base);
     // What is being rewritten is as good as rewritten.

@@ -102,13 +102,14 @@ impl<C, R: Referred> Log<C, R> {
         }
     }
 
-    /// Lets go of a segment that is sealed and wholly written. The last write to it came before it
-    /// was sealed, and its arena would stay until the next write. Waits for no other writer.
+    /// Lets go of a segment that is sealed and wholly written, so that its arena can be freed. A
+    /// write does that too, but the next one may be far off. Does nothing while a writer leads the
+    /// group.
     pub fn leave_written(&self) {
         let Ok(mut group) = self.group.try_lock() else { return };
         let region = group.segment.region();
         if region.sealed_end() == Some(group.offset) && region.published() == group.offset {
-            // What goes wrong here goes wrong for the next writer too, which tells.
+            // An error here is met by the next writer too, which reports it.
             let _reported_later = self.advance().and_then(|_| self.write_group(&mut group));
         }
     }

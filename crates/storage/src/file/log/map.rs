@@ -22,8 +22,8 @@ const HOLE: u32 = u32::MAX;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Bytes of a record that are loaded ahead of a walk, at most: by the time they are read, the
-/// processor has understood that more follow.
+/// Most bytes of a record that are prefetched. Once they are read, the processor prefetches what
+/// follows by itself.
 const LOADED_BYTES_MAX: usize = 1024;
 
 impl<C> Default for SegmentMap<C> {

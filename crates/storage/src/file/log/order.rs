@@ -151,11 +151,12 @@ impl<C, R: Referred> Log<C, R> {
 
     /// Base of the active segment, once no roll is under way.
     ///
-    /// A roll shows in the version before its segment is active. A thread that finds a memtable
-    /// empty or frozen there goes by this base, below which the records lie that were in it. Waits
-    /// for a roll in progress, so no lock that comes after `roll` may be held.
+    /// A roll stores its version before its segment is active. In between, that version may have a
+    /// memtable empty or frozen whose records lie in the segment that is still active. This base
+    /// is above them, for it waits until the roll is over. So no lock that comes after `roll` may
+    /// be held.
     pub fn settled_base(&self) -> Position {
-        let _nobody_rolls = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
+        let _no_roll = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         self.active.load().base()
     }
 
@@ -190,9 +191,9 @@ impl<C, R: Referred> Log<C, R> {
 
     /// Moves the watermark over every frame that is published and returns it.
     ///
-    /// A writer that publishes calls this afterwards. Of writers that publish out of order, the
-    /// last one to be missing moves the watermark over all of them (see
-    /// `firn_arena::Region::advance`).
+    /// A writer calls this after it has published its frame. Writers may publish out of order: the
+    /// watermark stops before the first frame that is not published. The writer of that frame then
+    /// moves it over all of them (see `firn_arena::Region::advance`).
     pub fn advance(&self) -> Result<Position> {
         loop {
             let segment = self.publishing.load();
