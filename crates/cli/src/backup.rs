@@ -23,10 +23,11 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// Make a backup: a database of its own that holds all that was acknowledged by then.
 ///
-/// Files that never change are linked, not copied: it takes moments and little space, and must lie
-/// on the database's file system. Of a database on shared storage the log is linked, and everything
-/// that lies there (tables, blob segments) is copied. The backup is whole where it is written and
-/// needs that backend no more. It takes as much space and time as reading all of it.
+/// Files that never change are linked, not copied, where the backup lies on the database's file
+/// system: it takes moments and little space. On another file system all files are copied. Of a
+/// database on shared storage the log is linked, and everything that lies there (tables, blob
+/// segments) is copied. The backup is whole where it is written and needs that backend no more. A
+/// copy takes as much space and time as reading all of it.
 ///
 /// It appears under its name once it is whole. Copy it elsewhere to survive the loss of the disk;
 /// `firn restore` checks it and makes a database of it.

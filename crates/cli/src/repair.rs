@@ -16,8 +16,10 @@ use crate::output::Output;
 ///
 /// Prints one line for each file that it takes away or cuts, and why. Deletes nothing: such files
 /// are kept beside the others, under names that end in `.aside`; remove them when you need them no
-/// more. Loses nothing that was known to be on the device. Changes nothing if other things are
-/// damaged too (exit code 3): then restore a backup. No process may have the database open.
+/// more. Loses nothing that was known to be on the device. Changes nothing where that cannot be, or
+/// where an edit is torn and other things are damaged too (exit code 3): then restore a backup.
+/// Damage of tables and blob segments alone is not looked for: `firn verify` finds it. No process
+/// may have the database open.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The database's directory.

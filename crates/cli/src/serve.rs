@@ -33,9 +33,9 @@ pub(crate) const HTTP_CONNECTIONS: usize = 64;
 /// Serve a database to Redis clients. Needs no option; ends with SIGTERM or Ctrl-C, after closing
 /// the database; said twice, at once.
 ///
-/// Each option can be given in the environment as well (`--http-port` as FIRN_SERVE_HTTP_PORT), or
-/// in a file's table [serve] (`http_port`). The command line goes over the environment, which goes
-/// over the file; `firn config --serve` shows what comes of it.
+/// Each option but --config and --take-over can be given in the environment as well (`--http-port`
+/// as FIRN_SERVE_HTTP_PORT), or in a file's table [serve] (`http_port`). The command line goes over
+/// the environment, which goes over the file; `firn config --serve` shows what comes of it.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A file with settings of the engine, as `firn config` prints them, and a table [serve].

@@ -88,13 +88,15 @@ pub trait Engine: Send + Sync {
     /// found damaged ([`Stats::damage`]); all else is done then.
     fn wait_idle(&self) -> Result<()>;
 
-    /// A consistent copy of the database at `path` (same file system: immutable files are linked).
+    /// A consistent copy of the database at `path`. Immutable files are linked where `path` is on
+    /// the same file system, else copied.
     fn copy_to(&self, path: &std::path::Path) -> Result<DatabaseCopy>;
 
     /// Counters and sizes.
     fn stats(&self) -> Stats;
 
-    /// Stops background work, makes everything acknowledged durable, refuses later writes.
+    /// Stops background work, makes everything acknowledged durable, refuses later writes. Reads
+    /// may go on, of what was there then.
     ///
     /// Idempotent. Dropping the last handle does the same and ignores the error.
     fn close(&self) -> Result<()>;

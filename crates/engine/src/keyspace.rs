@@ -63,9 +63,9 @@ pub struct KeyspaceSettings {
     /// Name of the prefix extractor whose prefixes also enter the filters. Default none.
     pub prefix_extractor: Option<String>,
     /// Bytes from which on values are separated: written once, and not again when the tree is
-    /// compacted. Default: as the engine's settings say. Changed by
-    /// [`Engine::set_separate_bytes`](crate::Engine::set_separate_bytes). Where there is a
-    /// compaction filter, compactions read all values for it.
+    /// compacted. Default: as the engine's settings say. `Some(u32::MAX)` separates none, whatever
+    /// those say. Changed by [`Engine::set_separate_bytes`](crate::Engine::set_separate_bytes).
+    /// Where there is a compaction filter, compactions read all values for it.
     pub separate_bytes: Option<u32>,
 }
 

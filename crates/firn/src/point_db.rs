@@ -164,9 +164,9 @@ impl PointDb {
         self.shared.engine.snapshot()
     }
 
-    /// A consistent copy at `path`, which opens as a database of its own. Immutable files are
-    /// linked, so `path` must be missing or empty, on the same file system. What lies on shared
-    /// storage is copied: all of the copy lies at `path`.
+    /// A consistent copy at `path`, which opens as a database of its own. `path` must be missing or
+    /// empty. Immutable files are linked; where `path` is on another file system they are copied.
+    /// What lies on shared storage is copied too: all of the copy lies at `path`.
     ///
     /// # Errors
     /// `Invalid` if `path` holds something; `Retry` when the disk is full; `Closed` where writes
@@ -207,8 +207,12 @@ impl PointDb {
         self.shared.engine.stats()
     }
 
-    /// Makes everything durable and ends; later calls are refused, those of all other handles too.
-    /// Errors that dropping would hide show here.
+    /// Makes everything durable and ends. Later writes are refused, through all other handles too,
+    /// and so are new snapshots. Errors that dropping would hide show here.
+    ///
+    /// Reads through handles that are still held go on, of what was there then: they do not see
+    /// what a later opening writes. Drop those handles before the database is opened again, since
+    /// that may reuse the files that they read.
     pub fn close(&self) -> Result<()> {
         self.shared.close()
     }

@@ -71,9 +71,9 @@ impl fmt::Display for RepairStep {
 /// reads all of the database.
 ///
 /// # Errors
-/// `Conflict` if a process has the database open; `Corrupt` if other things are damaged too,
-/// `Invalid` for a database on shared storage or none: nothing is changed then. Errors of the
-/// storage: some steps may be done.
+/// `Conflict` if a process has the database open; `Corrupt` if records would be lost that were on
+/// the device, or if an edit is torn and other things are damaged too; `Invalid` for a database on
+/// shared storage or none: nothing is changed then. Errors of the storage: some steps may be done.
 pub fn repair(options: &RepairOptions) -> Result<Vec<RepairStep>> {
     let storage = &options.storage;
     if storage.shared_part().is_some() {
