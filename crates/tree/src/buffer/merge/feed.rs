@@ -81,6 +81,7 @@ pub(super) struct Leaf {
 
 impl Leaf {
     fn new(run: Arc<Run>, skip: usize) -> Self {
+        assert!(skip <= run.common.len(), "words come after {} bytes, not {skip}", run.common.len());
         let extra_bytes = run.common.len() - skip;
         let high = key_prefix(&run.common, skip);
         Self { shift: extra_bytes.min(8) as u32 * 8, high, run, next: 0 }

@@ -211,11 +211,15 @@ impl Dropped {
     }
 }
 
-/// The longest prefix of all keys of `runs`, none of which is empty.
+/// The longest prefix of all keys of `runs`, none of which is empty, that is no longer than the one
+/// of any run. Where a run lost its outermost keys to a merge, the rest may share more than its
+/// `common`, after which its words come.
 fn common_prefix(runs: &[Arc<Run>]) -> &[u8] {
     let smallest = runs.iter().map(|run| run.smallest.as_slice()).min().unwrap_or_default();
     let largest = runs.iter().map(|run| run.largest.as_slice()).max().unwrap_or_default();
-    shared_prefix(smallest, largest)
+    let shared = shared_prefix(smallest, largest);
+    let length = runs.iter().map(|run| run.common.len()).fold(shared.len(), usize::min);
+    &shared[..length]
 }
 
 #[cfg(test)]

@@ -225,6 +225,30 @@ fn runs_of_far_apart_keys_share_what_prefix_there_is() {
     check_run(&merged, &ledger.sorted(0..201), &ledger, Sequence::MAX);
 }
 
+/// A merge drops keys at both ends of a run; what is left shares more than the words come after.
+#[test]
+fn a_run_that_lost_its_outermost_keys_is_merged_in_order() {
+    let mut ledger = Ledger::default();
+    let left = |number: u32| format!("key-{number:04}").into_bytes();
+    ledger.push(Kind::Put, b"apple", b"");
+    ledger.push(Kind::Put, b"zebra", b"");
+    for number in 0..40 {
+        ledger.push(Kind::Put, &left(number * 7), b"");
+    }
+    ledger.push(Kind::DeleteRange, b"a", b"k");
+    ledger.push(Kind::DeleteRange, b"l", b"zz");
+    for number in 0..40 {
+        ledger.push(Kind::Put, &left(number * 5), b"");
+    }
+    let runs = vec![ledger.run(2..44, b""), ledger.run(0..2, b"")];
+    let older = Arc::new(MergeTask::new(runs, &[], filtering(), 1, &ledger).finish().unwrap());
+    assert_eq!((older.len(), older.common.as_slice()), (40, b"".as_slice()));
+    let newer = ledger.run(44..84, b"");
+    assert_eq!(newer.common, b"key-0");
+    let merged = MergeTask::new(vec![newer, older], &[], filtering(), 2, &ledger).finish().unwrap();
+    check_run(&Arc::new(merged), &survivors(&ledger, &[]).0, &ledger, Sequence::MAX);
+}
+
 #[test]
 fn a_million_entries_keep_their_order() {
     let mut ledger = Ledger::default();
