@@ -9,14 +9,15 @@ use firn_engine::{
     Batch, Change, DatabaseCopy, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position,
     ReadAt, Result, Snapshot, Stats, Values, WriteOptions,
 };
-use firn_storage::ThreadSpawn;
+use firn_storage::{Priority, Spawn, ThreadSpawn};
 
 /// A database in this process, over an engine that may keep its keys in no order.
 ///
 /// A handle: cheap to clone, to keep, and to send to other threads; all clones are one database.
 /// The calls here block, use the default keyspace, and borrow a session from a pool. A loop that
 /// does millions of them is faster on a [`session`](Self::session) of its own. Dropping the last
-/// handle closes the database.
+/// handle closes the database. In a function that the database calls on a thread of its own, as a
+/// pending update, another thread then closes it, soon after that function has returned.
 ///
 /// [`Db`](crate::Db) has the same calls and those that need order; [`ordered`](Self::ordered) leads
 /// there.
@@ -207,12 +208,17 @@ impl PointDb {
         self.shared.engine.stats()
     }
 
-    /// Makes everything durable and ends. Later writes are refused, through all other handles too,
-    /// and so are new snapshots. Errors that dropping would hide show here.
+    /// Makes everything durable and ends; waits for background work to end. Later writes are
+    /// refused, through all other handles too, and so are new snapshots. Errors that dropping would
+    /// hide show here.
     ///
     /// Reads through handles that are still held go on, of what was there then: they do not see
     /// what a later opening writes. Drop those handles before the database is opened again, since
     /// that may reuse the files that they read.
+    ///
+    /// # Errors
+    /// `Invalid` in a function that the database calls on a thread of its own, as a pending update
+    /// or a compaction filter: closing would wait for it. What making durable fails with.
     pub fn close(&self) -> Result<()> {
         self.shared.close()
     }
@@ -257,19 +263,41 @@ impl Drop for Pooled<'_> {
 
 impl Shared {
     fn close(&self) -> Result<()> {
-        let closed = self.engine.close();
-        let panicked = self.spawn.join_all();
-        closed?;
-        match panicked.first() {
-            None => Ok(()),
-            Some(name) => Err(Error::bug(format!("background thread {name} panicked"))),
+        if self.spawn.is_own_thread() {
+            let message = "a function that the database calls cannot close it, since closing waits for that \
+                           function: close it elsewhere, or drop the handle";
+            return Err(Error::invalid(message));
         }
+        close(&*self.engine, &self.spawn)
+    }
+}
+
+fn close(engine: &dyn Engine, spawn: &ThreadSpawn) -> Result<()> {
+    let closed = engine.close();
+    let panicked = spawn.join_all();
+    closed?;
+    match panicked.first() {
+        None => Ok(()),
+        Some(name) => Err(Error::bug(format!("background thread {name} panicked"))),
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         // A caller that needs the result calls `close`.
-        let _ignored = self.close();
+        if !self.spawn.is_own_thread() {
+            let _ignored = close(&*self.engine, &self.spawn);
+            return;
+        }
+        // Closing waits for what this thread is doing, so another one does it.
+        let (engine, spawn) = (Arc::clone(&self.engine), Arc::clone(&self.spawn));
+        let body = Box::new(move || {
+            let _ignored = close(&*engine, &spawn);
+        });
+        if ThreadSpawn::new().spawn("firn-close".to_owned(), Priority::Normal, body).is_err() {
+            // The system gives no thread. The database stays open until the process ends; its log
+            // has what was acknowledged.
+            std::mem::forget(Arc::clone(&self.engine));
+        }
     }
 }

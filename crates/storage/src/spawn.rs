@@ -80,6 +80,16 @@ impl ThreadSpawn {
     }
 }
 
+impl ThreadSpawn {
+    /// Whether the calling thread is one of those started here that are not joined yet: waiting
+    /// for them all would wait for itself.
+    pub fn is_own_thread(&self) -> bool {
+        let own = thread::current().id();
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().any(|thread| thread.thread().id() == own)
+    }
+}
+
 impl Spawn for ThreadSpawn {
     fn spawn(&self, name: String, priority: Priority, body: Box<dyn FnOnce() + Send>) -> Result<()> {
         let nice = match priority {
@@ -87,6 +97,8 @@ impl Spawn for ThreadSpawn {
             Priority::Background => self.background_nice.cast_signed(),
             Priority::Idle => NICE_MAX,
         };
+        // Held until it is remembered, so that it is one of these whenever it asks.
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let started = thread::Builder::new().name(name.clone()).spawn(move || {
             if nice > 0 {
                 be_nicer(nice);
@@ -97,7 +109,7 @@ impl Spawn for ThreadSpawn {
             let error = Error::io("", "start a thread", error);
             Error { kind: ErrorKind::Io, message: format!("{} `{name}`", error.message), ..error }
         })?;
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        threads.push(thread);
         Ok(())
     }
 }
@@ -139,6 +151,20 @@ mod tests {
         assert_eq!(spawn.join_all(), ["loser"]);
         assert_eq!(count.load(Ordering::SeqCst), 2);
         assert!(spawn.join_all().is_empty());
+    }
+
+    #[test]
+    fn a_thread_of_its_own_is_known_from_its_first_step() {
+        let spawn = Arc::new(ThreadSpawn::new());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        for _ in 0..100 {
+            let (asked, sender) = (Arc::clone(&spawn), sender.clone());
+            let body = Box::new(move || sender.send(asked.is_own_thread()).unwrap());
+            spawn.spawn("own".into(), Priority::Normal, body).unwrap();
+        }
+        drop(sender);
+        assert_eq!(receiver.iter().filter(|is_own| *is_own).count(), 100);
+        assert!(!spawn.is_own_thread() && spawn.join_all().is_empty());
     }
 
     #[test]
