@@ -143,8 +143,8 @@ fn total(files: &[RecycledFile]) -> u64 {
     files.iter().map(|recycled| recycled.bytes).sum()
 }
 
-/// A backend whose new files are recycled files as long as there are any; else as the backend it is
-/// made of.
+/// A backend that makes new files of recycled ones as long as there are any; else as the backend
+/// that it is made of.
 ///
 /// 1. The writer of a file that is created here is one thread, and leaves no gaps.
 /// 2. A new file that was a recycled file has its length, and nothing of the old bytes, once it is

@@ -6,7 +6,7 @@ mod support; // what the others are written with
 mod smoke; // the shortest paths through everything
 mod write; // order, durability, bounds
 mod read; // what reads see and cause
-mod blobs; // that lie separated from their keys
+mod blobs; // values that are separated from their keys
 mod compaction; // which tables, and when
 mod jobs; // executors, damage, leftovers
 mod recovery; // openings, crashes, copies
