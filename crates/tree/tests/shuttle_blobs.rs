@@ -1,7 +1,7 @@
 //! Drawn schedules of everything at once that touches separated values: reads, of an older
 //! version too; writes, seals and flushes. Compactions that leave, bring and move values;
 //! GCs, also of what GCs wrote, one by a worker whose answer may come too late. A
-//! copy, a sweep, and files that go with their last holder.
+//! copy, orphan GC, and files that go with their last holder.
 //!
 //! The model is that of `loom_blobs.rs`, which tries every schedule of two or three of these. Here
 //! schedules are drawn, at random and by PCT (few preemptions, each anywhere), by shuttle. Shuttle
@@ -76,8 +76,8 @@ const ALL: Scene<Database> = Scene {
             database.assert_copies();
         },
         |database| {
-            database.sweep();
-            database.sweep();
+            database.remove_orphans();
+            database.remove_orphans();
         },
         |database| {
             database.assert_finds_all(&database.latest());
@@ -95,7 +95,7 @@ const ALL: Scene<Database> = Scene {
     last: |database| {
         database.flush();
         database.seal_blobs();
-        database.sweep();
+        database.remove_orphans();
         database.assert_finds_all(&database.latest());
         database.assert_conserved();
     },
@@ -120,7 +120,7 @@ const DROPPED: Scene<Database> = Scene {
         Database::collect_elsewhere,
         Database::work,
         Database::assert_copies,
-        Database::sweep,
+        Database::remove_orphans,
     ],
     last: |database| {
         // What is left open is sealed for a copy.
@@ -304,13 +304,13 @@ fn no_two_attempts_write_under_one_name() {
 }
 
 #[test]
-fn outputs_are_not_swept_before_they_can_be_committed() {
-    assert_found(Mistake::SweepInUse, REMOVED);
+fn outputs_are_not_removed_before_they_can_be_committed() {
+    assert_found(Mistake::RemoveInUse, REMOVED);
 }
 
 #[test]
-fn files_are_not_swept_while_somebody_reads_them() {
-    assert_found(Mistake::SweepUnlisted, REMOVED);
+fn files_are_not_removed_while_somebody_reads_them() {
+    assert_found(Mistake::RemoveUnlisted, REMOVED);
 }
 
 #[test]

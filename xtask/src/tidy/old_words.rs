@@ -31,6 +31,9 @@ const OLD: &[(&str, &str, &[&str])] = &[
     ("staged", "combined", COMBINER),
     ("staging", "combining", COMBINER),
     ("stage", "write combiner", COMBINER),
+    ("sweep", "orphan GC", TREE),
+    ("sweeps", "orphan GCs", TREE),
+    ("swept", "removed as orphans", TREE),
     ("value segment", "blob segment", &[]),
     ("value segments", "blob segments", &[]),
 ];

@@ -138,11 +138,11 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
     assert!(scene.doers().contains("last"), "only {:?} have done anything", scene.doers());
     written.check(&mut client, "as it goes on");
     scene.store().set_faults(Faults::default());
-    let swept = aborted(&mut client);
+    let by_gc = aborted(&mut client);
     serving.end();
     drop(last);
     let before = scene.store().unfinished_uploads();
-    // The next opening removes what attempts left, unless a sweep has.
+    // The next opening removes what attempts left, unless orphan GC has.
     let again = scene.serve();
     let mut client = rounds::connect(&again.address);
     let aborted = aborted(&mut client);
@@ -156,10 +156,10 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
     let counts = scene.store().counts();
     let mut left = scene.store().unfinished_uploads();
     left.retain(|upload| before.iter().any(|known| known.id == upload.id));
-    println!("{counts:?}, before {before:#?}, left {left:#?}, {swept} aborted before and {aborted} after");
+    println!("{counts:?}, before {before:#?}, left {left:#?}, {by_gc} aborted before and {aborted} after");
     assert!(counts.parts >= 2 * counts.completed_uploads, "{counts:?}");
     // If there was none, no process was killed as it uploaded.
-    assert!(swept > 0 || before.iter().any(|upload| killed.contains(&upload.id)), "{killed:?} of {before:?}");
+    assert!(by_gc > 0 || before.iter().any(|upload| killed.contains(&upload.id)), "{killed:?} of {before:?}");
     // A request of the worker that was killed may still have ended one between the two looks.
     let gone = (before.len() - left.len()) as u64;
     assert!(aborted > 0 && aborted <= gone || gone == 0, "{aborted} of {gone}");

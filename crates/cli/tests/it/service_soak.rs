@@ -35,15 +35,15 @@ use self::trouble::{Tally, Trouble};
 
 /// What attempts left that came to nothing is removed after 60 s. It takes 30 s to learn that a
 /// worker is gone, and a while to do it.
-const SWEPT: Duration = Duration::from_secs(150);
+const ORPHAN_GC_MAX: Duration = Duration::from_secs(150);
 
 /// How long clients wait after each batch so that writers are not about to stop. Of jobs that end
 /// then every other one is done twice.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs until workers have done `jobs` and everything has happened; what did. With `swept` it is
-/// waited for what an open database removes by itself.
-fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
+/// Runs until workers have done `jobs` and everything has happened; what did. With `orphan_gc` it
+/// is waited for what an open database removes by itself.
+fn soak(jobs: u64, seed: u64, network: Network, orphan_gc: bool) -> Tally {
     println!("FIRN_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let mut fleet = Fleet::start(network, seed);
@@ -72,7 +72,7 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
         }
         assert!(began.elapsed() < Duration::from_secs(jobs.max(600)), "{done} jobs only: {}", fleet.tally);
     }
-    if swept {
+    if orphan_gc {
         // What workers of an opening before leave is looked for once in an hour.
         fleet.start_again();
         for _ in 0..3 {
@@ -84,13 +84,16 @@ fn soak(jobs: u64, seed: u64, network: Network, swept: bool) -> Tally {
     clients.check(fleet.address());
     clients.check_nothing_else(fleet.address());
     let content = content_of_local_run(&fleet, &clients);
-    let left = match swept {
-        true => fleet.leftovers(SWEPT, |left| left.outputs.is_empty() && left.others.is_empty()),
+    let left = match orphan_gc {
+        true => fleet.leftovers(ORPHAN_GC_MAX, |left| left.outputs.is_empty() && left.others.is_empty()),
         // What was left to compact goes on meanwhile, and what an edit ends is there for a moment.
-        false => fleet.leftovers(SWEPT, |left| left.others.is_empty()),
+        false => fleet.leftovers(ORPHAN_GC_MAX, |left| left.others.is_empty()),
     };
     println!("outputs that nobody waits for: {}, {} bytes", left.outputs.len(), left.output_bytes);
-    assert!(left.others.is_empty() && (!swept || left.outputs.is_empty()), "left in the store: {left:#?}");
+    assert!(
+        left.others.is_empty() && (!orphan_gc || left.outputs.is_empty()),
+        "left in the store: {left:#?}"
+    );
     let tally = fleet.end();
     tally.expect_right_answers();
     println!(

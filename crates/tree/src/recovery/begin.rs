@@ -52,9 +52,9 @@ pub(crate) struct Begun {
 pub(crate) fn begin(options: &TreeOptions, manifest: &mut Manifest) -> Result<Begun> {
     let storage = &options.storage;
     start_manifest(options, manifest)?;
-    // Orphan GC asks it which files have holders.
-    let is_swept = options.executor.is_some() || storage.shared_part().is_some();
-    let obsolete = Arc::new(ObsoleteFiles::new(is_swept && !options.read_only));
+    // Orphan GC asks `obsolete` which files have holders.
+    let has_orphan_gc = options.executor.is_some() || storage.shared_part().is_some();
+    let obsolete = Arc::new(ObsoleteFiles::new(has_orphan_gc && !options.read_only));
     // It may become that large, and gets its capacity once what else is held is known.
     let cache = Arc::new(BlockCache::new(options.settings.memory_bytes));
     let state = manifest.state().clone();

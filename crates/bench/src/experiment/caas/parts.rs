@@ -426,7 +426,7 @@ const STORES: [(&str, Duration); 2] = [("store beside", Duration::ZERO), ("store
 
 /// How long after the last job a database looks for what jobs left, which shows where it is watched
 /// for as long.
-const SWEPT: Duration = Duration::from_secs(60);
+const ORPHAN_GC_AFTER: Duration = Duration::from_secs(60);
 
 fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
     let part = CaasPart::Stages.name();
@@ -448,11 +448,11 @@ fn run_stages(bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         let served = stages::Served::start(bench, &location, store.behind(&link), &cluster)?;
         stages::load(bench, &served)?;
         found.findings.push(stages::first_byte(part, variant, &served.rest()?));
-        if bench.plan.idle >= SWEPT {
+        if bench.plan.idle >= ORPHAN_GC_AFTER {
             eprintln!(
                 "{part}: {variant}: a minute until what jobs left is looked for, and then nothing to do"
             );
-            sleep(SWEPT + Duration::from_secs(5));
+            sleep(ORPHAN_GC_AFTER + Duration::from_secs(5));
         }
         let (store_before, plane_before) = (link.sent(), cluster.sent());
         sleep(bench.plan.idle);

@@ -6,5 +6,5 @@ mod urgency; // the forecast that an executor is given
 mod panics; // of operators and backends
 mod damaged; // inputs, beside which all else goes on
 mod reuse_elsewhere; // recycled files that an executor may still read
-mod sweeps; // of outputs that no job waits for
-mod sweeps_uploads; // of outputs that were sent in part
+mod orphans; // of outputs that no job waits for
+mod orphan_uploads; // of outputs that were sent in part

@@ -10,7 +10,7 @@ use firn_storage::backend::{Effect, Fault, Memory, Operation, When};
 use firn_storage::{ErrorKind, Storage};
 use firn_tree::{Background, Tree, TreeOptions};
 
-use crate::jobs::sweeps::{Site, compact, divided, fill};
+use crate::jobs::orphans::{Site, compact, divided, fill};
 use crate::support::in_time::until;
 use crate::support::world::{put, session, settle, threads};
 
@@ -74,7 +74,7 @@ fn uploads_of_attempts_that_nobody_waits_for_are_aborted_and_no_others() {
     expected.sort_unstable();
     assert_eq!(site.uploads(), expected);
     assert_eq!((tree.stats().upload_abort_count, tree.stats().upload_refusal), (left.len() as u64, None));
-    assert_eq!(site.asked(Operation::ListUploads), 2, "one list for a sweep");
+    assert_eq!(site.asked(Operation::ListUploads), 2, "one list for one orphan GC");
     (0..3).for_each(|_| site.after(&tree, 3600));
     let before = site.faulty.counters();
     (0..100).for_each(|_| site.after(&tree, 3600));
@@ -99,22 +99,22 @@ fn the_upload_of_a_job_in_progress_stays() {
         let compacting = scope.spawn(|| compact(&tree));
         until("a job", || !site.executor.held.lock().unwrap().is_empty());
         let name = format!("{}-7-000009.table", site.executor.stems.lock().unwrap()[0]);
-        let swept = catch_unwind(AssertUnwindSafe(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
             site.shared.leave_upload(&name, "1");
             site.world.clock.advance(Duration::from_secs(10));
             // The count is raised once all are aborted that are to be.
-            until("a sweep", || tree.stats().upload_abort_count >= left.len() as u64);
+            until("orphan GC", || tree.stats().upload_abort_count >= left.len() as u64);
             assert_eq!(site.uploads(), std::slice::from_ref(&name));
         }));
         let held = std::mem::take(&mut *site.executor.held.lock().unwrap());
         held.into_iter().for_each(|(finisher, result)| finisher.finish(Ok(result)));
         compacting.join().unwrap();
-        swept.unwrap_or_else(|panic| resume_unwind(panic));
+        caught.unwrap_or_else(|panic| resume_unwind(panic));
         name
     });
     // Once the job has ended, no attempt at it is waited for.
     site.executor.given_up.fetch_add(1, Ordering::Relaxed);
-    until("another sweep", || {
+    until("another orphan GC", || {
         site.world.clock.advance(Duration::from_secs(61));
         !site.uploads().contains(&name)
     });
@@ -148,7 +148,7 @@ fn the_upload_of_a_file_stays_as_long_as_the_file_is_needed() {
 }
 
 #[test]
-fn who_may_not_ask_for_uploads_sweeps_files_as_ever_and_no_more_often() {
+fn who_may_not_ask_for_uploads_removes_orphans_as_ever_and_no_more_often() {
     for on in [Operation::ListUploads, Operation::AbortUpload] {
         let site = Site::new(true);
         let (tree, left) = site.with_uploads();
@@ -166,7 +166,7 @@ fn who_may_not_ask_for_uploads_sweeps_files_as_ever_and_no_more_often() {
         put(&mut session(&tree), b"key", b"value");
         tree.flush().unwrap();
         tree.close().unwrap();
-        // An opening is not hindered either, reports the same, and has no sweep come for it.
+        // An opening is not hindered either, reports the same, and has no orphan GC come for it.
         site.executor.given_up.store(0, Ordering::Relaxed);
         let tree = site.open(Background::Manual);
         assert!(tree.stats().upload_refusal.is_some(), "{on:?}");
@@ -226,7 +226,7 @@ fn uploads_that_cannot_be_listed_or_aborted_now_are_aborted_in_a_while() {
 
 /// There may be very many, where none was removed before, and users wait for an opening.
 #[test]
-fn an_opening_aborts_some_uploads_and_leaves_the_others_for_a_sweep() {
+fn an_opening_aborts_some_uploads_and_leaves_the_others_for_orphan_gc() {
     let site = Site::new(true);
     site.open(Background::Manual).close().unwrap();
     let name = |number: u32| format!("00000001-00000001-7-{number:06}.table");

@@ -299,7 +299,7 @@ fn what_a_reader_has_stays() {
     site.executor.given_up.fetch_add(1, Ordering::Relaxed);
     site.after(&tree, 0);
     site.after(&tree, 60);
-    assert!(!site.has_any(&late), "there was no sweep");
+    assert!(!site.has_any(&late), "there was no orphan GC");
     assert!(site.has_all(&read), "{:?} of {read:?}", site.files());
     assert_eq!(scan.by_ref().filter(|row| row.is_ok()).count(), 299);
     drop(scan);
@@ -328,34 +328,34 @@ fn what_a_job_in_progress_has_written_stays() {
         until("a job", || !site.executor.held.lock().unwrap().is_empty());
         let stem = site.executor.stems.lock().unwrap()[0].clone();
         let outputs: Vec<String> = site.files().into_iter().filter(|name| name.starts_with(&stem)).collect();
-        let swept = catch_unwind(AssertUnwindSafe(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
             assert!(!outputs.is_empty() && site.has_all(&late));
             site.world.clock.advance(Duration::from_secs(10));
-            until("a sweep", || !site.has_any(&late));
+            until("orphan GC", || !site.has_any(&late));
             assert!(site.has_all(&outputs), "{outputs:?}");
         }));
         let held = std::mem::take(&mut *site.executor.held.lock().unwrap());
         held.into_iter().for_each(|(finisher, result)| finisher.finish(Ok(result)));
         compacting.join().unwrap();
-        swept.unwrap_or_else(|panic| resume_unwind(panic));
+        caught.unwrap_or_else(|panic| resume_unwind(panic));
     });
     assert_eq!(tree.stats().jobs_passed_on_count, 0);
     tree.close().unwrap();
     site.check();
 }
 
-/// Has a sweep come to its end before each edit that names files which are there by then.
+/// Has orphan GC come to its end before each edit that names files which are there by then.
 #[test]
 fn what_waits_for_its_edit_stays() {
     let mut site = Site::new(true);
     // Values are collected.
     site.world.settings.space_amplification_max = 1.05;
     let tree = site.open(threads());
-    let sweeps = Arc::new(AtomicU64::new(0));
+    let count = Arc::new(AtomicU64::new(0));
     let (shared, executor, clock) =
         (site.shared.clone(), Arc::clone(&site.executor), Arc::clone(&site.world.clock));
-    let counted = Arc::clone(&sweeps);
-    let sweep = move || {
+    let counted = Arc::clone(&count);
+    let remove = move || {
         // Each takes a minute of the clock and more, and what is answered is looked at for five.
         let thread = std::thread::current();
         if thread.name().is_some_and(|name| name.starts_with("firn-check")) {
@@ -365,13 +365,13 @@ fn what_waits_for_its_edit_stays() {
         let orphan = format!("00000000-{number:08x}-000000.table");
         drop(shared.create(&orphan).unwrap());
         executor.given_up.fetch_add(1, Ordering::Relaxed);
-        until("a sweep", || {
+        until("orphan GC", || {
             SystemClock::new().sleep(Duration::from_millis(20));
             clock.advance(Duration::from_secs(61));
             !shared.list().unwrap().iter().any(|(name, _)| *name == orphan)
         });
     };
-    site.hook.set(sweep);
+    site.hook.set(remove);
     for (on, file) in [(Operation::SyncDir, "*"), (Operation::OpenRead, "*.table")] {
         let (effect, when) = (Effect::Delay(Duration::from_millis(1)), When::Always { after: 0 });
         site.faulty.inject(Fault { on, file: file.to_owned(), when, effect });
@@ -391,9 +391,9 @@ fn what_waits_for_its_edit_stays() {
     }
     tree.wait_idle().unwrap();
     site.faulty.clear_faults();
-    let swept = sweeps.load(Ordering::Relaxed);
+    let removals = count.load(Ordering::Relaxed);
     let stats = tree.stats();
-    assert!(swept > 20 && stats.orphan_remove_count >= swept, "{swept} sweeps");
+    assert!(removals > 20 && stats.orphan_remove_count >= removals, "{removals} orphans");
     assert!(stats.tree.as_ref().expect("a tree").blobs.gc_count > 0, "{stats:?}");
     let mut reader = session(&tree);
     for key in 0..120_u32 {

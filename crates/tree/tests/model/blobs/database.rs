@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::elsewhere::Pool;
 use super::homes::{Active, Birth, FileName, Files, Home, Map, Name, Records, Sealed, Value, lock};
-use super::sweep::OutputNames;
+use super::orphans::OutputNames;
 use crate::model::swap::Swap;
 use crate::model::sync::{Mutex, locked, pause, step};
 
@@ -74,11 +74,11 @@ pub(crate) enum Mistake {
     /// All attempts at a job write under the same name: `draw_stem` in
     /// `jobs/src/executor/chain/work.rs`, and the token behind it.
     OneStem,
-    /// Outputs are swept while an attempt may still be committed with them:
+    /// Outputs are removed while an attempt may still be committed with them:
     /// `AbandonedNames::contains` in `orphans`, `background/orphans.rs`.
-    SweepInUse,
-    /// Files are swept that only readers hold: `ObsoleteFiles::held` in `orphans`.
-    SweepUnlisted,
+    RemoveInUse,
+    /// Files are removed that only readers hold: `ObsoleteFiles::held` in `orphans`.
+    RemoveUnlisted,
 }
 
 /// What a key's record says: the value, and where that is unless it is in the record itself.

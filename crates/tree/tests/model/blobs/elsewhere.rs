@@ -72,7 +72,7 @@ impl Database {
             }
         }
         // From now on the handle is not asked. What was written is removed; what is written later,
-        // by a sweep.
+        // by orphan GC.
         locked(&self.pool.jobs).waiting = None;
         self.files.remove(file);
         pause();

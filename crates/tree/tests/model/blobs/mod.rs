@@ -13,7 +13,7 @@ mod collect;
 mod elsewhere;
 mod copy;
 mod dropped;
-mod sweep;
+mod orphans;
 
 pub(crate) use compact::Policy;
 pub(crate) use database::{Database, Mistake};

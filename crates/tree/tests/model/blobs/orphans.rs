@@ -34,8 +34,8 @@ impl OutputNames {
 }
 
 impl Database {
-    /// `Database::sweep`, with `orphans`.
-    pub(crate) fn sweep(&self) {
+    /// `remove_orphans` of `background/orphans.rs`.
+    pub(crate) fn remove_orphans(&self) {
         let files = self.files.list();
         pause();
         let drawn = lock(&self.output_names.0).clone();
@@ -43,14 +43,14 @@ impl Database {
         let held = self.files.held();
         let manifest = locked(&self.manifest);
         let is_given_up = |stem: u32| {
-            stem < drawn.next && (self.is_wrong(Mistake::SweepInUse) || !drawn.in_use.contains(&stem))
+            stem < drawn.next && (self.is_wrong(Mistake::RemoveInUse) || !drawn.in_use.contains(&stem))
         };
         let is_named = |name: &FileName| manifest.segments.values().any(|known| known.file == *name);
         let is_orphan = |name: &FileName| match name {
             FileName::Output { stem, .. } => is_given_up(*stem) && !is_named(name),
             FileName::Written(_) => false,
         };
-        let is_held = |name: &FileName| held.contains(name) && !self.is_wrong(Mistake::SweepUnlisted);
+        let is_held = |name: &FileName| held.contains(name) && !self.is_wrong(Mistake::RemoveUnlisted);
         let orphans: Vec<FileName> =
             files.into_iter().filter(|name| is_orphan(name) && !is_held(name)).collect();
         drop(manifest);
