@@ -98,6 +98,19 @@ fn a_closed_database_refuses_writes_and_closes_again() {
 }
 
 #[test]
+fn reads_of_a_closed_database_answer_what_was_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let closed = Db::open(dir.path()).expect("opened");
+    closed.put("a", "1").expect("put");
+    closed.close().expect("closed");
+    assert_eq!(closed.get("a").expect("read"), Some(b"1".to_vec()));
+    let later = Db::open(dir.path()).expect("opened while a closed handle is held");
+    later.put("a", "2").expect("put");
+    assert_eq!(closed.get("a").expect("read"), Some(b"1".to_vec()), "not what a later opening writes");
+    assert_eq!(later.get("a").expect("read"), Some(b"2".to_vec()));
+}
+
+#[test]
 fn what_is_no_database_is_left_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let missing = dir.path().join("missing");
