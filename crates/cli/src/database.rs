@@ -6,6 +6,8 @@ use firn::{Db, Settings};
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
+use firn_storage::backend::refuse_earlier_build;
+use firn_tree::storage_error;
 
 use crate::access::Access;
 use crate::ending::{Ending, Failure, Result};
@@ -126,6 +128,9 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
     };
     let names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    // Else a part without a manifest would be called another thing's directory.
+    refuse_earlier_build(&dir.display().to_string(), &names)
+        .map_err(|error| Failure::database(dir, &storage_error(error)))?;
     let is_ours = |name: &String| file_name::parse(name).is_some();
     let has_manifest =
         names.iter().any(|name| matches!(file_name::parse(name), Some(FileName::ManifestEdit(_))));

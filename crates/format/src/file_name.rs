@@ -240,6 +240,14 @@ fn numbered(name: &str) -> Option<(String, u32)> {
     is_stem(stem).then(|| (stem.to_owned(), index))
 }
 
+/// Whether only builds before the first release called a file of a database `name`: their combiner,
+/// and their blob segments. What such a file holds this build does not read, and no other file
+/// shows that it is missing.
+pub fn is_of_earlier_build(name: &str) -> bool {
+    let stem = || name.strip_suffix(".values").filter(|_| is_valid(name));
+    name == "STAGE" || stem().is_some_and(|stem| hex(stem, 8).is_some() || numbered(stem).is_some())
+}
+
 /// Exactly 16 lower-case hex digits.
 fn hex16(digits: &str) -> Option<u64> {
     hex(digits, 16)

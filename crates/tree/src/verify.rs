@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use firn_engine::{Error, Result, Semantics};
 use firn_format::file_name::{FileName, parse};
+use firn_storage::backend::refuse_earlier_build;
 use firn_storage::{FileBytes, Storage};
 
 use crate::error::{from_format, from_storage};
@@ -144,12 +145,13 @@ impl VerifyReport {
 ///
 /// # Errors
 /// `Conflict` if a writer has the database open, or if its log does not lie here. `Invalid` if
-/// there is no database or a newer release wrote it. Errors of listing the directory. Damage is no
-/// error: it is in the report.
+/// there is no database, or a newer release or a build before the first one wrote it. Errors of
+/// listing the directory. Damage is no error: it is in the report.
 pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
     let storage = options.storage;
     let _lock = storage.lock(false).map_err(from_storage)?;
     let files: BTreeMap<String, u64> = storage.list().map_err(from_storage)?.into_iter().collect();
+    refuse_earlier_build(&storage.describe(), files.keys()).map_err(from_storage)?;
     let bytes = files.values().sum();
     let mut verifier = Verifier {
         storage,

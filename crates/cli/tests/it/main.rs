@@ -56,6 +56,7 @@ mod shared_writes;
 mod service_soak;
 mod siblings; // databases beside one another, with the same workers
 mod old_builds; // programs of two builds at once
+mod earlier_builds; // and what they left
 mod minio; // everything on a store that others have made
 mod demo; // everything at once, by one command
 mod caas;

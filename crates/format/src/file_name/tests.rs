@@ -28,6 +28,18 @@ fn names_are_frozen_and_parse_back() {
 }
 
 #[test]
+fn names_of_earlier_builds_are_known_and_no_names_of_this_one() {
+    for name in ["STAGE", "0000002a.values", "gc-7-000003.values"] {
+        assert!(is_of_earlier_build(name) && parse(name).is_none(), "{name}");
+    }
+    for name in
+        ["stage", "STAGE.txt", ".values", "2a.values", "my.values", "a/b-000003.values", "0000002a.blobs"]
+    {
+        assert!(!is_of_earlier_build(name), "{name}");
+    }
+}
+
+#[test]
 fn other_names_are_not_ours() {
     for name in [
         "",

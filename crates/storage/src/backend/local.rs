@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 
+use crate::backend::earlier::refuse_earlier_build;
 use crate::backend::name::{self, COMBINER_FILE, LOCK_FILE};
 use crate::backend::parts::{SharedFiles, part_of};
 use crate::{Error, ErrorKind, ReadFile, Result, Storage, StorageLock, WriteFile};
@@ -91,7 +92,8 @@ impl Local {
     ///
     /// # Errors
     /// `NotFound` if it is missing (and not to be created). `Invalid` if it is no directory, not a
-    /// database's, or may not be read. The message says what to do.
+    /// database's, may not be read, or was written by a build before the first release. The message
+    /// says what to do.
     pub fn open(path: impl AsRef<Path>, options: LocalOptions) -> Result<Self> {
         let path = path.as_ref();
         if options.create {
@@ -99,6 +101,7 @@ impl Local {
         }
         let local = Self::of(Arc::new(directory::open(path)?), path, true, descriptors::max_of_process());
         if local.is_database()? {
+            refuse_earlier_build(&local.describe(), local.entries()?)?;
             return Ok(local);
         }
         if !options.create {

@@ -3,6 +3,7 @@
 mod name; // what a file may be called
 #[expect(unsafe_code, reason = "the kernel's page cache cannot be reached without")]
 mod mapped; // the kernel's page cache: the only unsafe code of this crate
+mod earlier; // what an earlier build wrote
 mod old_bytes; // of files that are written over
 mod local; // a directory on disk
 mod memory; // a directory in memory, with a crash model
@@ -20,6 +21,7 @@ pub mod conformance; // what all of them must do
 
 pub use cached::Cached;
 pub use divided::{Divided, SharedPart, copy};
+pub use earlier::refuse_earlier_build;
 pub use faulty::{Count, Counters, Effect, Fault, Faulty, Operation, When};
 pub use local::{Local, LocalOptions};
 pub use memory::{Crash, Memory};

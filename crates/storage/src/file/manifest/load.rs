@@ -5,6 +5,7 @@ use firn_format::file_name::{self, FileName};
 
 use super::edits::CREATED;
 use super::{Content, Edit};
+use crate::backend::refuse_earlier_build;
 use crate::file::whole::read_whole;
 use crate::{Error, ErrorKind, Result, Storage};
 
@@ -62,7 +63,8 @@ pub(super) struct Base {
 /// edit `through`, at least, which is known to be there: a list may be older than it.
 ///
 /// # Errors
-/// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format.
+/// `Corrupt` for an edit that does not decode or a missing number; `Invalid` for a newer format,
+/// and for files of a build before the first release.
 pub fn load<S: Content>(storage: &dyn Storage, through: u64) -> Result<Option<Loaded<S>>> {
     let is_shared = storage.shared_part().is_some();
     for _ in 0..LOADS_MAX {
@@ -93,8 +95,10 @@ struct Known {
 ///
 /// The list may be older than what it lists: a process that writes the next edit finds out.
 fn known(storage: &dyn Storage, through: u64) -> Result<Vec<Known>> {
-    let mut known: Vec<Known> = storage
-        .list()?
+    let files = storage.list()?;
+    // Before anything is written: a backend that is no directory is first listed here.
+    refuse_earlier_build(&storage.describe(), files.iter().map(|(name, _)| name))?;
+    let mut known: Vec<Known> = files
         .iter()
         .filter_map(|(name, bytes)| match file_name::parse(name) {
             Some(FileName::ManifestEdit(number)) if number != CREATED => {

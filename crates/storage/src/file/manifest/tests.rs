@@ -331,3 +331,14 @@ fn a_fence_ends_the_process_that_had_the_database_before() {
     other.commit(&tick(6)).unwrap();
     assert_eq!(load::<Time>(&*theirs, 0).unwrap().unwrap().state.tick_ms, 6);
 }
+
+#[test]
+fn a_manifest_beside_files_of_an_earlier_build_is_not_loaded() {
+    let (faulty, mut manifest) = begun_shared();
+    manifest.commit(&tick(5)).unwrap();
+    faulty.create("gc-7-000003.values").unwrap();
+    let error = load::<Time>(&faulty, 0).unwrap_err();
+    assert_eq!((error.kind, error.file.as_str()), (ErrorKind::Invalid, "gc-7-000003.values"));
+    faulty.remove("gc-7-000003.values").unwrap();
+    assert_eq!(read_tick(&faulty), 5);
+}
