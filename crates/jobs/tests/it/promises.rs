@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use firn_engine::Semantics;
+use firn_format::blob::segment::Origin;
+use firn_format::blob::{Ordinals, SegmentNumber};
 use firn_format::checksum::xxh3;
 use firn_format::compression::Compression;
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::manifest::TableMeta;
 use firn_format::tombstone::FragmentList;
 use firn_jobs::{
-    CompactResult, CompactRules, CompactSpec, Control, Cursor, ErrorKind, Executor, JobResult, JobSpec,
-    KeyRange, Local, MergeCursor, OutputForm, Sink, TableWriter, compact_entries, partition, run_compact,
-    verify_all, verify_compact, verify_files,
+    BlobGcSpec, BlobPolicy, CompactResult, CompactRules, CompactSpec, Control, Cursor, ErrorKind, Executor,
+    JobResult, JobSpec, KeyRange, Local, MergeCursor, OutputForm, Sink, TableWriter, Victim, compact_entries,
+    partition, run, run_compact, verify_all, verify_compact, verify_files,
 };
 use firn_storage::backend::{self, Faulty, LocalOptions, Operation};
 use firn_storage::{Storage, ThreadSpawn};
@@ -22,13 +24,14 @@ use crate::world::{Mix, World, semantics};
 const MIX: Mix = Mix { operations: 200, merges: true, filter: true, older: true };
 
 fn bytes_of(world: &World, tables: &[TableMeta]) -> Vec<Vec<u8>> {
-    let read = |table: &TableMeta| {
-        let file = world.storage.open_read(&table.file).unwrap();
-        let mut bytes = vec![0; file.len() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        bytes
-    };
-    tables.iter().map(read).collect()
+    tables.iter().map(|table| read(world, &table.file)).collect()
+}
+
+fn read(world: &World, name: &str) -> Vec<u8> {
+    let file = world.storage.open_read(name).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
 }
 
 fn files(world: &World, stem: &str) -> Vec<String> {
@@ -74,11 +77,39 @@ fn a_version_of_specs_means_these_bytes_of_outputs() {
         xxh3(&bytes_of(&world, &result.tables).concat())
     };
     let outputs = [Compression::None, Compression::Lz4, Compression::Zstd].map(outputs);
+    let blobs = blob_outputs();
     assert_eq!(
-        (JobSpec::VERSION, outputs),
-        (1, [0x20e8_9252_4d55_3b39, 0xe4a2_fc26_83b4_c77b, 0x3803_0e90_6ad0_d71d]),
-        "{outputs:x?}"
+        (JobSpec::VERSION, outputs, blobs),
+        (
+            2,
+            [0x20e8_9252_4d55_3b39, 0xe4a2_fc26_83b4_c77b, 0x3803_0e90_6ad0_d71d],
+            [0xebeb_7981_7ae7_0bd5, 0xe555_e64d_2076_b436]
+        ),
+        "{outputs:x?}, {blobs:x?}"
     );
+}
+
+/// Checksums of the blob segments that a compaction and a GC make.
+fn blob_outputs() -> [u64; 2] {
+    let world = World::new(11, MIX);
+    let number = SegmentNumber(4);
+    let policy =
+        BlobPolicy { separate_bytes: 3, output: Some(number), database: 99, ..BlobPolicy::default() };
+    let spec = CompactSpec { values: Some(policy), ..world.spec.clone() };
+    let compacted = run_compact(&spec, &world.storage, &semantics(), &Control::new()).unwrap();
+    let segment = compacted.values.unwrap();
+    let written = xxh3(&read(&world, &segment.file));
+    let victim = Victim { segment, origin: Origin::Written, dead: Ordinals::new(), relocations: Vec::new() };
+    let spec = BlobGcSpec {
+        database: 99,
+        number: SegmentNumber(5),
+        victims: vec![victim],
+        output_stem: "collected".to_owned(),
+        recycled: None,
+    };
+    let collected = run(&spec.into(), &world.storage, &semantics(), &Control::new()).unwrap();
+    let segment = collected.into_blob_gc().unwrap().segment.unwrap();
+    [written, xxh3(&read(&world, &segment.file))]
 }
 
 #[test]
