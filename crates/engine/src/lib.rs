@@ -66,7 +66,7 @@ pub use firn_format::Position;
 pub use job_stats::{JobKindStats, JobRow, JobStage, JobStats};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
 pub use outcome::{Outcome, Ticket};
-pub use rmw::{AnswerOfRmw, Rmw, RmwAnswer};
+pub use rmw::{AnswerOfRmw, Rmw, RmwAnswer, check_value_bytes};
 pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};
 pub use semantics::{CompactionFilter, FilterVerdict, Identity, MergeOperator, PrefixExtractor, Semantics};
 pub use session::{OrderedSession, Session, WriteOptions};

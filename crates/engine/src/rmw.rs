@@ -44,12 +44,13 @@ pub enum RmwAnswer {
 }
 
 impl Rmw<'_> {
-    /// What this makes of `current`: the change, and the answer. For engines.
+    /// What this makes of `current`, where a value may have `value_bytes_max`: the change, and the
+    /// answer. For engines.
     ///
     /// # Errors
     /// `Invalid` where a sum is wanted of a value that has not 8 bytes, or is beyond 64 bits, or
-    /// where a range would end beyond 1 GiB.
-    pub fn apply(&self, current: Option<&[u8]>) -> Result<(Change, RmwAnswer)> {
+    /// where a value would grow too long. No room is made for such a value.
+    pub fn apply(&self, current: Option<&[u8]>, value_bytes_max: u64) -> Result<(Change, RmwAnswer)> {
         match *self {
             Self::Add(by) => {
                 let sum = integer(current)?.checked_add(by);
@@ -58,29 +59,25 @@ impl Rmw<'_> {
                 Ok((Change::Put(sum.to_le_bytes().to_vec()), RmwAnswer::Sum(sum)))
             }
             Self::Append(bytes) => {
+                let length = current.map_or(0, <[u8]>::len).saturating_add(bytes.len());
+                check_value_bytes(length as u64, value_bytes_max)?;
                 let value = [current.unwrap_or_default(), bytes].concat();
-                let length = RmwAnswer::Length(value.len() as u64);
-                Ok((Change::Put(value), length))
+                Ok((Change::Put(value), RmwAnswer::Length(length as u64)))
             }
             Self::SetRange { bytes: [], .. } => {
                 Ok((Change::Keep, RmwAnswer::Length(current.map_or(0, <[u8]>::len) as u64)))
             }
             Self::SetRange { offset, bytes } => {
-                let end = offset.checked_add(bytes.len()).filter(|end| *end <= VALUE_BYTES_MAX);
-                let end = end.ok_or_else(|| {
-                    let count = bytes.len();
-                    Error::invalid(format!(
-                        "{count} bytes from byte {offset} on end beyond 1 GiB, the most that a value may have"
-                    ))
-                })?;
                 let current = current.unwrap_or_default();
-                let mut value = Vec::with_capacity(end.max(current.len()));
+                let end = offset.saturating_add(bytes.len());
+                let length = end.max(current.len());
+                check_value_bytes(length as u64, value_bytes_max)?;
+                let mut value = Vec::with_capacity(length);
                 value.extend_from_slice(current.get(..offset).unwrap_or(current));
                 value.resize(offset, 0);
                 value.extend_from_slice(bytes);
                 value.extend_from_slice(current.get(end..).unwrap_or_default());
-                let length = RmwAnswer::Length(value.len() as u64);
-                Ok((Change::Put(value), length))
+                Ok((Change::Put(value), RmwAnswer::Length(length as u64)))
             }
             Self::CompareAndSet { expected, new } if current == expected => {
                 let change = match new {
@@ -95,12 +92,12 @@ impl Rmw<'_> {
     }
 
     /// This as the function of a [`Session::update`](crate::Session::update), and where its answer
-    /// waits. For engines.
-    pub fn as_update(&self) -> (UpdateFn, AnswerOfRmw) {
+    /// waits, where a value may have `value_bytes_max`. For engines.
+    pub fn as_update(&self, value_bytes_max: u64) -> (UpdateFn, AnswerOfRmw) {
         let (owned, slot) = (Owned::from(*self), AnswerOfRmw::default());
         let answered = slot.clone();
         let f = move |current: Option<&[u8]>| {
-            let (change, answer) = match owned.borrow().apply(current) {
+            let (change, answer) = match owned.borrow().apply(current, value_bytes_max) {
                 Ok((change, answer)) => (change, Ok(answer)),
                 Err(error) => (Change::Keep, Err(error)),
             };
@@ -160,8 +157,16 @@ impl Owned {
     }
 }
 
-/// Most bytes that any engine lets a value have. Room for no more is made, whatever an offset says.
-const VALUE_BYTES_MAX: usize = 1 << 30;
+/// Refuses a value of `bytes` where `max` are allowed. For engines.
+///
+/// # Errors
+/// `Invalid`, with both.
+pub fn check_value_bytes(bytes: u64, max: u64) -> Result<()> {
+    if bytes <= max {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a value of {bytes} bytes is longer than value_bytes_max = {max}")))
+}
 
 fn integer(value: Option<&[u8]>) -> Result<i64> {
     let Some(value) = value else { return Ok(0) };
@@ -175,6 +180,8 @@ fn integer(value: Option<&[u8]>) -> Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MAX: u64 = 1 << 30;
 
     fn set(offset: usize, bytes: &'static [u8]) -> Rmw<'static> {
         Rmw::SetRange { offset, bytes }
@@ -192,12 +199,21 @@ mod tests {
             (Some(b"xyz"), set(5, b"ab"), b"xyz\0\0ab"),
         ] {
             let answer = RmwAnswer::Length(expected.len() as u64);
-            assert_eq!(rmw.apply(current).unwrap(), (Change::Put(expected.to_vec()), answer), "{rmw:?}");
+            assert_eq!(rmw.apply(current, MAX).unwrap(), (Change::Put(expected.to_vec()), answer), "{rmw:?}");
         }
-        assert_eq!(set(9, b"").apply(Some(b"xyz")).unwrap(), (Change::Keep, RmwAnswer::Length(3)));
-        for offset in [usize::MAX, 1 << 45, (1 << 30) - 1] {
-            let error = set(offset, b"ab").apply(None).unwrap_err();
-            assert!(error.to_string().contains("beyond 1 GiB"), "{error}");
+        assert_eq!(set(9, b"").apply(Some(b"xyz"), MAX).unwrap(), (Change::Keep, RmwAnswer::Length(3)));
+    }
+
+    #[test]
+    fn a_value_that_would_be_too_long_is_refused_before_it_is_made() {
+        for offset in [usize::MAX, 1 << 45, (1 << 30) - 1, 6] {
+            let error = set(offset, b"ab").apply(Some(b"xyz"), 7).unwrap_err();
+            assert!(error.to_string().ends_with("is longer than value_bytes_max = 7"), "{error}");
+        }
+        let error = Rmw::Append(b"abcde").apply(Some(b"xyz"), 7).unwrap_err();
+        assert_eq!(error.to_string(), "a value of 8 bytes is longer than value_bytes_max = 7");
+        for grown in [set(5, b"ab"), Rmw::Append(b"abcd")] {
+            assert_eq!(grown.apply(Some(b"xyz"), 7).unwrap().1, RmwAnswer::Length(7), "{grown:?}");
         }
     }
 
@@ -205,15 +221,15 @@ mod tests {
     fn sums_stay_within_64_bits() {
         let ten = 10_i64.to_le_bytes();
         let eight = Change::Put(8_i64.to_le_bytes().to_vec());
-        assert_eq!(Rmw::Add(-2).apply(Some(&ten)).unwrap(), (eight, RmwAnswer::Sum(8)));
-        assert!(Rmw::Add(i64::MAX).apply(Some(&ten)).is_err());
-        assert!(Rmw::Add(1).apply(Some(b"10")).is_err());
+        assert_eq!(Rmw::Add(-2).apply(Some(&ten), MAX).unwrap(), (eight, RmwAnswer::Sum(8)));
+        assert!(Rmw::Add(i64::MAX).apply(Some(&ten), MAX).is_err());
+        assert!(Rmw::Add(1).apply(Some(b"10"), MAX).is_err());
     }
 
     #[test]
     fn what_is_compared_is_set_or_left() {
         let rmw = |expected, new| Rmw::CompareAndSet { expected, new };
-        let swapped = |rmw: Rmw<'_>, current| rmw.apply(current).unwrap();
+        let swapped = |rmw: Rmw<'_>, current| rmw.apply(current, MAX).unwrap();
         let (a, b) = (Some(&b"a"[..]), Some(&b"b"[..]));
         assert_eq!(swapped(rmw(a, b), a), (Change::Put(b"b".to_vec()), RmwAnswer::Swapped(true)));
         assert_eq!(swapped(rmw(a, b), None), (Change::Keep, RmwAnswer::Swapped(false)));

@@ -181,7 +181,7 @@ impl PointKeyspace {
     /// length. A value that ends before is filled with zeros up to there.
     ///
     /// # Errors
-    /// `Invalid` if the range would end beyond 1 GiB; otherwise as [`put`](Self::put).
+    /// As [`put`](Self::put).
     pub fn set_range(&self, key: impl AsRef<[u8]>, offset: usize, bytes: impl AsRef<[u8]>) -> Result<u64> {
         length(self.rmw(key.as_ref(), Rmw::SetRange { offset, bytes: bytes.as_ref() })?)
     }

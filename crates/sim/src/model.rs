@@ -13,6 +13,9 @@ use firn_engine::{
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
+/// Longest value, in bytes.
+pub const VALUE_BYTES_MAX: u64 = 1 << 30;
+
 /// A place in the model's order of writes: records with a smaller number are seen.
 ///
 /// Grows by one with every operation of a batch; unrelated to an engine's positions.

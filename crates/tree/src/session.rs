@@ -429,7 +429,7 @@ impl Session for TreeSession {
         rmw: Rmw<'_>,
         options: WriteOptions,
     ) -> Result<Outcome<(Position, RmwAnswer)>> {
-        let (f, answer) = rmw.as_update();
+        let (f, answer) = rmw.as_update(self.shared.commit.value_bytes_max());
         match self.update(keyspace, key, f, options)? {
             Outcome::Done(position) => Ok(Outcome::Done((position, answer.take()?))),
             Outcome::Pending(ticket) => {

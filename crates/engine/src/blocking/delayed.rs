@@ -168,7 +168,7 @@ impl Session for Delayed {
         _: WriteOptions,
     ) -> Result<Outcome<(Position, RmwAnswer)>> {
         let mut records = self.records.lock().unwrap();
-        let (change, answer) = rmw.apply(records.get(key).map(Vec::as_slice))?;
+        let (change, answer) = rmw.apply(records.get(key).map(Vec::as_slice), u64::MAX)?;
         if let Change::Put(value) = change {
             records.insert(key.to_vec(), value);
         }

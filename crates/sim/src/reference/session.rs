@@ -14,7 +14,7 @@ use firn_engine::{
 };
 
 use super::{Fault, Shared};
-use crate::model::{Model, Moment};
+use crate::model::{Model, Moment, VALUE_BYTES_MAX};
 
 #[derive(Debug)]
 pub(super) struct ReferenceSession {
@@ -265,7 +265,7 @@ impl Session for ReferenceSession {
         rmw: Rmw<'_>,
         options: WriteOptions,
     ) -> Result<Outcome<(Position, RmwAnswer)>> {
-        let (f, answer) = rmw.as_update();
+        let (f, answer) = rmw.as_update(VALUE_BYTES_MAX);
         let is_inline = std::mem::replace(&mut self.inline, true);
         let updated = self.update(keyspace, key, f, options);
         self.inline = is_inline;

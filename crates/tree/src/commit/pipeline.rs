@@ -58,7 +58,9 @@ use std::time::Duration;
 use firn_arena::Reservation;
 use firn_engine::pace::{Pace, StallForecast};
 use firn_engine::queue::Admission;
-use firn_engine::{Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpKind, Result};
+use firn_engine::{
+    Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpKind, Result, check_value_bytes,
+};
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
 use firn_format::{Kind, Position};
@@ -223,11 +225,12 @@ impl CommitPipeline {
 
     /// Refuses a value that is too long.
     pub(crate) fn check_value_bytes(&self, bytes: u64) -> Result<()> {
-        let max = self.settings.value_bytes_max;
-        if bytes <= max {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("a value of {bytes} bytes is longer than value_bytes_max = {max}")))
+        check_value_bytes(bytes, self.value_bytes_max())
+    }
+
+    /// How long a value may be.
+    pub(crate) fn value_bytes_max(&self) -> u64 {
+        self.settings.value_bytes_max
     }
 
     /// When a write of `bytes` is due: the delay its acknowledgement must wait, zero when writers
