@@ -3,7 +3,8 @@
 /// 2^20 bytes.
 pub const MIB: u64 = 1 << 20;
 
-const UNITS: [(&str, u32); 5] = [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+const UNITS: [(&str, u32); 7] =
+    [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50), ("EiB", 60)];
 
 /// The number of bytes in `64 MiB`, `64MiB`, `4096` or `512 B`; `None` for anything else and beyond
 /// 2^64.

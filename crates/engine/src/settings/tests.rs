@@ -99,13 +99,18 @@ fn settings_for_experts_stand_apart() {
 
 #[test]
 fn sizes_are_read_and_shown() {
-    for (text, bytes) in
-        [("0", 0), ("4096", 4096), ("64 MiB", 64 << 20), ("1gib", 1 << 30), (" 1_000 B ", 1000)]
-    {
+    for (text, bytes) in [
+        ("0", 0),
+        ("4096", 4096),
+        ("64 MiB", 64 << 20),
+        ("1gib", 1 << 30),
+        ("2 PiB", 1 << 51),
+        (" 1_000 B ", 1000),
+    ] {
         assert_eq!(parse_bytes(text), Some(bytes), "{text}");
         assert_eq!(parse_bytes(&show_bytes(bytes)), Some(bytes));
     }
-    for text in ["", "MiB", "1.5 GiB", "1 MB", "-1", "99999999 TiB"] {
+    for text in ["", "MiB", "1.5 GiB", "1 MB", "-1", "99999999 TiB", "16 EiB"] {
         assert_eq!(parse_bytes(text), None, "{text}");
     }
     assert_eq!(show_bytes(1536 << 10), "1536 KiB");

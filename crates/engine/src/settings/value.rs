@@ -13,8 +13,9 @@ pub trait Value: Sized {
     fn expected(name: &str) -> String;
 }
 
+/// Whether the setting `name` counts bytes: all of them, most of them, or those of a second.
 fn is_size(name: &str) -> bool {
-    name.ends_with("_bytes") || name.ends_with("_bytes_max")
+    name.split('_').any(|word| word == "bytes")
 }
 
 fn number_to_toml(name: &str, number: u64) -> toml::Value {

@@ -126,6 +126,37 @@ fn every_range_is_enforced() {
     }
 }
 
+/// The numbers and sizes that the words of a range, or of a default, name.
+fn named(words: &str) -> Vec<String> {
+    let words: Vec<&str> = words.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
+    let named = words.iter().enumerate().filter(|(_, word)| is_number(word)).map(|(at, word)| {
+        match words.get(at + 1).filter(|unit| is_a_size(&format!("1 {unit}"))) {
+            Some(unit) => format!("\"{word} {unit}\""),
+            None => (*word).to_owned(),
+        }
+    });
+    named.collect()
+}
+
+/// A reader of the page writes what the page says.
+#[test]
+fn what_defaults_and_ranges_name_can_be_written() {
+    let mut tried = 0;
+    for field in Settings::fields() {
+        let table =
+            if TreeSettings::FIELDS.iter().any(|own| own.name == field.name) { "[tree]\n" } else { "" };
+        let memory = if field.name == "memory_bytes" { "" } else { "memory_bytes = \"64 GiB\"\n" };
+        for value in named(field.range).iter().chain(&named(field.default)) {
+            let text = format!("{memory}{table}{} = {value}", field.name);
+            let taken = Settings::from_toml(&text);
+            assert!(taken.is_ok(), "{}: {taken:?}", field.name);
+            tried += 1;
+        }
+    }
+    assert!(tried > 30, "{tried} numbers");
+}
+
 fn is_a_size(text: &str) -> bool {
     parse_bytes(text).is_some()
 }
