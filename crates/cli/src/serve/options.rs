@@ -163,8 +163,8 @@ options! {
     /// be suspended, as in one call of a metamethod. Default 5000.
     #[arg(long, value_name = "MS")]
     script_in_place_ms_max: u64;
-    /// Threads that serve connections. Default one for each processor.
-    #[arg(long, value_name = "N")]
+    /// Threads that serve connections, at least 1. Default one for each processor.
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     threads: usize;
     /// Whether each of them stays on a processor of its own, where there are as many as processors.
     /// Default yes.

@@ -112,18 +112,18 @@ settings_of_every_engine! {
     /// kept in the cache.
     page_cache_bytes: u64, Expert,
         "0", |_| 0,
-        "at most 1 PiB",
+        "0 to 1 PiB",
         |s| s.page_cache_bytes <= MIB << 30,
-        "lower it";
+        "choose a size in that range";
 
     /// How much nicer threads for merges, flushes and compactions are than others, where processors
     /// are short. Each step takes a fifth of their share: less keeps writers from being stopped,
     /// more keeps readers from waiting.
     background_nice: u32, Expert,
         "0", |_| 0,
-        "at most 19",
+        "0 to 19",
         |s| s.background_nice <= 19,
-        "lower it";
+        "choose a number in that range";
 
     /// Threads that read from the device for sessions that do not block.
     read_threads: usize, Expert,
@@ -137,9 +137,9 @@ settings_of_every_engine! {
     /// left to them.
     idle_threads: usize, Expert,
         "2", |_| 2,
-        "at most 256",
+        "0 to 256",
         |s| s.idle_threads <= 256,
-        "lower it";
+        "choose a number in that range";
 
     /// Bytes that jobs of deep work begun here read in a second while the workers that were to do
     /// them are away. What takes tables out of level 0 goes at once; the rest waits for workers or
@@ -170,9 +170,9 @@ settings_of_every_engine! {
     /// Longest value; a longer one is refused.
     value_bytes_max: u64, Expert,
         "1 GiB", |_| 1024 * MIB,
-        "at most 1 GiB",
+        "0 to 1 GiB",
         |s| s.value_bytes_max <= 1024 * MIB,
-        "lower it";
+        "choose a size in that range";
 
     /// Manifest edits after which the whole state is restated and older edits are removed. More
     /// means a slower opening and less manifest writing.

@@ -83,6 +83,10 @@ fn bad_settings_name_field_value_range_and_remedy() {
         message("durability = \"maybe\""),
         "setting `durability = \"maybe\"` must be process, disk or shared: write \"process\", \"disk\" or \"shared\""
     );
+    for (name, range) in [("background_nice", "0 to 19"), ("idle_threads", "0 to 256")] {
+        let expected = format!("setting `{name} = -20` must be {range}: write a whole number");
+        assert_eq!(message(&format!("{name} = -20")), expected);
+    }
     assert!(message("memory_bytes = -1").contains("write bytes, as in 4096 or \"64 MiB\""));
     assert!(message("[tree]\nmerge_fan_in = \"4\"").contains("write a whole number"));
     assert!(message("a = \n").contains("not valid TOML at line 1, column "));
