@@ -106,11 +106,20 @@ impl Database {
     }
 }
 
+/// The table of a settings file that `firn serve` alone reads.
+pub(crate) const SERVE_TABLE: &str = "serve";
+
 /// The settings in `path`.
 pub(crate) fn read_settings(path: &Path) -> Result<Settings> {
     let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
-    let settings = Settings::from_toml(&text);
-    settings.map_err(|error| Failure::new(Ending::Failed, format!("{}: {error}", path.display())))
+    let failed = |what: String| Failure::new(Ending::Failed, format!("{}: {what}", path.display()));
+    if text.parse::<toml::Table>().is_ok_and(|table| table.contains_key(SERVE_TABLE)) {
+        return Err(failed(format!(
+            "[{SERVE_TABLE}] is a table of `firn serve` alone: check the file with `firn config --serve --file`, and give \
+             other commands one without [{SERVE_TABLE}]"
+        )));
+    }
+    Settings::from_toml(&text).map_err(|error| failed(error.to_string()))
 }
 
 /// Refuses a directory that is no database before anything is written into it.

@@ -5,16 +5,15 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::Parser;
-use firn::Settings;
+use firn::{Settings, TreeSettings};
+use firn_engine::settings::EngineSettings;
 
 use super::options::Options;
+use crate::database::SERVE_TABLE;
 use crate::ending::{Ending, Failure, Result};
 
 /// What names of the environment begin with.
 const PREFIX: &str = "FIRN_SERVE_";
-
-/// The table of a file that is the server's; the rest is the database's.
-const TABLE: &str = "serve";
 
 /// The engine's `background_nice` where it is not set: workers are as many as processors, and
 /// clients wait for them.
@@ -87,7 +86,7 @@ impl Effective {
             let in_file = table.is_some_and(|table| table.contains_key(name)).then_some("file");
             text.push_str(&format!("{line:<40} # {}\n", said(name).or(in_file).unwrap_or("default")));
         }
-        text.push_str(&format!("\n[{TABLE}]\n"));
+        text.push_str(&format!("\n[{SERVE_TABLE}]\n"));
         for (name, value) in values {
             // These are told above.
             if matches!(name, "memory_bytes" | "durability") {
@@ -118,6 +117,17 @@ fn engine_settings(engine: &toml::Table, options: &Options, config: Option<&Path
         .map_err(|error| Failure::new(Ending::Failed, format!("{place}{error}")))
 }
 
+/// Refuses tables of `engine`, which is all of a file but [`SERVE_TABLE`], that it does not have.
+fn check_tables(engine: &toml::Table) -> std::result::Result<(), String> {
+    let known = TreeSettings::TABLE;
+    match engine.iter().find(|(name, value)| value.is_table() && *name != known) {
+        Some((name, _)) => {
+            Err(format!("there is no table [{name}]; there are [{known}] and [{SERVE_TABLE}]"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// What a file says to the engine, and to the server.
 fn from_file(path: &Path) -> Result<(toml::Table, Options)> {
     let shown = path.display();
@@ -128,11 +138,12 @@ fn from_file(path: &Path) -> Result<(toml::Table, Options)> {
         let error = Settings::from_toml(&text).err().map_or_else(String::new, |error| error.to_string());
         return Err(failed(error));
     };
-    let table = match engine.remove(TABLE) {
+    let table = match engine.remove(SERVE_TABLE) {
         None => toml::Table::new(),
         Some(toml::Value::Table(table)) => table,
-        Some(_) => return Err(failed(format!("`{TABLE}` must be a table: write [{TABLE}]"))),
+        Some(_) => return Err(failed(format!("`{SERVE_TABLE}` must be a table: write [{SERVE_TABLE}]"))),
     };
+    check_tables(&engine).map_err(failed)?;
     let pairs = table.into_iter().map(|(name, value)| {
         let text = match value {
             toml::Value::String(text) => text,
@@ -141,7 +152,7 @@ fn from_file(path: &Path) -> Result<(toml::Table, Options)> {
         };
         (name, OsString::from(text))
     });
-    let options = parsed(pairs, &|name| format!("`{name}` of [{TABLE}]")).map_err(failed)?;
+    let options = parsed(pairs, &|name| format!("`{name}` of [{SERVE_TABLE}]")).map_err(failed)?;
     Ok((engine, options))
 }
 
@@ -237,7 +248,7 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_refused_with_what_there_is() {
         type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
-        let cases: [Case<'_>; 8] = [
+        let cases: [Case<'_>; 12] = [
             (&[("FIRN_SERVE_WEIGHT", "0")], "", &["FIRN_SERVE_WEIGHT = 0 is wrong", "0.001 to 1000"]),
             (&[], "[serve]\ntenant = \"\"", &["`tenant` of [serve] = ", "1 to 256 bytes"]),
             (&[("FIRN_SERVE_PROT", "1")], "", &["no FIRN_SERVE_PROT", "FIRN_SERVE_PORT, FIRN_SERVE_BIND"]),
@@ -245,6 +256,10 @@ mod tests {
             (&[], "[serve]\nprot = 1", &["firn.toml", "no `prot` of [serve]", "`http_port` of [serve]"]),
             (&[], "[serve]\nnetwork = \"pigeons\"", &["`pigeons` is none of auto, ring, epoll"]),
             (&[], "serve = 1", &["write [serve]"]),
+            (&[], "[serve]\nthreads = 0", &["`threads` of [serve] = 0 is wrong", "at least 1"]),
+            (&[("FIRN_SERVE_THREADS", "0")], "", &["FIRN_SERVE_THREADS = 0 is wrong", "at least 1"]),
+            (&[], "background_nice = -20", &["`background_nice = -20` must be 0 to 19"]),
+            (&[], "[server]\nport = 1", &["there is no table [server]; there are [tree] and [serve]"]),
             (&[], "memory_byte = 1", &["did you mean `memory_bytes`?"]),
         ];
         for (environment, file, words) in cases {

@@ -26,6 +26,7 @@ fn a_wrong_file_is_refused_with_the_setting_and_the_remedy() {
     refused("memory_byte = 0", 1, &["did you mean `memory_bytes`?"]);
     refused("separate_bytes = 0", 1, &["`separate_bytes` is in the wrong table", "below [tree]"]);
     refused("memory_bytes", 1, &["not valid TOML at line 1"]);
+    refused("[oxen]\ncount = 1", 1, &["there is no table [oxen]", "below [tree]"]);
     fs::remove_file(&file).expect("removed");
     firn(&["config", "--file", text(&file)]).complained(1, &["cannot read", "firn.toml"]);
 }
@@ -46,4 +47,17 @@ fn settings_for_experts_are_printed_apart() {
         let (above, below) = table.split_once("\n# For experts: ").expect("a title above those for experts");
         assert!(above.contains(everyone) && below.contains(expert), "{table}");
     }
+}
+
+#[test]
+fn a_file_of_the_server_is_sent_to_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (file, dir) = (directory.path().join("firn.toml"), directory.path().join("data"));
+    fs::write(&file, "memory_bytes = \"64 MiB\"\n[serve]\nport = 7\n").expect("written");
+    let advice = ["[serve] is a table of `firn serve` alone", "`firn config --serve --file`"];
+    firn(&["config", "--file", text(&file)]).complained(1, &advice);
+    let put = ["put", "--create", "--settings", text(&file), "--dir", text(&dir), "k", "v"];
+    firn(&put).complained(1, &advice);
+    assert!(!dir.exists(), "nothing was made");
+    assert!(firn(&["config", "--serve", "--file", text(&file)]).ended(0).contains("port = 7 "));
 }

@@ -58,6 +58,21 @@ fn a_setting_in_the_wrong_table_is_sent_to_its_own() {
 }
 
 #[test]
+fn an_unknown_table_is_called_one() {
+    let advice = ": write settings above all tables, or below [boxes]";
+    for (text, name) in [
+        ("[oxen]\nbox_count = 2", "[oxen]"),
+        ("[[oxen]]\nbox_count = 2", "[oxen]"),
+        ("[memory_bytes]", "[memory_bytes]"),
+        ("oxen = { box_count = 2 }", "[oxen]"),
+        ("[boxes.small]\nbox_count = 2", "[boxes.small]"),
+    ] {
+        assert_eq!(refused(text), format!("there is no table {name}{advice}"), "{text}");
+    }
+    assert!(refused("oxen = [2]").starts_with("there is no setting `oxen`"));
+}
+
+#[test]
 fn tests_of_an_engine_may_set_what_users_may_not() {
     let settings = Boxes::default().with_engine(|boxes| boxes.box_bytes = 7);
     settings.validate_limits().expect("wide enough");

@@ -10,7 +10,7 @@ impl<E: EngineSettings> Settings<E> {
     ///
     /// # Errors
     /// `Invalid`: not TOML (with line and column), an unknown setting (with the nearest known one),
-    /// one in the wrong table, a wrong type, or a value out of range.
+    /// one in the wrong table, an unknown table, a wrong type, or a value out of range.
     pub fn from_toml(text: &str) -> Result<Self> {
         let table = text.parse::<toml::Table>().map_err(|error| {
             let location = error.span().map(|span| line_and_column(text, span.start));
@@ -63,10 +63,12 @@ impl<E: EngineSettings> Settings<E> {
                 return Err(Error::invalid(format!("`{name}` must be a table: write [{name}]")));
             }
         };
-        for name in table.keys().filter(|name| *name != E::TABLE) {
+        for (name, value) in table.iter().filter(|(name, _)| *name != E::TABLE) {
+            check_no_table::<E>(name, value)?;
             check_known::<E>(name, Self::FIELDS, format!("write it below [{}]", E::TABLE))?;
         }
-        for name in own.keys() {
+        for (name, value) in own {
+            check_no_table::<E>(&format!("{}.{name}", E::TABLE), value)?;
             check_known::<E>(name, E::FIELDS, format!("write it above [{}]", E::TABLE))?;
         }
         // Sizes follow from memory_bytes, so it is set first.
@@ -119,6 +121,18 @@ fn set<S>(settings: &mut S, table: &toml::Table, field: &Field<S>) -> Result<()>
         let expected = (field.expected)(name);
         Error::invalid(format!("setting `{name} = {value}` must be {}: write {expected}", field.range))
     })
+}
+
+/// `Invalid` if `value`, which a file calls `name`, is a table: no setting is one.
+fn check_no_table<E: EngineSettings>(name: &str, value: &toml::Value) -> Result<()> {
+    let is_list_of_tables = |list: &toml::value::Array| list.first().is_some_and(toml::Value::is_table);
+    if !value.is_table() && !value.as_array().is_some_and(is_list_of_tables) {
+        return Ok(());
+    }
+    let known = E::TABLE;
+    Err(Error::invalid(format!(
+        "there is no table [{name}]: write settings above all tables, or below [{known}]"
+    )))
 }
 
 /// `Invalid` unless `name` is one of `fields`; `elsewhere` says what to do with a setting of the
