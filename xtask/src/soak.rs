@@ -60,7 +60,7 @@ const SAID_LINES_MAX: usize = 30;
 /// violated.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let root = root();
-    let build = ["build", "--release", "-p", "firn-sim", "-p", "firn-cli"];
+    let build = ["build", "--release", "-p", "firn-sim"];
     let status = Command::new("cargo").args(build).current_dir(&root).status().context("cannot run cargo")?;
     anyhow::ensure!(status.success(), "the simulator does not build");
     let start = now();
