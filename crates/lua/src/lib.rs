@@ -43,11 +43,10 @@ mod steered;
 mod libraries;
 
 pub use libraries::{
-    Budget, Complaint, Cost, Held, Host, SANDBOX_NAME, Sandbox, Search, general, number, string_bytes,
-    text_of,
+    Budget, Complaint, Cost, Held, Host, SANDBOX_NAME, Sandbox, Search, general, number, text_of,
 };
 pub use mlua;
 pub use steered::{
-    FOUND_MAX, Found, Given, Kept, Measure, Meter, PUT_MAX, Place, Seek, Steered, Turn, line, measured,
-    put_list, put_pairs, quick, resuming, steered, watch,
+    Arguments, FOUND_MAX, Found, Given, Kept, Measure, Meter, PUT_MAX, Place, Seek, Steered, Turn, line,
+    measured, put_list, put_pairs, quick, resuming, steered, watch,
 };

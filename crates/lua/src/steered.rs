@@ -1,5 +1,6 @@
 //! Functions that steer the coroutine they are called in.
 
+mod arguments;
 mod meter;
 mod place;
 mod quick;
@@ -13,6 +14,7 @@ use std::rc::Rc;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Result, Table, Thread, Value};
 
+pub use arguments::Arguments;
 pub use meter::{Measure, Meter, measured, resuming};
 pub use place::Place;
 pub use quick::{FOUND_MAX, Found, Given, Kept, Seek, quick};
@@ -23,6 +25,8 @@ pub use tables::{PUT_MAX, put_list, put_pairs};
 pub enum Turn {
     /// It answers these values.
     Answer(MultiValue),
+    /// It answers so many values, the first ones of the table: what are many are not held.
+    AnswerOf(Table, usize),
     /// It raises this value as an error.
     Raise(Value),
     /// The coroutine is suspended without values; the function answers what it is resumed with.
@@ -34,6 +38,7 @@ pub enum Turn {
 const ANSWER: ffi::lua_Integer = 0;
 const RAISE: ffi::lua_Integer = 1;
 const SUSPEND: ffi::lua_Integer = 2;
+const ANSWER_OF: ffi::lua_Integer = 3;
 
 /// Where the function that [`watch`] asks is registered.
 const WATCHER: &CStr = c"firn.watcher";
@@ -41,8 +46,8 @@ const WATCHER: &CStr = c"firn.watcher";
 /// Where the [`Probe`] of [`watch`] is registered.
 const PROBE: &CStr = c"firn.probe";
 
-/// Arguments that a function of Rust gets on Lua's stack; more come in a table. The stack of a
-/// function of C ends at 8 000 values, all of which a script may give.
+/// Arguments that a function of Rust gets on Lua's stack, and holds; more come in a table. The
+/// stack of a function of C ends at 8 000 values, all of which a script may give.
 const STACKED_MAX: c_int = 200;
 
 /// Instructions between two looks at the memory. One instruction may write as much memory as there
@@ -74,6 +79,7 @@ impl Turn {
                 values.push_front(Value::Integer(ANSWER));
                 values
             }
+            Turn::AnswerOf(table, count) => (ANSWER_OF, table, count).into_lua_multi(lua)?,
             Turn::Raise(value) => (RAISE, value).into_lua_multi(lua)?,
             Turn::Suspend => SUSPEND.into_lua_multi(lua)?,
         };
@@ -96,16 +102,14 @@ impl Steered {
     ///
     /// # Errors
     /// What the interpreter says: no memory.
-    pub fn new(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static) -> Result<Self> {
+    pub fn new(lua: &Lua, f: impl Fn(&Lua, Arguments) -> Result<Turn> + 'static) -> Result<Self> {
         let f = Rc::new(f);
         let of_stacked = Rc::clone(&f);
         let stacked = lua.create_function(move |lua, arguments: MultiValue| {
-            of_stacked(lua, arguments)?.into_values(lua)
+            of_stacked(lua, Arguments::held(arguments))?.into_values(lua)
         })?;
         let packed = lua.create_function(move |lua, (table, count): (Table, usize)| {
-            let arguments: Result<MultiValue> =
-                (1..=count).map(|index| table.raw_get::<Value>(index)).collect();
-            f(lua, arguments?)?.into_values(lua)
+            f(lua, Arguments::packed(table, count))?.into_values(lua)
         })?;
         Ok(Self { stacked, packed })
     }
@@ -115,7 +119,7 @@ impl Steered {
 ///
 /// # Errors
 /// What the interpreter says: no memory.
-pub fn steered(lua: &Lua, f: impl Fn(&Lua, MultiValue) -> Result<Turn> + 'static) -> Result<Function> {
+pub fn steered(lua: &Lua, f: impl Fn(&Lua, Arguments) -> Result<Turn> + 'static) -> Result<Function> {
     let Steered { stacked, packed } = Steered::new(lua, f)?;
     let meter = Meter::pointer(&Meter::of(lua));
     let close = |state| {
@@ -241,6 +245,10 @@ unsafe extern "C-unwind" fn steer(state: *mut lua_State) -> c_int {
             let count = unsafe { ffi::lua_gettop(state) };
             count - 1
         }
+        ANSWER_OF => {
+            // SAFETY: invariant 3: a table and a number are behind the kind.
+            unsafe { spread(state) }
+        }
         RAISE => {
             // SAFETY: invariant 1; the value to raise is on top.
             unsafe { ffi::lua_error(state) }
@@ -267,6 +275,23 @@ unsafe fn pack(state: *mut lua_State, count: c_int) {
     }
     // SAFETY: invariant 2.
     unsafe { ffi::lua_pushinteger(state, ffi::lua_Integer::from(count)) };
+}
+
+/// Pushes the values of a table, of which there are as many as the number on top says: how many.
+///
+/// # Safety
+/// As for `steer`, whose frame this is part of: too many are an error that passes through it. The
+/// table and the number are the second and the third value of the stack.
+unsafe fn spread(state: *mut lua_State) -> c_int {
+    // SAFETY: invariant 4.
+    let count = unsafe { ffi::lua_tointeger(state, 3) } as c_int;
+    // SAFETY: invariant 1.
+    unsafe { ffi::luaL_checkstack(state, count, c"too many results".as_ptr()) };
+    for index in 1..=count {
+        // SAFETY: there is room for all of them.
+        unsafe { ffi::lua_rawgeti(state, 2, ffi::lua_Integer::from(index)) };
+    }
+    count
 }
 
 /// The registered probe.

@@ -1,8 +1,9 @@
 //! The library `bit`: operations on the lower 32 bits of numbers.
 
-use mlua::{IntoLuaMulti, Lua, MultiValue, Table};
+use mlua::{IntoLuaMulti, Lua, Table};
 
 use super::library::{Answered, Complaint, add, number_at};
+use crate::steered::Arguments;
 
 type OfOne = fn(u32) -> u32;
 type OfTwo = fn(u32, u32) -> u32;
@@ -48,13 +49,13 @@ fn answer(lua: &Lua, bits: u32) -> Answered {
 }
 
 /// A number's lower 32 bits; halves are rounded to the even number.
-fn bits_at(arguments: &MultiValue, index: usize, function: &str) -> Result<u32, Complaint> {
+fn bits_at(arguments: &Arguments, index: usize, function: &str) -> Result<u32, Complaint> {
     let number = number_at(arguments, index, function)?;
     Ok(number.round_ties_even() as i64 as u32)
 }
 
 /// `tohex(number [, digits])`: negative digits mean capitals.
-fn to_hex(lua: &Lua, arguments: &MultiValue) -> Answered {
+fn to_hex(lua: &Lua, arguments: &Arguments) -> Answered {
     let bits = bits_at(arguments, 1, "tohex")?;
     let digits = match arguments.len() {
         0 | 1 => 8,

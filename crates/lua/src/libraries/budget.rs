@@ -45,7 +45,7 @@ pub trait Host {
     ///
     /// # Errors
     /// What the interpreter says.
-    fn rest_in(&self, lua: &Lua, search: &Rc<Search>) -> mlua::Result<Turn>;
+    fn rest_in(&self, lua: &Lua, search: &Search) -> mlua::Result<Turn>;
 }
 
 /// What the scripts of one interpreter have used.
@@ -123,7 +123,7 @@ impl Budget {
     }
 
     /// The turn is over in the middle of `search`. Where no host is left there are no turns.
-    pub(super) fn rest_in(&self, lua: &Lua, search: &Rc<Search>) -> mlua::Result<Turn> {
+    pub(super) fn rest_in(&self, lua: &Lua, search: &Search) -> mlua::Result<Turn> {
         match self.host() {
             Some(host) => host.rest_in(lua, search),
             None => {
@@ -250,7 +250,7 @@ mod tests {
             false
         }
 
-        fn rest_in(&self, _: &Lua, _: &Rc<Search>) -> mlua::Result<Turn> {
+        fn rest_in(&self, _: &Lua, _: &Search) -> mlua::Result<Turn> {
             Ok(Turn::Suspend)
         }
     }

@@ -6,11 +6,13 @@ mod encode;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{IntoLuaMulti, Lua, Table, Value};
 
 use super::budget::Budget;
+use super::filling::Filling;
 use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
 use crate::bounds::JSON_DEPTH_MAX;
+use crate::steered::Arguments;
 
 /// What a script may set; it is set again for the next one.
 pub(super) struct Options {
@@ -66,11 +68,11 @@ pub(super) fn library(lua: &Lua, budget: &Rc<Budget>, options: &Rc<Options>) -> 
     table.raw_set("_NAME", "cjson")?;
     table.raw_set("_VERSION", "2.1.0")?;
     let (of, at) = (Rc::clone(options), Rc::clone(budget));
-    add(lua, &table, "encode", move |lua, arguments| match (arguments.len(), arguments.front()) {
+    add(lua, &table, "encode", move |lua, arguments| match (arguments.len(), arguments.get(0)?) {
         (1, Some(value)) => {
             let cost = Cost::of(&at, lua);
             let mut encoder = encode::Encoder { options: &of, budget: &at, out: Vec::new(), cost };
-            encoder.value(value, 0)?;
+            encoder.value(&value, 0)?;
             Ok(lua.create_string(&encoder.out)?.into_lua_multi(lua)?)
         }
         _ => Err(bad_argument(1, "encode", "expected 1 argument")),
@@ -82,7 +84,9 @@ pub(super) fn library(lua: &Lua, budget: &Rc<Budget>, options: &Rc<Options>) -> 
         }
         let text = string_at(lua, arguments, 1, "decode")?;
         let text = text.as_bytes();
-        let value = decode::Decoder { lua, options: &of, budget: &at, text: &text, at: 0 }.document()?;
+        let filling = &Filling::new(lua);
+        let decoder = decode::Decoder { filling, lua, options: &of, budget: &at, text: &text, at: 0 };
+        let value = decoder.document()?;
         Ok(value.into_lua_multi(lua)?)
     })?;
     // A second instance is this one: nothing that a script sets outlives it for long.
@@ -119,7 +123,7 @@ fn add_options(lua: &Lua, table: &Table, options: &Rc<Options>) -> mlua::Result<
     for (name, place) in switches {
         let options = Rc::clone(options);
         add(lua, table, name, move |lua, arguments| {
-            match arguments.front() {
+            match arguments.get(0)?.as_deref() {
                 None => {}
                 Some(Value::Boolean(on)) => place(&options).set(*on),
                 Some(Value::String(word)) if *word == "on" || *word == "null" => place(&options).set(true),
@@ -133,12 +137,12 @@ fn add_options(lua: &Lua, table: &Table, options: &Rc<Options>) -> mlua::Result<
     add(lua, table, "encode_sparse_array", move |lua, arguments| sparse(lua, &options, arguments))
 }
 
-fn sparse(lua: &Lua, options: &Options, arguments: &MultiValue) -> Answered {
+fn sparse(lua: &Lua, options: &Options, arguments: &Arguments) -> Answered {
     let (mut convert, mut ratio, mut safe) = options.sparse.get();
-    if let Some(Value::Boolean(on)) = arguments.front() {
+    if let Some(Value::Boolean(on)) = arguments.get(0)?.as_deref() {
         convert = *on;
     }
-    let part = |index: usize, old: usize| match arguments.get(index - 1) {
+    let part = |index: usize, old: usize| match arguments.get(index - 1)?.as_deref() {
         None | Some(Value::Nil) => Ok::<usize, Complaint>(old),
         Some(_) => Ok(number_at(arguments, index, "encode_sparse_array")?.max(0.0) as usize),
     };

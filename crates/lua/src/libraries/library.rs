@@ -1,9 +1,11 @@
 //! What the libraries of scripts are made of: functions whose errors say where they were called.
 
+use std::borrow::Cow;
+
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 use super::budget::Budget;
-use crate::steered::{Turn, steered};
+use crate::steered::{Arguments, Turn, steered};
 
 /// What is wrong with a call, without the place.
 #[derive(Debug)]
@@ -23,7 +25,7 @@ pub(super) fn add(
     lua: &Lua,
     table: &Table,
     name: &str,
-    function: impl Fn(&Lua, &MultiValue) -> Answered + 'static,
+    function: impl Fn(&Lua, &Arguments) -> Answered + 'static,
 ) -> mlua::Result<()> {
     add_steered(lua, table, name, move |lua, arguments| Ok(Turn::Answer(function(lua, arguments)?)))
 }
@@ -33,7 +35,7 @@ pub(super) fn add_steered(
     lua: &Lua,
     table: &Table,
     name: &str,
-    function: impl Fn(&Lua, &MultiValue) -> Result<Turn, Complaint> + 'static,
+    function: impl Fn(&Lua, &Arguments) -> Result<Turn, Complaint> + 'static,
 ) -> mlua::Result<()> {
     let function: Function = steered(lua, raising(function))?;
     table.raw_set(name, function)
@@ -41,8 +43,8 @@ pub(super) fn add_steered(
 
 /// `function`, but what it complains of is raised with the caller's place before it.
 pub(super) fn raising(
-    function: impl Fn(&Lua, &MultiValue) -> Result<Turn, Complaint> + 'static,
-) -> impl Fn(&Lua, MultiValue) -> mlua::Result<Turn> + 'static {
+    function: impl Fn(&Lua, &Arguments) -> Result<Turn, Complaint> + 'static,
+) -> impl Fn(&Lua, Arguments) -> mlua::Result<Turn> + 'static {
     move |lua, arguments| match function(lua, &arguments) {
         Ok(turn) => Ok(turn),
         Err(Complaint(text)) => Ok(Turn::Raise(Value::String(lua.create_string(placed(lua, &text))?))),
@@ -121,26 +123,31 @@ pub(super) fn bad_argument(index: usize, function: &str, why: &str) -> Complaint
 }
 
 /// The argument at `index`, counted from 1, as a number.
-pub(super) fn number_at(arguments: &MultiValue, index: usize, function: &str) -> Result<f64, Complaint> {
-    arguments.get(index - 1).and_then(number).ok_or_else(|| expected(arguments, index, function, "number"))
+pub(super) fn number_at(arguments: &Arguments, index: usize, function: &str) -> Result<f64, Complaint> {
+    let argument = arguments.get(index - 1)?;
+    let found = argument.as_deref().and_then(number);
+    found.ok_or_else(|| expected(argument.as_deref(), index, function, "number"))
 }
 
 /// The argument at `index`, counted from 1, as a string of Lua's, not copied if it is one.
 pub(super) fn string_at(
     lua: &Lua,
-    arguments: &MultiValue,
+    arguments: &Arguments,
     index: usize,
     function: &str,
 ) -> Result<LuaString, Complaint> {
-    match arguments.get(index - 1) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(number @ (Value::Integer(_) | Value::Number(_))) => Ok(lua.create_string(number.to_string()?)?),
-        _ => Err(expected(arguments, index, function, "string")),
+    match arguments.get(index - 1)? {
+        Some(Cow::Owned(Value::String(text))) => Ok(text),
+        Some(Cow::Borrowed(Value::String(text))) => Ok(text.clone()),
+        Some(number) if matches!(*number, Value::Integer(_) | Value::Number(_)) => {
+            Ok(lua.create_string(number.to_string()?)?)
+        }
+        other => Err(expected(other.as_deref(), index, function, "string")),
     }
 }
 
-fn expected(arguments: &MultiValue, index: usize, function: &str, what: &str) -> Complaint {
-    let found = arguments.get(index - 1).map_or("no value", type_name);
+fn expected(argument: Option<&Value>, index: usize, function: &str, what: &str) -> Complaint {
+    let found = argument.map_or("no value", type_name);
     bad_argument(index, function, &format!("{what} expected, got {found}"))
 }
 

@@ -28,4 +28,3 @@ pub use decimal::general;
 pub use library::{Complaint, Cost, number, text_of};
 pub use patterns::Search;
 pub use sandbox::{SANDBOX_NAME, Sandbox};
-pub use work::string_bytes;

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use mlua::{IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{IntoLuaMulti, Lua, Table, Value};
 
 use super::budget::Budget;
-use super::filling::{List, Pairs};
-use super::library::{Answered, Complaint, Cost, add, bad_argument, number_at, string_at};
+use super::filling::{Filling, List, Pairs, Results};
+use super::library::{Answered, Complaint, Cost, add, add_steered, bad_argument, number_at, string_at};
 use super::work::STEP_BYTES;
 use crate::bounds::{MSGPACK_READ_DEPTH_MAX, MSGPACK_WRITTEN_DEPTH_MAX, RESULTS_MAX};
+use crate::steered::{Arguments, Turn};
 
 /// The library.
 pub(super) fn library(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
@@ -20,41 +21,42 @@ pub(super) fn library(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let at = Rc::clone(budget);
     add(lua, &table, "pack", move |lua, arguments| pack(lua, &at, arguments))?;
     let at = Rc::clone(budget);
-    add(lua, &table, "unpack", move |lua, arguments| {
+    add_steered(lua, &table, "unpack", move |lua, arguments| {
         let text = string_at(lua, arguments, 1, "unpack")?;
-        unpack(Reader { lua, budget: &at, text: &text.as_bytes(), at: 0 }, usize::MAX, false)
+        let filling = &Filling::new(lua);
+        unpack(Reader { filling, lua, budget: &at, text: &text.as_bytes(), at: 0 }, usize::MAX, false)
     })?;
     let at = Rc::clone(budget);
-    add(lua, &table, "unpack_one", move |lua, arguments| {
+    add_steered(lua, &table, "unpack_one", move |lua, arguments| {
         let text = string_at(lua, arguments, 1, "unpack_one")?;
         let offset = offset_at(arguments, 2, "unpack_one")?;
-        unpack(Reader { lua, budget: &at, text: &text.as_bytes(), at: offset }, 1, true)
+        let filling = &Filling::new(lua);
+        unpack(Reader { filling, lua, budget: &at, text: &text.as_bytes(), at: offset }, 1, true)
     })?;
     let at = Rc::clone(budget);
-    add(lua, &table, "unpack_limit", move |lua, arguments| {
+    add_steered(lua, &table, "unpack_limit", move |lua, arguments| {
         let text = string_at(lua, arguments, 1, "unpack_limit")?;
         let limit = number_at(arguments, 2, "unpack_limit")?.max(0.0) as usize;
         let offset = offset_at(arguments, 3, "unpack_limit")?;
-        unpack(Reader { lua, budget: &at, text: &text.as_bytes(), at: offset }, limit, true)
+        let filling = &Filling::new(lua);
+        unpack(Reader { filling, lua, budget: &at, text: &text.as_bytes(), at: offset }, limit, true)
     })?;
     Ok(table)
 }
 
-fn offset_at(arguments: &MultiValue, index: usize, function: &str) -> Result<usize, Complaint> {
-    match arguments.get(index - 1) {
+fn offset_at(arguments: &Arguments, index: usize, function: &str) -> Result<usize, Complaint> {
+    match arguments.get(index - 1)?.as_deref() {
         None | Some(Value::Nil) => Ok(0),
         Some(_) => Ok(number_at(arguments, index, function)?.max(0.0) as usize),
     }
 }
 
-fn pack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
+fn pack(lua: &Lua, budget: &Budget, arguments: &Arguments) -> Answered {
     if arguments.is_empty() {
         return Err(bad_argument(0, "pack", "MessagePack pack needs input."));
     }
     let (mut out, mut cost) = (Vec::new(), Cost::of(budget, lua));
-    for value in arguments {
-        write(value, 0, &mut out, &mut cost)?;
-    }
+    arguments.try_for_each(|value| write(value, 0, &mut out, &mut cost))?;
     Ok(lua.create_string(&out)?.into_lua_multi(lua)?)
 }
 
@@ -153,26 +155,28 @@ fn write_table(table: &Table, depth: usize, out: &mut Vec<u8>, cost: &mut Cost<'
 
 /// Up to `limit` values from where `reader` stands; before them, if wanted, where the next one
 /// begins (-1 = nowhere).
-fn unpack(mut reader: Reader<'_>, limit: usize, with_offset: bool) -> Answered {
-    let (lua, len, offset) = (reader.lua, reader.text.len(), reader.at);
+fn unpack(mut reader: Reader<'_>, limit: usize, with_offset: bool) -> Result<Turn, Complaint> {
+    let (len, offset) = (reader.text.len(), reader.at);
     if offset > len {
         return Err(Complaint(format!("Start offset {offset} greater than input length {len}.")));
     }
-    let mut values = MultiValue::new();
-    while reader.at < len && values.len() < limit {
-        if values.len() == RESULTS_MAX {
+    let (mut values, mut count) = (Results::new(reader.filling), 0);
+    if with_offset {
+        values.push(Value::Nil)?;
+    }
+    while reader.at < len && count < limit {
+        if count == RESULTS_MAX {
             return Err(Complaint(format!("too many results to unpack: more than {RESULTS_MAX}")));
         }
-        values.push_back(reader.value(0)?);
+        values.push(reader.value(0)?)?;
+        count += 1;
     }
-    if with_offset {
-        let next = if reader.at == len { -1.0 } else { reader.at as f64 };
-        values.push_front(next.into_lua(lua)?);
-    }
-    Ok(values)
+    let next = if reader.at == len { -1.0 } else { reader.at as f64 };
+    Ok(values.turn(with_offset.then_some(Value::Number(next)))?)
 }
 
 struct Reader<'a> {
+    filling: &'a Filling<'a>,
     lua: &'a Lua,
     budget: &'a Budget,
     text: &'a [u8],
@@ -257,7 +261,7 @@ impl<'a> Reader<'a> {
 
     fn array(&mut self, len: usize, depth: usize) -> Result<Value, Complaint> {
         self.check(depth)?;
-        let mut list = List::new(self.lua)?;
+        let mut list = List::new(self.filling)?;
         for _ in 0..len {
             list.push(self.value(depth + 1)?)?;
         }
@@ -266,7 +270,7 @@ impl<'a> Reader<'a> {
 
     fn map(&mut self, len: usize, depth: usize) -> Result<Value, Complaint> {
         self.check(depth)?;
-        let mut pairs = Pairs::new(self.lua)?;
+        let mut pairs = Pairs::new(self.filling)?;
         for _ in 0..len {
             let key = self.value(depth + 1)?;
             let value = self.value(depth + 1)?;

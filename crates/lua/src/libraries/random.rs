@@ -6,6 +6,7 @@ use std::rc::Rc;
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table};
 
 use super::library::{Answered, Complaint, add, bad_argument, number_at};
+use crate::steered::Arguments;
 
 /// The generator that C has as `lrand48`: 48 bits, of which the upper 31 are given.
 #[derive(Default)]
@@ -40,7 +41,7 @@ pub(super) fn library(lua: &Lua, generator: &Rc<Generator>) -> mlua::Result<Tabl
     Ok(table)
 }
 
-fn random(lua: &Lua, generator: &Generator, arguments: &MultiValue) -> Answered {
+fn random(lua: &Lua, generator: &Generator, arguments: &Arguments) -> Answered {
     let part = generator.next();
     let integer = |index| Ok::<f64, Complaint>(number_at(arguments, index, "random")?.trunc());
     let number = match arguments.len() {

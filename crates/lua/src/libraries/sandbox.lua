@@ -456,7 +456,7 @@ function strings.gsub(...)
       found = step(with[found])
     end
   end
-  return replaced(search)
+  return replaced(search, (...))
 end
 
 globals.coroutine = protect(coroutines)

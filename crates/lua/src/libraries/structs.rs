@@ -2,12 +2,14 @@
 
 use std::rc::Rc;
 
-use mlua::{IntoLua, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{IntoLuaMulti, Lua, Table, Value};
 
 use super::budget::Budget;
-use super::library::{Answered, Complaint, add, bad_argument, number_at, string_at};
-use super::work::{STEP_BYTES, string_bytes};
+use super::filling::{Filling, Results};
+use super::library::{Answered, Complaint, add, add_steered, bad_argument, number_at, string_at};
+use super::work::STEP_BYTES;
 use crate::bounds::{RESULTS_MAX, STRUCT_INTEGER_BYTES_MAX};
+use crate::steered::{Arguments, Turn};
 
 /// The library.
 pub(super) fn library(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
@@ -15,7 +17,7 @@ pub(super) fn library(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<Table> {
     let at = Rc::clone(budget);
     add(lua, &table, "pack", move |lua, arguments| pack(lua, &at, arguments))?;
     let at = Rc::clone(budget);
-    add(lua, &table, "unpack", move |lua, arguments| unpack(lua, &at, arguments))?;
+    add_steered(lua, &table, "unpack", move |lua, arguments| unpack(lua, &at, arguments))?;
     let at = Rc::clone(budget);
     add(lua, &table, "size", move |lua, arguments| size(lua, &at, arguments))?;
     Ok(table)
@@ -130,7 +132,7 @@ impl<'f> Format<'f> {
     }
 }
 
-fn pack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
+fn pack(lua: &Lua, budget: &Budget, arguments: &Arguments) -> Answered {
     let bytes_max = budget.room(lua) / 2;
     let text = string_at(lua, arguments, 1, "pack")?;
     let text = text.as_bytes();
@@ -193,10 +195,10 @@ fn pack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
     Ok(lua.create_string(&out)?.into_lua_multi(lua)?)
 }
 
-fn unpack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
+fn unpack(lua: &Lua, budget: &Budget, arguments: &Arguments) -> Result<Turn, Complaint> {
     let (text, data) = (string_at(lua, arguments, 1, "unpack")?, string_at(lua, arguments, 2, "unpack")?);
     let (text, data) = (text.as_bytes(), data.as_bytes());
-    let start = match arguments.get(2) {
+    let start = match arguments.get(2)? {
         None => 1.0,
         Some(_) => number_at(arguments, 3, "unpack")?,
     };
@@ -205,7 +207,8 @@ fn unpack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
     }
     let mut at = start as usize - 1;
     let mut format = Format::new(budget, &text, "unpack");
-    let mut values = MultiValue::new();
+    let filling = Filling::new(lua);
+    let (mut values, mut made_bytes) = (Results::new(&filling), 0);
     let short = || bad_argument(2, "unpack", "data string too short");
     while let Some((field, padding)) = format.next(at)? {
         if values.len() == RESULTS_MAX {
@@ -224,7 +227,7 @@ fn unpack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
             Field::Padding => at += 1,
             Field::Integer(bytes, is_signed) => {
                 let little = ordered(rest.get(..bytes).ok_or_else(short)?);
-                values.push_back(Value::Number(integer(&little, is_signed)));
+                values.push(Value::Number(integer(&little, is_signed)))?;
                 at += bytes;
             }
             Field::Float(bytes) => {
@@ -232,32 +235,34 @@ fn unpack(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
                 let bits = little.iter().rev().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
                 let number =
                     if bytes == 4 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
-                values.push_back(Value::Number(number));
+                values.push(Value::Number(number))?;
                 at += bytes;
             }
             Field::Bytes(count) => {
                 let count = match count {
-                    0 => match values.pop_back() {
+                    0 => match values.pop() {
                         Some(Value::Number(count)) if count >= 0.0 => count as usize,
                         _ => return Err(Complaint("format 'c0' needs a previous size".into())),
                     },
                     count => count,
                 };
                 let part = rest.get(..count).ok_or_else(short)?;
-                values.push_back(Value::String(lua.create_string(part)?));
+                values.push(Value::String(lua.create_string(part)?))?;
+                made_bytes += count;
                 at += count;
             }
             Field::Zero => {
                 let end = rest.iter().position(|byte| *byte == 0);
                 let end = end.ok_or_else(|| Complaint("unfinished string in data".into()))?;
-                values.push_back(Value::String(lua.create_string(&rest[..end])?));
+                values.push(Value::String(lua.create_string(&rest[..end])?))?;
+                made_bytes += end;
                 at += end + 1;
             }
         }
     }
-    budget.work(string_bytes(&values))?;
-    values.push_back((at as f64 + 1.0).into_lua(lua)?);
-    Ok(values)
+    budget.work(made_bytes)?;
+    values.push(Value::Number(at as f64 + 1.0))?;
+    Ok(values.turn(None)?)
 }
 
 fn integer(little: &[u8], is_signed: bool) -> f64 {
@@ -269,7 +274,7 @@ fn integer(little: &[u8], is_signed: bool) -> f64 {
     }
 }
 
-fn size(lua: &Lua, budget: &Budget, arguments: &MultiValue) -> Answered {
+fn size(lua: &Lua, budget: &Budget, arguments: &Arguments) -> Answered {
     let text = string_at(lua, arguments, 1, "size")?;
     let text = text.as_bytes();
     let mut format = Format::new(budget, &text, "size");

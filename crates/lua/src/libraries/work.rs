@@ -48,7 +48,7 @@ pub(super) fn measure(lua: &Lua) -> mlua::Result<()> {
 }
 
 /// The bytes of the strings among `values`.
-pub fn string_bytes(values: &MultiValue) -> usize {
+pub(super) fn string_bytes(values: &MultiValue) -> usize {
     let bytes = |value: &Value| value.as_string().map_or(0, |text| text.as_bytes().len());
     values.iter().map(bytes).sum()
 }

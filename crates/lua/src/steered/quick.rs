@@ -69,8 +69,9 @@ impl<S> Kept<S> {
 
 /// A function that goes on with a search, and the value that stands for the search: see [`Seek`].
 ///
-/// `slow` is called with that value, and with the argument where the function `takes` one: no more
-/// than that is looked at.
+/// `slow` is called with that value, with the text and the pattern, and with the argument where the
+/// function `takes` one: no more than that is looked at. The search itself holds nothing of Lua's:
+/// a script may keep any number of them.
 ///
 /// # Errors
 /// What the interpreter says: no memory.
@@ -153,10 +154,12 @@ unsafe fn step_slowly(state: *mut lua_State, takes: bool) -> c_int {
     let count = unsafe { ffi::lua_gettop(state) };
     // SAFETY: invariant 2: what is not looked at goes.
     unsafe { ffi::lua_settop(state, count.min(c_int::from(takes))) };
-    // SAFETY: invariants 2 and 3.
-    unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(KEPT)) };
-    // SAFETY: invariant 2: the search goes below its argument.
-    unsafe { ffi::lua_insert(state, 1) };
+    for upvalue in [PATTERN, TEXT, KEPT] {
+        // SAFETY: invariants 2 and 3.
+        unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(upvalue)) };
+        // SAFETY: invariant 2: the search and its texts go below the argument.
+        unsafe { ffi::lua_insert(state, 1) };
+    }
     // SAFETY: invariant 3: the first upvalues are those of `steer`.
     unsafe { steer(state) }
 }

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -16,17 +17,22 @@ fn thread(lua: &Lua, source: &str) -> Thread {
 
 /// A function that does what its first argument says with the others.
 fn obey(lua: &Lua) {
-    let obey = steered(lua, |lua, mut arguments| {
-        Ok(match arguments.pop_front() {
+    let obey = steered(lua, |lua, arguments| {
+        let mut values = MultiValue::new();
+        arguments.try_for_each(|value| {
+            values.push_back(value.clone());
+            Ok::<(), mlua::Error>(())
+        })?;
+        Ok(match values.pop_front() {
             Some(Value::String(word)) if word == "raise" => {
-                Turn::Raise(arguments.pop_front().unwrap_or_default())
+                Turn::Raise(values.pop_front().unwrap_or_default())
             }
             Some(Value::String(word)) if word == "suspend" => Turn::Suspend,
             Some(Value::String(word)) if word == "line" => {
                 let line = lua.inspect_stack(2, |debug| debug.current_line());
                 Turn::Answer(line.into_lua_multi(lua)?)
             }
-            _ => Turn::Answer(arguments),
+            _ => Turn::Answer(values),
         })
     });
     lua.globals().set("obey", obey.unwrap()).unwrap();
@@ -337,9 +343,13 @@ impl Seek for Bytes {
 fn a_search_answers_at_once_or_by_its_steered_function() {
     let lua = lua();
     let slow = Steered::new(&lua, |lua, arguments| {
-        let bytes = arguments[0].as_userdata().unwrap().borrow::<Kept<Bytes>>()?.get();
+        let kept = arguments.get(0)?.unwrap();
+        let bytes = kept.as_userdata().unwrap().borrow::<Kept<Bytes>>()?.get();
+        for (index, text) in [(1, "abxcd!e"), (2, "pattern")] {
+            assert_eq!(arguments.get(index)?.unwrap().to_string()?, text);
+        }
         bytes.0.set(bytes.0.get() + 1);
-        let given = arguments.get(1).cloned();
+        let given = arguments.get(3)?.map(Cow::into_owned);
         Ok(Turn::Answer(("slow", bytes.0.get(), arguments.len(), given).into_lua_multi(lua)?))
     });
     let (slow, text) = (slow.unwrap(), lua.create_string("abxcd!e").unwrap());
@@ -357,14 +367,14 @@ fn a_search_answers_at_once_or_by_its_steered_function() {
         };
         assert_eq!(answer("step()"), "a 1");
         assert_eq!(answer("step(false, 1)"), "b 2");
-        // The search counts as an argument.
-        let count = 1 + usize::from(takes);
+        // The search and its texts count as arguments.
+        let count = 3 + usize::from(takes);
         assert!(answer("step('y', 1)").starts_with(&format!("slow 3 {count}")));
         assert_eq!(answer("step('y')"), "c 4");
-        let slowly = if takes { "slow 5 2 slow" } else { "d 5" };
+        let slowly = if takes { "slow 5 4 slow" } else { "d 5" };
         assert_eq!(answer("step('slow')"), slowly);
         // What panics is left to the other.
-        let slowly = if takes { "slow 6 2 true" } else { "slow 6 1" };
+        let slowly = if takes { "slow 6 4 true" } else { "slow 6 3" };
         assert_eq!(answer("step(true)").trim_end_matches(" nil"), slowly);
         assert_eq!(answer("step()"), "e 7");
     }

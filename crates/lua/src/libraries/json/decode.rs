@@ -3,12 +3,13 @@
 use mlua::{Lua, Value};
 
 use super::super::budget::Budget;
-use super::super::filling::{List, Pairs};
+use super::super::filling::{Filling, List, Pairs};
 use super::super::library::Complaint;
 use super::super::work::STEP_BYTES;
 use super::Options;
 
 pub(super) struct Decoder<'a> {
+    pub(super) filling: &'a Filling<'a>,
     pub(super) lua: &'a Lua,
     pub(super) options: &'a Options,
     pub(super) budget: &'a Budget,
@@ -96,7 +97,7 @@ impl Decoder<'_> {
     #[inline(never)]
     fn array(&mut self, depth: usize) -> Found<Value> {
         self.check_depth(depth)?;
-        let mut list = List::new(self.lua)?;
+        let mut list = List::new(self.filling)?;
         let (mut start, mut token) = self.token();
         if matches!(token, Token::ArrayEnd) {
             return Ok(list.table()?);
@@ -115,7 +116,7 @@ impl Decoder<'_> {
     #[inline(never)]
     fn object(&mut self, depth: usize) -> Found<Value> {
         self.check_depth(depth)?;
-        let mut pairs = Pairs::new(self.lua)?;
+        let mut pairs = Pairs::new(self.filling)?;
         let (mut start, mut token) = self.token();
         if matches!(token, Token::ObjectEnd) {
             return Ok(pairs.table()?);

@@ -1,7 +1,5 @@
 //! The state of a search, without its texts.
 
-use mlua::LuaString;
-
 use super::super::library::Complaint;
 use super::machine::{Machine, Outcome};
 use crate::steered::{FOUND_MAX, Found, Given};
@@ -23,7 +21,8 @@ pub(super) enum Kind {
 
 /// What a match is replaced by.
 pub(super) enum With {
-    Text(LuaString),
+    /// What the search has for it.
+    Text,
     /// What the sandbox puts for its captures.
     Captures,
     /// What it puts for the first one.

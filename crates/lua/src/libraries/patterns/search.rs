@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use mlua::{IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, UserData, Value};
+use mlua::{IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Value};
 
 use super::super::budget::{Budget, Held};
 use super::super::library::{Answered, Complaint, text_of, type_name};
@@ -12,10 +12,27 @@ use super::course::{Course, Kind, Progress, With};
 use super::signs;
 use crate::steered::{FOUND_MAX, Found, Given, Seek};
 
-/// A search, which is not at its end when it is kept.
+/// A search with its texts, while a call of it is under way.
+#[derive(Clone)]
 pub struct Search {
-    text: LuaString,
-    pattern: LuaString,
+    texts: Texts,
+    pursuit: Rc<Pursuit>,
+}
+
+/// What a search is given.
+#[derive(Clone)]
+pub(super) struct Texts {
+    pub(super) text: LuaString,
+    pub(super) pattern: LuaString,
+    /// What each match is replaced by, if by a text.
+    pub(super) with: Option<LuaString>,
+}
+
+/// What stays of a search from call to call.
+///
+/// It holds none of Lua's values: a script keeps as many as it likes, and each value would take one
+/// of some 8 000 slots that an interpreter has.
+pub(super) struct Pursuit {
     /// Where the pattern ends.
     pattern_len: usize,
     budget: Rc<Budget>,
@@ -27,31 +44,27 @@ struct State {
     held: Held,
 }
 
-impl UserData for Search {}
-
 impl From<&'static str> for Complaint {
     fn from(wrong: &'static str) -> Self {
         Complaint(wrong.into())
     }
 }
 
+impl Texts {
+    pub(super) fn new(text: LuaString, pattern: LuaString) -> Self {
+        Self { text, pattern, with: None }
+    }
+}
+
 impl Search {
-    pub(super) fn new(
-        budget: &Rc<Budget>,
-        text: LuaString,
-        pattern: LuaString,
-        at: usize,
-        kind: Kind,
-    ) -> Self {
-        let pattern_len = signs(&pattern.as_bytes()).len();
-        let course = Course::new(&pattern.as_bytes(), at, kind);
-        let state = RefCell::new(State { course, held: Held::nothing(budget) });
-        Self { text, pattern, pattern_len, budget: Rc::clone(budget), state }
+    pub(super) fn new(budget: &Rc<Budget>, texts: Texts, at: usize, kind: Kind) -> Self {
+        let pursuit = Pursuit::new(budget, &texts.pattern.as_bytes(), at, kind);
+        Self { texts, pursuit: Rc::new(pursuit) }
     }
 
-    /// The text, and the pattern.
-    pub(super) fn words(&self) -> (&LuaString, &LuaString) {
-        (&self.text, &self.pattern)
+    /// A call goes on with what stayed of a search of the same texts.
+    pub(super) fn again(texts: Texts, pursuit: Rc<Pursuit>) -> Self {
+        Self { texts, pursuit }
     }
 
     /// Goes on while there are steps; `None` if that was not enough.
@@ -59,22 +72,36 @@ impl Search {
     /// # Errors
     /// The pattern is wrong, the text that is made too large, or the script must end.
     pub fn answer(&self, lua: &Lua) -> Result<Option<MultiValue>, Complaint> {
-        let mut steps = self.budget.steps().get();
-        let values = self.advance(lua, &mut steps);
-        self.budget.steps().set(steps);
+        let budget = &self.pursuit.budget;
+        let mut steps = budget.steps().get();
+        let values = self.pursuit.advance(lua, &self.texts, &mut steps);
+        budget.steps().set(steps);
         let Some(values) = values? else { return Ok(None) };
-        self.budget.work(string_bytes(&values))?;
+        budget.work(string_bytes(&values))?;
         Ok(Some(values))
     }
 
-    fn advance(&self, lua: &Lua, steps: &mut u64) -> Result<Option<MultiValue>, Complaint> {
+    /// What the sandbox has for the last match.
+    pub(super) fn put(&self, lua: &Lua, value: &Value) -> Result<(), Complaint> {
+        self.pursuit.put(lua, &self.texts.text.as_bytes(), value)
+    }
+}
+
+impl Pursuit {
+    pub(super) fn new(budget: &Rc<Budget>, pattern: &[u8], at: usize, kind: Kind) -> Self {
+        let course = Course::new(pattern, at, kind);
+        let state = RefCell::new(State { course, held: Held::nothing(budget) });
+        Self { pattern_len: signs(pattern).len(), budget: Rc::clone(budget), state }
+    }
+
+    fn advance(&self, lua: &Lua, texts: &Texts, steps: &mut u64) -> Result<Option<MultiValue>, Complaint> {
         let State { course, held } = &mut *self.state.borrow_mut();
-        let (text, pattern) = (self.text.as_bytes(), self.pattern.as_bytes());
+        let (text, pattern) = (texts.text.as_bytes(), texts.pattern.as_bytes());
         let pattern = &pattern[..self.pattern_len];
         loop {
             let progress = course.advance(&text, pattern, steps)?;
-            let with = match (&progress, &course.kind) {
-                (Progress::Found(..), Kind::Replace { with: With::Text(with), .. }) => with.clone(),
+            let with = match (&progress, &texts.with) {
+                (Progress::Found(..), Some(with)) => with,
                 _ => {
                     held.set(lua, course.machine.memory_bytes() + course.out.capacity())?;
                     return Ok(match progress {
@@ -90,15 +117,13 @@ impl Search {
         }
     }
 
-    /// What the sandbox has for the last match.
-    pub(super) fn put(&self, lua: &Lua, value: &Value) -> Result<(), Complaint> {
+    fn put(&self, lua: &Lua, text: &[u8], value: &Value) -> Result<(), Complaint> {
         let State { course, held } = &mut *self.state.borrow_mut();
-        let text = self.text.as_bytes();
         match value {
-            Value::Nil | Value::Boolean(false) => course.put(&text, None),
-            Value::String(with) => course.put(&text, Some(&with.as_bytes())),
+            Value::Nil | Value::Boolean(false) => course.put(text, None),
+            Value::String(with) => course.put(text, Some(&with.as_bytes())),
             other => match text_of(other) {
-                Some(with) => course.put(&text, Some(&with)),
+                Some(with) => course.put(text, Some(&with)),
                 None => {
                     let kind = type_name(other);
                     return Err(Complaint(format!("invalid replacement value (a {kind})")));
@@ -109,13 +134,13 @@ impl Search {
     }
 
     /// The text with its replacements, and how many those were.
-    pub(super) fn replaced(&self, lua: &Lua) -> Answered {
+    pub(super) fn replaced(&self, lua: &Lua, text: &[u8]) -> Answered {
         let State { course, held } = &mut *self.state.borrow_mut();
-        replaced(lua, course, held, &self.text.as_bytes())
+        replaced(lua, course, held, text)
     }
 }
 
-impl Seek for Search {
+impl Seek for Pursuit {
     fn seek(
         &self,
         text: &[u8],
@@ -162,7 +187,7 @@ fn found(lua: &Lua, course: &mut Course, text: &[u8], start: usize, end: usize) 
 /// What the end is answered with.
 fn ended(lua: &Lua, course: &mut Course, held: &mut Held, text: &[u8]) -> Answered {
     match &course.kind {
-        Kind::Replace { with: With::Text(_), .. } => replaced(lua, course, held, text),
+        Kind::Replace { with: With::Text, .. } => replaced(lua, course, held, text),
         Kind::Walk | Kind::Replace { .. } => Ok(MultiValue::new()),
         Kind::Find | Kind::Match => Ok(Value::Nil.into_lua_multi(lua)?),
     }

@@ -30,7 +30,7 @@ impl Host for NoHost {
         false
     }
 
-    fn rest_in(&self, _: &Lua, _: &Rc<Search>) -> mlua::Result<Turn> {
+    fn rest_in(&self, _: &Lua, _: &Search) -> mlua::Result<Turn> {
         Ok(Turn::Suspend)
     }
 }

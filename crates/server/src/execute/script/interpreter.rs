@@ -28,7 +28,8 @@ const NAME: &str = "@user_script";
 /// Memory that an interpreter keeps between scripts; one that has more is given up.
 const MEMORY_BYTES_KEPT: usize = 16 << 20;
 
-/// Compiled scripts that an interpreter keeps; all are forgotten when there are more.
+/// Compiled scripts that an interpreter keeps; all are forgotten when there are more. Each takes
+/// one of some 8 000 slots.
 const FUNCTIONS_MAX: usize = 1000;
 
 /// Interpreters that a server thread keeps while no script runs.
@@ -76,7 +77,8 @@ impl Interpreters {
     }
 }
 
-/// An interpreter, given back when dropped, or given up where a script was left in the middle.
+/// An interpreter, given back when dropped, or given up where a script was left in the middle, or
+/// where it failed itself.
 pub(super) struct Taken {
     thread: Rc<ServerThread>,
     tools: Rc<Tools>,
@@ -101,7 +103,7 @@ impl Drop for Taken {
         let reported_bytes =
             self.interpreter.as_ref().map_or(0, |interpreter| interpreter.reported_bytes.get());
         let sound = self.interpreter.take().filter(|interpreter| {
-            self.is_sound && interpreter.is_small() && all.free.borrow().len() < INTERPRETERS_KEPT
+            self.is_sound && interpreter.is_fit() && all.free.borrow().len() < INTERPRETERS_KEPT
         });
         match sound {
             Some(interpreter) => {
@@ -125,6 +127,8 @@ pub(super) struct Interpreter {
     resume: Function,
     functions: RefCell<HashMap<Sum, Function>>,
     flushes: Cell<u64>,
+    /// It has failed itself, and may lack what the next script needs: memory, or slots for values.
+    is_broken: Cell<bool>,
     /// Its memory, as it was last reported.
     reported_bytes: Cell<usize>,
 }
@@ -159,6 +163,7 @@ impl Interpreter {
             resume,
             functions: RefCell::default(),
             flushes: Cell::new(0),
+            is_broken: Cell::new(false),
             reported_bytes,
         })
     }
@@ -169,12 +174,28 @@ impl Interpreter {
         }
     }
 
+    /// Whether other scripts may run in it.
+    fn is_fit(&self) -> bool {
+        !self.is_broken.get() && self.is_small()
+    }
+
     fn is_small(&self) -> bool {
         if self.lua.used_memory() > MEMORY_BYTES_KEPT || self.stage.budget.held_bytes() > 0 {
             // Garbage, maybe. An error leaves it as large as it is.
             let _ = self.lua.gc_collect();
         }
         self.lua.used_memory() <= MEMORY_BYTES_KEPT && self.stage.budget.held_bytes() == 0
+    }
+
+    /// What a script ends with that the interpreter could not do: it runs no other one.
+    fn broken(&self, error: &mlua::Error) -> Ended {
+        self.give_up();
+        Ended::Failed(format!("ERR {error}").into_bytes())
+    }
+
+    /// It runs no other script.
+    pub(super) fn give_up(&self) {
+        self.is_broken.set(true);
     }
 
     /// Compiles `source`, unless it was.
@@ -190,7 +211,10 @@ impl Interpreter {
         let function = compiled.map_err(|error| {
             let reason = match error {
                 mlua::Error::SyntaxError { message, .. } => message,
-                other => other.to_string(),
+                other => {
+                    self.give_up();
+                    other.to_string()
+                }
             };
             Failure::of(format!("ERR Error compiling script (new function): {reason}"))
         })?;
@@ -219,7 +243,7 @@ impl Interpreter {
         };
         let ended = match begun.and_then(|()| self.lua.create_thread(function)) {
             Ok(coroutine) => self.go_on(&thread, source, &coroutine).await,
-            Err(error) => Ended::Failed(format!("ERR {error}").into_bytes()),
+            Err(error) => self.broken(&error),
         };
         let (actor, over) = self.stage.end();
         (actor, over.map_or(ended, Ended::Over))
@@ -244,13 +268,15 @@ impl Interpreter {
         loop {
             given.push_front(Value::Thread(coroutine.clone()));
             self.stage.budget.mark_stack();
-            let mut answer: MultiValue = match self.resume.call(std::mem::take(&mut given)) {
+            // Of what it answers the first value counts; others, some thousand maybe, are not held.
+            let (is_ok, value): (bool, Value) = match self.resume.call(std::mem::take(&mut given)) {
                 Ok(answer) => answer,
-                Err(error) => return Ended::Failed(format!("ERR {error}").into_bytes()),
+                Err(error) => return self.broken(&error),
             };
-            let is_ok = answer.pop_front() == Some(Value::Boolean(true));
-            let value = answer.pop_front().unwrap_or_default();
             if !is_ok {
+                if value.is_error() {
+                    self.give_up();
+                }
                 return Ended::Failed(self.failure(source, coroutine, &value));
             }
             if coroutine.status() != ThreadStatus::Resumable {
@@ -278,7 +304,7 @@ impl Interpreter {
                         Ok(Turn::Answer(values)) => given = values,
                         // Lua can raise nothing in a coroutine that it resumes.
                         Ok(_) => self.stage.demand(Demand::InPlace),
-                        Err(error) => return Ended::Failed(format!("ERR {error}").into_bytes()),
+                        Err(error) => return self.broken(&error),
                     }
                 }
             }
@@ -334,5 +360,28 @@ impl Interpreter {
             text.extend_from_slice(format!(":{line}.").as_bytes());
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_that_has_no_slots_is_given_up() {
+        let interpreter = Interpreter::new().expect("an interpreter");
+        let compile = |text: &[u8]| interpreter.function(&Source::parse(text).expect("a script"));
+        compile(b"return 1").expect("it compiles");
+        compile(b"return return").expect_err("that is no script");
+        assert!(interpreter.is_fit(), "a script failed");
+        let mut held = Vec::new();
+        while let Ok(table) = interpreter.lua.create_table() {
+            held.push(table);
+        }
+        assert!((7000..8000).contains(&held.len()), "{} slots", held.len());
+        compile(b"return 1").expect("it was compiled");
+        assert!(interpreter.is_fit());
+        compile(b"return 2").expect_err("there is no slot for it");
+        assert!(!interpreter.is_fit(), "the interpreter failed");
     }
 }

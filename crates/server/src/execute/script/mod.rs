@@ -208,6 +208,7 @@ async fn evaluate(call: &mut Call<'_>, source: &Arc<Source>) -> Result<()> {
                 metrics::script_answered_error(call.thread, call.command, line);
             }
             written.map_err(|error| {
+                interpreter.give_up();
                 call.out.truncate(start);
                 Failure::of(format!("ERR {error}"))
             })

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 use firn_engine::KeyspaceId;
 use firn_lua::mlua::{self, IntoLuaMulti, Lua, MultiValue, Value};
-use firn_lua::{Budget, Complaint, Host, Search, Turn, general};
+use firn_lua::{Arguments, Budget, Complaint, Host, Search, Turn, general};
 use firn_protocol::command::{self, Command, CommandId, Flag, Refusal, id_of};
 use firn_protocol::resp::{self, OwnedArguments, Protocol};
 
@@ -46,6 +46,9 @@ const ASKS_MAX: u32 = 256;
 /// Steps of the pattern matcher in a turn.
 const STEPS: u64 = 100_000;
 
+/// Memory that an argument takes beside its bytes.
+const SCALAR_BYTES: usize = 32;
+
 /// Memory that a reply takes while it becomes Lua's, as a multiple of its bytes as they are sent.
 const REPLY_COPIES: usize = 2;
 
@@ -68,7 +71,7 @@ pub(super) enum Suspension {
     /// A command waits; whether its error is to be raised.
     Command(Performance, bool),
     /// A search goes on between turns of others.
-    Search(Rc<Search>),
+    Search(Search),
     /// Others have their turn.
     Pause,
 }
@@ -219,20 +222,19 @@ impl Stage {
     pub(super) fn call(
         self: &Rc<Self>,
         lua: &Lua,
-        arguments: MultiValue,
+        arguments: &Arguments,
         is_raising: bool,
     ) -> mlua::Result<Turn> {
         if self.over().is_some() {
             return over(lua);
         }
-        let bytes = arguments.iter().map(value_bytes).sum();
+        let bytes = SCALAR_BYTES * arguments.len() + arguments.string_bytes()?;
         let prepared = self
             .budget
             .check_stack()
             .and_then(|()| self.budget.hold(lua, bytes))
             .map_err(Failure::from)
-            .and_then(|held| Ok((held, self.prepare(owned(&arguments)?)?)));
-        drop(arguments);
+            .and_then(|held| Ok((held, self.prepare(owned(arguments)?)?)));
         let (held, (command, arguments)) = match prepared {
             Ok(prepared) => prepared,
             Err(_) if self.over().is_some() => return over(lua),
@@ -454,8 +456,8 @@ impl Host for Stage {
         self.suspension.borrow().is_some()
     }
 
-    fn rest_in(&self, lua: &Lua, search: &Rc<Search>) -> mlua::Result<Turn> {
-        self.rest(lua, self.stays(), || Suspension::Search(Rc::clone(search)))
+    fn rest_in(&self, lua: &Lua, search: &Search) -> mlua::Result<Turn> {
+        self.rest(lua, self.stays(), || Suspension::Search(search.clone()))
     }
 }
 
@@ -502,30 +504,22 @@ async fn perform(
     (actor, reply)
 }
 
-/// Memory that one argument takes.
-fn value_bytes(value: &Value) -> usize {
-    const SCALAR_BYTES: usize = 32;
-    match value {
-        Value::String(text) => SCALAR_BYTES + text.as_bytes().len(),
-        _ => SCALAR_BYTES,
-    }
-}
-
 /// What a script calls a command with.
-fn owned(arguments: &MultiValue) -> Result<OwnedArguments> {
+fn owned(arguments: &Arguments) -> Result<OwnedArguments> {
     if arguments.is_empty() {
         return Err(Failure::new("ERR Please specify at least one argument for this redis lib call"));
     }
     let mut owned = OwnedArguments::default();
-    for argument in arguments {
+    arguments.try_for_each(|argument| {
         match argument {
             Value::String(text) => owned.push(&text.as_bytes()),
             Value::Integer(number) => owned.push(general(*number as f64, 17).as_bytes()),
             Value::Number(number) => owned.push(general(*number, 17).as_bytes()),
             _ => {
-                return Err(Failure::new("ERR Lua redis lib command arguments must be strings or integers"));
+                return Err(Complaint("Lua redis lib command arguments must be strings or integers".into()));
             }
         }
-    }
+        Ok(())
+    })?;
     Ok(owned)
 }

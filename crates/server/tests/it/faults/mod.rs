@@ -12,6 +12,7 @@ mod script_ends;
 mod script_holes;
 mod script_memory;
 mod script_rights;
+mod script_slots;
 mod script_states;
 mod script_within;
 mod beside;
