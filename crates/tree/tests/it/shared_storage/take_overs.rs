@@ -104,17 +104,17 @@ struct Turns {
 }
 
 impl Turns {
-    fn wait(&self, who: usize) {
+    fn wait(&self, machine: usize) {
         let mut state = self.state.lock().unwrap();
-        while !state.1[1 - who] && self.order[state.0 % self.order.len()] != who {
+        while !state.1[1 - machine] && self.order[state.0 % self.order.len()] != machine {
             state = self.moved.wait(state).unwrap();
         }
         state.0 += 1;
         self.moved.notify_all();
     }
 
-    fn end(&self, who: usize) {
-        self.state.lock().unwrap().1[who] = true;
+    fn end(&self, machine: usize) {
+        self.state.lock().unwrap().1[machine] = true;
         self.moved.notify_all();
     }
 }
@@ -130,18 +130,18 @@ fn of_two_that_take_over_at_the_same_time_each_gets_it_and_one_has_it() {
             let order = [vec![0; late], order.repeat(2000)].concat();
             let what = format!("{:?}, {late} steps late", &order[late..late + 5]);
             let turns = Arc::new(Turns { order, state: Mutex::default(), moved: Condvar::new() });
-            let open = &|who: usize| {
+            let open = &|machine: usize| {
                 let (watching, steps) = (Arc::clone(&turns), AtomicU32::new(0));
                 let backend = Watched::new(&shared, move |_, _| {
                     assert!(steps.fetch_add(1, Ordering::SeqCst) < 2000, "it never ends");
-                    watching.wait(who);
+                    watching.wait(machine);
                 });
-                let opened = take_over(backend, 8 + who as u128);
-                turns.end(who);
+                let opened = take_over(backend, 8 + machine as u128);
+                turns.end(machine);
                 opened
             };
             let opened = std::thread::scope(|scope| {
-                let both = [0, 1].map(|who| scope.spawn(move || open(who)));
+                let both = [0, 1].map(|machine| scope.spawn(move || open(machine)));
                 both.map(|one| one.join().unwrap())
             });
             let opened = opened.map(|one| one.unwrap_or_else(|error| panic!("{what}: {}", describe(&error))));
