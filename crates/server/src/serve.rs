@@ -15,7 +15,8 @@ pub(crate) async fn serve(thread: Rc<ServerThread>, client: Rc<Client>, tools: R
     let mut pipeline = Pipeline::default();
     let mut fast_path = FastPath::default();
     while go_on(&thread, &client, &tools, &mut pipeline, &mut fast_path).await {}
-    fast_path.stop(&thread, &client).await;
+    fast_path.finish(&thread, &client).await;
+    fast_path.stop(&thread);
     // What it leaves may be much: others have their turns while it goes.
     Box::pin(async {
         unwatch(&thread, &client).await;
@@ -43,7 +44,8 @@ async fn go_on(
         }
     }
     let Some(whole) = pipeline.next() else {
-        fast_path.stop(thread, client).await;
+        fast_path.finish(thread, client).await;
+        fast_path.stop(thread);
         return receive(thread, client, pipeline).await;
     };
     client.description.request_bytes.set(whole.bytes());
@@ -51,7 +53,8 @@ async fn go_on(
     execute(Request { thread, client, tools, arguments: pipeline.arguments(&whole) }, fast_path).await;
     client.end_request();
     if client.outbox.output.borrow().len() > thread.shared.settings.unread_bytes_max {
-        fast_path.stop(thread, client).await;
+        fast_path.finish(thread, client).await;
+        fast_path.stop(thread);
         thread.drained(client).await;
     }
     !client.is_closing.get()

@@ -91,15 +91,17 @@ impl FastPath {
     }
 
     /// Writes and answers what was taken in.
-    pub(crate) async fn finish(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>) {
-        if self.is_behind() {
-            self.set_batch.finish(thread, client, &mut self.timer).await;
-        }
+    pub(crate) fn finish(
+        &mut self,
+        thread: &Rc<ServerThread>,
+        client: &Rc<Client>,
+    ) -> impl Future<Output = ()> {
+        self.set_batch.finish(thread, client, &mut self.timer)
     }
 
     /// The connection waits for more: all was answered, and what is between is no command's.
-    pub(crate) async fn stop(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>) {
-        self.finish(thread, client).await;
+    pub(crate) fn stop(&mut self, thread: &ServerThread) {
+        debug_assert!(!self.is_behind(), "a write is not answered");
         self.timer.stop(thread);
     }
 }

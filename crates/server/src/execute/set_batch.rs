@@ -18,7 +18,7 @@ use super::{Request, SET, metrics};
 use crate::client::Client;
 use crate::failure::Result;
 use crate::server_thread::ServerThread;
-use crate::store::{Database, Databases};
+use crate::store::Databases;
 use crate::transaction::{Key, Transaction, encode_key};
 
 /// Bytes after which a batch is written although more could be added.
@@ -67,8 +67,11 @@ impl SetBatch {
         true
     }
 
-    /// Writes and answers what was taken in.
+    /// Writes and answers what was taken in, if anything was.
     pub(super) async fn finish(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>, timer: &mut Timer) {
+        if self.is_empty() {
+            return;
+        }
         let waits = thread.engine.waits();
         let written = self.write(thread, client).await;
         let count = self.batch.len();
@@ -116,7 +119,7 @@ impl SetBatch {
             drop(locks);
             self.rename(thread, client)?;
         };
-        if thread.shared.observers.is_any() || self.batch.ops().any(|op| may_replace(thread, op.key)) {
+        if thread.shared.observers.is_any() || self.batch.ops().any(|op| self.may_replace(op.key)) {
             return Box::pin(self.write_with_care(thread)).await;
         }
         thread.write(&self.batch).await
@@ -126,6 +129,15 @@ impl SetBatch {
     fn is_outdated(&self, thread: &ServerThread) -> bool {
         let now = thread.shared.store.databases.load();
         self.databases.as_ref().is_none_or(|databases| !Arc::ptr_eq(databases, &now))
+    }
+
+    /// Whether a collection may stand at the engine's key `key`, whose lock is held.
+    fn may_replace(&self, key: &[u8]) -> bool {
+        let (Ok(key), Some(databases)) = (UserKey::decode(key), &self.databases) else { return true };
+        // No command reads a database that was flushed meanwhile.
+        databases
+            .with_id(key.database())
+            .is_some_and(|database| database.collections.is_possible(Bucket::of(&key)))
     }
 
     /// Names the same keys by what the client's index means now.
@@ -154,13 +166,4 @@ impl SetBatch {
         }
         transaction.commit().await
     }
-}
-
-/// Whether a collection may stand at the engine's key `key`, whose lock is held.
-fn may_replace(thread: &ServerThread, key: &[u8]) -> bool {
-    let Ok(key) = UserKey::decode(key) else { return true };
-    let databases = thread.shared.store.databases.load();
-    let database: Option<&Database> = databases.with_id(key.database()).map(|database| &**database);
-    // No command reads a database that was flushed meanwhile.
-    database.is_some_and(|database| database.collections.is_possible(Bucket::of(&key)))
 }
