@@ -11,6 +11,7 @@
 
 pub(crate) mod clients; // what is written, and what must be found
 mod clocks; // time as some processes see it
+mod given_up; // connections on which a server may still do what came
 mod counted; // counters and lists, which show what was done twice
 mod history; // what was done, in its order, to be done again
 pub(crate) mod content; // what a database has, in one number

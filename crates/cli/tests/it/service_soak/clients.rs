@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::counted::{Counted, counter, list};
+use super::given_up;
 use super::history::{History, Operation};
 use super::keys::{self, State};
 use super::reader::Reader;
@@ -16,6 +17,8 @@ const KEYS: u32 = 1000;
 /// How long after it was written last all has expired that does so soon, by clocks that are right
 /// within a second.
 const EXPIRED: Duration = Duration::from_secs(10);
+/// How long a client that writes waits for an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// How long one round of writing is.
 const ROUND: Duration = Duration::from_secs(3);
 
@@ -30,7 +33,7 @@ struct Known {
     unsure: BTreeMap<u32, Vec<State>>,
     /// Where the database was at the last check; it is elsewhere once it is opened again.
     checked_at: String,
-    /// Rounds that were never answered. A server may do them late, after others that it answered.
+    /// Rounds that were never answered.
     unanswered: Vec<u32>,
     round: u32,
     count: u64,
@@ -83,7 +86,10 @@ impl Known {
             let Some(open) = connection.as_mut() else {
                 let at = address.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 // A database that sleeps is not waited for.
-                connection = connect(&at, Duration::from_secs(3));
+                connection = connect(&at, ANSWER_MAX);
+                if !connection.as_mut().is_some_and(|open| given_up::take_over(number, open, ANSWER_MAX)) {
+                    connection = None;
+                }
                 if connection.is_none() {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -126,6 +132,7 @@ impl Known {
     /// an answer is promised to last only until the database is opened again.
     fn check(&mut self, number: u32, address: &str) {
         let mut connection = Reader::reach(address);
+        given_up::expect_none(number, &mut connection);
         self.counted.check(number, &mut connection);
         let keys: BTreeSet<u32> = self.acknowledged.keys().chain(self.tried.keys()).copied().collect();
         let keys: Vec<u32> = keys.into_iter().collect();
@@ -178,9 +185,9 @@ struct Wrong {
 }
 
 impl Wrong {
-    /// Expects that there are none. Else it tells whether they are as they should be a moment
-    /// later, and what the database says of itself. A stale answer is another fault than a lost
-    /// write.
+    /// Expects that there are none. Else it prints what the database says of itself, and then
+    /// whether they are as they should be a moment later: a stale answer is another fault than a
+    /// lost write.
     fn expect_none(&self, by: &str, connection: &mut Reader) {
         if self.keys.is_empty() {
             return;
@@ -189,11 +196,10 @@ impl Wrong {
         let some = self.keys.get(..20).unwrap_or(&self.keys);
         let later: Vec<String> = keys::find(some, connection).iter().map(|found| found.head()).collect();
         let info: String = redis::cmd("INFO").query(connection).expect("what it says of itself");
-        panic!(
-            "{by}: {} keys are wrong: {:#?}, two seconds later {later:#?}\n{info}",
-            self.keys.len(),
-            self.messages
-        );
+        println!("{info}\nall that are wrong: {:#?}", self.messages);
+        let messages = self.messages.iter().zip(&later).take(5);
+        let lines = messages.map(|(message, later)| format!("\n  {message}, two seconds later {later}"));
+        panic!("{by}: {} keys are wrong, such as{}", self.keys.len(), lines.collect::<String>());
     }
 }
 

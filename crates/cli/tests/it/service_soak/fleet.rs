@@ -79,6 +79,18 @@ fn assert_refuses(address: &str) {
     assert!(answer.starts_with('-') && expected.iter().any(|words| answer.contains(words)), "{answer:?}");
 }
 
+/// A directory that is removed at the end, and kept where a test fails: it shows what was lost.
+struct Kept(TempDir);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.disable_cleanup(true);
+            eprintln!("the store and the logs of both machines are kept in {}", self.0.path().display());
+        }
+    }
+}
+
 pub(super) struct Fleet {
     pub(super) tally: Tally,
     network: Network,
@@ -97,7 +109,7 @@ pub(super) struct Fleet {
     machine: usize,
     seed: u64,
     /// Behind all that lies in it.
-    directory: TempDir,
+    directory: Kept,
 }
 
 impl Fleet {
@@ -132,7 +144,7 @@ impl Fleet {
             sleeper: None,
             machine: 0,
             seed,
-            directory,
+            directory: Kept(directory),
         };
         fleet.start_store(None);
         for at in 0..2 {
@@ -149,14 +161,14 @@ impl Fleet {
     }
 
     fn path(&self, name: &str) -> String {
-        text(&self.directory.path().join(name)).to_owned()
+        text(&self.directory.0.path().join(name)).to_owned()
     }
 
     /// Starts the store, where it was before if there was one.
     fn start_store(&mut self, port: Option<u16>) {
         let (address, seed) = (self.network.address(), self.seed);
         let options = ServerOptions { address, port, seed, ..ServerOptions::default() };
-        let store = S3Server::start(&self.directory.path().join("s3"), options).expect("it listens");
+        let store = S3Server::start(&self.directory.0.path().join("s3"), options).expect("it listens");
         store.set_faults(FAULTS);
         self.store = Some(store);
     }
@@ -448,7 +460,7 @@ impl Fleet {
     /// What lies in the store of which nothing speaks, once that is `enough` or `patience` is over.
     pub(super) fn leftovers(&self, patience: Duration, enough: impl Fn(&Leftovers) -> bool) -> Leftovers {
         let end = Instant::now() + patience;
-        let (store, local) = (self.directory.path().join("s3"), self.local());
+        let (store, local) = (self.directory.0.path().join("s3"), self.local());
         loop {
             match leftovers::look(&store, BUCKET, &local) {
                 Ok(left) if enough(&left) || Instant::now() > end => return left,
@@ -459,7 +471,7 @@ impl Fleet {
     }
 
     fn local(&self) -> PathBuf {
-        self.directory.path().join(machine_name(self.machine))
+        self.directory.0.path().join(machine_name(self.machine))
     }
 
     /// All processes end, and what is left is a sound database and nothing else.
@@ -476,7 +488,7 @@ impl Fleet {
         for others in [2, 1, 0] {
             self.serve();
             self.serving.take().expect("it serves").end();
-            let left = leftovers::look(&self.directory.path().join("s3"), BUCKET, &self.local());
+            let left = leftovers::look(&self.directory.0.path().join("s3"), BUCKET, &self.local());
             let left = left.unwrap_or_else(|damage| panic!("{damage}"));
             if left.outputs.is_empty() && left.others.is_empty() {
                 break;
