@@ -91,14 +91,22 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let patches = patches(&root, options.name.as_deref())?;
     ensure!(!patches.is_empty(), "no cure is called so: they are crates/*/tests/cures/*.patch");
     let checkout = checkout::of(&root, "cures", &checkout::resolve(&root, "HEAD")?)?;
-    let mut missed = 0;
+    let (mut missed, mut broken) = (0, 0);
     for (index, patch) in patches.iter().enumerate() {
         let name = patch.file_stem().unwrap_or_default().to_string_lossy();
         let text =
             std::fs::read_to_string(patch).with_context(|| format!("cannot read {}", patch.display()))?;
         let cure = Cure::parse(&text).with_context(|| patch.display().to_string())?;
         println!("{}/{} {name}: without \"{}\"", index + 1, patches.len(), cure.what);
-        for (test, is_noticed) in take_out(&checkout, patch, &cure)? {
+        let noticed = match take_out(&checkout, patch, &cure) {
+            Ok(noticed) => noticed,
+            Err(error) => {
+                broken += 1;
+                println!("    NOT TAKEN OUT: {error:#}");
+                continue;
+            }
+        };
+        for (test, is_noticed) in noticed {
             missed += usize::from(!is_noticed);
             println!(
                 "    {} {test}",
@@ -106,8 +114,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             );
         }
     }
-    println!("{} cures taken out, {missed} tests did not notice", patches.len());
-    Ok(missed == 0)
+    println!("{} cures, {missed} tests did not notice, {broken} cures could not be taken out", patches.len());
+    Ok(missed == 0 && broken == 0)
 }
 
 fn patches(root: &Path, name: Option<&str>) -> Result<Vec<PathBuf>> {
