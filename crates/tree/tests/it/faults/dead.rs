@@ -166,6 +166,37 @@ fn p2_keys_that_come_and_go_in_any_order() {
     }
 }
 
+/// A scan's range ends before a live key, behind which all is known to be dead. The live key lies in
+/// a table that the scan has nothing to look for in.
+#[test]
+fn p2_a_scan_learns_nothing_beyond_its_range() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let tree = World::new(tiny()).open().unwrap();
+        let mut at = session(&tree);
+        put(&mut at, b"m", b"live");
+        tree.flush().unwrap();
+        // Ten dead keys beyond the live one, and one on this side.
+        let (near, beyond) = if direction == Direction::Forward { (b'c', b'x') } else { (b'x', b'c') };
+        for key in (0..10).map(|number| vec![beyond, number]).chain([vec![near]]) {
+            put(&mut at, &key, b"v");
+            delete(&mut at, &key);
+        }
+        let mut scan = |start: &[u8], end: Option<&[u8]>| {
+            let (start, end) = (start.to_vec(), end.map(<[u8]>::to_vec));
+            let range = ScanRange { start, end, direction, ..ScanRange::all() };
+            rows(&mut at, ReadAt::Latest, KEYSPACE_DEFAULT, range).len()
+        };
+        let (above, below) = ((&b"n"[..], None), (&b""[..], Some(&b"l"[..])));
+        let (known, up_to_it) = match direction {
+            Direction::Forward => (above, (&b""[..], Some(&b"m"[..]))),
+            Direction::Backward => (below, (&b"m\0"[..], None)),
+        };
+        assert_eq!(scan(known.0, known.1), 0, "it is learnt that all beyond is dead");
+        assert_eq!(scan(up_to_it.0, up_to_it.1), 0);
+        assert_eq!(scan(b"", None), 1, "{direction:?}: a scan up to the live key has hidden it");
+    }
+}
+
 #[test]
 fn p2_after_deletes_flush_compaction_and_reopening() {
     let count = 10_000;
