@@ -247,7 +247,12 @@ impl Verifier<'_> {
             FileName::CollectedBlobs { .. } => Some(None),
             _ => None,
         });
+        // What refers to values of these was checked where they are now.
+        let is_elsewhere = |number: &SegmentNumber| {
+            state.blobs.segments.contains_key(number) || state.blobs.relocations.contains_key(number)
+        };
         for (name, number) in files.into_iter().filter(|(name, _)| !known.contains_key(name.as_str())) {
+            let number = number.filter(|number| !is_elsewhere(number));
             let wanted: Vec<&LoggedReference> =
                 logged.references.iter().filter(|it| Some(it.reference.segment) == number).collect();
             match wanted.is_empty() {
@@ -257,9 +262,7 @@ impl Verifier<'_> {
             self.advance(self.files.get(&name).copied().unwrap_or(0));
         }
         let is_there = |number: SegmentNumber| {
-            state.blobs.segments.contains_key(&number)
-                || state.blobs.relocations.contains_key(&number)
-                || self.files.contains_key(&firn_format::file_name::blob_segment(number))
+            is_elsewhere(&number) || self.files.contains_key(&firn_format::file_name::blob_segment(number))
         };
         let missing: Vec<&LoggedReference> =
             logged.references.iter().filter(|it| !is_there(it.reference.segment)).collect();
