@@ -282,8 +282,8 @@ impl Walk {
     }
 
     /// Seeks past the gap that the cursor stands in; whether it does. Where the cursor has left the
-    /// range it does not: places that hold no key of the range have no source, and what lies between
-    /// the range and the gap was not looked at.
+    /// range it does not: places that hold no key of the range have no source, and what lies
+    /// between the range and the gap was not looked at.
     fn seek_past_gap(&mut self) -> firn_storage::Result<bool> {
         let Some(entry) = self.cursor.entry().filter(|entry| self.bounds.holds(entry.key)) else {
             return Ok(false);

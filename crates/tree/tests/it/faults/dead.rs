@@ -166,8 +166,8 @@ fn p2_keys_that_come_and_go_in_any_order() {
     }
 }
 
-/// A scan's range ends before a live key, behind which all is known to be dead. The live key lies in
-/// a table that the scan has nothing to look for in.
+/// A scan's range ends before a live key, behind which all is known to be dead. The live key lies
+/// in a table that the scan has nothing to look for in.
 #[test]
 fn p2_a_scan_learns_nothing_beyond_its_range() {
     for direction in [Direction::Forward, Direction::Backward] {
