@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cargo;
 use crate::checkout::{self, succeed};
 use crate::repository::root;
 
@@ -53,7 +54,7 @@ impl Test {
 
     /// Has cargo build it (`--no-run`), or run it alone.
     fn cargo(&self, checkout: &Path, is_run: bool) -> Result<Output> {
-        let mut command = Command::new("cargo");
+        let mut command = cargo::call("cargo");
         command.args(["test", "--quiet", "--package", &self.package]);
         match self.target.as_str() {
             "lib" => command.arg("--lib"),

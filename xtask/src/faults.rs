@@ -1,9 +1,8 @@
 //! `cargo x faults`: the tests of what real use broke, their long forms included.
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
 
+use crate::cargo;
 use crate::repository::root;
 
 /// What `cargo x faults` takes.
@@ -22,7 +21,7 @@ pub(crate) struct Options {
 
 /// Runs them by what the gate has built; `Ok(true)` if none failed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let status = Command::new("cargo")
+    let status = cargo::call("cargo")
         .args(arguments(options))
         .current_dir(root())
         .status()

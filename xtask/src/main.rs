@@ -3,6 +3,7 @@
 mod repository;
 mod source;
 mod tidy;
+mod cargo;
 mod checkout;
 mod cures;
 mod skew;
@@ -66,7 +67,7 @@ fn main() -> Result<ExitCode> {
 }
 
 fn simulate(arguments: &[String]) -> Result<bool> {
-    let status = std::process::Command::new("cargo")
+    let status = cargo::call("cargo")
         .args(["run", "--release", "--quiet", "-p", "firn-sim", "--"])
         .args(arguments)
         .current_dir(repository::root())

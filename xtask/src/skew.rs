@@ -11,10 +11,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cargo;
 use crate::checkout;
 use crate::repository::root;
 
@@ -51,7 +51,7 @@ fn build(root: &Path, hash: &str) -> Result<PathBuf> {
     let checkout = checkout::of(root, "skew", hash)?;
     let target = root.join("target/skew/target");
     println!("building firn of {hash}, in some minutes the first time");
-    let status = Command::new("cargo")
+    let status = cargo::call("cargo")
         .args(["build", "--quiet", "--locked", "--package", "firn-cli", "--bin", "firn"])
         .env("CARGO_TARGET_DIR", &target)
         // The checkout does not change.
@@ -74,7 +74,7 @@ fn build(root: &Path, hash: &str) -> Result<PathBuf> {
 /// Runs the tests, by what the gate has built: for one package alone most crates would be built
 /// again.
 fn test(root: &Path, program: &Path) -> Result<bool> {
-    let status = Command::new("cargo")
+    let status = cargo::call("cargo")
         .args(["test", "--quiet", "--workspace", "--test", "it", "--", "--ignored", "--nocapture"])
         .args(["--test-threads", "1", TESTS])
         .env("FIRN_OLD_BUILD", program)

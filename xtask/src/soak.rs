@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::cargo;
 use crate::repository::root;
 
 /// What `cargo x soak` takes.
@@ -61,7 +62,7 @@ const SAID_LINES_MAX: usize = 30;
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let root = root();
     let build = ["build", "--release", "-p", "firn-sim"];
-    let status = Command::new("cargo").args(build).current_dir(&root).status().context("cannot run cargo")?;
+    let status = cargo::call("cargo").args(build).current_dir(&root).status().context("cannot run cargo")?;
     anyhow::ensure!(status.success(), "the simulator does not build");
     let start = now();
     let mut runs = Vec::new();
@@ -176,7 +177,7 @@ fn call(root: &Path, arguments: &[&str], environment: &[(&str, String)]) -> Resu
     let command = format!("{settings}cargo {}", arguments.join(" "));
     println!("== {command}");
     let start = now();
-    let mut child = Command::new("cargo")
+    let mut child = cargo::call("cargo")
         .args(arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(root)

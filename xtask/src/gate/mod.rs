@@ -71,12 +71,13 @@ fn lanes(root: &Path, full: bool) -> Lanes {
             Step::inside("tidy", tidy::run),
             Step::cargo("build of tests", &[&tests[..], &["--no-run"]].concat()),
         ],
-        main: vec![Step::cargo("tests", &tests), step::grpc(), step::shuttle(full)],
+        main: vec![Step::cargo("tests", &tests), step::grpc()],
         ..Lanes::default()
     };
-    lanes.main.extend(step::simulations(root, full));
     // Models first: they have a folder of their own, so that cargo can begin the tests meanwhile.
     lanes.beside.extend(step::loom(root, full));
+    lanes.beside.push(step::shuttle(full));
+    lanes.beside.extend(step::simulations(root, full));
     lanes.beside.push(Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"]));
     lanes.beside.push(step::documentation());
     lanes.beside = lanes.beside.into_iter().map(Step::patient).collect();
@@ -101,8 +102,8 @@ mod tests {
     fn steps_beside_the_tests_give_way_to_them() {
         let lanes = lanes(&root(), true);
         for (step, is_beside) in lanes.steps() {
-            assert_eq!(step.shown().contains("nice -n 10 cargo "), is_beside, "{}", step.name);
+            assert_eq!(step.shown().contains("nice -n 10 "), is_beside, "{}", step.name);
         }
-        assert!(lanes.beside.len() >= 5, "models, lints and documentation");
+        assert!(lanes.beside.len() >= 10, "models, simulations, lints and documentation");
     }
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::cargo;
 use anyhow::{Context, Result};
 
 use super::tally::Tally;
@@ -121,7 +122,7 @@ impl Step {
             Action::Inside(function) => function().map(|is_good| (Tally::one(is_good), String::new())),
             Action::Call { program, arguments, environment } => {
                 let is_path = program.contains('/');
-                let mut command = Command::new(if is_path { root.join(program) } else { program.into() });
+                let mut command = cargo::call(if is_path { root.join(program) } else { program.into() });
                 command
                     .args(arguments)
                     .current_dir(root)
@@ -374,7 +375,7 @@ fn no_address_sanitizer() -> Option<String> {
 
 /// The database of advisories is fetched from where it is kept, or was fetched before.
 fn no_advisories() -> Option<String> {
-    let fetched = Command::new("cargo")
+    let fetched = cargo::call("cargo")
         .args(["deny", "fetch", "db"])
         .current_dir(crate::repository::root())
         .stdout(Stdio::null())
