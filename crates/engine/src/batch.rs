@@ -134,6 +134,18 @@ impl<K: Copy + From<OpKind>> Batch<K> {
         self.push(Op { keyspace, kind: OpKind::Put.into(), key, value, expires_at_ms: 0 })
     }
 
+    /// Sets `key` to `value`, which expires at `expires_at_ms`, in milliseconds since the Unix
+    /// epoch; 0 = never.
+    pub fn put_until(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        expires_at_ms: u64,
+    ) -> &mut Self {
+        self.push(Op { keyspace, kind: OpKind::Put.into(), key, value, expires_at_ms })
+    }
+
     /// Removes `key`.
     pub fn delete(&mut self, keyspace: KeyspaceId, key: &[u8]) -> &mut Self {
         self.push(Op { keyspace, kind: OpKind::Delete.into(), key, value: &[], expires_at_ms: 0 })

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
     Batch, BatchLimit, Change, Completion, Error, ErrorKind, KeyLocks, KeyspaceId, OrderedBatch,
-    OrderedSession, Outcome, Position, ReadAt, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session,
-    Snapshot, Ticket, UpdateFn, Values, WriteOptions,
+    OrderedReadSet, OrderedSession, Outcome, Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan,
+    ScanBatch, ScanRange, Session, Snapshot, Ticket, UpdateFn, Values, WriteOptions,
 };
 
 /// Bytes of a value that [`Blocking::read_into`] has in memory at once.
@@ -120,6 +120,12 @@ impl<S: Session + ?Sized> Blocking<S> {
     /// Applies all of `batch` or none of it.
     pub fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Position> {
         let outcome = self.session.write(batch, options)?;
+        self.written(outcome)
+    }
+
+    /// Applies all of `batch` if no key of `reads` was written since, else nothing of it.
+    pub fn write_if(&mut self, batch: &Batch, reads: ReadSet, options: WriteOptions) -> Result<Position> {
+        let outcome = self.session.write_if(batch, reads, options)?;
         self.written(outcome)
     }
 
@@ -300,6 +306,18 @@ impl<S: OrderedSession + ?Sized> Blocking<S> {
     /// Applies all of `batch`, range deletes included, or none of it.
     pub fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Position> {
         let outcome = self.session.write_ordered(batch, options)?;
+        self.written(outcome)
+    }
+
+    /// Applies all of `batch` if no key of `reads`, and none in a range of it, was written since,
+    /// else nothing of it.
+    pub fn write_ordered_if(
+        &mut self,
+        batch: &OrderedBatch,
+        reads: OrderedReadSet,
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let outcome = self.session.write_ordered_if(batch, reads, options)?;
         self.written(outcome)
     }
 

@@ -21,6 +21,7 @@ mod scans;
 mod merges;
 mod updates;
 mod rmw;
+mod transactions;
 mod locks;
 mod expiry;
 mod ranges;
@@ -127,7 +128,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 type Check = (&'static str, bool, fn(&mut Database));
 
 fn checks() -> impl Iterator<Item = Check> {
-    let topics: [&[Check]; 16] = [
+    let topics: [&[Check]; 17] = [
         outcomes::CHECKS,
         reads::CHECKS,
         batches::CHECKS,
@@ -136,6 +137,7 @@ fn checks() -> impl Iterator<Item = Check> {
         merges::CHECKS,
         updates::CHECKS,
         rmw::CHECKS,
+        transactions::CHECKS,
         locks::CHECKS,
         expiry::CHECKS,
         ranges::CHECKS,

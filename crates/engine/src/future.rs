@@ -16,8 +16,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::blocking::{answering, modified, position, scanned, value, values};
 use crate::{
-    Batch, BatchLimit, Change, Completion, KeyspaceId, OrderedBatch, OrderedSession, Outcome, Position,
-    ReadAt, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Ticket, Values, WriteOptions,
+    Batch, BatchLimit, Change, Completion, KeyspaceId, OrderedBatch, OrderedReadSet, OrderedSession, Outcome,
+    Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Ticket, Values,
+    WriteOptions,
 };
 
 /// A session whose calls answer futures. Cheap to clone; clones share the session and its order of
@@ -79,6 +80,12 @@ impl<S: Session + ?Sized + 'static> Futures<S> {
     /// Applies all of `batch` or none of it.
     pub fn write(&self, batch: &Batch, options: WriteOptions) -> Reply<Position> {
         let outcome = self.line.lock().session.write(batch, options);
+        self.written(outcome)
+    }
+
+    /// Applies all of `batch` if no key of `reads` was written since, else nothing of it.
+    pub fn write_if(&self, batch: &Batch, reads: ReadSet, options: WriteOptions) -> Reply<Position> {
+        let outcome = self.line.lock().session.write_if(batch, reads, options);
         self.written(outcome)
     }
 
@@ -172,6 +179,18 @@ impl<S: OrderedSession + ?Sized + 'static> Futures<S> {
     /// Applies all of `batch`, range deletes included, or none of it.
     pub fn write_ordered(&self, batch: &OrderedBatch, options: WriteOptions) -> Reply<Position> {
         let outcome = self.line.lock().session.write_ordered(batch, options);
+        self.written(outcome)
+    }
+
+    /// Applies all of `batch` if no key of `reads`, and none in a range of it, was written since,
+    /// else nothing of it.
+    pub fn write_ordered_if(
+        &self,
+        batch: &OrderedBatch,
+        reads: OrderedReadSet,
+        options: WriteOptions,
+    ) -> Reply<Position> {
+        let outcome = self.line.lock().session.write_ordered_if(batch, reads, options);
         self.written(outcome)
     }
 

@@ -43,6 +43,7 @@ mod rmw;
 mod completion;
 mod session;
 mod snapshot;
+mod read_set; // what a transaction has read
 mod job_stats;
 mod blob_stats;
 mod stats;
@@ -66,6 +67,7 @@ pub use firn_format::Position;
 pub use job_stats::{JobKindStats, JobRow, JobStage, JobStats};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
 pub use outcome::{Outcome, Ticket};
+pub use read_set::{OrderedReadSet, ReadRange, ReadSet, conflict};
 pub use rmw::{AnswerOfRmw, Rmw, RmwAnswer, check_value_bytes};
 pub use scan::{BatchLimit, Direction, Scan, ScanBatch, ScanRange};
 pub use semantics::{CompactionFilter, FilterVerdict, Identity, MergeOperator, PrefixExtractor, Semantics};

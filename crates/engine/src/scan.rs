@@ -40,13 +40,13 @@ impl ScanRange {
     }
 
     /// Keys from `start` on, upward.
-    pub fn from(start: &[u8]) -> Self {
-        Self { start: start.to_vec(), ..Self::default() }
+    pub fn from(start: impl AsRef<[u8]>) -> Self {
+        Self { start: start.as_ref().to_vec(), ..Self::default() }
     }
 
     /// Keys that begin with `prefix`, upward.
-    pub fn with_prefix(prefix: &[u8]) -> Self {
-        Self { prefix: Some(prefix.to_vec()), ..Self::default() }
+    pub fn with_prefix(prefix: impl AsRef<[u8]>) -> Self {
+        Self { prefix: Some(prefix.as_ref().to_vec()), ..Self::default() }
     }
 
     /// The same keys in the other order.

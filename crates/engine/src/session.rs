@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::{
-    Batch, Completion, Durability, KeyLocks, KeyspaceId, Notifier, OrderedBatch, Outcome, Position, ReadAt,
-    Result, Rmw, RmwAnswer, Scan, ScanRange, Ticket, UpdateFn, Values,
+    Batch, Completion, Durability, KeyLocks, KeyspaceId, Notifier, OrderedBatch, OrderedReadSet, Outcome,
+    Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan, ScanRange, Ticket, UpdateFn, Values,
 };
 
 /// How one write is done.
@@ -98,6 +98,19 @@ pub trait Session: Send {
     /// that shows only after the write, or shared storage is away. `Closed` after `close` and after
     /// a failed sync, with the first cause.
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>>;
+
+    /// Applies all of `batch` if no key of `reads` was written since they were read, atomically
+    /// against every other write; otherwise nothing of it. As [`write`](Self::write) else.
+    ///
+    /// A key that was written counts even if it has the same value again. One that had no value,
+    /// and has none again, may count or not. Nothing is locked: of two such writes that read what
+    /// the other one writes, the later fails. Costs two look-ups for each key; for one of them
+    /// other writes wait to become visible.
+    ///
+    /// # Errors
+    /// `Conflict` if a key was written: the caller reads again, and tries again.
+    fn write_if(&mut self, batch: &Batch, reads: ReadSet, options: WriteOptions)
+    -> Result<Outcome<Position>>;
 
     /// Sets `key` to `value`; otherwise as [`write`](Self::write) of a batch of one.
     fn put(
@@ -232,6 +245,15 @@ pub trait OrderedSession: Session {
     /// Applies all of `batch`, range deletes included, or none of it; otherwise as
     /// [`write`](Session::write).
     fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Outcome<Position>>;
+
+    /// Applies all of `batch` if no key of `reads`, and none in a range of it, was written since
+    /// they were read; otherwise as [`write_if`](Session::write_if).
+    fn write_ordered_if(
+        &mut self,
+        batch: &OrderedBatch,
+        reads: OrderedReadSet,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>>;
 
     /// Removes every key of `start..end` (as bytes); otherwise as [`write`](Session::write) of a
     /// batch of one.

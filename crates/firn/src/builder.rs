@@ -218,6 +218,7 @@ impl Builder {
             }
             None => storage,
         };
+        let clock = Arc::clone(&self.clock);
         let spawn = Arc::new(ThreadSpawn::with_background_nice(settings.background_nice));
         let tree = Tree::open(TreeOptions {
             storage,
@@ -232,6 +233,6 @@ impl Builder {
             take_over: self.take_over,
         })?;
         let engine = Arc::<Tree>::clone(&tree);
-        Ok(Db::over(PointDb::new(engine, spawn), tree))
+        Ok(Db::over(PointDb::new(engine, spawn, clock), tree))
     }
 }

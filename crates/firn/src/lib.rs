@@ -26,6 +26,7 @@ mod point_keyspace;
 mod db;
 mod keyspace;
 mod scan;
+mod transaction;
 mod verify;
 mod backup;
 
@@ -36,8 +37,9 @@ pub use firn_engine::{
     Batch, BatchLimit, Change, CompactionFilter, Completion, Compression, DatabaseCopy, Direction,
     Durability, Engine, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
     KeyspaceStats, Location, MergeOperator, Notifier, Op, OpKind, Ordered, OrderedBatch, OrderedOp,
-    OrderedOpKind, OrderedSession, Outcome, Position, PrefixExtractor, ReadAt, Result, Rmw, RmwAnswer,
-    ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values, WriteOptions, future,
+    OrderedOpKind, OrderedReadSet, OrderedSession, Outcome, Position, PrefixExtractor, ReadAt, ReadRange,
+    ReadSet, Result, Rmw, RmwAnswer, ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values,
+    WriteOptions, future,
 };
 /// A component that [`Builder`] takes: where compactions run ([`jobs::Executor`]).
 pub use firn_jobs as jobs;
@@ -49,6 +51,9 @@ pub use keyspace::Keyspace;
 pub use point_db::PointDb;
 pub use point_keyspace::PointKeyspace;
 pub use scan::Scan;
+pub use transaction::{
+    PointTransaction, PointTransactionKeyspace, Transaction, TransactionKeyspace, TransactionScan,
+};
 pub use verify::verify;
 
 /// The example in README.md is compiled and run.

@@ -3,13 +3,14 @@
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
     Batch, Change, DatabaseCopy, Engine, Error, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Position,
     ReadAt, Result, Snapshot, Stats, Values, WriteOptions,
 };
-use firn_storage::{Priority, Spawn, ThreadSpawn};
+use firn_storage::{Clock, Priority, Spawn, ThreadSpawn};
 
 /// A database in this process, over an engine that may keep its keys in no order.
 ///
@@ -33,6 +34,7 @@ struct Shared {
     engine: Arc<dyn Engine>,
     idle: Mutex<Vec<Blocking>>,
     spawn: Arc<ThreadSpawn>,
+    clock: Arc<dyn Clock>,
 }
 
 impl std::fmt::Debug for PointDb {
@@ -43,8 +45,13 @@ impl std::fmt::Debug for PointDb {
 
 impl PointDb {
     /// A database over `engine`, whose background threads `spawn` began.
-    pub(crate) fn new(engine: Arc<dyn Engine>, spawn: Arc<ThreadSpawn>) -> Self {
-        Self { shared: Arc::new(Shared { engine, idle: Mutex::default(), spawn }) }
+    pub(crate) fn new(engine: Arc<dyn Engine>, spawn: Arc<ThreadSpawn>, clock: Arc<dyn Clock>) -> Self {
+        Self { shared: Arc::new(Shared { engine, idle: Mutex::default(), spawn, clock }) }
+    }
+
+    /// Blocks this thread for `time`.
+    pub(crate) fn pause(&self, time: Duration) {
+        self.shared.clock.sleep(time);
     }
 
     /// The engine itself: sessions that do not block, snapshots, statistics.

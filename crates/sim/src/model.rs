@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use firn_engine::{
     Direction, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, OrderedBatch,
-    OrderedOpKind, Result, ScanRange, Semantics, WriteOptions,
+    OrderedOpKind, ReadRange, Result, ScanRange, Semantics, WriteOptions,
 };
 
 /// Longest key, in bytes.
@@ -202,6 +202,27 @@ impl Model {
             records.reverse();
         }
         Ok(records)
+    }
+
+    /// Whether `key` was written at or after `since`, a range delete over it included.
+    pub fn is_written(&self, since: Moment, id: KeyspaceId, key: &[u8]) -> Result<bool> {
+        let keyspace = self.keyspaces.get(&id).ok_or_else(|| unknown(id))?;
+        let versions = keyspace.keys.get(key).map_or(&[][..], Vec::as_slice);
+        let is_covered = |range: &RangeTombstone| *range.start <= *key && *key < *range.end;
+        Ok(versions.iter().any(|version| version.moment >= since)
+            || keyspace.ranges.iter().any(|range| range.moment >= since && is_covered(range)))
+    }
+
+    /// Whether any key of `range` was written at or after `since`.
+    pub fn is_range_written(&self, since: Moment, range: &ReadRange) -> Result<bool> {
+        let keyspace = self.keyspaces.get(&range.keyspace).ok_or_else(|| unknown(range.keyspace))?;
+        let ends_behind = |key: &[u8]| range.end.as_ref().is_none_or(|end| key < end.as_slice());
+        let is_key_written = keyspace.keys.iter().any(|(key, versions)| {
+            *key >= range.start && ends_behind(key) && versions.iter().any(|version| version.moment >= since)
+        });
+        let is_cut =
+            |cut: &RangeTombstone| cut.moment >= since && cut.end > range.start && ends_behind(&cut.start);
+        Ok(is_key_written || keyspace.ranges.iter().any(is_cut))
     }
 
     /// Everything readable as of `at`.

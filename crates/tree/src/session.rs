@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use firn_engine::{
     AnswerOfRmw, Batch, Completion, CompletionQueue, Durability, KeyLocks, KeyspaceId, Notifier, Op,
-    OrderedBatch, OrderedOp, OrderedOpKind, OrderedSession, Outcome, Position, ReadAt, Result, Rmw,
-    RmwAnswer, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
+    OrderedBatch, OrderedOp, OrderedOpKind, OrderedReadSet, OrderedSession, Outcome, Position, ReadAt,
+    ReadSet, Result, Rmw, RmwAnswer, Scan, ScanRange, Session, Ticket, UpdateFn, Values, WriteOptions,
 };
 use firn_storage::file::table::ReadMode;
 
@@ -89,7 +89,7 @@ impl TreeSession {
         }
         database.commit.validate(ops.clone())?;
         if self.line.is_free() {
-            match database.commit.append_ops(database, ops.clone())? {
+            match database.commit.append_ops(database, ops.clone(), None)? {
                 Appended::At(end) => return self.acknowledge(end, bytes, options),
                 Appended::Stopped | Appended::Raced => self.note_stopped()?,
             }
@@ -363,6 +363,15 @@ impl Session for TreeSession {
         self.write_ops(ops, batch.data_bytes(), options)
     }
 
+    fn write_if(
+        &mut self,
+        batch: &Batch,
+        reads: ReadSet,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.write_ordered_if(&batch.clone().into(), reads.into(), options)
+    }
+
     fn put(
         &mut self,
         keyspace: KeyspaceId,
@@ -516,6 +525,26 @@ impl OrderedSession for TreeSession {
 
     fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Outcome<Position>> {
         self.write_ops(batch.ops(), batch.data_bytes(), options)
+    }
+
+    fn write_ordered_if(
+        &mut self,
+        batch: &OrderedBatch,
+        reads: OrderedReadSet,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.check_write(options)?;
+        let (database, bytes) = (&*self.shared, batch.data_bytes());
+        if self.inline {
+            let end = database.commit.write_if(database, batch.ops(), bytes, &reads)?;
+            database.commit.make_durable(database, end, self.durability(options))?;
+            self.count_written(bytes);
+            return Ok(Outcome::Done(end));
+        }
+        database.commit.validate(batch.ops())?;
+        let ticket = self.line_up(Write::BatchIf(batch.clone(), reads), options);
+        self.go_on();
+        Ok(Outcome::Pending(ticket))
     }
 
     fn delete_range(

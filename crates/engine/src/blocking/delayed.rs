@@ -124,6 +124,10 @@ impl Session for Delayed {
         self.hold(Completion::Written(position))
     }
 
+    fn write_if(&mut self, batch: &Batch, _: ReadSet, options: WriteOptions) -> Result<Outcome<Position>> {
+        self.write(batch, options)
+    }
+
     fn put(
         &mut self,
         keyspace: KeyspaceId,
@@ -220,6 +224,15 @@ impl OrderedSession for Delayed {
 
     fn write_ordered(&mut self, _: &OrderedBatch, _: WriteOptions) -> Result<Outcome<Position>> {
         self.hold(Completion::Failed(Error::invalid("no range deletes")))
+    }
+
+    fn write_ordered_if(
+        &mut self,
+        batch: &OrderedBatch,
+        _: OrderedReadSet,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.write_ordered(batch, options)
     }
 
     fn delete_range(

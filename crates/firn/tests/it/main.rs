@@ -7,6 +7,7 @@ mod handles;
 mod keyspaces;
 mod scans;
 mod threads;
+mod transactions;
 mod components;
 mod small_disk; // a file system that is soon full
 mod full_disk;

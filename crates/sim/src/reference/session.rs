@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use firn_engine::{
     Batch, BatchLimit, Change, Completion, CompletionQueue, CompletionSender, Direction, Error, KeyLocks,
-    KeyspaceId, LockTable, Notifier, OrderedBatch, OrderedOp, OrderedOpKind, OrderedSession, Outcome,
-    Position, ReadAt, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Ticket, UpdateFn, Values,
-    WriteOptions,
+    KeyspaceId, LockTable, Notifier, OrderedBatch, OrderedOp, OrderedOpKind, OrderedReadSet, OrderedSession,
+    Outcome, Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Ticket,
+    UpdateFn, Values, WriteOptions, conflict,
 };
 
 use super::{Fault, Shared};
@@ -191,6 +191,15 @@ impl Session for ReferenceSession {
         self.write_ordered(&batch.clone().into(), options)
     }
 
+    fn write_if(
+        &mut self,
+        batch: &Batch,
+        reads: ReadSet,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        self.write_ordered_if(&batch.clone().into(), reads.into(), options)
+    }
+
     fn put(
         &mut self,
         keyspace: KeyspaceId,
@@ -362,6 +371,33 @@ impl OrderedSession for ReferenceSession {
             return Ok(self.written(position));
         }
         let mut state = self.shared.lock();
+        let position = self.shared.write(&mut state, batch, options)?;
+        drop(state);
+        Ok(self.written(position))
+    }
+
+    fn write_ordered_if(
+        &mut self,
+        batch: &OrderedBatch,
+        reads: OrderedReadSet,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
+        let options = WriteOptions { expires_at_ms: 0, ..options };
+        let since = reads.keys().position().0;
+        let mut state = self.shared.lock();
+        state.model.check(batch)?;
+        let mut is_written = false;
+        if !self.shared.is(Fault::UnlockedUpdate) {
+            for (keyspace, key) in reads.keys().keys() {
+                is_written |= state.model.is_written(since, keyspace, key)?;
+            }
+            for range in reads.ranges() {
+                is_written |= state.model.is_range_written(since, range)?;
+            }
+        }
+        if is_written {
+            return Err(conflict());
+        }
         let position = self.shared.write(&mut state, batch, options)?;
         drop(state);
         Ok(self.written(position))

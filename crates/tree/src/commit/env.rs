@@ -1,7 +1,9 @@
 //! What the pipeline asks of the database around it.
 
-use firn_engine::{KeyspaceId, Result};
-use firn_format::{Position, Sequence};
+use firn_engine::Result;
+use firn_format::Position;
+
+use super::Condition;
 
 /// The database as the pipeline sees it. A write that finds room, has no pace and writes one
 /// keyspace calls none of this.
@@ -12,8 +14,8 @@ pub(crate) trait CommitEnv {
     /// A frame that starts at `start` has records of several keyspaces.
     fn crosses(&self, start: Position);
 
-    /// The newest version of `key` below `end`, all of which is published.
-    fn newest_below(&self, keyspace: KeyspaceId, key: &[u8], end: Position) -> Result<Option<Sequence>>;
+    /// Whether `condition` holds of what lies below `end`, all of which is published.
+    fn holds(&self, condition: &Condition<'_>, end: Position) -> Result<bool>;
 
     /// Works the pace out again from the space that separated values take.
     fn renew_space_pace(&self);

@@ -1,8 +1,8 @@
 //! What the pipeline writes: records to be, and what must hold when they are written.
 
-use firn_engine::{KeyspaceId, OrderedOp, OrderedOpKind};
+use firn_engine::{KeyspaceId, OrderedOp, OrderedOpKind, OrderedReadSet};
 use firn_format::log::record_bytes;
-use firn_format::{Kind, Sequence};
+use firn_format::{Kind, Position, Sequence};
 
 use crate::blobs::{Places, WholeBlob};
 
@@ -42,14 +42,14 @@ pub(crate) struct Frame<'f, 'v, I> {
     pub(crate) items: I,
     /// The blobs that they refer to.
     pub(crate) blobs: Blobs<'f, 'v>,
-    /// The frame is written only if this is the newest version of the key.
-    pub(crate) unchanged: Option<Unchanged<'f>>,
+    /// The frame is written only if this holds.
+    pub(crate) condition: Option<Condition<'f>>,
 }
 
 impl<I> Frame<'_, '_, I> {
     /// A frame of `items` that depends on nothing.
     pub(crate) fn of(items: I) -> Self {
-        Self { items, blobs: Blobs::Written(Places::default()), unchanged: None }
+        Self { items, blobs: Blobs::Written(Places::default()), condition: None }
     }
 }
 
@@ -63,13 +63,18 @@ pub(crate) enum Blobs<'f, 'v> {
     Whole(&'f mut Option<WholeBlob<'v>>),
 }
 
-/// That nothing has been written to a key since it was read.
+/// What is to hold when a frame is written.
 #[derive(Clone, Copy)]
-pub(crate) struct Unchanged<'f> {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) key: &'f [u8],
-    /// What was the newest version then.
-    pub(crate) newest: Option<Sequence>,
+pub(crate) enum Condition<'f> {
+    /// Nothing has been written to a key since it was read.
+    Unchanged {
+        keyspace: KeyspaceId,
+        key: &'f [u8],
+        /// What was the newest version then.
+        newest: Option<Sequence>,
+    },
+    /// Nothing of `reads` has been written from `since` on.
+    Unwritten { reads: &'f OrderedReadSet, since: Position },
 }
 
 /// Whether a frame of `items` removes more than it brings: it has removals, and little beside them.

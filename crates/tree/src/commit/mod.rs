@@ -19,5 +19,5 @@ pub(crate) mod room;
 mod separate;
 
 pub(crate) use env::CommitEnv;
-pub(crate) use frame::{Blobs, Frame, Item};
+pub(crate) use frame::{Blobs, Condition, Frame, Item};
 pub(crate) use pipeline::{Appended, CommitPipeline};

@@ -59,7 +59,8 @@ use firn_arena::Reservation;
 use firn_engine::pace::{Pace, StallForecast};
 use firn_engine::queue::Admission;
 use firn_engine::{
-    Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpKind, Result, check_value_bytes,
+    Durability, Error, ErrorKind, LockTable, OrderedOp, OrderedOpKind, OrderedReadSet, Result,
+    check_value_bytes, conflict,
 };
 use firn_format::key::{Trailer, key_hash};
 use firn_format::log::{FrameKind, FrameWriter, Record, frame_bytes, record_bytes};
@@ -68,7 +69,7 @@ use firn_maintenance::Wake;
 use firn_storage::Clock;
 
 use super::env::CommitEnv;
-use super::frame::{Blobs, Frame, Item, removes};
+use super::frame::{Blobs, Condition, Frame, Item, removes};
 use super::next_segment::LargeSegment;
 use super::roll::Rolled;
 use super::room::Room;
@@ -166,16 +167,11 @@ impl CommitPipeline {
         durability: Durability,
     ) -> Result<Position> {
         self.validate(ops.clone())?;
-        if self.is_paced() {
-            let delay = self.admit(env, bytes as u64);
-            if !delay.is_zero() {
-                self.clock.sleep(delay);
-            }
-        }
+        self.keep_pace(env, bytes);
         let end = loop {
             let appended = match self.blobs.are_wanted() {
                 false => self.append(env, Frame::of(ops.clone().map(Item::from)))?,
-                true => self.append_ops(env, ops.clone())?,
+                true => self.append_ops(env, ops.clone(), None)?,
             };
             match appended {
                 Appended::At(end) => break end,
@@ -184,6 +180,50 @@ impl CommitPipeline {
         };
         self.make_durable(env, end, durability)?;
         Ok(end)
+    }
+
+    /// Writes `ops`, of `bytes` bytes, as one frame if nothing of `reads` was written since they
+    /// were read. Returns its end, which has no durability yet.
+    ///
+    /// Blocks for its pace and for room, and reads what may have been written meanwhile.
+    ///
+    /// # Errors
+    /// `Conflict` if something was written, and nothing of `ops` is then; else as
+    /// [`commit`](Self::commit).
+    pub(crate) fn write_if<'o>(
+        &self,
+        env: &impl CommitEnv,
+        ops: impl Iterator<Item = OrderedOp<'o>> + Clone,
+        bytes: usize,
+        reads: &OrderedReadSet,
+    ) -> Result<Position> {
+        self.validate(ops.clone())?;
+        self.keep_pace(env, bytes);
+        let mut since = reads.keys().position();
+        loop {
+            // What was written until now is looked at while no other write waits for this one.
+            let now = self.read_position(&self.catalog.version.load());
+            if !env.holds(&Condition::Unwritten { reads, since }, now)? {
+                return Err(conflict());
+            }
+            since = since.max(now);
+            match self.append_ops(env, ops.clone(), Some(Condition::Unwritten { reads, since }))? {
+                Appended::At(end) => return Ok(end),
+                Appended::Raced => return Err(conflict()),
+                Appended::Stopped => env.wait_to_retry()?,
+            }
+        }
+    }
+
+    /// Waits until a write of `bytes` is due.
+    #[inline]
+    fn keep_pace(&self, env: &impl CommitEnv, bytes: usize) {
+        if self.is_paced() {
+            let delay = self.admit(env, bytes as u64);
+            if !delay.is_zero() {
+                self.clock.sleep(delay);
+            }
+        }
     }
 
     /// Refuses what can never be written: limits, unknown keyspaces, merges without an operator.
@@ -258,26 +298,28 @@ impl CommitPipeline {
         self.pace.delay(bytes, now)
     }
 
-    /// Appends `ops` as one frame, after their large values.
+    /// Appends `ops` as one frame, after their large values; `Raced` if the condition does not
+    /// hold.
     pub(crate) fn append_ops<'o>(
         &self,
         env: &impl CommitEnv,
         ops: impl Iterator<Item = OrderedOp<'o>> + Clone,
+        condition: Option<Condition<'_>>,
     ) -> Result<Appended> {
         if !self.blobs.are_wanted() {
-            return self.append(env, Frame::of(ops.map(Item::from)));
+            return self.append(env, Frame { condition, ..Frame::of(ops.map(Item::from)) });
         }
         // Each try would write the values again, and those of the try before would be dead.
         if self.is_stopped() {
             return Ok(Appended::Stopped);
         }
         let Some(separated) = self.blobs.separate(&self.catalog, &self.settings, ops.clone())? else {
-            return self.append(env, Frame::of(ops.map(Item::from)));
+            return self.append(env, Frame { condition, ..Frame::of(ops.map(Item::from)) });
         };
         let items: Vec<Item<'_>> =
             ops.enumerate().map(|(index, op)| separated.references.item(index, op)).collect();
         let blobs = Blobs::Written(separated.places);
-        self.append(env, Frame { blobs, ..Frame::of(items.iter().copied()) })
+        self.append(env, Frame { blobs, condition, ..Frame::of(items.iter().copied()) })
     }
 
     /// Writes one frame, visible to readers once the watermark has passed it.
@@ -347,7 +389,7 @@ impl CommitPipeline {
         mut reservation: Reservation<'_>,
         frame: Frame<'_, '_, impl Iterator<Item = Item<'o>> + Clone>,
     ) -> Result<Appended> {
-        let Frame { items, blobs, unchanged } = frame;
+        let Frame { items, blobs, condition } = frame;
         if let Some(item) = items.clone().find(|item| segment.carried().get(item.keyspace.0).is_none()) {
             // The keyspace was dropped (or is being created) since the batch was checked.
             self.publish_void(segment, reservation)?;
@@ -375,17 +417,14 @@ impl CommitPipeline {
         }
         let first_word =
             writer.finish(self.log.durable_through(), FrameKind::Batch, start, self.log.generation());
-        if let Some(unchanged) = unchanged {
+        if let Some(condition) = condition {
             // With more writers than processors the writer that all others wait for must get its
             // turn: the wait yields.
-            let newest = self
-                .log
-                .wait_published(start)
-                .map_err(from_storage)
-                .and_then(|()| env.newest_below(unchanged.keyspace, unchanged.key, start));
-            if newest.as_ref().ok() != Some(&unchanged.newest) {
+            let published = self.log.wait_published(start).map_err(from_storage);
+            let holds = published.and_then(|()| env.holds(&condition, start));
+            if !matches!(holds, Ok(true)) {
                 self.publish_void(segment, reservation)?;
-                return newest.map(|_| Appended::Raced);
+                return holds.map(|_| Appended::Raced);
             }
         }
         self.publish(segment, reservation, first_word, places, items)

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Completion, CompletionQueue, CompletionSender, Durability, KeyspaceId, OrderedBatch, Outcome, Position,
-    Result, Ticket, UpdateFn, WriteOptions, queue,
+    Completion, CompletionQueue, CompletionSender, Durability, KeyspaceId, OrderedBatch, OrderedReadSet,
+    Outcome, Position, Result, Ticket, UpdateFn, WriteOptions, queue,
 };
 
 use super::TreeSession;
@@ -39,6 +39,7 @@ pub(super) struct Delayed {
 /// A write that is kept until it may be written.
 pub(super) enum Write {
     Batch(OrderedBatch),
+    BatchIf(OrderedBatch, OrderedReadSet),
     Update { keyspace: KeyspaceId, key: Vec<u8>, f: UpdateFn },
 }
 
@@ -54,6 +55,29 @@ fn complete_when_durable(
     let durable = database.commit.make_durable(database, end, durability);
     let written = durable.map_or_else(Completion::Failed, |()| Completion::Written(end));
     session.send(ticket, written);
+}
+
+/// Completes what was written on the pool, once it has `durability`. Threads for reads have other
+/// work than to wait for shared storage.
+fn complete_written(
+    database: &Arc<Database>,
+    session: CompletionSender,
+    ticket: Ticket,
+    written: Result<Position>,
+    durability: Durability,
+) {
+    match (written, durability) {
+        (Err(error), _) => session.send(ticket, Completion::Failed(error)),
+        (Ok(end), Durability::Process | Durability::Disk) => {
+            complete_when_durable(database, &session, ticket, end, durability);
+        }
+        (Ok(end), Durability::Shared) => {
+            let owned = Arc::clone(database);
+            database.reads.on_pool_for(durability, move || {
+                complete_when_durable(&owned, &session, ticket, end, durability);
+            });
+        }
+    }
 }
 
 impl TreeSession {
@@ -100,26 +124,29 @@ impl TreeSession {
         while let Some((ticket, Waiting { write, options })) = self.line.pop() {
             match write {
                 Write::Update { keyspace, key, f } => self.update_later(ticket, keyspace, key, f, options),
-                Write::Batch(batch) => match self.shared.commit.append_ops(&*self.shared, batch.ops()) {
-                    Ok(Appended::Stopped | Appended::Raced) => {
-                        if let Err(error) = self.note_stopped() {
-                            self.queue.sender().send(ticket, Completion::Failed(error));
-                            continue;
+                Write::BatchIf(batch, reads) => self.write_if_later(ticket, batch, reads, options),
+                Write::Batch(batch) => {
+                    match self.shared.commit.append_ops(&*self.shared, batch.ops(), None) {
+                        Ok(Appended::Stopped | Appended::Raced) => {
+                            if let Err(error) = self.note_stopped() {
+                                self.queue.sender().send(ticket, Completion::Failed(error));
+                                continue;
+                            }
+                            let waiting = Waiting { write: Write::Batch(batch), options };
+                            self.line.put_back(ticket, waiting);
+                            break;
                         }
-                        let waiting = Waiting { write: Write::Batch(batch), options };
-                        self.line.put_back(ticket, waiting);
-                        break;
+                        Ok(Appended::At(end)) => {
+                            self.note_written();
+                            self.count_written(batch.data_bytes());
+                            let delay = self.shared.commit.admit(&*self.shared, batch.data_bytes() as u64);
+                            let due = self.shared.clock.now() + delay;
+                            let durability = self.durability(options);
+                            self.line.delay(ticket, Delayed { end, durability }, due);
+                        }
+                        Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
                     }
-                    Ok(Appended::At(end)) => {
-                        self.note_written();
-                        self.count_written(batch.data_bytes());
-                        let delay = self.shared.commit.admit(&*self.shared, batch.data_bytes() as u64);
-                        let due = self.shared.clock.now() + delay;
-                        let durability = self.durability(options);
-                        self.line.delay(ticket, Delayed { end, durability }, due);
-                    }
-                    Err(error) => self.queue.sender().send(ticket, Completion::Failed(error)),
-                },
+                }
             }
         }
         if self.line.has_no_writes() {
@@ -170,19 +197,28 @@ impl TreeSession {
                 Updates::of(&shared).update(&mut update)
             });
             drop(updating);
-            match (written, durability) {
-                (Err(error), _) => sender.send(ticket, Completion::Failed(error)),
-                (Ok(end), Durability::Process | Durability::Disk) => {
-                    complete_when_durable(&shared, &sender, ticket, end, durability);
-                }
-                // Threads for reads have other work than to wait for shared storage.
-                (Ok(end), Durability::Shared) => {
-                    let database = Arc::clone(&shared);
-                    shared.reads.on_pool_for(durability, move || {
-                        complete_when_durable(&database, &sender, ticket, end, durability);
-                    });
-                }
-            }
+            complete_written(&shared, sender, ticket, written, durability);
+        });
+    }
+
+    /// Writes on the pool if nothing of `reads` was written: to find out may need a device.
+    fn write_if_later(
+        &mut self,
+        ticket: Ticket,
+        batch: OrderedBatch,
+        reads: OrderedReadSet,
+        options: WriteOptions,
+    ) {
+        let (shared, sender) = (Arc::clone(&self.shared), self.queue.sender());
+        let durability = self.durability(options);
+        let (writing, bytes) = (self.line.hold(self.queue.sender()), batch.data_bytes());
+        self.count_written(bytes);
+        self.shared.reads.on_pool(move || {
+            let written = survived("a conditional write", || {
+                shared.commit.write_if(&*shared, batch.ops(), bytes, &reads)
+            });
+            drop(writing);
+            complete_written(&shared, sender, ticket, written, durability);
         });
     }
 

@@ -1,12 +1,12 @@
 //! The database around the pipeline of writes, and around edits.
 
-use firn_engine::{KeyspaceId, Result};
+use firn_engine::Result;
+use firn_format::Position;
 use firn_format::manifest::Change;
-use firn_format::{Position, Sequence};
 use firn_storage::file::log::objects::By;
 
 use super::wait::{refused_room, retry_flushes};
-use crate::commit::CommitEnv;
+use crate::commit::{CommitEnv, Condition};
 use crate::database::Database;
 use crate::edits::EditEnv;
 use crate::error::from_storage;
@@ -22,8 +22,14 @@ impl CommitEnv for Database {
         self.shared_log.crosses(start);
     }
 
-    fn newest_below(&self, keyspace: KeyspaceId, key: &[u8], end: Position) -> Result<Option<Sequence>> {
-        self.reads.newest_version(&self.catalog.version.load(), keyspace, key, end)
+    fn holds(&self, condition: &Condition<'_>, end: Position) -> Result<bool> {
+        let version = self.catalog.version.load();
+        match *condition {
+            Condition::Unchanged { keyspace, key, newest } => {
+                Ok(self.reads.newest_version(&version, keyspace, key, end)? == newest)
+            }
+            Condition::Unwritten { reads, since } => self.reads.are_unwritten(&version, reads, (since, end)),
+        }
     }
 
     fn renew_space_pace(&self) {

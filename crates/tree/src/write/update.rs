@@ -24,8 +24,7 @@ use firn_engine::{
 use firn_format::key::key_hash;
 use firn_format::{Position, Sequence};
 
-use crate::commit::frame::Unchanged;
-use crate::commit::{Appended, Blobs, CommitEnv, CommitPipeline, Frame};
+use crate::commit::{Appended, Blobs, CommitEnv, CommitPipeline, Condition, Frame};
 use crate::database::Database;
 use crate::read::{Found, Lookup};
 use crate::reads::Reads;
@@ -156,7 +155,7 @@ impl<E: CommitEnv> Updates<'_, E> {
         let frame = Frame {
             items: std::iter::once(item),
             blobs: Blobs::Written(separated.places),
-            unchanged: Some(Unchanged { keyspace: op.keyspace, key: op.key, newest: seen }),
+            condition: Some(Condition::Unchanged { keyspace: op.keyspace, key: op.key, newest: seen }),
         };
         self.pipeline.append(self.env, frame)
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use firn_engine::{
-    Batch, Completion, Error, KeyLocks, KeyspaceId, Notifier, OrderedBatch, OrderedSession, Outcome,
-    Position, ReadAt, Result, Rmw, RmwAnswer, Scan, ScanRange, Session, Ticket, UpdateFn, Values,
-    WriteOptions,
+    Batch, Completion, Error, KeyLocks, KeyspaceId, Notifier, OrderedBatch, OrderedReadSet, OrderedSession,
+    Outcome, Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan, ScanRange, Session, Ticket, UpdateFn,
+    Values, WriteOptions,
 };
 use firn_storage::{Clock, ManualClock};
 
@@ -57,6 +57,10 @@ impl Session for Restless {
     }
 
     fn write(&mut self, _: &Batch, _: WriteOptions) -> Result<Outcome<Position>> {
+        none()
+    }
+
+    fn write_if(&mut self, _: &Batch, _: ReadSet, _: WriteOptions) -> Result<Outcome<Position>> {
         none()
     }
 
@@ -119,6 +123,15 @@ impl OrderedSession for Restless {
     }
 
     fn write_ordered(&mut self, _: &OrderedBatch, _: WriteOptions) -> Result<Outcome<Position>> {
+        none()
+    }
+
+    fn write_ordered_if(
+        &mut self,
+        _: &OrderedBatch,
+        _: OrderedReadSet,
+        _: WriteOptions,
+    ) -> Result<Outcome<Position>> {
         none()
     }
 

@@ -13,8 +13,7 @@ use firn_format::{Position, Sequence};
 use firn_storage::ManualClock;
 use firn_storage::backend::Memory;
 
-use crate::commit::frame::Unchanged;
-use crate::commit::{Appended, CommitEnv, Frame, Item};
+use crate::commit::{Appended, CommitEnv, Condition, Frame, Item};
 use crate::settings::Settings;
 use crate::tree::Tree;
 use crate::tree::tests::manual;
@@ -38,7 +37,7 @@ fn who_waits_for_room_writes_its_values_once() {
     let value = vec![7; 100 << 10];
     let append = |keyspace: KeyspaceId, key: &[u8]| {
         let op = OrderedOp { keyspace, kind: OrderedOpKind::Put, key, value: &value, expires_at_ms: 0 };
-        tree.shared.commit.append_ops(&*tree.shared, once(op)).expect("no failure")
+        tree.shared.commit.append_ops(&*tree.shared, once(op), None).expect("no failure")
     };
     let mut key = 0_u32;
     while matches!(append(KEYSPACE_DEFAULT, &key.to_be_bytes()), Appended::At(_)) {
@@ -74,8 +73,11 @@ impl CommitEnv for Asked {
         self.crossings.set(self.crossings.get() + 1);
     }
 
-    fn newest_below(&self, _: KeyspaceId, _: &[u8], _: Position) -> Result<Option<Sequence>> {
-        Ok(self.newest)
+    fn holds(&self, condition: &Condition<'_>, _: Position) -> Result<bool> {
+        match condition {
+            Condition::Unchanged { newest, .. } => Ok(*newest == self.newest),
+            Condition::Unwritten { .. } => panic!("no transaction"),
+        }
     }
 
     fn renew_space_pace(&self) {
@@ -117,7 +119,7 @@ fn a_write_without_room_waits_and_writes_nothing_where_that_fails() {
     let (pipeline, env) = (&tree.shared.commit, Asked::default());
     let value = vec![7; 100 << 10];
     let op = OrderedOp { value: &value, ..op(KEYSPACE_DEFAULT, b"key") };
-    while matches!(pipeline.append_ops(&env, once(op)).unwrap(), Appended::At(_)) {}
+    while matches!(pipeline.append_ops(&env, once(op), None).unwrap(), Appended::At(_)) {}
     let full = pipeline.log.watermark();
     let refused = pipeline.commit(&env, once(op), value.len(), Durability::Process).unwrap_err();
     assert_eq!((refused.kind(), env.waits.get()), (ErrorKind::Retry, 1));
@@ -131,9 +133,9 @@ fn a_frame_whose_key_has_changed_is_void() {
     let pipeline = &tree.shared.commit;
     let env = Asked { newest: Some(Position(800).sequence()), ..Asked::default() };
     let append = |newest| {
-        let unchanged = Some(Unchanged { keyspace: KEYSPACE_DEFAULT, key: b"key", newest });
+        let condition = Some(Condition::Unchanged { keyspace: KEYSPACE_DEFAULT, key: b"key", newest });
         let items = once(Item::from(op(KEYSPACE_DEFAULT, b"key")));
-        pipeline.append(&env, Frame { unchanged, ..Frame::of(items) }).unwrap()
+        pipeline.append(&env, Frame { condition, ..Frame::of(items) }).unwrap()
     };
     let version = tree.shared.catalog.version.load();
     let records = || version.keyspace(KEYSPACE_DEFAULT.0).unwrap().memtable.len();

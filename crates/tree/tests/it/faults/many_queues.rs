@@ -30,7 +30,7 @@ fn delete(session: &mut OrderedBlocking, keyspace: KeyspaceId, key: &[u8]) {
 
 /// Takes the first key of a queue.
 fn pop(session: &mut OrderedBlocking, keyspace: KeyspaceId, queue: u32) -> Option<Vec<u8>> {
-    let range = ScanRange::with_prefix(&queue.to_be_bytes());
+    let range = ScanRange::with_prefix(queue.to_be_bytes());
     let mut scan = session.session().scan(ReadAt::Latest, keyspace, range).unwrap();
     let mut batch = ScanBatch::new();
     while batch.is_empty() && !batch.is_finished() {
