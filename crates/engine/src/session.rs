@@ -35,7 +35,7 @@ pub trait Session: Send {
     /// Pending reads complete as [`Completion::Value`] and leave `out` empty.
     ///
     /// # Errors
-    /// `Corrupt` with file and offset; `Invalid` for an unknown keyspace.
+    /// `Corrupt` with file and offset; `Invalid` for an unknown keyspace; `Closed` after `close`.
     fn get(
         &mut self,
         at: ReadAt<'_>,

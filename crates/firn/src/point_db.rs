@@ -215,13 +215,9 @@ impl PointDb {
         self.shared.engine.stats()
     }
 
-    /// Makes everything durable and ends; waits for background work to end. Later writes are
-    /// refused, through all other handles too, and so are new snapshots. Errors that dropping would
-    /// hide show here.
-    ///
-    /// Reads through handles that are still held go on, of what was there then: they do not see
-    /// what a later opening writes. Drop those handles before the database is opened again, since
-    /// that may reuse the files that they read.
+    /// Makes everything durable and ends; waits for background work to end. Later calls are refused
+    /// through all handles, sessions and scans; a read that is under way may still answer. Errors
+    /// that dropping would hide show here.
     ///
     /// # Errors
     /// `Invalid` in a function that the database calls on a thread of its own, as a pending update

@@ -81,8 +81,8 @@ impl PointKeyspace {
     /// The value of `key`, or `None` if it has none.
     ///
     /// # Errors
-    /// `Corrupt` with file and offset; `Invalid` if the keyspace was dropped. The same for every
-    /// read here.
+    /// `Corrupt` with file and offset; `Invalid` if the keyspace was dropped; `Closed` after
+    /// [`PointDb::close`]. The same for every read here.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.db.pooled().get(self.read_at(), self.id, key.as_ref())
     }

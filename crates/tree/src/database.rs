@@ -54,11 +54,18 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// `Closed` if the database is closed: a later opening may give its files to others.
+    #[inline]
+    pub(crate) fn check_not_closed(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::Closed, "the database is closed")),
+        }
+    }
+
     /// `Closed` if writes are refused: closed, read-only, or failed.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
-        }
+        self.check_not_closed()?;
         if self.read_only {
             return Err(Error::new(ErrorKind::Closed, "the database is open for reading only"));
         }

@@ -181,7 +181,7 @@ impl TreeSession {
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>> {
         let version = self.shared.catalog.version.load();
-        let before = point(&self.shared, &version, at);
+        let before = point(&self.shared, &version, at)?;
         let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants };
         let found = self.look_up(&version, &lookup, out)?;
         if found == Found::Miss {
@@ -246,12 +246,14 @@ impl Drop for TreeSession {
     }
 }
 
-/// The point a read sees.
-fn point(shared: &Database, version: &Version, at: ReadAt<'_>) -> Position {
-    match at {
+/// The point a read sees; `Closed` after `close`.
+#[inline]
+fn point(shared: &Database, version: &Version, at: ReadAt<'_>) -> Result<Position> {
+    shared.check_not_closed()?;
+    Ok(match at {
         ReadAt::Latest => shared.commit.read_position(version),
         ReadAt::Snapshot(snapshot) => snapshot.position(),
-    }
+    })
 }
 
 impl Session for TreeSession {
@@ -263,7 +265,7 @@ impl Session for TreeSession {
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>> {
         let version = self.shared.catalog.version.load();
-        let before = point(&self.shared, &version, at);
+        let before = point(&self.shared, &version, at)?;
         let lookup = Lookup { keyspace, key, before, mode: self.mode(), wants: Wants::ALL };
         match self.look_up(&version, &lookup, out)? {
             Found::Value { .. } => Ok(Outcome::Done(true)),
@@ -306,7 +308,7 @@ impl Session for TreeSession {
         out: &mut Values,
     ) -> Result<Outcome<()>> {
         let version = self.shared.catalog.version.load();
-        let before = point(&self.shared, &version, at);
+        let before = point(&self.shared, &version, at)?;
         out.clear();
         let state = version.keyspace(keyspace.0)?;
         let (mut value, mut ahead) = (Vec::new(), Ahead::default());
@@ -517,7 +519,7 @@ impl Session for TreeSession {
 impl OrderedSession for TreeSession {
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
         let version = self.shared.catalog.version.load_full();
-        let before = point(&self.shared, &version, at);
+        let before = point(&self.shared, &version, at)?;
         let later = (!self.inline).then(|| (self.queue.sender(), Arc::clone(&self.tickets)));
         let scan = TreeScan::open(&self.shared, version, before, keyspace, range, later)?;
         Ok(Box::new(scan))

@@ -169,9 +169,7 @@ impl Engine for Tree {
     }
 
     fn snapshot(&self) -> Result<Snapshot> {
-        if self.shared.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
-        }
+        self.shared.check_not_closed()?;
         Ok(self.shared.catalog.snapshots.take(|| self.log().watermark()))
     }
 

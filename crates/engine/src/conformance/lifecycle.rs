@@ -9,7 +9,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("lifecycle::reopening keeps everything", false, reopening_keeps),
     ("lifecycle::reopening with other settings keeps everything", false, other_settings),
     ("lifecycle::dropping the last handle keeps everything", false, dropping_keeps),
-    ("lifecycle::a closed engine refuses writes", false, closed_refuses),
+    ("lifecycle::a closed engine refuses writes and reads", false, closed_refuses),
     ("lifecycle::flush, sync and wait_idle change no answer", false, maintenance_changes_nothing),
     ("lifecycle::totals only grow", false, totals_grow),
     ("lifecycle::user bytes are counted", false, user_bytes),
@@ -80,8 +80,11 @@ fn closed_refuses(database: &mut Database) {
         database.db().delete(keyspace, b"a", o).expect_err("closed").kind(),
         database.db().write(crate::Batch::new().put(keyspace, b"a", b"1"), o).expect_err("closed").kind(),
         database.session().put(keyspace, b"a", b"1", o).expect_err("closed").kind(),
+        database.db().get(ReadAt::Latest, keyspace, &key(0)).expect_err("closed").kind(),
+        database.db().multi_get(ReadAt::Latest, keyspace, &[b"a"]).expect_err("closed").kind(),
+        database.session().is_stored(keyspace, b"a").expect_err("closed").kind(),
     ];
-    assert_eq!(kinds, [ErrorKind::Closed; 4]);
+    assert_eq!(kinds, [ErrorKind::Closed; 7]);
     drop(engine);
     database.reopen();
     assert_filled(database, 0);

@@ -97,16 +97,32 @@ fn a_closed_database_refuses_writes_and_closes_again() {
     }
 }
 
+/// Their files may become a later opening's.
 #[test]
-fn reads_of_a_closed_database_answer_what_was_there() {
+fn a_closed_database_refuses_reads() {
     let dir = tempfile::tempdir().expect("a directory");
     let closed = Db::open(dir.path()).expect("opened");
     closed.put("a", "1").expect("put");
+    let (snapshot, mut session) = (closed.snapshot().expect("taken"), closed.session());
+    let mut scan = closed.scan(firn::ScanRange::all()).expect("begun");
     closed.close().expect("closed");
-    assert_eq!(closed.get("a").expect("read"), Some(b"1".to_vec()));
     let later = Db::open(dir.path()).expect("opened while a closed handle is held");
     later.put("a", "2").expect("put");
-    assert_eq!(closed.get("a").expect("read"), Some(b"1".to_vec()), "not what a later opening writes");
+    let (here, now) = (firn::KEYSPACE_DEFAULT, firn::ReadAt::Latest);
+    let refused = [
+        closed.get("a").map(drop),
+        closed.multi_get(&["a"]).map(drop),
+        closed.in_default().at(&snapshot).get("a").map(drop),
+        closed.in_default().read_into("a", &mut std::io::sink()).map(drop),
+        closed.scan(firn::ScanRange::all()).map(drop),
+        scan.next().expect("an error").map(drop),
+        session.get(now, here, b"a").map(drop),
+        session.get_range_into(now, here, b"a", 0..1, &mut Vec::new()).map(drop),
+        session.is_stored(here, b"a").map(drop),
+    ];
+    for (index, answer) in refused.into_iter().enumerate() {
+        assert_eq!(answer.map_err(|error| error.kind()), Err(ErrorKind::Closed), "call {index}");
+    }
     assert_eq!(later.get("a").expect("read"), Some(b"2".to_vec()));
 }
 

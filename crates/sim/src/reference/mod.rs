@@ -67,6 +67,8 @@ struct State {
     journal: Journal,
     /// Why no more writes are taken.
     closed: Option<Error>,
+    /// It was closed, and no failure did so.
+    is_over: bool,
     write_count: u64,
     stats: Stats,
 }
@@ -85,7 +87,8 @@ impl Reference {
                 Entry::DropKeyspace(id) => model.drop_keyspace(id)?,
             }
         }
-        let state = State { model, journal, closed: None, write_count: 0, stats: Stats::default() };
+        let state =
+            State { model, journal, closed: None, is_over: false, write_count: 0, stats: Stats::default() };
         let shared = Shared {
             options,
             state: Mutex::new(state),
@@ -168,6 +171,14 @@ impl Shared {
 }
 
 impl State {
+    /// Reads go on after a failure, and end with `close`.
+    pub(super) fn check_not_closed(&self, shared: &Shared) -> Result<()> {
+        match self.is_over && !shared.is(Fault::OpenAfterClose) {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::Closed, "the engine is closed")),
+        }
+    }
+
     fn check_open(&self, shared: &Shared) -> Result<()> {
         match &self.closed {
             Some(_) if shared.is(Fault::OpenAfterClose) => Ok(()),
@@ -294,6 +305,7 @@ impl Engine for Reference {
 
     fn close(&self) -> Result<()> {
         let mut state = self.shared.lock();
+        state.is_over = true;
         if state.closed.is_none() {
             let synced = state.journal.sync();
             state.closed = Some(Error::new(ErrorKind::Closed, "the engine was closed"));

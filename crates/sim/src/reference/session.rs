@@ -68,6 +68,7 @@ impl ReferenceSession {
 
     fn read(&self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let state = self.shared.lock();
+        state.check_not_closed(&self.shared)?;
         state.model.get(moment(&self.shared, at, state.model.end()), keyspace, key, now_ms(&self.shared))
     }
 
@@ -147,6 +148,7 @@ impl Session for ReferenceSession {
     fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>> {
         let is_stored = {
             let state = self.shared.lock();
+            state.check_not_closed(&self.shared)?;
             is_stored(&state.model, state.model.end(), (keyspace, key))?
         };
         Ok(self.answer(is_stored.then(Vec::new), &mut Vec::new()))
@@ -163,6 +165,7 @@ impl Session for ReferenceSession {
         values.clear();
         {
             let state = self.shared.lock();
+            state.check_not_closed(&self.shared)?;
             let at = moment(&self.shared, at, state.model.end());
             for key in keys {
                 let value = state.model.get(at, keyspace, key, now_ms(&self.shared))?;
@@ -344,6 +347,7 @@ impl Session for ReferenceSession {
 impl OrderedSession for ReferenceSession {
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
         let state = self.shared.lock();
+        state.check_not_closed(&self.shared)?;
         let at = moment(&self.shared, at, state.model.end());
         let mut wanted = range.clone();
         if let (true, Some(end)) = (self.shared.is(Fault::InclusiveScan), &mut wanted.end) {

@@ -183,6 +183,7 @@ impl Walk {
     }
 
     fn fill(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
+        self.shared.check_not_closed()?;
         self.dead.passed = 0;
         let filled = self.walk(limit, out);
         self.shared.reads.counters.take_reads(&mut self.reads);

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{
-    Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, Position, ReadAt,
-    ScanRange, WriteOptions,
+    Change, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, Ordered, OrderedSession, Outcome,
+    Position, ReadAt, ScanRange, WriteOptions,
 };
 use firn_storage::backend::{Crash, Effect, Fault, Operation, When};
 use firn_storage::{Clock, SystemClock};
@@ -163,10 +164,12 @@ fn do_everything(tree: &Tree, world: &World, both: Both, round: u32, acknowledge
         });
         scope.spawn(|| {
             let mut session = session(tree);
-            while !assert_closed(tree.sync()) {
-                let mut scan = session.scan(ReadAt::Latest, both[0], ScanRange::all()).unwrap();
-                while scan.next_record().unwrap().is_some() {}
-            }
+            while !assert_closed(tree.sync()) {}
+            assert!(assert_closed(read_all(&mut session, both[0])));
+        });
+        scope.spawn(|| {
+            let mut session = session(tree);
+            while !assert_closed(read_all(&mut session, both[0])) {}
         });
         scope.spawn(|| update_ahead(&mut *tree.ordered_session()));
         scope.spawn(|| {
@@ -177,6 +180,12 @@ fn do_everything(tree: &Tree, world: &World, both: Both, round: u32, acknowledge
             }
         });
     });
+}
+
+fn read_all(session: &mut OrderedBlocking, keyspace: KeyspaceId) -> Result<(), Error> {
+    let mut scan = session.scan(ReadAt::Latest, keyspace, ScanRange::all())?;
+    while scan.next_record()?.is_some() {}
+    Ok(())
 }
 
 /// Updates that the session hands to other threads, until they are refused; each is answered.
