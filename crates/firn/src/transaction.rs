@@ -1,8 +1,8 @@
 //! Reads and writes of several keys that are done together, or not at all.
 //!
 //! ```text
-//!   transaction() ─► get, scan: its own writes, else the database at one point ──► reads
-//!                 └► put, delete: kept ──► commit: one batch, if nothing of the reads was written
+//!   transaction() ─► get, scan: own writes, else the database at one point ──► reads
+//!                 └► put, delete: kept ──► commit: one batch, if no read was overwritten
 //! ```
 //! Nothing is locked, so nothing waits for a transaction. One that fails as `Conflict` is done
 //! again from its first read; `transact` does that.
@@ -204,8 +204,8 @@ impl PointTransactionKeyspace<'_> {
 /// db.put("job/2", "mend the roof")?;
 /// // Takes the first job; of several that do so at once each takes another one.
 /// let taken = db.transact(|transaction| {
-///     let Some(first) = transaction.scan(ScanRange::with_prefix("job/"))?.next() else { return Ok(None) };
-///     let (key, value) = first?;
+///     let first = transaction.scan(ScanRange::with_prefix("job/"))?.next().transpose()?;
+///     let Some((key, value)) = first else { return Ok(None) };
 ///     transaction.delete(&key);
 ///     transaction.put([&b"taken/"[..], &key].concat(), &value);
 ///     Ok(Some(value))

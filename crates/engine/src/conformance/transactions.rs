@@ -234,8 +234,8 @@ fn no_skew(database: &mut Database) {
         database.put(b"second", b"on call");
         let one = read_set(database, &[b"first", b"second"]);
         let other = read_set(database, &[b"first", b"second"]);
-        let leave = |database: &mut Database, who: &[u8], reads: ReadSet| {
-            is_written(database.db().write_if(Batch::new().delete(keyspace, who), reads, O))
+        let leave = |database: &mut Database, key: &[u8], reads: ReadSet| {
+            is_written(database.db().write_if(Batch::new().delete(keyspace, key), reads, O))
         };
         assert!(leave(database, b"first", one), "round {round}");
         assert!(!leave(database, b"second", other), "round {round}: both have left");

@@ -39,7 +39,8 @@
 //!       reserve         a range of the arena, by one atomic addition
 //!                       no room: begin_next segment, or wait_to_retry      (commit/next_segment.rs)
 //!       fill            copy the records, outside of any lock
-//!                       an update: is the key unchanged? else the frame is void
+//!                       an update: is the key unchanged? a transaction: is
+//!                       what it read unwritten? else the frame is void
 //!       publish         index the records, first word, watermark
 //!     make_durable    the kernel, the device or shared storage has it; one write or sync serves
 //!                     all threads that wait

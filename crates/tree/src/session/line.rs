@@ -15,6 +15,7 @@ use firn_engine::{
 
 use super::TreeSession;
 use crate::commit::Appended;
+use crate::counters::count;
 use crate::database::Database;
 use crate::error::from_storage;
 use crate::error::survived;
@@ -212,12 +213,14 @@ impl TreeSession {
         let (shared, sender) = (Arc::clone(&self.shared), self.queue.sender());
         let durability = self.durability(options);
         let (writing, bytes) = (self.line.hold(self.queue.sender()), batch.data_bytes());
-        self.count_written(bytes);
         self.shared.reads.on_pool(move || {
             let written = survived("a conditional write", || {
                 shared.commit.write_if(&*shared, batch.ops(), bytes, &reads)
             });
             drop(writing);
+            if written.is_ok() {
+                count(&shared.commit.user_write_bytes, bytes as u64);
+            }
             complete_written(&shared, sender, ticket, written, durability);
         });
     }
