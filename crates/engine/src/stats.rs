@@ -1,10 +1,13 @@
 //! What an engine counts.
 
+mod display;
+
 use crate::{BlobStats, Compression, Durability, JobStats, KeyspaceId};
 
 /// Counters since the database was opened, and sizes as they are now.
 ///
-/// All `_bytes_total` and `_count` fields only grow; the rest are the present state.
+/// All `_bytes_total` and `_count` fields only grow; the rest are the present state. Printed
+/// (`Display`) they are grouped by subject, in units for people, and what is 0 is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// What acknowledged writes survive unless they say otherwise.
