@@ -10,6 +10,7 @@ mod skew;
 mod gate;
 mod soak;
 mod faults;
+mod book;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,8 @@ enum Command {
     /// Run the tests of what real use broke (docs/internals/faults.md), long forms included;
     /// minutes.
     Faults(faults::Options),
+    /// Build the documentation as a site, in target/book; needs mdbook.
+    Book,
     /// Take out what keeps known mistakes away, and see the tests fail that are about it; tens of
     /// minutes.
     Cures(cures::Options),
@@ -59,6 +62,7 @@ fn main() -> Result<ExitCode> {
         Command::Subject(options) => tidy::subject::run(&options)?,
         Command::Soak(options) => soak::run(&options)?,
         Command::Faults(options) => faults::run(&options)?,
+        Command::Book => book::run()?,
         Command::Cures(options) => cures::run(&options)?,
         Command::Skew(options) => skew::run(&options)?,
         Command::Sim { arguments } => simulate(&arguments)?,

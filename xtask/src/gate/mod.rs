@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     if !options.full {
         println!(
-            "  leave out client libraries for Redis, object stores of others, older builds, the page in a browser, crowds, fuzzing, sanitizers, licences, advisories, spelling and longer seeds: cargo x test --full runs them"
+            "  leave out client libraries for Redis, object stores of others, older builds, the page in a browser, crowds, fuzzing, sanitizers, licences, advisories, spelling, the documentation as a site and longer seeds: cargo x test --full runs them"
         );
     }
     println!(
@@ -88,6 +88,7 @@ fn lanes(root: &Path, full: bool) -> Lanes {
         lanes.last.extend(step::server());
         lanes.last.extend(step::fuzzing(root));
         lanes.last.push(step::address_sanitizer());
+        lanes.last.push(step::book());
         lanes.last.extend(step::supply_chain());
     }
     lanes

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cargo;
+use crate::{book, cargo};
 use anyhow::{Context, Result};
 
 use super::tally::Tally;
@@ -383,6 +383,11 @@ fn no_advisories() -> Option<String> {
         .status();
     let is_there = fetched.is_ok_and(|status| status.success());
     (!is_there).then(|| "the database of advisories cannot be fetched".to_owned())
+}
+
+/// The documentation as a site.
+pub(super) fn book() -> Step {
+    Step::inside("book", book::run).needing("mdbook")
 }
 
 /// Licences, sources, advisories and spelling.

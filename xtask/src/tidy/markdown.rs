@@ -16,7 +16,8 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
         if titles.first() != Some(&1) {
             findings.push(Finding::new(path, 1, "begin with one title: `# …` on the first line"));
         }
-        for line in titles.iter().skip(1) {
+        // Titles of the book's contents begin its parts.
+        for line in titles.iter().skip(1).filter(|_| path != super::book::CONTENTS) {
             findings.push(Finding::new(path, *line, "a second title: make it `## …`"));
         }
     }
@@ -54,6 +55,7 @@ mod tests {
             ("good.md", "# One\n\n```sh\n# a comment\n```\n## Two\n"),
             ("none.md", "## Two\n"),
             ("two.md", "# One\n# Two\n"),
+            ("docs/SUMMARY.md", "# Summary\n# A part\n"),
             ("README.md", long.as_str()),
         ];
         let found: Vec<String> =

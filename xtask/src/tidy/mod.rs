@@ -24,6 +24,7 @@ mod markdown;
 mod large_files;
 mod machine_paths;
 mod links;
+mod book;
 mod results;
 pub(crate) mod subject;
 
@@ -76,6 +77,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("large files", large_files::check),
     ("paths of one machine", machine_paths::check),
     ("links of documents", links::check),
+    ("pages of the book", book::check),
     ("index of results", results::check),
     ("subjects of commits", subject::check),
 ];

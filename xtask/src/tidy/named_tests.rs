@@ -69,7 +69,7 @@ mod tests {
                     | S2 | `two_machines::of_three_none_does_it`, `gone::of_two_one_does_it`, `std::mem`, `a::b_c` |\n\
                     | S3 | `two_machines::what_two_machines_share` |\n";
         let files = [
-            ("docs/jobs.md", text),
+            ("docs/internals/job-guarantees.md", text),
             ("crates/a/tests/it/two_machines.rs", TWO_MACHINES),
             ("crates/a/src/pool/tests.rs", "    #[test]\n    async fn whoever_comes_last_has_it() {\n"),
         ];
@@ -77,6 +77,6 @@ mod tests {
             check(&Repository::planted(&files)).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 3, "{found:?}");
         let at = |line: &str| found.iter().filter(|it| it.starts_with(line)).count();
-        assert_eq!((at("docs/jobs.md:2: "), at("docs/jobs.md:3: ")), (2, 1), "{found:?}");
+        assert_eq!((at("docs/internals/job-guarantees.md:2: "), at("docs/internals/job-guarantees.md:3: ")), (2, 1), "{found:?}");
     }
 }

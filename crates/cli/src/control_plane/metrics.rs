@@ -1,4 +1,4 @@
-//! What a control plane counts, as metrics. docs/operations.md names them.
+//! What a control plane counts, as metrics. docs/operate/monitoring.md names them.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! What a worker counts, as metrics. docs/operations.md names them.
+//! What a worker counts, as metrics. docs/operate/monitoring.md names them.
 
 use firn_job_service::{STAGE_BOUNDS_MS, Times, WorkerFigures};
 use firn_server::http::Exposition;

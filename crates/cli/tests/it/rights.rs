@@ -66,7 +66,7 @@ fn grants(policy: &str) -> Vec<Grant> {
 
 /// The users of the guide: a database, a worker, and a worker that may create and not replace.
 fn users() -> [User; 3] {
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
+    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/security.md"));
     let guide = guide.expect("it is read");
     let policies: Vec<&str> =
         guide.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();

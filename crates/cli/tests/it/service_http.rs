@@ -230,7 +230,7 @@ fn every_metric_is_documented_and_every_documented_one_is_there() {
             text.lines().filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned())),
         );
     }
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
+    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/monitoring.md"));
     let guide = guide.expect("it is read");
     let words = guide.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let named: BTreeSet<String> = words

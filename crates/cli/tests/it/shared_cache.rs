@@ -74,10 +74,10 @@ fn metrics_and_info_tell_what_the_cache_does() {
     for (metric, line) in same {
         assert!(said[line] >= after[metric], "{line}: {said:?}, {after:?}");
     }
-    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
+    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/monitoring.md"));
     let guide = guide.expect("it is there");
     for name in after.keys() {
-        assert!(guide.contains(&format!("`{PREFIX}{name}`")), "{name} is not in docs/operations.md");
+        assert!(guide.contains(&format!("`{PREFIX}{name}`")), "{name} is not in docs/operate/monitoring.md");
     }
     serving.end();
 }

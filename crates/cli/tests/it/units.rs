@@ -1,4 +1,4 @@
-//! What systemd is told: see docs/operations.md.
+//! What systemd is told: see docs/operate/systemd.md.
 
 use std::collections::BTreeSet;
 use std::process::Command;

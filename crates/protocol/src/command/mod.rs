@@ -5,7 +5,7 @@
 //!                                             │
 //!   request ─► find | resolve ────────────────┤──► arity, flags, categories, id ─► the server
 //!                keys_of, visit_keys ─────────┤──► COMMAND GETKEYS, key checks of ACL users
-//!                page::render ────────────────┘──► docs/commands.md
+//!                page::render ────────────────┘──► docs/reference/commands.md
 //! ```
 //!
 //! The table lists every command of Redis 7.0. It also has CLIENT SETINFO and CLIENT NO-TOUCH,

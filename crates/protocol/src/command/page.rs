@@ -1,4 +1,4 @@
-//! The table as a page for people, `docs/commands.md`.
+//! The table as a page for people, `docs/reference/commands.md`.
 
 use std::fmt::Write as _;
 
@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn the_committed_page_is_the_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/commands.md");
         if is_updating() {
             std::fs::write(path, render()).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap();
-        assert_eq!(committed, render(), "docs/commands.md differs; UPDATE_EXPECT=1 renews it");
+        assert_eq!(committed, render(), "docs/reference/commands.md differs; UPDATE_EXPECT=1 renews it");
     }
 
     #[test]

@@ -247,8 +247,8 @@ fn engine(stats: &Stats, text: &mut Exposition) {
     }
 }
 
-/// Of a database whose tables lie elsewhere, with a cache before them. docs/operations.md names
-/// these.
+/// Of a database whose tables lie elsewhere, with a cache before them.
+/// docs/operate/monitoring.md names these.
 fn shared_cache(cache: &SharedCacheStats, text: &mut Exposition) {
     let singles = [
         ("hits_total", Counter, cache.hit_count, "Parts of files that reads found in the cache."),

@@ -5,7 +5,7 @@ use firn_engine::BlobStats;
 use super::super::exposition::Exposition;
 use super::super::exposition::Kind::{Counter, Gauge};
 
-/// docs/operations.md names these.
+/// docs/operate/monitoring.md names these.
 pub(super) fn text(values: &BlobStats, text: &mut Exposition) {
     let gauges = [
         ("blob_segments", values.segment_count, "Blob segments."),

@@ -9,7 +9,7 @@ use super::super::exposition::Kind::{Counter, Gauge, Histogram};
 
 type Label<'s> = (&'static str, &'s dyn Display);
 
-/// docs/operations.md names these.
+/// docs/operate/monitoring.md names these.
 pub(super) fn text(jobs: &JobStats, text: &mut Exposition) {
     type Figures = fn(&JobKindStats) -> [u64; 2];
     let families: [(&str, &str, Figures); 2] = [
