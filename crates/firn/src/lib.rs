@@ -60,3 +60,10 @@ pub use verify::verify;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The examples of the guide are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/embed.md")]
+#[doc = include_str!("../../../docs/guide/from-rocksdb.md")]
+#[doc = include_str!("../../../docs/guide/share-storage.md")]
+mod guide {}

@@ -52,7 +52,7 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
             tool("c++", "compiles the fuzzing runtime", Install::Apt(&["g++"])),
             tool("cargo-fuzz", "drives the fuzz targets", Install::Cargo(&["cargo-fuzz"])),
             tool("cargo-deny", "checks licences and sources", Install::Cargo(&["cargo-deny", "--debug"])),
-            tool("mdbook", "builds the documentation as a site", Install::Cargo(&["mdbook"])),
+            tool("mdbook", "builds the documentation as a site", Install::Cargo(&["mdbook", "--debug"])),
             tool("typos", "checks spelling", Install::Pip("typos")),
         ]);
     }

@@ -21,6 +21,11 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let contents = repository.text(CONTENTS).unwrap_or_default();
     for (line, target) in links::outside_code(contents) {
         let Some(page) = links::resolve(CONTENTS, target) else { continue };
+        // mdBook puts a copy of it at the root of the site.
+        if listed.is_empty() && target.contains('/') {
+            let message = format!("`{target}` is the first page: its links need it beside the contents");
+            findings.push(Finding::new(CONTENTS, line, message));
+        }
         if !listed.insert(page) {
             let message = format!("`{target}` is listed a second time: list each page once");
             findings.push(Finding::new(CONTENTS, line, message));
@@ -70,6 +75,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                "docs/SUMMARY.md:3: `guide/a.md` is the first page: its links need it beside the contents",
                 "docs/SUMMARY.md:5: `guide/a.md` is listed a second time: list each page once",
                 "docs/operate/c.md:1: no page of the book: list it in docs/SUMMARY.md",
                 "docs/guide/a.md:4: `../../README.md` leads out of the book: name the file as code",

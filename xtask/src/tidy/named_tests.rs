@@ -77,6 +77,10 @@ mod tests {
             check(&Repository::planted(&files)).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 3, "{found:?}");
         let at = |line: &str| found.iter().filter(|it| it.starts_with(line)).count();
-        assert_eq!((at("docs/internals/job-guarantees.md:2: "), at("docs/internals/job-guarantees.md:3: ")), (2, 1), "{found:?}");
+        assert_eq!(
+            (at("docs/internals/job-guarantees.md:2: "), at("docs/internals/job-guarantees.md:3: ")),
+            (2, 1),
+            "{found:?}"
+        );
     }
 }
