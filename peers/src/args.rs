@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
-use firn_bench::args::{DbArgs, OutputArgs, RunArgs, YcsbArgs, parse_bytes};
+use firn_bench::args::{DbArgs, OutputArgs, RunArgs, YcsbArgs};
 use firn_bench::suite::{DbSuite, Suite, YcsbSuite};
+use firn_engine::settings::parse_bytes;
 use firn_engine::{Error, Result};
 
 use crate::{child, compare, native};
@@ -30,23 +31,23 @@ struct Command<S: Args> {
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
     /// Engines: firn, rocksdb, rocksdb-blob, fjall, fjall-kvsep, lmdb, redb
-    #[arg(long, value_name = "E,…", value_delimiter = ',', default_value = "firn,rocksdb")]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "firn,rocksdb")]
     pub engines: Vec<String>,
     /// Which benchmarks: ycsb or db; the other options are those of `firn bench ycsb` and `firn
     /// bench db`
     #[arg(long, value_enum, default_value = "ycsb")]
     pub suite: SuiteName,
     /// How often everything is run
-    #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repetitions: u32,
     /// Engine whose figures the ratios divide by [default: rocksdb if it takes part, else the
     /// first]
-    #[arg(long, value_name = "E")]
+    #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     /// Memory limit of each engine's process, page cache included [default: three times the data,
     /// twice
     /// --memory-bytes and 512 MiB together, which keeps everything resident]
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub limit_bytes: Option<u64>,
     /// RocksDB's shared library
     #[arg(long, value_name = "FILE", default_value_os_t = native::rocksdb())]

@@ -2,8 +2,8 @@
 //! both builds work together.
 //!
 //! Not part of the gate. Before the first release formats are changed in place, so that no revision
-//! is sure to have the formats of today. It is for a fleet of builds with the same formats, and for
-//! releases.
+//! is sure to have the formats and the command line of today. It is for a fleet of builds with the
+//! same ones, and for releases.
 //!
 //! ```text
 //!   REVISION ─► target/skew/checkout ─► its `firn`, kept as target/skew/firn-HASH ─► tests of `old_builds`
@@ -21,7 +21,7 @@ use crate::repository::root;
 /// What `cargo x skew` takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// The older build, as git names it. Its formats are to be those of today.
+    /// The older build, as git names it. Its formats and its command line are to be those of today.
     revision: String,
 }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use firn_engine::settings::parse_bytes;
 use firn_engine::{Compression, Durability, Error, Result};
 
 use crate::server::ServerAddress;
@@ -12,54 +13,54 @@ use crate::server::ServerAddress;
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Threads that perform operations [default: 2]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Bytes of a value [default: 1024]
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub value_bytes: Option<u64>,
     /// Begin this many operations per second, all threads together, and count latency from the
     /// intended start (open loop). Those of one thread that are due in the same 0.1 ms begin
     /// together. Without it each thread begins when its last operation is over
-    #[arg(long, value_name = "OPS", value_parser = parse_rate)]
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// End each phase after this many seconds instead of a number of operations (load and fills
     /// excepted)
-    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub seconds: Option<f64>,
     /// Perform operations for this long before each phase other than load and fills, unmeasured
-    #[arg(long, value_name = "S", value_parser = parse_seconds, default_value = "0")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, default_value = "0")]
     pub warmup_seconds: f64,
     /// Directory of the database, kept afterwards [default: a temporary one, removed]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Memory for buffers and caches together, e.g. 512M or 2GiB [default: the store's own]
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub memory_bytes: Option<u64>,
     /// Bytes from which on Firn separates values from the tree; 0 = none [default: the store's own]
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub separate_bytes: Option<u64>,
     /// Bytes of files that Firn may take for each byte of separated values that lives
     /// [default: the store's own]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "N")]
     pub space_amplification_max: Option<f64>,
     /// Bytes that reads must have lost to sorted runs for each byte that Firn rewrites for them
     /// [default: the store's own]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "N")]
     pub read_compaction_price: Option<f64>,
     /// How Firn compresses its last level and its separated values: none, lz4 or zstd
     /// [default: the store's own]
-    #[arg(long, value_name = "WORD", value_parser = parse_compression)]
+    #[arg(long, value_name = "NAME", value_parser = parse_compression)]
     pub compression: Option<Compression>,
     /// Make values that compress to about this share of their bytes, above 0 up to 1; db_bench's
     /// own is 0.5
-    #[arg(long, value_name = "X", value_parser = parse_ratio, default_value = "1")]
+    #[arg(long, value_name = "N", value_parser = parse_ratio, default_value = "1")]
     pub compression_ratio: f64,
     /// Socket of a `firn worker` on this machine, which then does Firn's compactions and
     /// blob GCs
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "FILE")]
     pub worker: Option<PathBuf>,
     /// What an acknowledged write survives: process (kill -9) or disk (power loss)
-    #[arg(long, value_name = "WORD", value_parser = parse_durability, default_value = "process")]
+    #[arg(long, value_name = "NAME", value_parser = parse_durability, default_value = "process")]
     pub durability: Durability,
     /// Seed of every random choice
     #[arg(long, value_name = "SEED", default_value_t = 1)]
@@ -70,10 +71,10 @@ pub struct RunArgs {
 #[derive(Clone, Debug, Args)]
 pub struct OutputArgs {
     /// Write results as JSON
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the report, one self-contained HTML file [default: ./firn-bench.html]
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
@@ -89,7 +90,7 @@ impl OutputArgs {
 pub struct YcsbArgs {
     /// Phases, run one after another on one database: load, a, b, c, d, e, f, and run (only what -P
     /// and -p say) [default: load,a,b,c,d,e,f; with -P load,run]
-    #[arg(long, value_name = "W,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub workload: Vec<String>,
     /// Records loaded [default: 300k]
     #[arg(long, value_name = "N", value_parser = parse_count)]
@@ -144,7 +145,7 @@ pub struct DbArgs {
     /// seekrandom, readwhilewriting, deleterandom; fills begin with an empty store
     #[arg(
         long,
-        value_name = "B,…",
+        value_name = "NAME,…",
         value_delimiter = ',',
         default_value = "fillseq,fillrandom,overwrite,readrandom,readseq,seekrandom,readwhilewriting,deleterandom"
     )]
@@ -156,7 +157,7 @@ pub struct DbArgs {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub reads: Option<u64>,
     /// Bytes of a key, at least 8
-    #[arg(long, value_name = "B", default_value_t = 16)]
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
     pub key_bytes: usize,
     /// Records read after the one each seek lands on
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -176,13 +177,13 @@ pub struct ReopenArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1M")]
     pub num: u64,
     /// Bytes of a value
-    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "1024")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "1024")]
     pub value_bytes: u64,
     /// Bytes of a key, at least 8
-    #[arg(long, value_name = "B", default_value_t = 16)]
+    #[arg(long, value_name = "BYTES", default_value_t = 16)]
     pub key_bytes: usize,
     /// Threads that load
-    #[arg(long, value_name = "T", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2)]
     pub threads: usize,
     /// Directory of the database, empty or missing, kept afterwards [default: a temporary one,
     /// removed]
@@ -192,7 +193,7 @@ pub struct ReopenArgs {
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     /// Write the figures as one JSON object
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// This is the process that loads and is killed
     #[arg(long, hide = true)]
@@ -209,13 +210,13 @@ pub struct KeyspacesArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "2M")]
     pub num: u64,
     /// Bytes of a value; keys have 8
-    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "100")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "100")]
     pub value_bytes: u64,
     /// The memory budget of the database
-    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "64M")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "64M")]
     pub memory: u64,
     /// Threads that write
-    #[arg(long, value_name = "T", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2)]
     pub threads: usize,
     /// How often both are run, in turn
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -227,7 +228,7 @@ pub struct KeyspacesArgs {
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     /// Write the figures as one JSON array
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
 
@@ -249,22 +250,8 @@ pub fn command_line() -> String {
 /// # Errors
 /// `Invalid` if it is none.
 pub fn parse_count(text: &str) -> Result<u64> {
+    let refused = || Error::invalid(format!("`{text}` is not a count such as 300000, 300k or 2M"));
     let scales = [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
-    parse_scaled(text, &scales, "a count such as 300000, 300k or 2M")
-}
-
-/// A number of bytes: `1024`, `512M`, `2GiB`; all suffixes are powers of 1024.
-///
-/// # Errors
-/// `Invalid` if it is none.
-pub fn parse_bytes(text: &str) -> Result<u64> {
-    let number = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
-    let scales = [("k", 1 << 10), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
-    parse_scaled(number, &scales, "a size such as 1024, 512M or 2GiB")
-}
-
-fn parse_scaled(text: &str, scales: &[(&str, u64)], wanted: &str) -> Result<u64> {
-    let refused = || Error::invalid(format!("`{text}` is not {wanted}"));
     let scaled = scales.iter().find_map(|(suffix, scale)| Some((text.strip_suffix(suffix)?, *scale)));
     let (number, scale) = scaled.unwrap_or((text, 1));
     let digits = number.trim_end().replace('_', "");
@@ -325,13 +312,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_sizes_take_suffixes() {
+    fn counts_take_suffixes() {
         assert_eq!(parse_count("300_000").unwrap(), 300_000);
         assert_eq!(parse_count("1.5M").unwrap(), 1_500_000);
-        assert_eq!(parse_bytes("2GiB").unwrap(), 2 << 30);
-        assert_eq!(parse_bytes("4 KiB").unwrap(), 4 << 10);
-        assert_eq!(parse_bytes("512MB").unwrap(), 512 << 20);
-        assert_eq!(parse_bytes("1024").unwrap(), 1024);
     }
 
     #[test]

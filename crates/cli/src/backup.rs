@@ -5,10 +5,11 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firn::{Db, Settings};
+use firn::Db;
 
 use crate::access::Access;
-use crate::database::{check_directory, read_settings};
+use crate::config_file::Config;
+use crate::database::{DIR, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
 use crate::progress;
@@ -34,29 +35,31 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The directory of a database that no process has open.
-    #[arg(long, value_name = "D", required_unless_present = "http", conflicts_with = "http")]
-    dir: Option<PathBuf>,
-    /// The HTTP address of a `firn serve` on this machine that has the database open; it needs
+    #[arg(long, value_name = "DIR", default_value = DIR)]
+    dir: PathBuf,
+    /// The HTTP address of a `firn serve` on this machine that has the database open, in place of
+    /// --dir; it needs --backup-dir.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "config", "shared"])]
+    server: Option<String>,
+    /// What the backup is called: a path that does not exist. With --server, a name in the server's
     /// --backup-dir.
-    #[arg(long, value_name = "HOST:PORT")]
-    http: Option<String>,
-    /// What the backup is called: a path that does not exist. With --http, a name in the server's
-    /// --backup-dir.
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// The settings file of the database in --dir (see `firn config`); without one the defaults
-    /// hold.
-    #[arg(long, value_name = "FILE", conflicts_with = "http")]
-    settings: Option<PathBuf>,
+    #[command(flatten)]
+    config: Config,
     #[command(flatten)]
     shared: SharedName,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    match (&arguments.dir, &arguments.http) {
-        (Some(dir), _) => {
-            let settings =
-                arguments.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;
+    match &arguments.server {
+        Some(server) => {
+            let said = progress::during(&format!("backing up by {server}"), |_| ask(server, arguments))?;
+            announce(said.trim_end_matches('\n'));
+        }
+        None => {
+            let dir = &arguments.dir;
+            let settings = arguments.config.settings()?;
             let shared = SharedStorage { name: arguments.shared.clone(), ..SharedStorage::default() };
             // A directory without a log is none of the database's.
             let access = if shared.name.shared.is_some() { Access::ReadLog } else { Access::Write };
@@ -72,23 +75,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             let (path, position) = (copy.path.display(), copy.position.0);
             announce(format_args!("{path} holds all writes before position {position}"));
         }
-        (None, Some(_)) if arguments.shared.shared.is_some() => {
-            let what = "a server knows where its database lies: say --shared with --dir alone";
-            return Err(Failure::new(Ending::Usage, what));
-        }
-        (None, Some(http)) => {
-            let said = progress::during(&format!("backing up by {http}"), |_| ask(http, arguments))?;
-            announce(said.trim_end_matches('\n'));
-        }
-        (None, None) => return Err(Failure::new(Ending::Usage, "say --dir or --http")),
     }
     Ok(Ending::Done)
 }
 
-/// Asks the server at `http`, and answers what it says.
-fn ask(http: &str, arguments: &Arguments) -> Result<String> {
-    let failed = |what: String| Failure::new(Ending::Failed, format!("{http}: {what}"));
-    let address = http.strip_prefix("http://").unwrap_or(http).trim_end_matches('/');
+/// Asks `server`, and answers what it says.
+fn ask(server: &str, arguments: &Arguments) -> Result<String> {
+    let failed = |what: String| Failure::new(Ending::Failed, format!("{server}: {what}"));
+    let address = server.strip_prefix("http://").unwrap_or(server).trim_end_matches('/');
     let name = encode(arguments.to.as_os_str().as_encoded_bytes());
     let request = format!("POST /backup?to={name} HTTP/1.1\r\nHost: {address}\r\nX-Firn: backup\r\n\r\n");
     let mut answer = Vec::new();

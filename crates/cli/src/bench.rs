@@ -105,7 +105,7 @@ struct Db {
 struct ServiceArgs {
     /// http://HOST:PORT of a `firn control-plane`, whose workers then do Firn's compactions and
     /// blob GCs
-    #[arg(long, value_name = "URLS", conflicts_with = "worker")]
+    #[arg(long, value_name = "URL,…", conflicts_with = "worker")]
     control_plane: Option<String>,
     /// Where Firn's tables, sealed blob segments and manifest lie, if that is not the directory:
     /// another one, s3://BUCKET/PREFIX, ...
@@ -120,7 +120,7 @@ struct ServiceArgs {
     tenant: Option<String>,
     /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the
     /// share
-    #[arg(long, value_name = "W", requires = "control_plane", value_parser = parse_weight)]
+    #[arg(long, value_name = "N", requires = "control_plane", value_parser = parse_weight)]
     weight: Option<f64>,
 }
 

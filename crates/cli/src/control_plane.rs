@@ -4,19 +4,21 @@ mod attend; // what is done while it runs
 mod metrics; // what it counts
 mod page; // what it shows to people
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_job_service::control::Scheduler;
 use firn_job_service::control::pool::Limits;
 use firn_job_service::{ControlPlane, ControlPlaneOptions};
+use firn_server::http::HttpServer;
 use firn_server::{connections_within, raise_descriptor_limit};
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
+use crate::http_port::{self, HttpPort};
 use crate::output::{announce, report};
 use crate::secrets;
 use crate::serve::HTTP_CONNECTIONS;
@@ -33,9 +35,12 @@ use crate::tls::ServerFiles;
 /// and workers. `firn jobs` shows what it knows.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to listen; port 0 takes a free one and says which.
-    #[arg(long, value_name = "A:P", default_value = "127.0.0.1:7380")]
-    listen: SocketAddr,
+    /// Port to listen on; 0 takes a free one and says which.
+    #[arg(long, value_name = "PORT", default_value_t = 7380)]
+    port: u16,
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind: IpAddr,
     /// A file whose first line databases and workers must show. Without it every client that
     /// reaches the port may ask.
     #[arg(long, value_name = "FILE")]
@@ -47,16 +52,29 @@ pub(crate) struct Arguments {
     /// more.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections_max: u32,
-    /// Where to answer by HTTP: a page with queue, leases and workers (/), the same as JSON
-    /// (/jobs), metrics for Prometheus (/metrics) and health (/health). Port 0 takes a free one and
-    /// says which. What reaches it sees counters, jobs, names of tenants, workers and locations.
-    /// Without it there is no HTTP.
-    #[arg(long, value_name = "A:P")]
-    http: Option<SocketAddr>,
+    /// Port for HTTP: a page with queue, leases and workers (/), the same as JSON (/jobs), metrics
+    /// for Prometheus (/metrics) and health (/health); 0 takes a free one and says which, `none`
+    /// turns HTTP off. Default 9380; if that is taken, a free one.
+    #[arg(long, value_name = "PORT")]
+    http_port: Option<HttpPort>,
+    /// Address to listen on for HTTP: what reaches it sees counters, jobs, names of tenants, of
+    /// workers and of locations.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    http_bind: IpAddr,
     /// Which job goes to which worker: urgency (what stalls soonest for its length, where it is
     /// done first). To compare with: least-loaded, fifo or random.
     #[arg(long, value_name = "NAME", value_parser = parse_scheduler, default_value = "urgency")]
     scheduler: Scheduler,
+}
+
+impl Arguments {
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.bind, self.port)
+    }
+
+    fn http(&self) -> Option<SocketAddr> {
+        self.http_port.unwrap_or(HttpPort::CONTROL_PLANE).at(self.http_bind)
+    }
 }
 
 /// What a control plane may have open beside connections of databases and workers, if the system
@@ -81,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let seed = draw() as u64;
     let limits = Limits { scheduler: arguments.scheduler, ..Limits::default() };
     let options = ControlPlaneOptions {
-        address: arguments.listen,
+        address: arguments.address(),
         token,
         tls,
         connections_max: connections(arguments),
@@ -97,10 +115,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         move || Said { metrics: metrics::of(&watch.figures(), watch.connections()), is_draining: false };
     let watch = plane.watch();
     let pages = move |path: &str| page::answer(&watch, &limits, path);
-    let http = service_http::start(arguments.http, look, page::PATHS, pages)?;
-    let shown = service_http::shown(http.as_ref());
+    let (wanted, takes_any) = (arguments.http(), arguments.http_port.is_none());
+    let http = service_http::start(wanted, takes_any, look, page::PATHS, pages)?;
+    let shown = http_port::shown(wanted, http.as_ref().map(HttpServer::address));
     announce(format_args!(
-        "control plane at {scheme}://{};{shown} SIGTERM or Ctrl-C ends it",
+        "control plane at {scheme}://{}{shown}; SIGTERM or Ctrl-C ends it",
         plane.address()
     ));
     attend::until_signal(&plane, &arguments.tls, options.tls, &*clock, &mut signals);
@@ -112,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 /// as many descriptors. If not, that is told.
 fn connections(arguments: &Arguments) -> usize {
     let limit = raise_descriptor_limit(u64::from(arguments.connections_max) + DESCRIPTORS_BESIDE);
-    let http = if arguments.http.is_some() { HTTP_CONNECTIONS } else { 0 };
+    let http = if arguments.http().is_some() { HTTP_CONNECTIONS } else { 0 };
     let (wanted, room) = (arguments.connections_max as usize, connections_within(limit, http));
     if wanted > room {
         report(format_args!(
@@ -124,7 +143,7 @@ fn connections(arguments: &Arguments) -> usize {
 
 /// Refuses options that let in every client, and warns of what others can read.
 fn check_reach(arguments: &Arguments, is_encrypted: bool) -> Result<()> {
-    let listen = arguments.listen;
+    let listen = arguments.address();
     if listen.ip().is_loopback() {
         return Ok(());
     }

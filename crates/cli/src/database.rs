@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firn::{Db, Settings};
+use firn::Db;
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
@@ -10,24 +10,34 @@ use firn_storage::backend::refuse_earlier_build;
 use firn_tree::storage_error;
 
 use crate::access::Access;
+use crate::config_file::Config;
 use crate::ending::{Ending, Failure, Result};
 use crate::progress;
 use crate::shared_storage::{SharedName, SharedStorage};
 
+/// The directory of a database where none is named.
+pub(crate) const DIR: &str = "firn-data";
+
+/// The directory of a database.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Directory {
+    /// The database's directory.
+    #[arg(long, value_name = "DIR", default_value = DIR)]
+    pub(crate) dir: PathBuf,
+}
+
 /// Which database, and which part of it.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Place {
-    /// The database's directory.
-    #[arg(long)]
-    dir: PathBuf,
+    #[command(flatten)]
+    dir: Directory,
     /// The keyspace within it.
     #[arg(long, default_value = "default", value_name = "NAME")]
     keyspace: String,
     #[command(flatten)]
     shared: SharedStorage,
-    /// A settings file (see `firn config`); without one the defaults hold.
-    #[arg(long, value_name = "FILE")]
-    settings: Option<PathBuf>,
+    #[command(flatten)]
+    config: Config,
 }
 
 impl Place {
@@ -35,10 +45,10 @@ impl Place {
     /// settings.
     pub(crate) fn of(dir: &Path, shared: &SharedName) -> Self {
         Self {
-            dir: dir.to_owned(),
+            dir: Directory { dir: dir.to_owned() },
             keyspace: "default".to_owned(),
             shared: SharedStorage { name: shared.clone(), ..SharedStorage::default() },
-            settings: None,
+            config: Config::default(),
         }
     }
 }
@@ -57,8 +67,8 @@ impl Database {
     /// If the directory holds no database (nothing is created then, not even a lock file), or as
     /// [`firn::Builder`] says.
     pub(crate) fn open(place: &Place, access: Access) -> Result<Self> {
-        let dir = place.dir.clone();
-        let settings = place.settings.as_deref().map_or_else(|| Ok(Settings::default()), read_settings)?;
+        let dir = place.dir.dir.clone();
+        let settings = place.config.settings()?;
         check_directory(&dir, place.shared.access_to_directory(access))?;
         let what = format!("opening {}", dir.display());
         let db = progress::during(&what, |_| {
@@ -106,22 +116,6 @@ impl Database {
     }
 }
 
-/// The table of a settings file that `firn serve` alone reads.
-pub(crate) const SERVE_TABLE: &str = "serve";
-
-/// The settings in `path`.
-pub(crate) fn read_settings(path: &Path) -> Result<Settings> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
-    let failed = |what: String| Failure::new(Ending::Failed, format!("{}: {what}", path.display()));
-    if text.parse::<toml::Table>().is_ok_and(|table| table.contains_key(SERVE_TABLE)) {
-        return Err(failed(format!(
-            "[{SERVE_TABLE}] is a table of `firn serve` alone: check the file with `firn config --serve --file`, and give \
-             other commands one without [{SERVE_TABLE}]"
-        )));
-    }
-    Settings::from_toml(&text).map_err(|error| failed(error.to_string()))
-}
-
 /// Refuses a directory that is no database before anything is written into it.
 pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
     let refuse = |why: &str| Err(Failure::new(Ending::Failed, format!("{} {why}", dir.display())));
@@ -164,12 +158,12 @@ fn find_keyspace(db: &Db, place: &Place, access: Access) -> Result<KeyspaceId> {
     match engine.keyspace(&place.keyspace) {
         Some(id) => Ok(id),
         None if access == Access::Create => {
-            db.keyspace(&place.keyspace).map_err(|error| Failure::database(&place.dir, &error))
+            db.keyspace(&place.keyspace).map_err(|error| Failure::database(&place.dir.dir, &error))
         }
         None => {
             let names: Vec<String> =
                 engine.keyspaces().into_iter().map(|(name, _)| format!("'{name}'")).collect();
-            let (dir, wanted, names) = (place.dir.display(), &place.keyspace, names.join(", "));
+            let (dir, wanted, names) = (place.dir.dir.display(), &place.keyspace, names.join(", "));
             let message = format!("{dir} has no keyspace '{wanted}'; it has {names}");
             Err(Failure::new(Ending::Failed, message))
         }

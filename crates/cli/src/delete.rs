@@ -12,7 +12,7 @@ pub(crate) struct Arguments {
     place: Place,
     #[command(flatten)]
     notation: Notation,
-    /// The key: UTF-8 with the escapes \\xNN, \\n, \\r, \\t, \\0 and \\\\.
+    /// The key: UTF-8 with the escapes \xNN, \n, \r, \t, \0 and \\.
     key: String,
 }
 

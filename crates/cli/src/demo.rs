@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_bench::args::parse_bytes;
 use firn_bench::suite::BenchDir;
+use firn_engine::settings::parse_bytes;
 use firn_storage::{Clock, SystemClock};
 
 use crate::ending::{Ending, Failure, Result};
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Bytes to write, of keys and values, every key four times: 64M, 1G
-    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "512M")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "512M")]
     load_bytes: u64,
     /// Worker processes, each of which does a job at a time.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// all of them are there.
     #[arg(long, value_name = "FILE", conflicts_with = "raw")]
     file: Option<PathBuf>,
-    /// The key: UTF-8 with the escapes \\xNN, \\n, \\r, \\t, \\0 and \\\\.
+    /// The key: UTF-8 with the escapes \xNN, \n, \r, \t, \0 and \\.
     key: String,
 }
 

@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7380")]
     control_plane: String,
     /// The file with its token.
-    #[arg(long, visible_alias = "control-plane-token-file", value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    control_plane_token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ClientFiles,
     #[command(subcommand)]
@@ -39,7 +39,7 @@ enum Action {
     /// is asked again.
     Watch {
         /// Seconds between two looks.
-        #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
         every: u64,
         #[command(flatten)]
         shows: Shows,
@@ -64,8 +64,8 @@ struct Shows {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let failed = |error: firn_jobs::Error| Failure::new(Ending::Failed, error.to_string());
-    let token = read_token(arguments.token_file.as_deref())?;
-    if arguments.token_file.is_some() {
+    let token = read_token(arguments.control_plane_token_file.as_deref())?;
+    if arguments.control_plane_token_file.is_some() {
         warn_of_plain_token(&arguments.control_plane);
     }
     let (url, tls) = (arguments.control_plane.trim_end_matches('/'), arguments.tls.read()?);

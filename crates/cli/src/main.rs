@@ -18,7 +18,9 @@ mod until_stdin_closes;
 mod access;
 mod backends;
 mod store_rates;
+mod http_port;
 mod shared_storage;
+mod config_file;
 mod database;
 mod get;
 mod put;
@@ -56,7 +58,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A key-value store: read, write, inspect, verify and measure databases.
 #[derive(Parser)]
-#[command(name = "firn", version = VERSION.as_str(), after_help = ending::EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "firn", version = VERSION.as_str(), after_help = ending::EXIT_CODES, max_term_width = 100, arg_required_else_help = true)]
 struct Arguments {
     /// End when standard input does, as SIGTERM would have it: for a process that starts this one
     /// and may be killed. Said before the command
@@ -133,30 +135,4 @@ fn run(command: Command) -> Result<Ending> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
-
-    /// README.md shows command lines; this program must take each of them.
-    #[test]
-    fn commands_in_the_readme_exist() {
-        let readme = include_str!("../../../README.md");
-        let shown = readme.lines().filter_map(|line| {
-            let line = line.strip_prefix("cargo run --release -- ").or_else(|| line.strip_prefix("firn "))?;
-            Some(line.split('#').next().unwrap_or(line).split_whitespace())
-        });
-        let mut count = 0;
-        for words in shown {
-            let words: Vec<&str> = std::iter::once("firn").chain(words).collect();
-            assert!(Arguments::try_parse_from(&words).is_ok(), "{words:?}");
-            count += 1;
-        }
-        assert!(count >= 6, "only {count} commands found");
-    }
-}
+mod tests;

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// needs `separate_bytes` in the settings.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     file: Option<PathBuf>,
-    /// The key: UTF-8 with the escapes \\xNN, \\n, \\r, \\t, \\0 and \\\\.
+    /// The key: UTF-8 with the escapes \xNN, \n, \r, \t, \0 and \\.
     key: String,
     /// The value, written as the key is; `-` takes standard input as it is, all of it in memory.
     #[arg(allow_hyphen_values = true, required_unless_present = "file")]

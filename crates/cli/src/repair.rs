@@ -1,13 +1,12 @@
 //! `firn repair`: a database that damage keeps closed.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_storage::backend::{Local, LocalOptions};
 use firn_tree::RepairOptions;
 
 use crate::access::Access;
-use crate::database::check_directory;
+use crate::database::{Directory, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 
@@ -22,15 +21,15 @@ use crate::output::Output;
 /// may have the database open.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The database's directory.
-    dir: PathBuf,
+    #[command(flatten)]
+    dir: Directory,
     /// Only print what would be done.
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let Arguments { dir, dry_run } = arguments;
+    let Arguments { dir: Directory { dir }, dry_run } = arguments;
     check_directory(dir, if *dry_run { Access::Read } else { Access::Write })?;
     let failed = |error: &firn_engine::Error| Failure::database(dir, error);
     let local = Local::open(dir, LocalOptions { create: false })

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 
 use crate::access::Access;
-use crate::database::check_directory;
+use crate::database::{DIR, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
 use crate::shared_storage::SharedName;
@@ -20,10 +20,10 @@ use crate::{progress, verify};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The backup, which no process has open.
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "DIR")]
     from: PathBuf,
     /// The database's directory, which must be missing or empty.
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "DIR", default_value = DIR)]
     dir: PathBuf,
 }
 

@@ -22,13 +22,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
     /// Only keys that begin with these bytes.
-    #[arg(long)]
+    #[arg(long, value_name = "KEY")]
     prefix: Option<String>,
     /// From the greatest key down.
     #[arg(long)]
     reverse: bool,
     /// Most records printed.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Print keys without values.
     #[arg(long)]

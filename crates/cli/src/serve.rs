@@ -4,7 +4,7 @@ mod options;
 mod layers;
 mod together;
 
-use std::net::SocketAddr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use signal_hook::iterator::Signals;
 use crate::access::Access;
 use crate::database::check_directory;
 use crate::ending::{Ending, Failure, Result};
+use crate::http_port::{self, HttpPort};
 use crate::output::announce;
 use crate::progress;
 use crate::secrets;
@@ -23,7 +24,7 @@ use crate::service::{Reach, WEIGHT, remote};
 use crate::shared_storage::{RangeCache, SharedName, SharedStorage};
 use crate::signals;
 use crate::tls::ClientFiles;
-pub(crate) use layers::Effective;
+pub(crate) use layers::{Effective, checked};
 pub(crate) use options::Options;
 use options::SHARED_CACHE_BYTES;
 
@@ -39,7 +40,7 @@ pub(crate) const HTTP_CONNECTIONS: usize = 64;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A file with settings of the engine, as `firn config` prints them, and a table [serve].
-    #[arg(long, value_name = "FILE", alias = "settings")]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
@@ -61,10 +62,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     signals::hang_ups_end_nothing(&ThreadSpawn::new())?;
     let effective =
         Effective::new(arguments.options.clone(), std::env::vars_os(), arguments.config.as_deref())?;
+    let takes_any = !effective.is_said("http_port");
     let (options, mut settings) = (effective.options, effective.settings);
     warn_of_open_secrets(&options);
     let password = read_password(options.password_file.as_deref())?;
     let (dir, mut serve) = serve_settings(&options, password);
+    serve.http_takes_any = takes_any;
     let dir = &dir;
     check_directory(dir, Access::Create)?;
     together::check(&options, arguments.take_over)?;
@@ -74,11 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let http = if serve.http.is_some() { HTTP_CONNECTIONS } else { 0 };
     let shares = DescriptorShares::of(limit, serve.threads, http, settings.open_files_max, serve.clients_max);
     (settings.open_files_max, serve.clients_room) = (shares.files, shares.clients);
-    let (bind, port) = (serve.bind, serve.port);
-    let with_http = serve.http.map_or(String::new(), |at| format!(", and HTTP on {at}"));
-    let cannot_serve = |error| failed(format!("cannot serve on {bind}, port {port}{with_http}: {error}"));
+    let wanted_http = serve.http;
     // Before the directory is made: a start that finds a port in use leaves nothing behind.
-    let ports = Ports::take(&serve).map_err(&cannot_serve)?;
+    let ports = Ports::take(&serve).map_err(|error| cannot_serve(&error))?;
     let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
         let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
         if let Some(socket) = &options.worker {
@@ -94,9 +95,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
     let clock = Arc::new(SystemClock::new());
-    let server = Server::start_on(ports, Arc::clone(&db), serve, clock).map_err(cannot_serve)?;
+    let server = Server::start_on(ports, Arc::clone(&db), serve, clock);
+    let server = server.map_err(|error| cannot_serve(&error))?;
     let (address, network) = (server.address(), server.network());
-    let http = server.http_address().map_or(String::new(), |at| format!("; http://{at}"));
+    let http = http_port::shown(wanted_http, server.http_address());
     announce(format_args!(
         "serving {} on {address}; sockets by {network}{http}; SIGTERM or Ctrl-C ends it",
         dir.display()
@@ -118,6 +120,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     db.close().map_err(|error| Failure::database(dir, &error))?;
     announce(format_args!("closed {}", dir.display()));
     Ok(Ending::Done)
+}
+
+/// Why nothing is served, and what to do where that is clear.
+fn cannot_serve(error: &io::Error) -> Failure {
+    let remedy = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; end the process that has it, or name another port (--port, --http-port): 0 takes a free one"
+        }
+        io::ErrorKind::AddrNotAvailable => "; name an address of this machine (--bind, --http-bind)",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need privileges: name another (--port, --http-port)"
+        }
+        _ => "",
+    };
+    Failure::new(Ending::Failed, format!("cannot serve: {error}{remedy}"))
 }
 
 /// Warns of files with secrets that every user of this machine can read. Those of control planes
@@ -175,7 +192,8 @@ fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, Se
         threads: options.threads.unwrap_or(defaults.threads),
         pins_threads: options.pin_threads.unwrap_or(defaults.pins_threads),
         network: options.network.unwrap_or(defaults.network),
-        http: options.http_port.map(|port| SocketAddr::new(http_bind, port)),
+        http: options.http_port.unwrap_or(HttpPort::None).at(http_bind),
+        http_takes_any: defaults.http_takes_any,
         backup_dir: options.backup_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir)),
         log_format: options.log_format.unwrap_or(defaults.log_format),
         log_level: options.log_level.unwrap_or(defaults.log_level),

@@ -1,6 +1,7 @@
 //! What processes of the service answer by HTTP: their numbers, and whether they take work.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use firn_server::http::{Answer, Exposition, HttpServer, Kind, Reply, Request, Site};
@@ -17,26 +18,32 @@ pub(crate) struct Said {
 }
 
 /// Answers at `address`, if there is one, what `look` says, and what `more` has at its own `paths`
-/// (each with a `, ` behind).
+/// (each with a `, ` behind). `takes_any`: at a free port if another process has that one.
 ///
 /// # Errors
 /// The address cannot be listened at.
 pub(crate) fn start(
     address: Option<SocketAddr>,
+    takes_any: bool,
     look: impl Fn() -> Said + Send + 'static,
     paths: &'static str,
     more: impl Fn(&str) -> Option<Answer> + Send + 'static,
 ) -> Result<Option<HttpServer>> {
     let Some(address) = address else { return Ok(None) };
+    let site = Box::new(ServiceSite { look, paths, more });
+    let listener = TcpListener::bind(address).or_else(|error| match error.kind() {
+        ErrorKind::AddrInUse if takes_any => TcpListener::bind(SocketAddr::new(address.ip(), 0)),
+        _ => Err(error),
+    });
     let server =
-        HttpServer::start(address, Arc::new(SystemClock::new()), Box::new(ServiceSite { look, paths, more }));
-    let failed = |error| Failure::new(Ending::Failed, format!("cannot answer by HTTP on {address}: {error}"));
-    server.map(Some).map_err(failed)
-}
-
-/// Where it answers, as a part of a process's first line.
-pub(crate) fn shown(http: Option<&HttpServer>) -> String {
-    http.map_or_else(String::new, |http| format!(" HTTP at http://{};", http.address()))
+        listener.and_then(|listener| HttpServer::start(listener, Arc::new(SystemClock::new()), site));
+    server.map(Some).map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::AddrInUse => "; name another port with --http-port: 0 takes a free one",
+            _ => "",
+        };
+        Failure::new(Ending::Failed, format!("cannot answer by HTTP on {address}: {error}{remedy}"))
+    })
 }
 
 /// Text that begins with what every process says.

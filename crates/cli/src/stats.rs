@@ -1,12 +1,10 @@
 //! `firn stats`: what a database counts.
 
-use std::path::PathBuf;
-
 use firn_engine::{KeyspaceStats, Stats};
 use serde_json::{Map, Value, json};
 
 use crate::access::Access;
-use crate::database::{Database, Place};
+use crate::database::{Database, Directory, Place};
 use crate::ending::{Ending, Result};
 use crate::output::Output;
 use crate::shared_storage::SharedName;
@@ -16,8 +14,8 @@ use crate::shared_storage::SharedName;
 /// Counters count from the moment of opening, so here they say what opening did.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The database's directory.
-    dir: PathBuf,
+    #[command(flatten)]
+    dir: Directory,
     #[command(flatten)]
     shared: SharedName,
     /// Print one JSON object.
@@ -26,7 +24,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let database = Database::open(&Place::of(&arguments.dir, &arguments.shared), Access::Read)?;
+    let database = Database::open(&Place::of(&arguments.dir.dir, &arguments.shared), Access::Read)?;
     let stats = database.stats();
     database.close()?;
     let mut output = Output::new();

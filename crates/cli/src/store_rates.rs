@@ -5,7 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_bench::args::{parse_bytes, parse_count};
+use firn_bench::args::parse_count;
+use firn_engine::settings::parse_bytes;
 use firn_objects::PART_BYTES;
 use firn_storage::SystemClock;
 use firn_storage::backend::{Limits, Throttle};

@@ -1,12 +1,12 @@
 //! `firn verify`: whether a database is sound.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use firn_engine::Semantics;
 use firn_tree::{VerifyOptions, VerifyReport};
 
 use crate::access::Access;
-use crate::database::check_directory;
+use crate::database::{Directory, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::progress;
@@ -21,14 +21,14 @@ use crate::shared_storage::SharedName;
 /// that directory, on its machine.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The database's directory.
-    dir: PathBuf,
+    #[command(flatten)]
+    dir: Directory,
     #[command(flatten)]
     shared: SharedName,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let dir = &arguments.dir;
+    let dir = &arguments.dir.dir;
     let access = if arguments.shared.shared.is_some() { Access::ReadLog } else { Access::Read };
     check_directory(dir, access)?;
     let report = report(dir, &arguments.shared)?;

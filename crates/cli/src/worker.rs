@@ -3,7 +3,7 @@
 mod metrics; // what it counts
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,14 @@ use std::time::Duration;
 use firn::jobs::socket::{Report, serve};
 use firn_engine::Semantics;
 use firn_job_service::{Worker, WorkerOptions};
+use firn_server::http::HttpServer;
 use firn_server::raise_descriptor_limit;
 use firn_storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
+use crate::http_port::{self, HttpPort};
 use crate::output::{announce, report};
 use crate::secrets;
 use crate::service::{Allowed, draw, read_token, urls, warn_of_plain_token};
@@ -46,7 +48,7 @@ use crate::tls::ClientFiles;
 pub(crate) struct Arguments {
     /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`; of several, with commas
     /// between them.
-    #[arg(long, value_name = "URLS", group = "for", requires = "within")]
+    #[arg(long, value_name = "URL,…", group = "for", requires = "within")]
     control_plane: Option<String>,
     /// A location that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May
     /// be said several times.
@@ -59,8 +61,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATES", requires = "control_plane")]
     store_rates: Option<StoreRates>,
     /// The file with the control planes' token.
-    #[arg(long, visible_alias = "control-plane-token-file", value_name = "FILE", requires = "control_plane")]
-    token_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "control_plane")]
+    control_plane_token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: ClientFiles,
     /// What people call it. Default: the process's number.
@@ -68,14 +70,17 @@ pub(crate) struct Arguments {
     name: Option<String>,
     /// Where it is: jobs at locations of the same zone are near, and so are those whose databases
     /// say none. Default: near to all.
-    #[arg(long, value_name = "ZONE", requires = "control_plane")]
+    #[arg(long, value_name = "NAME", requires = "control_plane")]
     zone: Option<String>,
-    /// Where to answer by HTTP: metrics for Prometheus (/metrics) and health (/health: ready or
-    /// draining); port 0 takes a free one and says which. Without it there is no HTTP.
-    #[arg(long, value_name = "A:P", requires = "control_plane")]
-    http: Option<SocketAddr>,
+    /// Port for HTTP: metrics for Prometheus (/metrics) and health (/health: ready or draining); 0
+    /// takes a free one and says which. Without it there is no HTTP.
+    #[arg(long, value_name = "PORT", requires = "control_plane")]
+    http_port: Option<HttpPort>,
+    /// Address to listen on for HTTP.
+    #[arg(long, value_name = "ADDRESS", requires = "http_port", default_value = "127.0.0.1")]
+    http_bind: IpAddr,
     /// The socket to listen on; made if it is missing, taken over if no process listens.
-    #[arg(long, value_name = "PATH", group = "for")]
+    #[arg(long, value_name = "FILE", group = "for")]
     socket: Option<PathBuf>,
     /// Jobs at a time; with a socket, for each database.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -112,9 +117,9 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
         Signals::new([SIGINT, SIGTERM]).map_err(|error| failed(format!("cannot await signals: {error}")))?;
     let name = arguments.name.clone().unwrap_or_else(|| format!("worker-{}", std::process::id()));
     let mut options = WorkerOptions::new(urls(control_planes), &name, draw());
-    options.token = read_token(arguments.token_file.as_deref())?;
+    options.token = read_token(arguments.control_plane_token_file.as_deref())?;
     options.tls = arguments.tls.read()?;
-    if arguments.token_file.is_some() {
+    if arguments.control_plane_token_file.is_some() {
         warn_of_plain_token(control_planes);
     }
     options.zone = arguments.zone.clone().unwrap_or_default();
@@ -133,10 +138,11 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
         let figures = watch.figures().unwrap_or_default();
         Said { metrics: metrics::of(&figures), is_draining: figures.is_draining }
     };
-    let http = service_http::start(arguments.http, look, "", |_| None)?;
-    let shown = service_http::shown(http.as_ref());
+    let wanted = arguments.http_port.unwrap_or(HttpPort::None).at(arguments.http_bind);
+    let http = service_http::start(wanted, false, look, "", |_| None)?;
+    let shown = http_port::shown(wanted, http.as_ref().map(HttpServer::address));
     announce(format_args!(
-        "{name} works for {control_planes};{shown} SIGTERM or Ctrl-C ends it once its jobs are done"
+        "{name} works for {control_planes}{shown}; SIGTERM or Ctrl-C ends it once its jobs are done"
     ));
     Ok(attend(&worker, &name, &*clock, &mut signals))
 }

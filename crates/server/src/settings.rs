@@ -62,6 +62,8 @@ pub struct ServeSettings {
     /// Where metrics, health and a page for people are served by HTTP; port 0 = one that is free.
     /// Default: nowhere.
     pub http: Option<SocketAddr>,
+    /// Whether a free port is taken for HTTP where another process has that of `http`. Default no.
+    pub http_takes_any: bool,
     /// The folder that backups are made in when that is asked for by HTTP, an absolute path on the
     /// database's file system. Default: none, and no backups.
     pub backup_dir: Option<PathBuf>,
@@ -117,6 +119,7 @@ impl Default for ServeSettings {
             keepalive_s: 300,
             is_protected: true,
             http: None,
+            http_takes_any: false,
             backup_dir: None,
             log_format: LogFormat::Text,
             log_level: LogLevel::Off,

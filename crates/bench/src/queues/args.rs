@@ -13,12 +13,12 @@ use crate::resp::Contender;
 pub struct QueuesArgs {
     /// Servers: NAME=resp://host:port; the first is what the others are held against. Each must be
     /// empty, and is left empty
-    #[arg(long, value_name = "SERVER", num_args = 1.., required = true)]
+    #[arg(long, value_name = "NAME=URL", num_args = 1.., required = true)]
     pub compare: Vec<Contender>,
     /// What is done, one after another
     #[arg(
         long,
-        value_name = "W,…",
+        value_name = "NAME,…",
         value_enum,
         value_delimiter = ',',
         default_value = "drain,sorted-set,list,scan,randomkey"
@@ -28,7 +28,7 @@ pub struct QueuesArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "100k")]
     pub rounds: u64,
     /// Rounds whose requests are sent together before their answers are read; each is measured
-    #[arg(long, value_name = "D,…", value_parser = parse_positive, value_delimiter = ',', default_value = "1,16")]
+    #[arg(long, value_name = "N,…", value_parser = parse_positive, value_delimiter = ',', default_value = "1,16")]
     pub depths: Vec<u64>,
     /// Elements, or keys, that are there at any time
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "50")]

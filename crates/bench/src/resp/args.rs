@@ -4,17 +4,18 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use firn_engine::settings::parse_bytes;
 use firn_engine::{Error, Result};
 
 use super::{Keys, RespCommand};
-use crate::args::{parse_bytes, parse_positive, parse_rate, parse_seconds};
+use crate::args::{parse_positive, parse_rate, parse_seconds};
 use crate::server::{PORT_DEFAULT, ServerAddress};
 
 /// `bench resp`: loads a server.
 #[derive(Clone, Debug, Args)]
 pub struct RespArgs {
     /// Machine of the server
-    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub host: String,
     /// Port of the server
     #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT)]
@@ -28,13 +29,13 @@ pub struct RespArgs {
     pub pid: Option<u32>,
     /// Compare servers instead: NAME=resp://host:port or NAME=resp://host:port,pid; the first is
     /// what the others are held against. They take turns, A B B A
-    #[arg(long, value_name = "SERVER", num_args = 1.., conflicts_with_all = ["host", "port", "target", "pid"])]
+    #[arg(long, value_name = "NAME=URL", num_args = 1.., conflicts_with_all = ["host", "port", "target", "pid"])]
     pub compare: Vec<Contender>,
     /// How often each command runs on each server; medians are told
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "3", requires = "compare")]
     pub repetitions: u64,
     /// Commands, measured one after another
-    #[arg(long, value_name = "C,…", value_enum, value_delimiter = ',', default_value = "get,set")]
+    #[arg(long, value_name = "NAME,…", value_enum, value_delimiter = ',', default_value = "get,set")]
     pub commands: Vec<RespCommand>,
     /// Connections, of all threads together
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "50")]
@@ -44,7 +45,7 @@ pub struct RespArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     pub pipeline: u64,
     /// Threads of this client, which share the connections
-    #[arg(long, value_name = "T", value_parser = parse_positive, default_value = "1")]
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1")]
     pub threads: u64,
     /// How many keys there are; of hashes and sorted sets, how many elements, 100 in each
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "100k")]
@@ -53,13 +54,13 @@ pub struct RespArgs {
     #[arg(long, value_name = "NAME", value_enum, default_value = "uniform")]
     pub distribution: Keys,
     /// Bytes of a value
-    #[arg(long, value_name = "B", value_parser = parse_bytes, default_value = "100")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "100")]
     pub value_bytes: u64,
     /// Write every key that the commands work on first, unmeasured
     #[arg(long)]
     pub load: bool,
     /// How long each command runs [default: 10]
-    #[arg(long, value_name = "S", value_parser = parse_seconds, conflicts_with = "requests")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "requests")]
     pub seconds: Option<f64>,
     /// How many requests of each command instead
     #[arg(long, value_name = "N", value_parser = parse_positive)]
@@ -67,7 +68,7 @@ pub struct RespArgs {
     /// Requests a second, all threads together (open loop): each is due at its time whatever became
     /// of those before. Its latency counts from then, so that queueing shows. Without it a
     /// connection asks when it has its answers (closed loop)
-    #[arg(long, value_name = "OPS", value_parser = parse_rate)]
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// Go on when the server answers errors; they are counted either way
     #[arg(long)]

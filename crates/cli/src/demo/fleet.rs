@@ -66,7 +66,8 @@ impl Fleet {
             ));
             Ok::<_, Failure>((process, line))
         };
-        let (control_plane, line) = start("control-plane", &["control-plane", "--listen", "127.0.0.1:0"])?;
+        let (control_plane, line) =
+            start("control-plane", &["control-plane", "--port", "0", "--http-port", "none"])?;
         let url = word_after(&line, "control plane at ")?;
         let mut started = Vec::new();
         for number in 1..=workers {
@@ -75,7 +76,7 @@ impl Fleet {
             started.push(start(&name, &words)?.0);
         }
         let places = ["--dir", &data, "--shared", &shared, "--control-plane", &url, "--config", &settings];
-        let sizes = ["--port", "0", "--threads", "1", "--memory-bytes", "256M"];
+        let sizes = ["--port", "0", "--http-port", "none", "--threads", "1", "--memory-bytes", "256M"];
         let (database, line) = start("database", &[&["serve"], &places[..], &sizes[..]].concat())?;
         let address = word_after(&line, " on ")?;
         Ok(Self { database, workers: started, control_plane, address, url })

@@ -5,11 +5,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::Parser;
-use firn::{Settings, TreeSettings};
-use firn_engine::settings::EngineSettings;
+use firn::Settings;
 
 use super::options::Options;
-use crate::database::SERVE_TABLE;
+use crate::config_file::{ConfigFile, SERVE_TABLE};
 use crate::ending::{Ending, Failure, Result};
 
 /// What names of the environment begin with.
@@ -49,7 +48,8 @@ impl Effective {
         environment: impl Iterator<Item = (OsString, OsString)>,
         config: Option<&Path>,
     ) -> Result<Self> {
-        let (engine, file) = config.map_or_else(|| Ok(Default::default()), from_file)?;
+        let config = config.map_or_else(|| Ok(ConfigFile::default()), ConfigFile::read)?;
+        let file = from_file(&config)?;
         let environment = from_environment(environment)?;
         let defaults = Options::defaults();
         let layers =
@@ -63,8 +63,14 @@ impl Effective {
         let sources =
             Options::NAMES.iter().enumerate().map(|(index, name)| (*name, source_of(index))).collect();
         let options = flags.over(environment).over(file).over(defaults);
-        let settings = engine_settings(&engine, &options, config)?;
+        let engine = config.engine.clone();
+        let settings = engine_settings(config, &options)?;
         Ok(Self { options, settings, sources, engine })
+    }
+
+    /// Whether some source says the option `name`, so that it is not the default.
+    pub(super) fn is_said(&self, name: &str) -> bool {
+        self.sources.iter().any(|(known, source)| *known == name && *source != "default")
     }
 
     /// Every setting with where it comes from, as a file that could be read back.
@@ -104,56 +110,45 @@ impl Effective {
 
 /// The engine's settings: the file's, but for what options say. Sizes that are not set follow from
 /// the memory.
-fn engine_settings(engine: &toml::Table, options: &Options, config: Option<&Path>) -> Result<Settings> {
-    let mut engine = engine.clone();
+fn engine_settings(mut file: ConfigFile, options: &Options) -> Result<Settings> {
     for (name, value) in options.values() {
         if let (true, Some(value)) = (matches!(name, "memory_bytes" | "durability"), value) {
-            engine.insert(name.to_owned(), value);
+            file.engine.insert(name.to_owned(), value);
         }
     }
-    engine.entry("background_nice").or_insert(BACKGROUND_NICE.into());
-    let place = config.map_or(String::new(), |path| format!("{}: ", path.display()));
-    Settings::from_toml(&engine.to_string())
-        .map_err(|error| Failure::new(Ending::Failed, format!("{place}{error}")))
+    file.engine.entry("background_nice").or_insert(BACKGROUND_NICE.into());
+    file.settings()
 }
 
-/// Refuses tables of `engine`, which is all of a file but [`SERVE_TABLE`], that it does not have.
-fn check_tables(engine: &toml::Table) -> std::result::Result<(), String> {
-    let known = TreeSettings::TABLE;
-    match engine.iter().find(|(name, value)| value.is_table() && *name != known) {
-        Some((name, _)) => {
-            Err(format!("there is no table [{name}]; there are [{known}] and [{SERVE_TABLE}]"))
-        }
-        None => Ok(()),
-    }
-}
-
-/// What a file says to the engine, and to the server.
-fn from_file(path: &Path) -> Result<(toml::Table, Options)> {
-    let shown = path.display();
-    let failed = |what: String| Failure::new(Ending::Failed, format!("{shown}: {what}"));
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
-    let Ok(mut engine) = text.parse::<toml::Table>() else {
-        // The engine's settings say best where it is wrong.
-        let error = Settings::from_toml(&text).err().map_or_else(String::new, |error| error.to_string());
-        return Err(failed(error));
-    };
-    let table = match engine.remove(SERVE_TABLE) {
-        None => toml::Table::new(),
-        Some(toml::Value::Table(table)) => table,
-        Some(_) => return Err(failed(format!("`{SERVE_TABLE}` must be a table: write [{SERVE_TABLE}]"))),
-    };
-    check_tables(&engine).map_err(failed)?;
-    let pairs = table.into_iter().map(|(name, value)| {
+/// What the table [`SERVE_TABLE`] of `file` says.
+fn from_file(file: &ConfigFile) -> Result<Options> {
+    let pairs = file.serve.iter().map(|(name, value)| {
         let text = match value {
-            toml::Value::String(text) => text,
-            toml::Value::Boolean(is) => (if is { "yes" } else { "no" }).to_owned(),
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Boolean(is) => (if *is { "yes" } else { "no" }).to_owned(),
             value => value.to_string(),
         };
-        (name, OsString::from(text))
+        (name.clone(), OsString::from(text))
     });
-    let options = parsed(pairs, &|name| format!("`{name}` of [{SERVE_TABLE}]")).map_err(failed)?;
-    Ok((engine, options))
+    parsed(pairs, &|name| format!("`{name}` of [{SERVE_TABLE}]")).map_err(|what| file.failure(what))
+}
+
+/// What `file` amounts to, as a file: all of the engine's settings, and of the server's those that
+/// it names.
+///
+/// # Errors
+/// A setting is wrong, with what to write.
+pub(crate) fn checked(file: &ConfigFile) -> Result<String> {
+    let mut text = file.settings()?.to_toml();
+    let said: Vec<String> = from_file(file)?
+        .values()
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name} = {}\n", value?)))
+        .collect();
+    if !said.is_empty() {
+        text.push_str(&format!("\n[{SERVE_TABLE}]\n{}", said.concat()));
+    }
+    Ok(text)
 }
 
 fn from_environment(environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Options> {
@@ -228,7 +223,8 @@ mod tests {
             ("weight = 2.0 ", "# file"),
             ("store_rates = \"reads=5000,write-bytes=1048576\"", "# file"),
             ("log_format = \"text\" ", "# default"),
-            ("# http_port = ", "# default: not set"),
+            ("http_port = 9379 ", "# default"),
+            ("# worker = ", "# default: not set"),
             ("memory_bytes = \"64 MiB\" ", "# environment"),
             ("block_bytes = \"8 KiB\" ", "# file"),
             ("table_bytes = ", "# default"),

@@ -4,10 +4,13 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use firn_bench::args::{parse_bytes, parse_durability};
+use firn_bench::args::parse_durability;
 use firn_engine::Durability;
+use firn_engine::settings::parse_bytes;
 use firn_server::{LogFormat, LogLevel, Network, ServeSettings};
 
+use crate::database::DIR;
+use crate::http_port::HttpPort;
 use crate::service::{WEIGHT, parse_tenant, parse_weight};
 use crate::store_rates::StoreRates;
 
@@ -44,7 +47,7 @@ macro_rules! options {
 
 options! {
     /// The database's directory; made if it is not there. Default firn-data.
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "DIR")]
     dir: PathBuf;
     /// Where tables, sealed blob segments and the manifest lie, if that is not the directory too:
     /// a directory that several machines mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
@@ -56,10 +59,10 @@ options! {
     /// A directory of this machine for parts of what lies there, so that what is read again is not
     /// asked for again; it begins empty. Of files that are mapped nothing is kept. Without it none
     /// is.
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "DIR")]
     shared_cache: PathBuf;
     /// Bytes that it may take: 512M, 40G. Default 4 GiB.
-    #[arg(long, value_name = "B", value_parser = parse_limit)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     shared_cache_bytes: u64;
     /// How much an object store is asked in a second, at most: any of reads=N, writes=N, lists=N,
     /// removals=N (requests), read-bytes=B and write-bytes=B, with commas between them:
@@ -69,33 +72,34 @@ options! {
     #[arg(long, value_name = "RATES")]
     store_rates: StoreRates;
     /// Port to listen on; 0 takes a free one and says which. Default 6379.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "PORT")]
     port: u16;
     /// Address to listen on; other machines are let in only with a password, or without protected
     /// mode. Default 127.0.0.1.
-    #[arg(long, value_name = "A")]
+    #[arg(long, value_name = "ADDRESS")]
     bind: IpAddr;
     /// A file whose first line is the password that clients must give (AUTH). Without it: the
     /// environment's FIRN_PASSWORD; without that none, until a user of the database has one.
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf;
     /// Port for HTTP: metrics for Prometheus (/metrics), health (/healthz, /readyz) and a page for
-    /// people (/); 0 takes a free one and says which. Without it there is no HTTP.
-    #[arg(long, value_name = "P")]
-    http_port: u16;
+    /// people (/); 0 takes a free one and says which, `none` turns HTTP off. Default 9379; if that
+    /// is taken, a free one.
+    #[arg(long, value_name = "PORT")]
+    http_port: HttpPort;
     /// Address to listen on for HTTP: what reaches it sees counters and names of commands, but no
     /// keys and no values. Default 127.0.0.1.
-    #[arg(long, value_name = "A")]
+    #[arg(long, value_name = "ADDRESS")]
     http_bind: IpAddr;
     /// The socket of a `firn worker` on this machine, which then compacts tables and collects blob
     /// segments. What it does not do, or while it is not there, is done here. Without it all is.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "FILE")]
     worker: PathBuf;
     /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`, of several with commas
     /// between them: its workers compact tables and collect blob segments. What they do not do is
     /// done here. They must reach the files: those of `--shared`, or else the directory. Without it
     /// all is done here.
-    #[arg(long, value_name = "URLS")]
+    #[arg(long, value_name = "URL,…")]
     control_plane: String;
     /// The file with the control planes' token.
     #[arg(long, value_name = "FILE")]
@@ -114,7 +118,7 @@ options! {
     control_plane_key: PathBuf;
     /// Where those files are near to: workers of the same zone are preferred as far as they are
     /// faster. Default: near to all.
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "NAME")]
     zone: String;
     /// Whose share of the workers its jobs count to, where databases of several wait; 1 to 256
     /// bytes. Those of one name have one share together. Default: the location of its files, so
@@ -123,11 +127,11 @@ options! {
     tenant: String;
     /// How much that share weighs, 0.001 to 1000: of two that wait, twice the weight is twice the
     /// share. Of databases of one tenant the last that said it counts. Default 1.
-    #[arg(long, value_name = "W", value_parser = parse_weight)]
+    #[arg(long, value_name = "N", value_parser = parse_weight)]
     weight: f64;
-    /// A folder for backups that `firn backup --http` asks for, on the database's file system.
+    /// A folder for backups that `firn backup --server` asks for, on the database's file system.
     /// Without it none are made.
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "DIR")]
     backup_dir: PathBuf;
     /// Whether connections from other machines are refused while no password is asked for. Default
     /// yes.
@@ -139,25 +143,25 @@ options! {
     /// Bytes of one request, of what waits behind MULTI, and of the names a client watches, waits
     /// for and is subscribed to. A connection with more is told so and closed. Of the replies of
     /// EXEC too, which is refused with more. Default 1 GiB.
-    #[arg(long, value_name = "B", value_parser = parse_limit)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     request_bytes_max: u64;
     /// Bytes of one argument; a connection that sends more is told so and closed. Default 512 MiB.
-    #[arg(long, value_name = "B", value_parser = parse_limit)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     argument_bytes_max: u64;
     /// Bytes of replies that a client has not read, above which none of its requests are executed.
     /// Default 1 MiB.
-    #[arg(long, value_name = "B", value_parser = parse_limit)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     unread_bytes_max: u64;
     /// Bytes of replies and messages that a client has not read, above which the next message
     /// closes its connection. Default 32 MiB.
-    #[arg(long, value_name = "B", value_parser = parse_limit)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     output_bytes_max: u64;
     /// Seconds after which a connection that says nothing is closed; 0 = never. Default 0.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "SECONDS")]
     idle_s_max: u64;
     /// Seconds after which the system asks a silent connection's other side whether it is there, at
     /// most 32767; 0 = never. Default 300.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=KEEPALIVE_S_MAX))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=KEEPALIVE_S_MAX))]
     keepalive_s: u32;
     /// Milliseconds after which a script ends that runs for so long without a break where it cannot
     /// be suspended, as in one call of a metamethod. Default 5000.
@@ -173,21 +177,21 @@ options! {
     /// How the kernel is asked for what clients send and get: `epoll`, `ring` (io_uring: fewer
     /// system calls; needs Linux 6.0, and containers often forbid it), or `auto` (what measured
     /// best so far, which is epoll). Default auto.
-    #[arg(long, value_name = "WORD", value_parser = parse_network)]
+    #[arg(long, value_name = "NAME", value_parser = parse_network)]
     network: Network;
     /// Memory for buffers and caches: 512M, 4G. Default: the engine's.
-    #[arg(long, value_name = "B", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory_bytes: u64;
     /// What an acknowledged write survives: `process` (kill -9), `disk` (loss of power) or `shared`
     /// (loss of the machine; with --shared). Default: the engine's.
-    #[arg(long, value_name = "WORD", value_parser = parse_durability)]
+    #[arg(long, value_name = "NAME", value_parser = parse_durability)]
     durability: Durability;
     /// How lines of the log on standard error look: `text` or `json`. Default text.
-    #[arg(long, value_name = "WORD", value_parser = parse_log_format)]
+    #[arg(long, value_name = "NAME", value_parser = parse_log_format)]
     log_format: LogFormat;
     /// What is logged: `off`, `error`, `warn` (refused connections, slow commands, stalls as well)
     /// or `info` (beginning and end as well). Default info.
-    #[arg(long, value_name = "WORD", value_parser = parse_log_level)]
+    #[arg(long, value_name = "NAME", value_parser = parse_log_level)]
     log_level: LogLevel;
 }
 
@@ -196,7 +200,7 @@ impl Options {
     pub(super) fn defaults() -> Self {
         let defaults = ServeSettings::default();
         Self {
-            dir: Some("firn-data".into()),
+            dir: Some(DIR.into()),
             shared: None,
             shared_cache: None,
             shared_cache_bytes: Some(SHARED_CACHE_BYTES),
@@ -218,7 +222,7 @@ impl Options {
             log_format: Some(LogFormat::Text),
             log_level: Some(LogLevel::Info),
             password_file: None,
-            http_port: None,
+            http_port: Some(HttpPort::SERVE),
             backup_dir: None,
             worker: None,
             control_plane: None,
@@ -261,6 +265,7 @@ shown! {
     usize: |it| i64::try_from(*it).unwrap_or(i64::MAX);
     f64: |it| *it;
     StoreRates: |it| it.to_string();
+    HttpPort: |it| match it { HttpPort::None => toml::Value::from("none"), HttpPort::At(port) => i64::from(*port).into() };
     u64: |it| i64::try_from(*it).unwrap_or(i64::MAX);
     bool: |it| if *it { "yes" } else { "no" };
     Network: |it| match it { Network::Auto => "auto", Network::Ring => "ring", Network::Epoll => "epoll" };

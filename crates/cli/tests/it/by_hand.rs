@@ -31,7 +31,7 @@ struct Watch {
 impl Watch {
     fn start(scene: &Scene) -> Self {
         let mut command = scene.command("jobs");
-        command.args(["--control-plane", &scene.url, "--token-file", &scene.path("token")]);
+        command.args(["--control-plane", &scene.url, "--control-plane-token-file", &scene.path("token")]);
         let mut process = Process::start(command.args(["watch", "--every", "1"]));
         assert!(process.1.starts_with("WORKER "), "{:?}", process.1);
         let lines = BufReader::new(process.0.stdout.take().expect("piped")).lines();
@@ -70,7 +70,7 @@ fn soon(is_so: impl Fn() -> bool) {
 fn a_job_is_watched_and_ended_and_its_database_goes_on() {
     let mut scene = Scene::new(true);
     // Each job takes a while, and most of that in requests that wait.
-    scene.of_workers = ["--store-rates", "reads=1", "--http", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    scene.of_workers = ["--store-rates", "reads=1", "--http-port", "0"].map(str::to_owned).to_vec();
     let _plane = scene.plane();
     let mut watch = Watch::start(&scene);
     let worker = scene.worker("slow");
@@ -127,7 +127,7 @@ fn a_watch_goes_on_while_its_control_plane_is_away() {
     let mut scene = Scene::new(false);
     let plane = scene.plane();
     let mut command = scene.command("jobs");
-    command.args(["--control-plane", &scene.url, "--token-file", &scene.path("token")]);
+    command.args(["--control-plane", &scene.url, "--control-plane-token-file", &scene.path("token")]);
     command.args(["watch", "--every", "1"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut watch = Process(command.spawn().expect("it starts"), String::new());
     let mut shown = BufReader::new(watch.0.stdout.take().expect("piped")).lines().map_while(Result::ok);

@@ -34,7 +34,7 @@ fn workers_and_control_planes_let_themselves_have_enough_files() {
     for (arguments, wanted) in [
         (["worker", "--socket", text(&socket)].as_slice(), 65_536),
         (&["worker", "--control-plane", "http://127.0.0.1:9", "--within", text(place.path())], 65_536),
-        (&["control-plane", "--listen", "127.0.0.1:0", "--connections-max", "3000"], 4000),
+        (&["control-plane", "--port", "0", "--connections-max", "3000"], 4000),
     ] {
         let process = Process::start(&mut firn_after("ulimit -Sn 100", arguments));
         let [now, most] = limits_of(&process);

@@ -65,12 +65,12 @@ fn a_directory_of_an_earlier_build_is_refused_and_left_as_it_is() {
         for arguments in [
             &["get", "--dir", path, "k"][..],
             &["scan", "--dir", path],
-            &["stats", path],
+            &["stats", "--dir", path],
             &["put", "--dir", path, "k", "w"],
             &["put", "--create", "--dir", path, "k", "w"],
-            &["verify", path],
-            &["repair", path],
-            &["repair", "--dry-run", path],
+            &["verify", "--dir", path],
+            &["repair", "--dir", path],
+            &["repair", "--dry-run", "--dir", path],
             &["backup", "--dir", path, "--to", text(&other)],
             &["restore", "--from", path, "--dir", text(&other)],
         ] {
@@ -101,7 +101,7 @@ fn shared(in_store: bool) {
             &["get", "--dir", text(&dir), "k"][..],
             &["put", "--dir", text(&dir), "k", "w"],
             &["put", "--create", "--dir", text(&dir), "k", "w"],
-            &["verify", text(&dir)],
+            &["verify", "--dir", text(&dir)],
             &["backup", "--dir", text(&dir), "--to", text(&other)],
         ] {
             refuses(call(arguments), name);

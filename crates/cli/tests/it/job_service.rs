@@ -144,10 +144,17 @@ impl Scene {
 
     /// A control plane, where one was before if there was one.
     pub(crate) fn plane(&mut self) -> Process {
-        let at = self.url.split_once("://").map(|(_, at)| at.to_owned());
-        let at = at.unwrap_or_else(|| format!("{}:0", self.host));
+        let port = self.url.rsplit_once(':').map_or("0", |(_, port)| port).to_owned();
         let mut command = self.command("control-plane");
-        command.args(["--listen", &at, "--token-file", &self.path("token")]).args(&self.of_planes);
+        command.args([
+            "--bind",
+            &self.host.to_string(),
+            "--port",
+            &port,
+            "--token-file",
+            &self.path("token"),
+        ]);
+        command.args(&self.of_planes);
         let process = Process::start(&mut command);
         let line = &process.1;
         let url = line.split_whitespace().find_map(|word| word.strip_suffix(';')).unwrap_or_default();
@@ -197,7 +204,6 @@ impl Scene {
     /// `firn jobs` of the control plane.
     pub(crate) fn jobs(&self, arguments: &[&str]) -> Answer {
         let token = self.path("token");
-        // As all three are told; `--token-file` is short for it.
         let mut all = vec!["jobs", "--control-plane", &self.url, "--control-plane-token-file", &token];
         all.extend(self.of_clients.iter().map(String::as_str));
         all.extend(arguments);
@@ -353,12 +359,13 @@ fn a_worker_that_is_asked_to_end_does_and_what_is_said_wrongly_is_explained() {
     ask(&[]).complained(1, &["wants a token", "--control-plane-token-file"]);
     let token = scene.path("token");
     let key = "00000000000000000000000000000001.7";
-    ask(&["--token-file", &token, "cancel", key]).complained(4, &["is not there"]);
-    ask(&["--token-file", &token, "cancel", "seven"]).complained(2, &["expected a job"]);
-    ask(&["--token-file", "/nowhere"]).complained(2, &["cannot read /nowhere"]);
-    firn(&["control-plane", "--listen", "0.0.0.0:0"]).complained(2, &["give a token"]);
+    ask(&["--control-plane-token-file", &token, "cancel", key]).complained(4, &["is not there"]);
+    ask(&["--control-plane-token-file", &token, "cancel", "seven"]).complained(2, &["expected a job"]);
+    ask(&["--control-plane-token-file", "/nowhere"]).complained(2, &["cannot read /nowhere"]);
+    firn(&["control-plane", "--bind", "0.0.0.0", "--port", "0"]).complained(2, &["give a token"]);
     let taken = scene.url.trim_start_matches("http://");
-    firn(&["control-plane", "--listen", taken]).complained(1, &["cannot listen on", "in use"]);
+    let (host, port) = taken.split_once(':').expect("a port");
+    firn(&["control-plane", "--bind", host, "--port", port]).complained(1, &["cannot listen on", "in use"]);
     let worker = firn(&["worker"]);
     assert!(worker.code == 2 && worker.complaint.contains("--control-plane"), "{worker:?}");
     let nowhere = firn(&["worker", "--control-plane", &scene.url]);
@@ -385,7 +392,7 @@ const STORE_SLOW: Duration = Duration::from_secs(3);
 #[test]
 fn a_worker_that_is_asked_to_end_amid_jobs_ends_them_first_and_takes_no_more() {
     let mut scene = Scene::new(true);
-    let http = ["--http", "127.0.0.1:0"].map(str::to_owned);
+    let http = ["--http-port", "0"].map(str::to_owned);
     (scene.of_planes, scene.of_workers) = (http.to_vec(), http.to_vec());
     // Each job takes seconds.
     scene.of_workers.extend(["--store-rates", "reads=2"].map(str::to_owned));

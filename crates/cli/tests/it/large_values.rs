@@ -25,7 +25,7 @@ impl Db {
 
     fn call(&self, command: &str, rest: &[&str]) -> Answer {
         let (dir, settings) = (self.path("db"), self.path("firn.toml"));
-        firn(&[&[command, "--dir", text(&dir), "--settings", text(&settings)], rest].concat())
+        firn(&[&[command, "--dir", text(&dir), "--config", text(&settings)], rest].concat())
     }
 
     fn put(&self, key: &str, file: &Path) -> Answer {
@@ -61,7 +61,7 @@ fn a_file_of_64_mib_comes_back() {
     let left = fs::read_dir(db.home.path()).expect("listed").count();
     assert_eq!(left, 4, "database, settings, and two files");
     let dir = db.path("db");
-    firn(&["verify", text(&dir)]).ended(0);
+    firn(&["verify", "--dir", text(&dir)]).ended(0);
 }
 
 #[test]

@@ -54,8 +54,11 @@ fn a_database_on_minio_that_is_killed_keeps_everything() {
     serving.end();
     let doers = scene.doers();
     assert!(doers.contains("one") && doers.contains("two"), "only {doers:?} have done anything");
-    let out =
-        scene.command("verify").args(["--shared", &location, &scene.path("data")]).output().expect("it runs");
+    let out = scene
+        .command("verify")
+        .args(["--shared", &location, "--dir", &scene.path("data")])
+        .output()
+        .expect("it runs");
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success() && said.contains("sound: "), "{out:?}");
     let (kills, sound) = (ROUNDS as usize * KILLED_AFTER.len() + 1, said.lines().last().unwrap_or_default());

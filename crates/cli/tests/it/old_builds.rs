@@ -243,7 +243,7 @@ impl<'b> Database<'b> {
         if self.is_served {
             verify.args(["--shared", &self.scene.location]);
         }
-        let out = verify.arg(self.scene.path("data")).output().expect("it runs");
+        let out = verify.arg("--dir").arg(self.scene.path("data")).output().expect("it runs");
         let said = String::from_utf8_lossy(&out.stdout);
         assert!(out.status.success() && said.contains("sound: "), "{out:?}");
     }

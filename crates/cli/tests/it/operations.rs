@@ -33,7 +33,7 @@ fn settings_come_from_a_file_and_the_environment_and_events_are_logged() {
         command.env("FIRN_SERVE_HTTP_PORT", "0").env("FIRN_SERVE_LOG_FORMAT", "json");
     };
     let mut command = Command::new(PROGRAM);
-    command.args(["config", "--serve", "--file", text(&file)]);
+    command.args(["config", "--serve", "--config", text(&file)]);
     environment(&mut command);
     let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
     for (start, end) in
@@ -96,11 +96,11 @@ fn a_backup_under_load_is_restored_whole() {
             std::thread::yield_now();
         }
         let before = acknowledged.load(Ordering::Acquire);
-        let said = firn(&["backup", "--http", &http, "--to", "first"]).ended(0);
+        let said = firn(&["backup", "--server", &http, "--to", "first"]).ended(0);
         assert!(said.contains("backups/first holds all writes before position"), "{said}");
-        firn(&["backup", "--http", &http, "--to", "first"]).complained(1, &["first exists"]);
-        firn(&["backup", "--http", &http, "--to", "../outside"]).complained(1, &["right in", "say a name"]);
-        firn(&["backup", "--http", &http, "--to", ".hidden"]).complained(1, &["say a name"]);
+        firn(&["backup", "--server", &http, "--to", "first"]).complained(1, &["first exists"]);
+        firn(&["backup", "--server", &http, "--to", "../outside"]).complained(1, &["right in", "say a name"]);
+        firn(&["backup", "--server", &http, "--to", ".hidden"]).complained(1, &["say a name"]);
         firn(&["backup", "--dir", text(&at("data")), "--to", text(&at("x"))]).complained(5, &["data"]);
         serving.signal("KILL");
         writer.join().expect("it ends");
@@ -151,8 +151,8 @@ fn a_database_that_is_not_open_is_backed_up_and_damage_is_not_restored() {
     assert_eq!(firn(&["get", "--dir", text(&restored), "key"]).ended(0), "value\n");
     firn(&["backup", "--dir", text(&at("nothing")), "--to", text(&at("x"))])
         .complained(1, &["does not exist"]);
-    firn(&["backup", "--http", "127.0.0.1:1", "--to", "x"]).complained(1, &["no answer"]);
-    assert_eq!(firn(&["backup", "--to", "x"]).code, 2);
+    firn(&["backup", "--server", "127.0.0.1:1", "--to", "x"]).complained(1, &["no answer"]);
+    firn(&["backup", "--to", "x"]).complained(1, &["firn-data does not exist"]);
 
     // One byte in the middle of a file.
     let file = std::fs::read_dir(&backup).unwrap().flatten().map(|entry| entry.path());

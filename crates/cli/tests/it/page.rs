@@ -80,7 +80,7 @@ fn it_shows_what_the_server_does() {
 #[ignore = "needs a browser; the full tier runs it"]
 fn a_control_plane_shows_its_workers_and_what_they_have_done() {
     let mut scene = Scene::new(false);
-    scene.of_planes = ["--http", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    scene.of_planes = ["--http-port", "0"].map(str::to_owned).to_vec();
     let plane = scene.plane();
     let address =
         plane.1.split("HTTP at ").nth(1).and_then(|rest| rest.split(';').next()).expect("it says where");

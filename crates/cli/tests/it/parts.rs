@@ -149,7 +149,8 @@ fn files_of_many_parts_are_whole_whoever_is_killed_as_he_uploads_them() {
     written.check(&mut client, "after another opening");
     again.end();
     let mut verify = scene.command("verify");
-    let out = verify.args(["--shared", &scene.location, &scene.path("data")]).output().expect("it runs");
+    let out =
+        verify.args(["--shared", &scene.location, "--dir", &scene.path("data")]).output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success() && said.contains("sound: "), "{out:?}");
     assert!(!said.contains("no manifest edit names it"), "{said}");

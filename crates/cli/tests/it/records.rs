@@ -109,10 +109,10 @@ fn wrong_escapes_and_settings_are_refused_before_anything_is_opened() {
     db.call("put", &["--hex", "6b", "6"]).complained(2, &["two hexadecimal digits"]);
     let settings = db.home.path().join("firn.toml");
     fs::write(&settings, "memory_bytes = \"1 MiB\"").expect("written");
-    db.call("get", &["--settings", text(&settings), "k"])
+    db.call("get", &["--config", text(&settings), "k"])
         .complained(1, &["firn.toml", "memory_bytes", "16 MiB"]);
     fs::write(&settings, "memory_bytes = \"32 MiB\"").expect("written");
-    assert_eq!(db.call("get", &["--settings", text(&settings), "k"]).ended(0), "v\n");
+    assert_eq!(db.call("get", &["--config", text(&settings), "k"]).ended(0), "v\n");
 }
 
 #[test]
@@ -134,16 +134,16 @@ fn readers_change_nothing_on_disk() {
     let before = contents(&db.dir());
     db.call("get", &["k"]).ended(0);
     db.call("scan", &[]).ended(0);
-    firn(&["stats", text(&db.dir())]).ended(0);
+    firn(&["stats", "--dir", text(&db.dir())]).ended(0);
     assert_eq!(contents(&db.dir()), before);
 }
 
 #[test]
 fn stats_are_lines_or_json() {
     let db = Db::with(&[("k", "v")]);
-    let lines = firn(&["stats", text(&db.dir())]).ended(0);
+    let lines = firn(&["stats", "--dir", text(&db.dir())]).ended(0);
     assert!(lines.contains("keyspace 0 'default'"), "{lines}");
-    let json = firn(&["stats", "--json", text(&db.dir())]).ended(0);
+    let json = firn(&["stats", "--json", "--dir", text(&db.dir())]).ended(0);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["memory_bytes_max"], 512 << 20);
     assert_eq!(json["keyspaces"][0]["name"], "default");

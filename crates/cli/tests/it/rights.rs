@@ -66,7 +66,8 @@ fn grants(policy: &str) -> Vec<Grant> {
 
 /// The users of the guide: a database, a worker, and a worker that may create and not replace.
 fn users() -> [User; 3] {
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/security.md"));
+    let guide =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/security.md"));
     let guide = guide.expect("it is read");
     let policies: Vec<&str> =
         guide.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
@@ -154,7 +155,8 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     let uploads = || scene.store().unfinished_uploads().into_iter().map(|upload| upload.id);
     assert!(!uploads().any(|id| id == upload), "its upload is still there");
     let data = scene.path("data");
-    let verified = call_as(&scene, &database, &["verify", "--shared", &scene.location, &data]).ended(0);
+    let verified =
+        call_as(&scene, &database, &["verify", "--shared", &scene.location, "--dir", &data]).ended(0);
     assert!(!verified.contains("no manifest edit names it"), "{verified}");
     // A command whose user may not list uploads serves as well, and leaves them.
     let upload = leave_upload(&scene, &worker, left);
@@ -285,7 +287,7 @@ fn a_worker_that_may_create_and_not_replace_does_its_work_and_replaces_nothing()
     );
     assert!(bytes() == before, "{name} was replaced");
     let data = scene.path("data");
-    call_as(&scene, &database, &["verify", "--shared", &scene.location, &data]).ended(0);
+    call_as(&scene, &database, &["verify", "--shared", &scene.location, "--dir", &data]).ended(0);
     // The other policy does not prevent that.
     for replaced in replace(&scene, &worker, &name) {
         replaced.expect("it is done");

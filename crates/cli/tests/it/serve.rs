@@ -52,7 +52,7 @@ impl Serving {
         }
         let address = line.split(" on ").nth(1).and_then(|rest| rest.split(';').next());
         let address = address.unwrap_or_else(|| panic!("no address in {line:?}")).to_owned();
-        let http = line.split("; ").find(|part| part.starts_with("http://")).map(str::to_owned);
+        let http = line.split("; ").find_map(|part| part.strip_prefix("HTTP at ")).map(str::to_owned);
         Some(Self { process, output, address, http })
     }
 
@@ -210,7 +210,7 @@ fn a_port_that_is_taken_is_told() {
         Command::new(PROGRAM).args(["serve", "--port", &port, "--dir"]).arg(other.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("cannot serve on 127.0.0.1") && said.contains("in use"), "{said}");
+    assert!(said.contains("cannot serve: 127.0.0.1") && said.contains("in use"), "{said}");
     // So is a directory that another process has open.
     let output =
         Command::new(PROGRAM).args(["serve", "--port", "0", "--dir"]).arg(dir.path()).output().unwrap();

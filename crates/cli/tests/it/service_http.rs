@@ -66,7 +66,7 @@ fn one(samples: &Samples, sample: &str) -> f64 {
 
 fn scene() -> Scene {
     let mut scene = Scene::new(false);
-    let http = ["--http", "127.0.0.1:0"].map(str::to_owned);
+    let http = ["--http-port", "0"].map(str::to_owned);
     (scene.of_planes, scene.of_workers) = (http.to_vec(), http.to_vec());
     scene
 }
@@ -230,7 +230,8 @@ fn every_metric_is_documented_and_every_documented_one_is_there() {
             text.lines().filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned())),
         );
     }
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/monitoring.md"));
+    let guide =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/monitoring.md"));
     let guide = guide.expect("it is read");
     let words = guide.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let named: BTreeSet<String> = words
@@ -279,7 +280,8 @@ fn an_address_that_somebody_has_is_refused() {
     let mut scene = scene();
     let plane = scene.plane();
     let (_, taken) = scene.url.split_once("://").expect("an address");
-    firn(&["control-plane", "--listen", "127.0.0.1:0", "--http", taken])
-        .complained(1, &["cannot answer by HTTP on", "in use"]);
+    let (host, port) = taken.split_once(':').expect("a port");
+    firn(&["control-plane", "--port", "0", "--http-bind", host, "--http-port", port])
+        .complained(1, &["cannot answer by HTTP on", taken, "in use", "--http-port"]);
     drop(plane);
 }

@@ -93,7 +93,7 @@ fn verify(in_store: bool) {
     let serving = shared.serve(&[]);
     shared.write(&serving, 0);
     let Shared { scene, location, dir, .. } = &shared;
-    let ask = |dir: &PathBuf| scene.call(&["verify", "--shared", location, text(dir)]);
+    let ask = |dir: &PathBuf| scene.call(&["verify", "--shared", location, "--dir", text(dir)]);
     ask(dir).complained(5, &["data"]);
     serving.end();
     let before = scene.path("empty");
@@ -108,14 +108,14 @@ fn verify(in_store: bool) {
     assert!(out.contains("sound: ") && !out.contains(" 0 tables"), "{out}");
     // A directory that another database has, or had.
     let other = scene.path("other");
-    let counted = scene.call(&["stats", "--json", "--shared", location, text(dir)]).ended(0);
+    let counted = scene.call(&["stats", "--json", "--shared", location, "--dir", text(dir)]).ended(0);
     assert!(!counted.contains("\"table_count\":0,"), "{counted}");
     let put = ["put", "--shared", location, "--dir", text(&other), "k", "v"];
     scene.call(&put).complained(5, &["lies in another directory"]);
     ask(&other).complained(5, &["lies in another directory"]);
-    firn(&["verify", text(dir)]).complained(1, &["has only the log", "--shared"]);
+    firn(&["verify", "--dir", text(dir)]).complained(1, &["has only the log", "--shared"]);
     if !in_store {
-        firn(&["verify", location]).complained(5, &["is the shared part of a database"]);
+        firn(&["verify", "--dir", location]).complained(5, &["is the shared part of a database"]);
     }
 
     for ending in [".table", ".blobs"] {
@@ -179,7 +179,7 @@ fn backup(in_store: bool) {
     let slow = Faults { delay: Duration::from_millis(10), ..Faults::default() };
     shared.scene.server().set_faults(slow);
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| firn(&["backup", "--http", &http, "--to", "first"]));
+        let asked = scope.spawn(|| firn(&["backup", "--server", &http, "--to", "first"]));
         for round in 1.. {
             shared.write(&serving, round);
             if asked.is_finished() {
@@ -197,10 +197,11 @@ fn backup(in_store: bool) {
     assert!(ask(&second).ended(0).contains("second holds all writes before position"));
     ask(&second).complained(1, &["second exists"]);
     firn(&["backup", "--dir", text(dir), "--to", text(&folder.join("x"))]).complained(1, &["only the log"]);
-    let http = ["backup", "--http", "127.0.0.1:1", "--shared", location, "--to", "x"];
-    firn(&http).complained(2, &["say --shared with --dir alone"]);
+    let http = ["backup", "--server", "127.0.0.1:1", "--shared", location, "--to", "x"];
+    let refused = firn(&http);
+    assert!(refused.code == 2 && refused.complaint.contains("cannot be used with '--shared"), "{refused:?}");
     // The database goes on as it was.
-    scene.call(&["verify", "--shared", location, text(dir)]).ended(0);
+    scene.call(&["verify", "--shared", location, "--dir", text(dir)]).ended(0);
 
     // What is not there cannot be copied, and then there is no backup.
     let table = shared.file(".table");
@@ -223,7 +224,7 @@ fn backup(in_store: bool) {
     fs::remove_dir_all(dir).expect("removed");
     for (name, older) in [("first", &older), ("second", &shared.model)] {
         let (from, to) = (folder.join(name), scene.path(&format!("restored-{name}")));
-        let out = firn(&["verify", text(&from)]).ended(0);
+        let out = firn(&["verify", "--dir", text(&from)]).ended(0);
         assert!(out.contains("sound: ") && !out.contains(" 0 tables"), "{out}");
         firn(&["restore", "--from", text(&from), "--dir", text(&to)]).ended(0);
         Shared::check(&to, older, &shared.model);

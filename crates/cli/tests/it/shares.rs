@@ -10,7 +10,7 @@ use crate::service_http::{samples, sum};
 #[test]
 fn a_tenant_and_its_weight_reach_the_control_plane() {
     let mut scene = Scene::new(false);
-    scene.of_planes = ["--http", "127.0.0.1:0"].map(str::to_owned).into();
+    scene.of_planes = ["--http-port", "0"].map(str::to_owned).into();
     scene.of_databases = ["--tenant", "team-a", "--weight", "2.5"].map(str::to_owned).into();
     let plane = scene.plane();
     let _worker = scene.worker("one");
@@ -61,7 +61,7 @@ fn a_database_writes_to_its_store_as_often_as_it_may() {
 #[test]
 fn a_worker_reads_from_its_stores_as_much_as_it_may() {
     let mut scene = Scene::new(true);
-    let said = ["--http", "127.0.0.1:0", "--store-rates", "read-bytes=1M"];
+    let said = ["--http-port", "0", "--store-rates", "read-bytes=1M"];
     scene.of_workers = said.map(str::to_owned).into();
     let _plane = scene.plane();
     let began = Instant::now();

@@ -145,7 +145,8 @@ fn write_all(scene: &Scene, siblings: &mut [Sibling]) {
 fn verify(scene: &Scene, at: usize) {
     let mut verify = scene.command("verify");
     let location = format!("s3://{BUCKET}/{ABOVE}/{}", NAMES[at]);
-    let out = verify.args(["--shared", &location]).arg(directory(scene, at)).output().expect("it runs");
+    let out =
+        verify.args(["--shared", &location, "--dir"]).arg(directory(scene, at)).output().expect("it runs");
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success() && said.contains("sound: "), "{}: {out:?}", NAMES[at]);
     for finding in said.lines().filter_map(|line| line.split_once(": ")?.1.split([':', ' ']).next()) {

@@ -161,8 +161,11 @@ fn without_a_ca_the_system_s_are_believed_and_with_one_they_are_not() {
             "--control-plane",
             &scene.url,
         ]);
-        let output =
-            command.args(["--token-file", &scene.path("token")]).args(more).output().expect("it runs");
+        let output = command
+            .args(["--control-plane-token-file", &scene.path("token")])
+            .args(more)
+            .output()
+            .expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     assert_eq!(ask(&ours, &[]).0, Some(0));
@@ -181,8 +184,7 @@ fn without_a_ca_the_system_s_are_believed_and_with_one_they_are_not() {
 fn what_cannot_be_meant_is_refused_before_anything_is_done() {
     let (scene, _) = scene();
     let file = |name: &str| scene.path(name);
-    let plane =
-        |arguments: &[&str]| firn(&[&["control-plane", "--listen", "127.0.0.1:0"], arguments].concat());
+    let plane = |arguments: &[&str]| firn(&[&["control-plane", "--port", "0"], arguments].concat());
     let half = plane(&["--tls-cert", &file("ours.pem")]);
     assert!(half.code == 2 && half.complaint.contains("--tls-key"), "{half:?}");
     let alone = plane(&["--tls-client-ca", &file("ours-ca.pem")]);
@@ -217,21 +219,21 @@ fn a_token_that_others_can_read_is_warned_of() {
     let (scene, _) = scene();
     let token = scene.path("token");
     // No host has this address, so that none is asked.
-    let far =
-        firn(&["jobs", "--control-plane", "http://192.0.2.1:9", "--token-file", &token, "cancel", "seven"]);
+    let cancel = |url: &str| {
+        firn(&["jobs", "--control-plane", url, "--control-plane-token-file", &token, "cancel", "seven"])
+    };
+    let far = cancel("http://192.0.2.1:9");
     assert_eq!(far.code, 2);
     assert!(
         far.complaint.contains("goes to http://192.0.2.1:9 unencrypted")
             && far.complaint.contains("https://"),
         "{far:?}"
     );
-    let near =
-        firn(&["jobs", "--control-plane", "http://127.0.0.1:9", "--token-file", &token, "cancel", "seven"]);
-    near.complained(2, &["expected a job"]);
+    cancel("http://127.0.0.1:9").complained(2, &["expected a job"]);
     // Whether it listens, and its warnings, which come before it does.
     let listen = |more: &[String]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
-        command.args(["control-plane", "--listen", "0.0.0.0:0"]).args(more);
+        command.args(["control-plane", "--bind", "0.0.0.0", "--port", "0", "--http-port", "none"]).args(more);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it is read");

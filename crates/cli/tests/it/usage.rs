@@ -41,7 +41,7 @@ fn wrong_command_lines_are_usage_errors() {
         (&["--no-such-option"][..], "--no-such-option"),
         (&["no-such-command"], "no-such-command"),
         (&["inspect"], "<FILE>"),
-        (&["config", "--fil", "x"], "--file"),
+        (&["config", "--conf", "x"], "--config"),
     ] {
         let answer = firn(arguments);
         assert_eq!(answer.code, 2, "{answer:?}");

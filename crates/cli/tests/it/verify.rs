@@ -12,10 +12,10 @@ fn a_sound_database_is_told_so_and_damage_is_found() {
     for number in 0..100 {
         db.put(format!("key{number}"), [b'v'; 100]).expect("written");
     }
-    firn(&["verify", text(&dir)]).complained(5, &["db"]);
+    firn(&["verify", "--dir", text(&dir)]).complained(5, &["db"]);
     db.close().expect("closed");
     drop(db);
-    let out = firn(&["verify", text(&dir)]).ended(0);
+    let out = firn(&["verify", "--dir", text(&dir)]).ended(0);
     assert!(out.starts_with("sound: ") && out.contains("with 100 records"), "{out}");
 
     let log = fs::read_dir(&dir).expect("listed").map(|entry| entry.expect("listed").path());
@@ -26,7 +26,7 @@ fn a_sound_database_is_told_so_and_damage_is_found() {
     let mut bytes = fs::read(&log).expect("read");
     bytes[4000] ^= 1;
     fs::write(&log, bytes).expect("written");
-    let answer = firn(&["verify", text(&dir)]);
+    let answer = firn(&["verify", "--dir", text(&dir)]);
     let name = log.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(answer.out.contains(&format!("damage: {name} at offset ")), "{answer:?}");
     answer.complained(3, &["is damaged in"]);
@@ -35,7 +35,7 @@ fn a_sound_database_is_told_so_and_damage_is_found() {
 #[test]
 fn what_is_no_database_is_refused() {
     let home = tempfile::tempdir().expect("a directory");
-    firn(&["verify", text(home.path())]).complained(1, &["holds no database"]);
+    firn(&["verify", "--dir", text(home.path())]).complained(1, &["holds no database"]);
     assert_eq!(fs::read_dir(home.path()).expect("listed").count(), 0);
-    firn(&["verify", text(&home.path().join("gone"))]).complained(1, &["does not exist"]);
+    firn(&["verify", "--dir", text(&home.path().join("gone"))]).complained(1, &["does not exist"]);
 }

@@ -234,7 +234,7 @@ fn a_worker_that_is_killed_in_the_middle_of_gcs_costs_nothing_but_time() {
     until("nothing is left of any", || left(&dir, &failed).is_empty());
     db.close().expect("it closes");
     drop(db);
-    let verify = Command::new(PROGRAM).arg("verify").arg(&dir).output().expect("it runs");
+    let verify = Command::new(PROGRAM).args(["verify", "--dir"]).arg(&dir).output().expect("it runs");
     assert!(verify.status.success(), "{}", String::from_utf8_lossy(&verify.stderr));
     model.check(&open(&dir, Watched::new(&socket, &dir)), "opened again");
 }

@@ -121,12 +121,24 @@ fn sizes_are_read_and_shown() {
         ("1gib", 1 << 30),
         ("2 PiB", 1 << 51),
         (" 1_000 B ", 1000),
+        ("4G", 4 << 30),
+        ("512m", 512 << 20),
+        ("512 MB", 512 << 20),
+        ("3 k", 3 << 10),
+        ("1.5 GiB", 3 << 29),
+        ("0.1K", 102),
+        ("17.5 T", 35 << 39),
     ] {
-        assert_eq!(parse_bytes(text), Some(bytes), "{text}");
-        assert_eq!(parse_bytes(&show_bytes(bytes)), Some(bytes));
+        assert_eq!(parse_bytes(text).ok(), Some(bytes), "{text}");
+        assert_eq!(parse_bytes(&show_bytes(bytes)).ok(), Some(bytes));
     }
-    for text in ["", "MiB", "1.5 GiB", "1 MB", "-1", "99999999 TiB", "16 EiB"] {
-        assert_eq!(parse_bytes(text), None, "{text}");
+    let wrong =
+        ["", "MiB", "1.5", "1. G", ".5 G", "1.2.3 M", "-1", "1e3", "99999999 TiB", "16 EiB", "15.9 ZiB"];
+    for text in wrong.into_iter().chain(["1 BB", "1 iB", "4 Gi", "many"]) {
+        let error = parse_bytes(text).expect_err("no size");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let advice = format!("`{text}` is not a size such as 4096, 512M or 4 GiB");
+        assert_eq!(error.message(), advice);
     }
     assert_eq!(show_bytes(1536 << 10), "1536 KiB");
     assert_eq!(show_bytes(0), "0 B");

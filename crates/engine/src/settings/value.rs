@@ -28,13 +28,17 @@ fn number_to_toml(name: &str, number: u64) -> toml::Value {
 fn number_from_toml(name: &str, value: &toml::Value) -> Option<u64> {
     match value {
         toml::Value::Integer(number) => u64::try_from(*number).ok(),
-        toml::Value::String(text) if is_size(name) => parse_bytes(text),
+        toml::Value::String(text) if is_size(name) => parse_bytes(text).ok(),
         _ => None,
     }
 }
 
 fn number_expected(name: &str) -> String {
-    if is_size(name) { "bytes, as in 4096 or \"64 MiB\"".to_owned() } else { "a whole number".to_owned() }
+    if is_size(name) {
+        "bytes, as in 4096, \"512M\" or \"4 GiB\"".to_owned()
+    } else {
+        "a whole number".to_owned()
+    }
 }
 
 impl Value for u64 {

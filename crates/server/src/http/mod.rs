@@ -67,13 +67,12 @@ struct End {
 }
 
 impl HttpServer {
-    /// Listens on `address` from now on; port 0 = any. One thread of its own answers what `site`
-    /// says.
+    /// Answers on `listener` from now on. One thread of its own answers what `site` says.
     ///
     /// # Errors
-    /// What the system says of the address or of threads.
-    pub fn start(address: SocketAddr, clock: Arc<dyn Clock>, site: Box<dyn Site>) -> io::Result<Self> {
-        Self::start_with(TcpListener::bind(address)?, clock, |_| site)
+    /// What the system says of the listener or of threads.
+    pub fn start(listener: TcpListener, clock: Arc<dyn Clock>, site: Box<dyn Site>) -> io::Result<Self> {
+        Self::start_with(listener, clock, |_| site)
     }
 
     /// As `start`, on `listener`, with a site that may promise answers: the alarm is to be rung

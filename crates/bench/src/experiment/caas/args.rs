@@ -11,10 +11,10 @@ use crate::args::OutputArgs;
 #[derive(Clone, Debug, Args)]
 pub struct CaasArgs {
     /// How much is written, and how often it is repeated
-    #[arg(long, value_name = "SCALE", default_value = "small")]
+    #[arg(long, value_name = "NAME", default_value = "small")]
     pub scale: CaasScale,
     /// Which parts, one after another [default: all]
-    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub part: Vec<CaasPart>,
     /// Directory for databases and logs, kept afterwards [default: a temporary one, removed]
     #[arg(long, value_name = "DIR")]

@@ -47,7 +47,7 @@ impl Cluster {
     /// # Errors
     /// One does not come up, with what it complained of.
     pub(super) fn start(plan: &ClusterPlan<'_>, logs: &Path) -> Result<Self> {
-        let words = ["control-plane", "--listen", "127.0.0.1:0", "--scheduler", plan.scheduler];
+        let words = ["control-plane", "--port", "0", "--http-port", "none", "--scheduler", plan.scheduler];
         let (control_plane, line) =
             Process::start_and_hear("control-plane", this_program(&words, plan.processors)?, logs)?;
         let address =

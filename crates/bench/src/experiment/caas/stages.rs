@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_servers_first_line_says_where_it_is() {
-        let line = "serving /d on 127.0.0.1:7001; sockets by epoll; http://127.0.0.1:7002; SIGTERM ends it";
+        let line =
+            "serving /d on 127.0.0.1:7001; sockets by epoll; HTTP at http://127.0.0.1:7002; SIGTERM ends it";
         let expected = ("127.0.0.1:7001".parse().unwrap(), "127.0.0.1:7002".parse().unwrap());
         assert_eq!(addresses(line), Some(expected));
         assert_eq!(addresses("serving /d on 127.0.0.1:7001; sockets by epoll"), None);

@@ -12,10 +12,10 @@ fn p10_the_program_repairs() {
     let dir = home.path().join("db");
     let db = firn::Db::open(&dir).expect("opened");
     db.put("key", "value").expect("written");
-    firn(&["repair", text(&dir)]).complained(5, &["db"]);
+    firn(&["repair", "--dir", text(&dir)]).complained(5, &["db"]);
     db.close().expect("closed");
     drop(db);
-    let nothing = firn(&["repair", text(&dir)]).ended(0);
+    let nothing = firn(&["repair", "--dir", text(&dir)]).ended(0);
     assert!(nothing.starts_with("nothing to repair"), "{nothing}");
 
     // The edit that closing wrote.
@@ -24,12 +24,12 @@ fn p10_the_program_repairs() {
     let whole = fs::read(&newest).expect("read");
     fs::write(&newest, &whole[..whole.len() - 1]).expect("written");
     firn(&["get", "--dir", text(&dir), "key"]).complained(3, &["manifest-"]);
-    let planned = firn(&["repair", "--dry-run", text(&dir)]).ended(0);
+    let planned = firn(&["repair", "--dry-run", "--dir", text(&dir)]).ended(0);
     assert!(planned.contains(".aside") && planned.contains("nothing was changed"), "{planned}");
     assert!(newest.exists());
-    let done = firn(&["repair", text(&dir)]).ended(0);
+    let done = firn(&["repair", "--dir", text(&dir)]).ended(0);
     assert!(done.contains("repaired"), "{done}");
     assert!(!newest.exists() && newest.with_extension("aside").exists());
-    firn(&["verify", text(&dir)]).ended(0);
+    firn(&["verify", "--dir", text(&dir)]).ended(0);
     assert_eq!(firn(&["get", "--dir", text(&dir), "key"]).ended(0).trim(), "value");
 }

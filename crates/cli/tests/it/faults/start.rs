@@ -112,7 +112,7 @@ fn s16_hang_ups_end_nothing() {
     let (db, socket) = (home.path().join("db"), home.path().join("socket"));
     let processes = [
         (serve("", &db, &[]), Some(0)),
-        (Started::new("", &["control-plane", "--listen", "127.0.0.1:0"]), Some(0)),
+        (Started::new("", &["control-plane", "--port", "0"]), Some(0)),
         // It ends by the signal: it keeps nothing.
         (Started::new("", &["worker", "--socket", text(&socket)]), None),
     ];
@@ -164,7 +164,8 @@ fn s16_a_second_signal_ends_what_takes_long() {
 #[test]
 fn s17_clients_are_as_many_as_descriptors_allow() {
     let home = tempfile::tempdir().expect("a directory");
-    let served = serve("ulimit -n 64 &&", &home.path().join("db"), &["--clients-max", "50000"]);
+    let served =
+        serve("ulimit -n 64 &&", &home.path().join("db"), &["--clients-max", "50000", "--http-port", "none"]);
     let first = &mut served.connect();
     let info = ask(first, "INFO clients\r\n");
     assert!(info.contains("maxclients:16\r\n") && info.contains("maxclients_at_start:50000"), "{info}");
@@ -205,7 +206,7 @@ fn s18_files_and_secrets_are_for_their_user_alone() {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
     // Tokens too.
-    let token = ["control-plane", "--listen", "127.0.0.1:0", "--token-file", text(&password)];
+    let token = ["control-plane", "--port", "0", "--token-file", text(&password)];
     std::fs::set_permissions(&password, PermissionsExt::from_mode(0o644)).expect("set");
     let (_, said) = Started::new("", &token).end();
     assert!(said.contains("every user of this machine can read the token"), "{said}");
@@ -219,7 +220,7 @@ fn s19_a_port_in_use_leaves_no_directory() {
     let port = taken.local_addr().expect("an address").port().to_string();
     for ports in [["--port", &port, "--http-port", "0"], ["--port", "0", "--http-port", &port]] {
         let answer = crate::program::firn(&[&["serve", "--dir", text(&db)], &ports[..]].concat());
-        answer.complained(1, &["cannot serve on", &port]);
+        answer.complained(1, &["cannot serve: 127.0.0.1", &port, "--http-port"]);
         assert!(!db.exists(), "{ports:?}");
     }
 }

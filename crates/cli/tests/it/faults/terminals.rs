@@ -147,7 +147,7 @@ fn s22_programs_run_on_when_nobody_reads_what_they_say() {
     let words =
         ["worker", "--control-plane", "http://127.0.0.1:1", "--within", text(home.path()), "--name", "w"];
     let worker = unread(Started::new("", &words));
-    let plane = Started::new("", &["control-plane", "--listen", "127.0.0.1:0", "--connections-max", "1"]);
+    let plane = Started::new("", &["control-plane", "--port", "0", "--connections-max", "1"]);
     let address = address_in(&plane.1);
     let plane = unread(plane);
     // It tells that it refuses one.
@@ -165,7 +165,7 @@ fn s22_programs_run_on_when_nobody_reads_what_they_say() {
 #[test]
 fn s17_a_control_plane_lowers_its_connections_and_tells() {
     // 24 are its own.
-    let plane = Started::new("ulimit -n 64 &&", &["control-plane", "--listen", "127.0.0.1:0"]);
+    let plane = Started::new("ulimit -n 64 &&", &["control-plane", "--port", "0", "--http-port", "none"]);
     let address = address_in(&plane.1);
     let connections: Vec<TcpStream> =
         (0..41).map(|_| TcpStream::connect(address).expect("a connection")).collect();
@@ -183,7 +183,7 @@ fn s17_a_control_plane_lowers_its_connections_and_tells() {
     assert!(said.contains("--connections-max is 40 and not 1000"), "{said}");
     assert!(said.contains("1 connections were refused"), "{said}");
     // The most that systems give is asked for.
-    let plane = Started::new("ulimit -S -n 64 &&", &["control-plane", "--listen", "127.0.0.1:0"]);
+    let plane = Started::new("ulimit -S -n 64 &&", &["control-plane", "--port", "0", "--http-port", "none"]);
     let (code, said) = plane.end();
     assert_eq!((code, said.contains("--connections-max")), (Some(0), false), "{said}");
 }

@@ -179,13 +179,19 @@ impl Fleet {
 
     /// A control plane, where one was before if there was one.
     fn start_plane(&mut self, at: usize) {
-        let listen = match self.urls[at].strip_prefix("http://") {
-            Some(address) => address.to_owned(),
-            None => format!("{}:0", self.network.address()),
-        };
+        let bind = self.network.address().to_string();
+        let port = self.urls[at].rsplit_once(':').map_or("0", |(_, port)| port).to_owned();
         let mut command = Command::new(PROGRAM);
-        command.args(["control-plane", "--listen", &listen, "--token-file", &self.path("token")]);
-        command.args(["--http", &format!("{}:0", self.network.address())]);
+        command.args([
+            "control-plane",
+            "--bind",
+            &bind,
+            "--port",
+            &port,
+            "--token-file",
+            &self.path("token"),
+        ]);
+        command.args(["--http-bind", &bind, "--http-port", "0"]);
         let jumps = at == JUMPING;
         if jumps {
             self.clocks.give(&plane_name(at), &mut command);
@@ -200,7 +206,8 @@ impl Fleet {
 
     fn worker(&self, at: usize) -> Member {
         let mut command = self.network.there(at, PROGRAM);
-        command.args(["worker", "--token-file", &self.path("token"), "--within", LOCATION, "--threads", "2"]);
+        command.args(["worker", "--control-plane-token-file", &self.path("token")]);
+        command.args(["--within", LOCATION, "--threads", "2"]);
         command
             .args(["--control-plane", &self.urls.join(","), "--name", &worker_name(at)])
             .envs(self.settings());

@@ -1,0 +1,88 @@
+//! The command line as a whole.
+
+use clap::CommandFactory;
+
+use super::*;
+
+#[test]
+fn the_command_line_is_consistent() {
+    Arguments::command().debug_assert();
+}
+
+/// Every command with those within it, and its name.
+fn commands() -> Vec<(String, clap::Command)> {
+    fn with_those_within(path: String, command: &clap::Command, found: &mut Vec<(String, clap::Command)>) {
+        for within in command.get_subcommands().filter(|within| within.get_name() != "help") {
+            with_those_within(format!("{path} {}", within.get_name()), within, found);
+        }
+        found.push((path, command.clone()));
+    }
+    let mut root = Arguments::command();
+    root.build();
+    let mut found = Vec::new();
+    with_those_within("firn".to_owned(), &root, &mut found);
+    found
+}
+
+#[test]
+fn help_fits_a_page_and_shows_escapes_as_they_are_written() {
+    for (name, mut command) in commands() {
+        let text = command.render_long_help().to_string();
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{name}: {line}");
+        }
+        assert!(!text.contains(r"\\x"), "{name}: {text}");
+    }
+    let get = commands().into_iter().find(|(name, _)| name == "firn get").expect("a command");
+    assert!(get.1.clone().render_long_help().to_string().contains(r"\xNN, \n, \r, \t, \0 and \\"));
+}
+
+/// One thing has one name, whatever the command.
+#[test]
+fn options_and_their_values_are_called_alike() {
+    const VALUES: [&str; 21] = [
+        "ADDRESS", "BYTES", "DIR", "FILE", "HOST", "JOB", "KEY", "LOCATION", "MS", "N", "NAME", "PID",
+        "PORT", "RATES", "SECONDS", "SEED", "SHELL", "URL", "VALUE", "yes", "no",
+    ];
+    const GONE: [&str; 5] = ["settings", "listen", "http", "config-file", "directory"];
+    let (mut count, mut wrong) = (0, Vec::new());
+    for (name, command) in commands() {
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            let long = argument.get_long().unwrap_or_default();
+            assert!(!GONE.contains(&long), "{name} --{long}");
+            assert!(argument.get_all_aliases().unwrap_or_default().is_empty(), "{name} --{long}");
+            if !argument.get_action().takes_values() {
+                continue;
+            }
+            for value in argument.get_value_names().unwrap_or_default() {
+                let words = value.split([',', '…', ':', '=', '|']).filter(|word| !word.is_empty());
+                if words.into_iter().any(|word| !VALUES.contains(&word)) {
+                    wrong.push(format!("{name} --{long} <{value}>"));
+                }
+                count += 1;
+            }
+            let is_path = ["dir", "config", "file", "json", "html"].contains(&long);
+            let shown = argument.get_value_names().unwrap_or_default().concat();
+            assert!(!is_path || ["DIR", "FILE"].contains(&shown.as_str()), "{name} --{long} <{shown}>");
+        }
+    }
+    assert!(wrong.is_empty(), "values by other names: {wrong:#?}");
+    assert!(count > 100, "{count} values");
+}
+
+/// README.md shows command lines; this program must take each of them.
+#[test]
+fn commands_in_the_readme_exist() {
+    let readme = include_str!("../../../README.md");
+    let shown = readme.lines().filter_map(|line| {
+        let line = line.strip_prefix("cargo run --release -- ").or_else(|| line.strip_prefix("firn "))?;
+        Some(line.split('#').next().unwrap_or(line).split_whitespace())
+    });
+    let mut count = 0;
+    for words in shown {
+        let words: Vec<&str> = std::iter::once("firn").chain(words).collect();
+        assert!(Arguments::try_parse_from(&words).is_ok(), "{words:?}");
+        count += 1;
+    }
+    assert!(count >= 6, "only {count} commands found");
+}
