@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let look =
         move || Said { metrics: metrics::of(&watch.figures(), watch.connections()), is_draining: false };
     let watch = plane.watch();
-    let pages = move |path: &str| page::answer(&watch, &limits, path);
+    let pages = move |path: &str| page::answer(&watch, path);
     let (wanted, takes_any) = (arguments.http(), arguments.http_port.is_none());
     let http = service_http::start(wanted, takes_any, look, page::PATHS, pages)?;
     let shown = http_port::shown(wanted, http.as_ref().map(HttpServer::address));

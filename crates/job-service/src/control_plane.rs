@@ -7,12 +7,13 @@ use std::time::Duration;
 use firn_storage::{Clock, Error, ErrorKind, Result as StorageResult, Spawn};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-use crate::control::pool::{Figures, Held, Limits, Pool, Rows};
-use crate::entrance::{Connections, Entrance, Guests};
+use crate::control::pool::{ConnectionId, Figures, Held, Limits, Pool};
+use crate::entrance::{Connections, Entrance, Guests, Line};
 use crate::runtime::Runtime;
 use crate::tls::ServerTls;
 use crate::token::SharedToken;
@@ -75,8 +76,9 @@ impl ControlPlane {
             changed: Notify::new(),
             clock,
         });
-        let (entrance, guests) = Entrance::new(options.connections_max);
+        let (entrance, guests, ended) = Entrance::new(options.connections_max);
         runtime.begin(tick(Arc::clone(&plane)));
+        runtime.begin(part(Arc::clone(&plane), ended));
         runtime.begin(serve(server, Arc::clone(&plane), options.token.clone(), guests));
         runtime.begin(Arc::clone(&entrance).admit(listener));
         Ok(Self { address, plane, entrance, token: options.token.clone(), runtime })
@@ -124,10 +126,15 @@ impl ControlPlaneWatch {
         self.entrance.connections()
     }
 
-    /// What is there now, worker by worker and job by job: at most `jobs_max` waiting, running, and
-    /// ended jobs each.
-    pub fn rows(&self, jobs_max: usize) -> Rows {
-        self.plane.lock().rows(self.plane.clock.now(), jobs_max)
+    /// What happened to workers since the last call, a line each: lost, or back.
+    pub fn take_log(&self) -> Vec<String> {
+        self.plane.lock().take_log()
+    }
+
+    /// What is there now, worker by worker and job by job, as clients are told: at most `jobs_max`
+    /// waiting, running, and ended jobs each.
+    pub fn list(&self, jobs_max: usize) -> proto::ListReply {
+        self.plane.list(jobs_max)
     }
 }
 
@@ -144,6 +151,13 @@ async fn tick(plane: Arc<Plane>) {
     loop {
         tokio::time::sleep(TICK).await;
         plane.with(|pool, now| pool.tick(now));
+    }
+}
+
+/// Has the pool hear of connections that have `ended`.
+async fn part(plane: Arc<Plane>, mut ended: UnboundedReceiver<ConnectionId>) {
+    while let Some(connection) = ended.recv().await {
+        plane.with(|pool, now| pool.end_connection(now, connection));
     }
 }
 
@@ -195,6 +209,13 @@ struct Plane {
 impl Plane {
     fn lock(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn list(&self, jobs_max: usize) -> proto::ListReply {
+        let pool = self.lock();
+        let (rows, lease) = (pool.rows(self.clock.now(), jobs_max), pool.limits().lease);
+        drop(pool);
+        wire::put_rows(rows, lease)
     }
 
     /// Changes the pool, and wakes held questions.
@@ -303,26 +324,32 @@ impl Jobs for Plane {
         &self,
         _request: Request<proto::ListRequest>,
     ) -> Result<Response<proto::ListReply>, Status> {
-        let rows = self.lock().rows(self.clock.now(), LIST_JOBS_MAX);
-        Ok(Response::new(proto::ListReply {
-            waiting: rows.waiting_count,
-            running: rows.running_count,
-            jobs: rows.jobs.into_iter().map(wire::put_job_row).collect(),
-            workers: rows.workers.into_iter().map(wire::put_worker_row).collect(),
-        }))
+        Ok(Response::new(self.list(LIST_JOBS_MAX)))
+    }
+}
+
+/// Has `pool` know the connection of what the worker `id` said, unless that has ended.
+fn note(pool: &mut Pool, now: Duration, id: u128, connection: Option<ConnectionId>) {
+    if let Some(connection) = connection {
+        pool.note_connection(now, id, connection);
     }
 }
 
 #[tonic::async_trait]
 impl Workers for Plane {
     async fn pull(&self, request: Request<proto::PullRequest>) -> Result<Response<proto::PullReply>, Status> {
+        let connection = Line::of(&request);
         let proto::PullRequest { versions, worker, held, hold_ms } = request.into_inner();
         let version = agree(versions)?;
         let (profile, held) = (profile_of(worker)?, held_of(held)?);
         let question = self
-            .with(|pool, now| {
-                let refused = pool.no_room_for_worker(&profile);
-                refused.map_or_else(|| Ok(pool.hear(now, profile, &held)), Err)
+            .with(|pool, now| match pool.no_room_for_worker(&profile) {
+                Some(why) => Err(why),
+                None => {
+                    let question = pool.hear(now, profile, &held);
+                    note(pool, now, question.worker, connection);
+                    Ok(question)
+                }
             })
             .map_err(Status::resource_exhausted)?;
         let pulled = self
@@ -341,10 +368,12 @@ impl Workers for Plane {
     }
 
     async fn beat(&self, request: Request<proto::BeatRequest>) -> Result<Response<proto::BeatReply>, Status> {
+        let connection = Line::of(&request);
         let proto::BeatRequest { worker, held, elsewhere } = request.into_inner();
         let (worker, held, elsewhere) = (id_of(&worker)?, held_of(held)?, wire::elsewhere_of(elsewhere)?);
         let stop = self.with(|pool, now| {
             let stop = pool.beat(now, worker, &held);
+            note(pool, now, worker, connection);
             pool.note_elsewhere(now, worker, elsewhere);
             stop
         });

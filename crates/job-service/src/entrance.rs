@@ -7,12 +7,12 @@
 //!                                   └─► closed            └── Entrance::turn: later connections are another server's
 //! ```
 //! A server keeps the connections that it has when another one takes its place, and ends with the
-//! last of them.
+//! last of them. Each connection has a number, which requests know ([`Line`]), and its end is told.
 
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -21,7 +21,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_stream::Stream;
-use tonic::transport::server::Connected;
+use tonic::Request;
+use tonic::transport::server::{Connected, TlsConnectInfo};
+
+use crate::control::pool::ConnectionId;
 
 /// A connection that says nothing for so long gives its place up.
 const SILENT_MAX: Duration = Duration::from_secs(5);
@@ -53,14 +56,19 @@ struct Room {
     max: usize,
     open: AtomicUsize,
     refused: AtomicU64,
+    /// The next connection's number.
+    next: AtomicU64,
+    /// Gets the number of each connection that has ended.
+    ends: UnboundedSender<ConnectionId>,
 }
 
 impl Entrance {
-    /// Room for `max`, and the connections for the first server.
-    pub(crate) fn new(max: usize) -> (Arc<Self>, Guests) {
-        let (server, guests) = unbounded_channel();
-        let room = Room { max, open: AtomicUsize::new(0), refused: AtomicU64::new(0) };
-        (Arc::new(Self { room: Arc::new(room), server: Mutex::new(server) }), Guests(guests))
+    /// Room for `max`, the connections for the first server, and those that have ended.
+    pub(crate) fn new(max: usize) -> (Arc<Self>, Guests, UnboundedReceiver<ConnectionId>) {
+        let ((server, guests), (ends, ended)) = (unbounded_channel(), unbounded_channel());
+        let (open, refused, next) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let room = Arc::new(Room { max, open, refused, next, ends });
+        (Arc::new(Self { room, server: Mutex::new(server) }), Guests(guests), ended)
     }
 
     /// The connections from now on.
@@ -107,7 +115,9 @@ impl Room {
     fn enter(room: &Arc<Self>, stream: TcpStream) -> Option<Guest> {
         let open = room.open.fetch_add(1, Ordering::Relaxed);
         // From here on it leaves when it is dropped.
-        let guest = Guest { stream, room: Arc::clone(room) };
+        let id = ConnectionId(room.next.fetch_add(1, Ordering::Relaxed));
+        let line = Line(Arc::new((id, AtomicBool::new(true))));
+        let guest = Guest { stream, line, room: Arc::clone(room) };
         if open >= room.max {
             room.refused.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -122,12 +132,32 @@ impl Room {
 #[derive(Debug)]
 pub(crate) struct Guest {
     stream: TcpStream,
+    line: Line,
     room: Arc<Room>,
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
         self.room.open.fetch_sub(1, Ordering::Relaxed);
+        let (id, is_open) = &*self.line.0;
+        is_open.store(false, Ordering::Release);
+        // Where no task hears of it, all ends.
+        let _told = self.room.ends.send(*id);
+    }
+}
+
+/// What requests know of the connection that they came on.
+#[derive(Clone, Debug)]
+pub(crate) struct Line(Arc<(ConnectionId, AtomicBool)>);
+
+impl Line {
+    /// The connection of `request`, while it is open: a request may be looked at after the end of
+    /// its connection was told.
+    pub(crate) fn of<T>(request: &Request<T>) -> Option<ConnectionId> {
+        let extensions = request.extensions();
+        let encrypted = || extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref);
+        let (id, is_open) = &*extensions.get::<Self>().or_else(|| encrypted())?.0;
+        is_open.load(Ordering::Acquire).then_some(*id)
     }
 }
 
@@ -144,9 +174,11 @@ impl Stream for Guests {
 }
 
 impl Connected for Guest {
-    type ConnectInfo = ();
+    type ConnectInfo = Line;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Line {
+        self.line.clone()
+    }
 }
 
 impl AsyncRead for Guest {

@@ -7,8 +7,8 @@ use tonic::Status;
 
 use crate::bounds::{self, time};
 use crate::control::pool::{
-    Attempts, Failure, FailureKind, Held, JobKey, JobRow, JobState, Lease, Order, Outcome, Profile, Timings,
-    Token, WorkerRow,
+    Attempts, Failure, FailureKind, Held, JobKey, JobRow, JobState, Lease, Order, Outcome, Profile, Rows,
+    Timings, Token, WorkerRow,
 };
 use crate::control::{Elsewhere, Lane};
 
@@ -323,7 +323,20 @@ pub(crate) fn elsewhere_of(elsewhere: Option<proto::Elsewhere>) -> Result<Elsewh
     Ok(Elsewhere { slots, gives_way: gives_way.collect() })
 }
 
-pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
+/// What people are told, where workers are silent after `lease`.
+pub(crate) fn put_rows(rows: Rows, lease: Duration) -> proto::ListReply {
+    proto::ListReply {
+        waiting: rows.waiting_count,
+        running: rows.running_count,
+        waiting_bytes: rows.waiting_bytes,
+        waiting_ms_max: millis(rows.waiting_max),
+        lease_ms: millis(lease),
+        jobs: rows.jobs.into_iter().map(put_job_row).collect(),
+        workers: rows.workers.into_iter().map(put_worker_row).collect(),
+    }
+}
+
+fn put_job_row(row: JobRow) -> proto::JobRow {
     use proto::job_row::State;
     let state = match row.state {
         JobState::Waiting => State::Waiting,
@@ -353,7 +366,8 @@ pub(crate) fn put_job_row(row: JobRow) -> proto::JobRow {
     }
 }
 
-pub(crate) fn put_worker_row(row: WorkerRow) -> proto::WorkerRow {
+fn put_worker_row(row: WorkerRow) -> proto::WorkerRow {
+    let (lost_ms, lost_jobs) = row.lost.map(|lost| (millis(lost.since), lost.jobs)).unzip();
     proto::WorkerRow {
         name: row.name,
         zone: row.zone,
@@ -366,5 +380,7 @@ pub(crate) fn put_worker_row(row: WorkerRow) -> proto::WorkerRow {
         jobs_done: row.jobs_done,
         build: row.build,
         failing: row.failing,
+        lost_ms,
+        lost_jobs: lost_jobs.unwrap_or_default(),
     }
 }

@@ -34,6 +34,9 @@ pub(super) fn until_signal(
     while signals.pending().next().is_none() {
         clock.sleep(LOOK);
         let now = clock.now();
+        for said in watch.take_log() {
+            report(format_args!("firn: {said}"));
+        }
         if let Some(said) = refusals.look(now, watch.connections()) {
             report(format_args!("firn: {said}"));
         }

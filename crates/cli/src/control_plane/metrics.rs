@@ -47,11 +47,19 @@ fn now(figures: &Figures, text: &mut Exposition) {
         text.single(&format!("firn_control_plane_{name}"), Gauge, help, value);
     }
     let name = "firn_control_plane_workers";
-    text.family(name, Gauge, "Workers: ready, draining, or silent for longer than a lease.");
+    text.family(
+        name,
+        Gauge,
+        "Workers: ready, draining, silent for longer than a lease, or lost with their connections.",
+    );
     let workers = figures.workers;
-    for (state, count) in
-        [("ready", workers.ready), ("draining", workers.draining), ("silent", workers.silent)]
-    {
+    let states = [
+        ("ready", workers.ready),
+        ("draining", workers.draining),
+        ("silent", workers.silent),
+        ("lost", workers.lost),
+    ];
+    for (state, count) in states {
         text.sample(name, &[("state", &state)], count);
     }
 }
@@ -97,9 +105,11 @@ fn since_the_start(counts: &Counts, text: &mut Exposition) {
     text.family(
         name,
         Counter,
-        "Attempts that were taken from workers: not heard of (silent), or no further (stuck).",
+        "Attempts taken from workers: their connections broke (lost), not heard of (silent), no further (stuck).",
     );
-    for (why, count) in [("silent", counts.expired_silent), ("stuck", counts.expired_stuck)] {
+    let whys =
+        [("lost", counts.expired_lost), ("silent", counts.expired_silent), ("stuck", counts.expired_stuck)];
+    for (why, count) in whys {
         text.sample(name, &[("why", &why)], count);
     }
     let name = "firn_control_plane_failed_attempts_total";

@@ -10,16 +10,15 @@ use firn_storage::{Clock, SystemClock};
 
 use crate::job_service::{Process, Scene};
 use crate::program::firn;
-use crate::rounds::{self, Model};
+use crate::rounds::{self, Model, SETTINGS};
 use crate::second;
 use crate::service_http::{samples, sum};
 
 /// A row of a job, as `firn jobs` shows it: its state and its name.
 fn row(line: &str) -> Option<(&str, &str)> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    // Of shares and times the units are words too, and what waits has no worker.
-    let job = words.iter().find(|word| word.split_once('.').is_some_and(|(client, _)| client.len() == 32))?;
-    words.first().map(|state| (*state, *job))
+    let mut words = line.split_whitespace();
+    let (state, job) = words.next().zip(words.next())?;
+    job.split_once('.').filter(|(client, _)| client.len() == 8).map(|_| (state, job))
 }
 
 /// What `firn jobs watch` shows.
@@ -33,7 +32,7 @@ impl Watch {
         let mut command = scene.command("jobs");
         command.args(["--control-plane", &scene.url, "--control-plane-token-file", &scene.path("token")]);
         let mut process = Process::start(command.args(["watch", "--every", "1"]));
-        assert!(process.1.starts_with("WORKER "), "{:?}", process.1);
+        assert!(process.1.starts_with("workers: none"), "{:?}", process.1);
         let lines = BufReader::new(process.0.stdout.take().expect("piped")).lines();
         Self { lines, _process: process }
     }
@@ -43,7 +42,7 @@ impl Watch {
         let mut looks = 0;
         while looks < 60 {
             let line = self.lines.next().expect("it goes on").expect("it is read");
-            looks += u32::from(line.starts_with("WORKER "));
+            looks += u32::from(line.starts_with("workers: "));
             if row(&line) == Some((state, job)) {
                 return self.lines.next().expect("it goes on").expect("it is read");
             }
@@ -99,6 +98,13 @@ fn a_job_is_watched_and_ended_and_its_database_goes_on() {
     soon(|| stopped() >= 1.0);
     scene.store().set_faults(Faults::default());
     assert_eq!(said.trim_end(), format!("{job} is cancelled"));
+    let detail = scene.jobs(&["show", &job]).ended(0);
+    let long = detail.lines().find_map(|line| line.strip_prefix("job ")).map(str::trim).expect("its name");
+    assert!(
+        long.len() > 33 && long.starts_with(&job[..8]) && detail.contains("the job was cancelled"),
+        "{detail}"
+    );
+    scene.jobs(&["cancel", long]).complained(4, &[long, "is not there, or has ended"]);
     let out = scene.jobs(&["list"]).ended(0);
     assert_eq!(
         out.lines().filter_map(row).find(|(_, name)| *name == job),
@@ -120,6 +126,55 @@ fn a_job_is_watched_and_ended_and_its_database_goes_on() {
     serving.end();
 }
 
+/// A worker that is killed is lost long before its lease of 10 s is over.
+const LOST_MAX: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_killed_worker_is_lost_at_once_and_its_jobs_go_to_another() {
+    let mut scene = Scene::new(true);
+    // What it has it has for seconds.
+    scene.of_workers = ["--store-rates", "reads=1"].map(str::to_owned).to_vec();
+    // What waits for a worker waits on, though processors of the database idle.
+    std::fs::write(scene.path("settings.toml"), format!("idle_threads = 0\n{SETTINGS}")).expect("written");
+    let _plane = scene.plane();
+    let slow = scene.worker("slow");
+    let serving = scene.serve();
+    let (mut client, mut model) = (rounds::connect(&serving.address), Model::new());
+    let running = |scene: &Scene| {
+        let jobs = scene.jobs_of("slow").into_iter();
+        jobs.filter(|(_, state)| state == "running").map(|(job, _)| job).collect::<Vec<_>>()
+    };
+    let mut batch = 0;
+    while running(&scene).is_empty() {
+        rounds::write(&mut client, &mut model, (0, batch), 2000);
+        batch += 1;
+        assert!(batch < 3000, "no job is ever begun");
+    }
+    scene.of_workers.clear();
+    let _other = scene.worker("other");
+    let had = running(&scene);
+    let killed = Instant::now();
+    drop(slow);
+    let row = |scene: &Scene| {
+        scene.listed("workers").into_iter().find(|row| row["name"] == "slow").expect("it is remembered")
+    };
+    while row(&scene)["state"] != "lost" {
+        assert!(killed.elapsed() < LOST_MAX, "{}", row(&scene));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("lost after {:?}", killed.elapsed());
+    let went =
+        |row: &serde_json::Value| row["trouble"].as_str().is_some_and(|why| why.contains("went to other"));
+    while !went(&row(&scene)) {
+        assert!(killed.elapsed() < 4 * LOST_MAX, "{} of {had:?}", row(&scene));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let shown = scene.jobs(&[]).ended(0);
+    assert!(shown.contains("1 lost") && shown.contains("lost slow, "), "{shown}");
+    rounds::check(&mut client, &model, "without the worker");
+    serving.end();
+}
+
 #[test]
 fn a_watch_goes_on_while_its_control_plane_is_away() {
     let nobody = firn(&["jobs", "--control-plane", "http://127.0.0.1:9", "watch"]);
@@ -132,7 +187,7 @@ fn a_watch_goes_on_while_its_control_plane_is_away() {
     let mut watch = Process(command.spawn().expect("it starts"), String::new());
     let mut shown = BufReader::new(watch.0.stdout.take().expect("piped")).lines().map_while(Result::ok);
     let mut reported = BufReader::new(watch.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    assert!(shown.any(|line| line.starts_with("WORKER ")), "it ends");
+    assert!(shown.any(|line| line.starts_with("workers: none")), "it ends");
     drop(plane);
     assert!(
         reported.any(|line| line.starts_with(&format!("firn: control plane {}: ", scene.url))),

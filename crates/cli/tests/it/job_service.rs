@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use firn_s3_server::{Faults, S3Server, ServerOptions};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::hosts::own_host;
@@ -210,14 +211,17 @@ impl Scene {
         firn(&all)
     }
 
-    /// Jobs that were done lately, each with its worker, as people see it.
+    /// What the control plane knows, of one kind: `jobs` or `workers`.
+    pub(crate) fn listed(&self, kind: &str) -> Vec<Value> {
+        let out = self.jobs(&["list", "--json"]).ended(0);
+        let listed: Value = serde_json::from_str(&out).expect("JSON");
+        listed[kind].as_array().expect("a list").clone()
+    }
+
+    /// Jobs that were done lately, each with its worker.
     fn done(&self) -> BTreeMap<String, String> {
-        let out = self.jobs(&["list"]).ended(0);
-        let done = out.lines().filter(|line| line.starts_with("done "));
-        let words = done.map(|line| line.split_whitespace().skip(8).map(str::to_owned));
-        words
-            .filter_map(|mut words| words.next().zip(words.next()).map(|(worker, job)| (job, worker)))
-            .collect()
+        let done = self.listed("jobs").into_iter().filter(|row| row["state"] == "done");
+        done.map(|row| (word(&row["job"]), word(&row["worker"]))).collect()
     }
 
     /// Workers that have done jobs.
@@ -225,20 +229,21 @@ impl Scene {
         self.done().into_values().collect()
     }
 
-    /// Jobs that a worker has or had, each with what has become of it, as people see it.
-    fn jobs_of(&self, worker: &str) -> BTreeMap<String, String> {
-        let out = self.jobs(&["list"]).ended(0);
-        let rows = out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        // What waits has no worker, and its job stands there.
-        rows.filter(|words| words.get(8) == Some(&worker))
-            .map(|words| (words[9].to_owned(), words[0].to_owned()))
-            .collect()
+    /// Jobs that a worker has or had, each with what has become of it.
+    pub(crate) fn jobs_of(&self, worker: &str) -> BTreeMap<String, String> {
+        let rows = self.listed("jobs").into_iter().filter(|row| row["worker"] == worker);
+        rows.map(|row| (word(&row["job"]), word(&row["state"]))).collect()
     }
 
     /// Whether a worker has a job.
     pub(crate) fn is_job_running(&self) -> bool {
-        self.jobs(&["list"]).ended(0).lines().any(|line| line.starts_with("running "))
+        self.listed("jobs").iter().any(|row| row["state"] == "running")
     }
+}
+
+/// The text that `value` is.
+pub(crate) fn word(value: &Value) -> String {
+    value.as_str().expect("text").to_owned()
 }
 
 /// Workers that have done something.

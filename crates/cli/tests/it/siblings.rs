@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use firn_format::file_name::{FileName, parse};
 
-use crate::job_service::{BUCKET, Scene};
+use crate::job_service::{BUCKET, Scene, word};
 use crate::rounds::{self, Model, SETTINGS};
 use crate::serve::Serving;
 use crate::service_soak::answers::Jobs;
@@ -105,12 +105,9 @@ impl Sibling {
 
 /// The workers of the jobs that were done lately, by tenant.
 fn doers(scene: &Scene) -> BTreeMap<String, BTreeSet<String>> {
-    let listed = scene.jobs(&["list"]).ended(0);
     let mut doers = BTreeMap::<_, BTreeSet<_>>::new();
-    for row in listed.lines().filter(|line| line.starts_with("done ")) {
-        let words: Vec<String> = row.split_whitespace().map(str::to_owned).collect();
-        let [worker, _, _, tenant] = &words[words.len() - 4..] else { panic!("{row}") };
-        doers.entry(tenant.clone()).or_default().insert(worker.clone());
+    for row in scene.listed("jobs").into_iter().filter(|row| row["state"] == "done") {
+        doers.entry(word(&row["tenant"])).or_default().insert(word(&row["worker"]));
     }
     doers
 }

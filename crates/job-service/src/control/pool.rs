@@ -16,6 +16,7 @@ mod doubts; // where its jobs fail
 mod clients; // what databases ask
 mod room; // how much of it, and of which tenant
 mod workers; // what workers ask
+mod connections; // which are lost with their connections
 mod decide; // which worker gets what
 mod rows; // what people see
 mod names; // whatever has a name, by numbers
@@ -26,6 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub use clients::Attempts;
+pub use connections::{ConnectionId, Lost};
 pub use counts::{ByFailure, ByLane, Counts, TENANTS_MAX};
 pub use figures::{Figures, Workers};
 pub use job::{Ended, Failure, FailureKind, JobKey, Order, Outcome, Timings, Token};
@@ -47,6 +49,9 @@ pub struct Limits {
     /// A job that its worker has not named for so long, or has not begun, is given to another
     /// worker. Default 10 s.
     pub lease: Duration,
+    /// A worker whose last connection has ended is lost unless it comes back within this; others get
+    /// its jobs. Default 1 s: a worker asks again after 100 ms.
+    pub reconnect: Duration,
     /// A client that has not asked for so long is gone, and so are its jobs. Default 30 s.
     pub client: Duration,
     /// A job that has read, written and made durable nothing more for so long is taken from its
@@ -82,6 +87,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             lease: Duration::from_secs(10),
+            reconnect: Duration::from_secs(1),
             client: Duration::from_secs(30),
             progress: Duration::from_secs(60),
             sync: Duration::from_secs(300),
@@ -125,6 +131,8 @@ pub struct Pool {
     history: VecDeque<JobRow>,
     next: u64,
     counts: Counts,
+    /// What happened to workers and was not read yet.
+    log: Log,
 }
 
 /// A database, by what it says of itself.
@@ -135,6 +143,21 @@ struct Client {
     /// When its writers stop if nothing is done, by what it said last; `None` = that is not in
     /// sight.
     stalls_at: Option<Duration>,
+}
+
+/// Lines until they are read; those beyond [`LOG_MAX`] are not kept.
+#[derive(Debug, Default)]
+struct Log(Vec<String>);
+
+/// Lines that are kept.
+const LOG_MAX: usize = 100;
+
+impl Log {
+    fn push(&mut self, line: String) {
+        if self.0.len() < LOG_MAX {
+            self.0.push(line);
+        }
+    }
 }
 
 /// Jobs that are remembered after their end.
@@ -159,13 +182,20 @@ impl Pool {
             history: VecDeque::new(),
             next: 0,
             counts: Counts::default(),
+            log: Log::default(),
         }
+    }
+
+    /// What it goes by.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Gives up silent clients and workers, and decides what is to be done now. To be called a few
     /// times a second.
     pub fn tick(&mut self, now: Duration) {
         self.drop_clients(now);
+        self.lose_members(now);
         self.expire_attempts(now);
         self.drop_members(now);
         self.members.values_mut().for_each(|member| member.doubts.forget(now));
@@ -174,6 +204,11 @@ impl Pool {
         self.forget_names(now);
         self.decide(now);
         self.fail_what_nobody_can(now);
+    }
+
+    /// What happened to workers since the last call, a line each, for people.
+    pub fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log.0)
     }
 
     fn draw_id(&mut self) -> u64 {

@@ -98,7 +98,7 @@ impl Cluster {
     /// # Errors
     /// It does not answer.
     pub(super) fn jobs_done(&self, logs: &Path) -> Result<u64> {
-        let command = this_program(&["jobs", "--control-plane", &self.url], None)?;
+        let command = this_program(&["jobs", "--control-plane", &self.url, "list", "--json"], None)?;
         Process::start("jobs", command, logs)?.wait(ANSWER_MAX, |_| Ok(()))?;
         let text = std::fs::read_to_string(logs.join("jobs.out"))
             .map_err(|error| Error::invalid("cannot read what `firn jobs` said").because(error))?;
@@ -118,20 +118,13 @@ impl Cluster {
 /// How long a control plane may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// The sum of the jobs of `workers` in what `firn jobs` says. A row is a name, perhaps a zone, jobs
-/// now of how many at a time, jobs done.
+/// The sum of the jobs done of `workers` in what `firn jobs list --json` says.
 fn jobs_in(text: &str, workers: usize) -> Result<u64> {
-    let done = |line: &str| {
-        let mut words = line.split_whitespace().skip_while(|word| !word.contains('/'));
-        words.nth(1)?.parse::<u64>().ok()
-    };
-    let rows: Vec<u64> = text.lines().skip(1).take_while(|line| !line.is_empty()).filter_map(done).collect();
-    match rows.len() == workers {
-        true => Ok(rows.iter().sum()),
-        false => {
-            Err(Error::invalid(format!("expected {workers} workers of `firn jobs`, which said {text:?}")))
-        }
-    }
+    let wrong = || Error::invalid(format!("expected {workers} workers of `firn jobs`, which said {text:?}"));
+    let listed: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong().because(error))?;
+    let rows = listed["workers"].as_array().filter(|rows| rows.len() == workers).ok_or_else(wrong)?;
+    let done: Option<Vec<u64>> = rows.iter().map(|row| row["jobs_done"].as_u64()).collect();
+    Ok(done.ok_or_else(wrong)?.iter().sum())
 }
 
 /// A store in a process of its own, ended when this is dropped.
@@ -207,9 +200,10 @@ mod tests {
 
     #[test]
     fn jobs_of_workers_are_summed_and_a_worker_that_is_missing_is_noticed() {
-        let text = "WORKER ZONE RUNNING DONE MB/S QUIET BUILD\nworker-1   0/1 12 - 0.1 s x\nworker-2 north 1/2 3 9 0.1 s x\n\nSTATE\n";
+        let text = r#"{"workers": [{"jobs_done": 12}, {"jobs_done": 3}], "jobs": []}"#;
         assert_eq!(jobs_in(text, 2).unwrap(), 15);
         assert!(jobs_in(text, 3).unwrap_err().to_string().contains("expected 3 workers"));
+        assert!(jobs_in("WORKER", 0).unwrap_err().to_string().contains("expected 0 workers"));
     }
 
     #[test]

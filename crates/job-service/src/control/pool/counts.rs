@@ -26,6 +26,8 @@ pub struct Counts {
     /// Attempts of which the worker was not heard of, or did not name them, for the time of a
     /// lease.
     pub expired_silent: u64,
+    /// Attempts of workers that were lost with their connections.
+    pub expired_lost: u64,
     /// Attempts that got nowhere.
     pub expired_stuck: u64,
     /// Attempts that were stopped for more urgent ones.

@@ -162,7 +162,8 @@ impl Pool {
 
     /// Whether a worker can be given work.
     pub(super) fn is_there(&self, now: Duration, member: &Member) -> bool {
-        !member.profile.is_draining && now.saturating_sub(member.heard) <= self.limits.lease
+        let is_heard = now.saturating_sub(member.heard) <= self.limits.lease;
+        is_heard && !member.profile.is_draining && !member.connections.is_broken()
     }
 
     fn worker(&self, now: Duration, id: WorkerId, member: &Member) -> Worker {

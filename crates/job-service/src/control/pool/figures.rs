@@ -44,6 +44,8 @@ pub struct Workers {
     pub draining: u64,
     /// They were not heard of for longer than a lease.
     pub silent: u64,
+    /// Their connections broke, and they have not come back.
+    pub lost: u64,
     /// Jobs at a time that the ready workers do.
     pub slots: u64,
 }
@@ -113,7 +115,9 @@ impl WaitingTotal {
 
 impl Workers {
     fn add(&mut self, member: &Member, now: Duration, lease: Duration) {
-        if now.saturating_sub(member.heard) > lease {
+        if member.connections.is_broken() {
+            self.lost += 1;
+        } else if now.saturating_sub(member.heard) > lease {
             self.silent += 1;
         } else if member.profile.is_draining {
             self.draining += 1;

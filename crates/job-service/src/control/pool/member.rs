@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::connections::Connections;
 use super::doubts::Doubts;
 use super::job::{Job, Timings, Token};
 use crate::control::view::{Elsewhere, Speed, WorkerId, Zone};
@@ -50,6 +51,7 @@ pub(super) struct Member {
     pub(super) far: Believed,
     pub(super) jobs_done: u64,
     pub(super) doubts: Doubts,
+    pub(super) connections: Connections,
 }
 
 /// How fast a worker is believed to be.
@@ -83,6 +85,7 @@ impl Member {
             far: Believed::AT_FIRST,
             jobs_done: 0,
             doubts: Doubts::default(),
+            connections: Connections::default(),
         }
     }
 

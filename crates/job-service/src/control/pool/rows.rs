@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Pool;
+use super::connections::Lost;
 use super::job::{Job, JobKey, Outcome, State, Timings};
 use super::jobs::Stage;
 use super::member::Member;
@@ -85,6 +86,9 @@ pub struct WorkerRow {
     pub build: String,
     /// Where its latest jobs failed, how often one after the other, and why; empty = nowhere.
     pub failing: String,
+    /// Its connection broke, and it is given up for lost if it does not come back; `None` = it is
+    /// there, or was never heard of on a connection that is known.
+    pub lost: Option<Lost>,
 }
 
 /// What there is to see.
@@ -136,7 +140,11 @@ impl Pool {
         rows.jobs.extend(present);
         let running = |id| self.jobs.of_worker(id).count() as u32;
         let workers = self.members.iter();
-        rows.workers = workers.map(|(id, member)| worker_row(member, now, running(*id))).collect();
+        let row = |(id, member): (&WorkerId, &Member)| {
+            let lost = self.lost(now, &member.connections);
+            WorkerRow { lost, ..worker_row(member, now, running(*id)) }
+        };
+        rows.workers = workers.map(row).collect();
         rows
     }
 }
@@ -154,6 +162,7 @@ fn worker_row(member: &Member, now: Duration, running: u32) -> WorkerRow {
         jobs_done: member.jobs_done,
         build: member.profile.build.clone(),
         failing: member.doubts.shown(),
+        lost: None,
     }
 }
 

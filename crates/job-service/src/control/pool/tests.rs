@@ -9,6 +9,7 @@ use crate::control::view::{Elsewhere, Lane, TenantId};
 mod crossing; // what is said of attempts that are stopped
 mod elsewhere; // workers of several control planes
 mod failing; // workers with jobs that fail
+mod connections; // workers that are lost with their connections
 mod room; // how many jobs, and of which tenant
 mod given_up; // jobs that their clients wait for no more
 mod reach; // workers that do not reach a location

@@ -55,7 +55,7 @@ pub struct Pulled {
 /// A question of a worker for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    pub(super) worker: u128,
+    pub(crate) worker: u128,
     pub(super) number: u64,
 }
 
@@ -187,9 +187,13 @@ impl Pool {
                 self.learn_of_location(now, id, worker, None);
                 self.end(now, id, outcome, timings);
             }
-            Outcome::Failed(failure) => {
+            Outcome::Failed(mut failure) => {
                 if let Some(member) = self.members.get_mut(&worker) {
                     member.stopped.insert(held.token, now);
+                    // The control plane wanted it: it was the worker that did not.
+                    if failure.kind == FailureKind::Cancelled {
+                        failure.message = format!("its worker {} gave it back", member.profile.name);
+                    }
                 }
                 self.counts.given_up.add(failure.kind);
                 self.attempt_failed(now, id, worker, failure, timings);
@@ -199,7 +203,7 @@ impl Pool {
         true
     }
 
-    fn attempt_failed(
+    pub(super) fn attempt_failed(
         &mut self,
         now: Duration,
         id: JobId,

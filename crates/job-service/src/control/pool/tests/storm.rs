@@ -11,6 +11,7 @@ use crate::control::view::WorkerId;
 /// Attempts of workers that sleep do not use up what may fail.
 const PATIENT: Limits = Limits {
     lease: Duration::from_secs(10),
+    reconnect: Duration::from_secs(1),
     client: Duration::from_secs(30),
     progress: Duration::from_secs(60),
     sync: Duration::from_secs(300),
