@@ -20,6 +20,8 @@ mod forecast;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::queue::HeldTime;
+
 pub use forecast::{Inflow, Sample, StallForecast};
 pub use room::{RoomDebt, RoomPace};
 pub use space::{Brought, SpaceDebt, SpacePace};
@@ -35,6 +37,7 @@ pub struct Pace {
     /// By the space that files take.
     pub space: SpacePace,
     slowdown_us: AtomicU64,
+    slowdown_time: HeldTime,
 }
 
 impl Pace {
@@ -49,7 +52,15 @@ impl Pace {
     pub fn delay(&self, bytes: u64, now: Duration) -> Duration {
         let delay = self.space.delay(bytes, now).max(self.room.delay(bytes, now));
         self.slowdown_us.fetch_add(delay.as_micros() as u64, Ordering::Relaxed);
+        if !delay.is_zero() {
+            self.slowdown_time.note(now, now + delay);
+        }
         delay
+    }
+
+    /// Microseconds of the clock, until `now`, in which at least one write was slowed.
+    pub fn slowdown_wall_us(&self, now: Duration) -> u64 {
+        self.slowdown_time.us(now)
     }
 
     /// Microseconds that writers were slowed, all together.
@@ -84,6 +95,10 @@ mod tests {
         let second = pace.delay(4 << 20, MS);
         assert!((75 * MS..80 * MS).contains(&second), "{second:?}");
         assert_eq!(pace.slowdown_us(), 25_000 + second.as_micros() as u64);
+        // Both wait at the same time.
+        let later = Duration::from_secs(1);
+        assert_eq!(pace.slowdown_wall_us(later), second.as_micros() as u64);
+        assert_eq!(pace.slowdown_wall_us(MS + 10 * MS), 10_000);
     }
 
     #[test]

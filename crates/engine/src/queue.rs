@@ -10,8 +10,10 @@
 //!
 //! For engines to embed: nothing here is part of the contract with callers.
 
+mod held_time;
 mod admission;
 mod line;
 
 pub use admission::Admission;
+pub use held_time::HeldTime;
 pub use line::{Hold, Line};

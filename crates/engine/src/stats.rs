@@ -46,10 +46,14 @@ pub struct Stats {
     pub log_object_count: u64,
     /// Their bytes.
     pub log_object_write_bytes_total: u64,
-    /// Microseconds by which admission delayed acknowledgements.
+    /// Microseconds by which admission delayed acknowledgements, of all writes together.
     pub slowdown_us_total: u64,
-    /// Microseconds writers stood still because nothing could be admitted.
+    /// Microseconds writers stood still because nothing could be admitted, all writers together.
     pub stop_us_total: u64,
+    /// Microseconds of the clock in which at least one acknowledgement was delayed.
+    pub slowdown_wall_us_total: u64,
+    /// Microseconds of the clock in which at least one writer stood still.
+    pub stop_wall_us_total: u64,
     /// Memory held against `memory_bytes`: arenas, recycled ones too, indexes, filters, cache.
     pub memory_bytes: u64,
     /// The limit itself.

@@ -25,7 +25,7 @@ const AROUND_SET_ASIDE: &str = "the work fails each time, so its files are left 
 /// What `database` says of itself. Waits for no storage, and for no lock that is held while storage
 /// is waited for.
 pub(crate) fn stats(database: &Database) -> Stats {
-    let version = database.catalog.version.load();
+    let (version, now) = (database.catalog.version.load(), database.clock.now());
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let tables = || version.live().flat_map(|keyspace| keyspace.levels.tables());
     let buffer_bytes = database.commit.buffer_bytes();
@@ -62,6 +62,8 @@ pub(crate) fn stats(database: &Database) -> Stats {
         log_object_write_bytes_total: read(&database.shared_log.bytes),
         slowdown_us_total: database.commit.pace.slowdown_us(),
         stop_us_total: database.commit.admission.stop_us(),
+        slowdown_wall_us_total: database.commit.pace.slowdown_wall_us(now),
+        stop_wall_us_total: database.commit.admission.stop_wall_us(now),
         memory_bytes: held + database.reads.cache.memory_bytes(),
         memory_bytes_max: database.settings.memory_bytes,
         log_bytes: version.segments.segments().iter().map(|segment| segment.file_bytes()).sum(),

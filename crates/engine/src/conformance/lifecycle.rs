@@ -103,7 +103,7 @@ fn maintenance_changes_nothing(database: &mut Database) {
     }
 }
 
-fn totals(stats: &Stats) -> [u64; 30] {
+fn totals(stats: &Stats) -> [u64; 32] {
     let tree = stats.tree.clone().unwrap_or_default();
     [
         stats.user_write_bytes_total,
@@ -120,6 +120,8 @@ fn totals(stats: &Stats) -> [u64; 30] {
         tree.compaction_count,
         stats.slowdown_us_total,
         stats.stop_us_total,
+        stats.slowdown_wall_us_total,
+        stats.stop_wall_us_total,
         tree.blobs.write_count,
         tree.blobs.write_bytes_total,
         tree.blobs.sync_count,

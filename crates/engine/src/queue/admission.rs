@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::HeldTime;
 use crate::CompletionSender;
 
 /// Writers and sessions that wait for room; counts how long they are stopped.
@@ -13,6 +14,7 @@ use crate::CompletionSender;
 #[derive(Debug, Default)]
 pub struct Admission {
     stop_us: AtomicU64,
+    stop_time: HeldTime,
     /// Bytes of the segment that a stopped writer waits for; 0 = no writer waits.
     wanted: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -38,9 +40,20 @@ impl Admission {
         self.stop_us.load(Ordering::Relaxed)
     }
 
-    /// A writer or a session was stopped for `time`.
-    pub fn stopped_for(&self, time: Duration) {
-        self.stop_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+    /// Microseconds of the clock, until `now`, in which at least one of them was stopped.
+    pub fn stop_wall_us(&self, now: Duration) -> u64 {
+        self.stop_time.us(now)
+    }
+
+    /// A writer or a session was stopped from `from` until `until`.
+    pub fn stopped(&self, from: Duration, until: Duration) {
+        self.stop_us.fetch_add(until.saturating_sub(from).as_micros() as u64, Ordering::Relaxed);
+        self.stop_time.note(from, until);
+    }
+
+    /// A session that is stopped since `from` is so at `now`, and will tell when it is over.
+    pub fn still_stopped(&self, from: Duration, now: Duration) {
+        self.stop_time.note(from, now);
     }
 
     /// Room may have been made: stopped writers and waiting sessions look again.

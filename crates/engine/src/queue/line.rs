@@ -94,10 +94,14 @@ impl<W, A> Line<W, A> {
         is_first
     }
 
-    /// The first write was written, or none waits any more. Answers for how long there was no room;
-    /// asks for the time only where there was none.
-    pub fn note_written(&mut self, now: impl FnOnce() -> Duration) -> Option<Duration> {
-        self.stopped_since.take().map(|since| now().saturating_sub(since))
+    /// Since when the first write finds no room; `None` = it was not seen that it finds none.
+    pub fn stopped_since(&self) -> Option<Duration> {
+        self.stopped_since
+    }
+
+    /// The first write was written, or none waits any more. Answers since when there was no room.
+    pub fn note_written(&mut self) -> Option<Duration> {
+        self.stopped_since.take()
     }
 
     /// Whether no write waits.
@@ -216,9 +220,10 @@ mod tests {
     #[test]
     fn the_time_without_room_counts_from_the_first_try() {
         let mut line = Line::<(), ()>::default();
-        assert_eq!(line.note_written(|| MS), None);
+        assert_eq!(line.note_written(), None);
         assert!(line.note_stopped(2 * MS) && !line.note_stopped(5 * MS));
-        assert_eq!(line.note_written(|| 7 * MS), Some(5 * MS));
-        assert_eq!(line.note_written(|| 9 * MS), None);
+        assert_eq!(line.stopped_since(), Some(2 * MS));
+        assert_eq!(line.note_written(), Some(2 * MS));
+        assert_eq!(line.note_written(), None);
     }
 }

@@ -165,7 +165,11 @@ impl TreeSession {
 
     /// The first of the line finds no room. `Err` if none can be made.
     pub(super) fn note_stopped(&mut self) -> Result<()> {
-        if !self.line.note_stopped(self.shared.clock.now()) {
+        let now = self.shared.clock.now();
+        if !self.line.note_stopped(now) {
+            if let Some(since) = self.line.stopped_since() {
+                self.shared.commit.admission.still_stopped(since, now);
+            }
             let Database { maintenance, catalog, clock, .. } = &*self.shared;
             return refused_room(maintenance, catalog, &**clock);
         }
@@ -175,8 +179,8 @@ impl TreeSession {
 
     /// The line is empty or was written: counts how long there was no room.
     fn note_written(&mut self) {
-        if let Some(stopped) = self.line.note_written(|| self.shared.clock.now()) {
-            self.shared.commit.admission.stopped_for(stopped);
+        if let Some(since) = self.line.note_written() {
+            self.shared.commit.admission.stopped(since, self.shared.clock.now());
         }
     }
 

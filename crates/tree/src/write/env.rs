@@ -46,8 +46,7 @@ impl CommitEnv for Database {
         } else {
             self.commit.admission.wait_released();
         }
-        let waited = self.clock.now().saturating_sub(begun);
-        self.commit.admission.stopped_for(waited);
+        self.commit.admission.stopped(begun, self.clock.now());
         self.background_error()?;
         // Nothing flushes any more once the database closes.
         self.check_open()?;

@@ -77,7 +77,10 @@ fn what_is_wanted_and_how_long_writers_stood_still_is_told() {
     assert_eq!((admission.is_writer_stopped(), admission.wanted()), (true, 7));
     admission.want(0);
     assert!(!admission.is_writer_stopped());
-    admission.stopped_for(Duration::from_millis(2));
-    admission.stopped_for(Duration::from_micros(5));
+    let us = Duration::from_micros;
+    admission.stopped(us(1000), us(3000));
+    admission.stopped(us(2998), us(3003));
     assert_eq!(admission.stop_us(), 2005);
+    admission.still_stopped(us(4000), us(4100));
+    assert_eq!((admission.stop_us(), admission.stop_wall_us(us(9000))), (2005, 2003 + 100));
 }

@@ -115,6 +115,12 @@ fn the_buffer_stays_within_its_bound_and_stalls_are_counted() {
             assert!(largest > 8 * MIB, "the backend was never slow: {largest}");
             let stalled = Duration::from_micros(stats.slowdown_us_total + stats.stop_us_total);
             println!("{stalled:?} counted of {took:?}");
+            // Of three writers that wait at once the clock's time counts once.
+            for us in [stats.slowdown_wall_us_total, stats.stop_wall_us_total] {
+                assert!(Duration::from_micros(us) <= took, "{us} us of {took:?}");
+            }
+            let wall = Duration::from_micros(stats.slowdown_wall_us_total + stats.stop_wall_us_total);
+            assert!(wall <= stalled && wall * 4 > stalled, "{wall:?} of the clock, {stalled:?} of all");
             stalled > took / 10
         };
         // Writers that get little of a processor wait for that more than for the backend, unless it
@@ -132,6 +138,8 @@ fn a_stopped_session_that_does_not_block_is_counted_too() {
     let (took, stats) = (begun.elapsed(), tree.stats());
     let stopped = Duration::from_micros(stats.stop_us_total);
     assert!(stopped > took / 4, "{stopped:?} counted of {took:?}");
+    let wall = Duration::from_micros(stats.stop_wall_us_total);
+    assert!((stopped * 9 / 10..=took).contains(&wall), "{wall:?} of {stopped:?}");
 }
 
 #[test]

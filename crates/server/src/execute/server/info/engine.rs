@@ -55,6 +55,8 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     }
     lines.line("slowdown_us_total", stats.slowdown_us_total);
     lines.line("stop_us_total", stats.stop_us_total);
+    lines.line("slowdown_wall_us_total", stats.slowdown_wall_us_total);
+    lines.line("stop_wall_us_total", stats.stop_wall_us_total);
     for keyspace in &stats.keyspaces {
         let Some(tree) = &keyspace.tree else { continue };
         let runs: u64 = tree.runs.iter().map(|(_, records)| records).sum();
