@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use firn_engine::{SharedCacheStats, Stats};
 use firn_protocol::command::{self, Command};
 
+use super::disk::Disk;
 use super::exposition::Kind::{Counter, Gauge, Histogram};
 use super::exposition::{Exposition, Kind};
 use crate::process;
@@ -21,7 +22,7 @@ use crate::statistics::{CommandSum, Distribution, Measure, Sums};
 const BUCKET_POWERS: std::ops::Range<u32> = 0..25;
 
 /// All metrics.
-pub(super) fn of(shared: &Shared) -> Exposition {
+pub(super) fn of(shared: &Shared, disk: &Disk) -> Exposition {
     let mut text = Exposition::default();
     server(shared, &mut text);
     let sums = shared.diagnostics.statistics.all();
@@ -30,6 +31,7 @@ pub(super) fn of(shared: &Shared) -> Exposition {
     keys(shared, &mut text);
     let stats = shared.store.db.stats();
     engine(&stats, &mut text);
+    space(shared, &stats, disk, &mut text);
     if let Some(cache) = &stats.shared_cache {
         shared_cache(cache, &mut text);
     }
@@ -180,6 +182,17 @@ fn keys(shared: &Shared, text: &mut Exposition) {
     }
 }
 
+/// Nothing where the directory cannot be looked at.
+fn space(shared: &Shared, stats: &Stats, disk: &Disk, text: &mut Exposition) {
+    let space = disk.space(&shared.settings.dir, stats, shared.store.clock.now());
+    let Some(space) = space else { return };
+    let name = "firn_disk_bytes";
+    text.family(name, Gauge, "Space that the directory takes on disk, by what it is of; as du counts.");
+    for (part, bytes) in space.parts() {
+        text.sample(name, &[("of", &part)], bytes);
+    }
+}
+
 fn takes_writes(stats: &Stats, text: &mut Exposition) {
     let takes = u8::from(stats.write_failure.is_none() && stats.write_refusal.is_none());
     let help = "1, or 0 while the disk is too full for writes, and after a write to the log has failed.";
@@ -285,8 +298,13 @@ fn writes(stats: &Stats, text: &mut Exposition) {
         text.sample(name, &[("by", &by)], bytes);
     }
     let name = "firn_engine_stall_seconds_total";
-    text.family(name, Counter, "Time by which writers were slowed down, or stood still.");
+    text.family(name, Counter, "Time by which writers were slowed down, or stood still, all together.");
     for (kind, us) in [("slowdown", stats.slowdown_us_total), ("stop", stats.stop_us_total)] {
+        text.sample(name, &[("kind", &kind)], us as f64 / 1e6);
+    }
+    let name = "firn_engine_held_seconds_total";
+    text.family(name, Counter, "Time of the clock in which at least one write was slowed down, or stopped.");
+    for (kind, us) in [("slowdown", stats.slowdown_wall_us_total), ("stop", stats.stop_wall_us_total)] {
         text.sample(name, &[("kind", &kind)], us as f64 / 1e6);
     }
 }

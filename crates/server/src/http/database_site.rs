@@ -1,19 +1,22 @@
 //! What each path of a server answers.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde_json::{Value, json};
+
 use super::answer::{Answer, Reply, Site};
 use super::backup::{Backups, is_address};
 use super::database_metrics;
+use super::disk::Disk;
 use super::request::Request;
+use super::status;
 use crate::net::Alarm;
 use crate::server_thread::Shared;
 
 const BODY: &str = include_str!("page/database.html");
-const SCRIPT: &str = include_str!("page/database.js");
+const SCRIPT: &str = concat!(include_str!("page/chart.js"), include_str!("page/database.js"));
 
 /// Slow commands that the page shows.
 const SLOW_MAX: usize = 20;
@@ -22,12 +25,13 @@ const SLOW_MAX: usize = 20;
 pub(crate) struct DatabaseSite {
     shared: Arc<Shared>,
     backups: Backups,
+    disk: Disk,
 }
 
 impl DatabaseSite {
     /// `alarm` is rung when an answer is there that was promised.
     pub(crate) fn new(shared: Arc<Shared>, alarm: Arc<Alarm>) -> Self {
-        Self { shared, backups: Backups::new(alarm) }
+        Self { shared, backups: Backups::new(alarm), disk: Disk::default() }
     }
 }
 
@@ -43,22 +47,29 @@ impl Site for DatabaseSite {
         if is_rebound {
             return Answer::text(403, "from this machine, call it localhost or by its address\n").into();
         }
-        Answer::to_get(request, |path| found(&self.shared, path)).into()
+        Answer::to_get(request, |path| self.found(path)).into()
     }
 }
 
-fn found(shared: &Shared, path: &str) -> Answer {
-    match path {
-        "/" => Answer::page("Firn", BODY, SCRIPT),
-        "/metrics" => Answer::metrics(database_metrics::of(shared)),
-        "/slow" => Answer::json(slow(shared)),
-        "/jobs" => Answer::json(jobs(shared)),
-        "/healthz" => Answer::text(200, "alive\n"),
-        "/readyz" => match unready(shared) {
-            None => Answer::text(200, "ready\n"),
-            Some(why) => Answer::text(503, format!("{why}\n")),
-        },
-        _ => Answer::text(404, "there are /, /metrics, /slow, /jobs, /healthz, /readyz and POST /backup\n"),
+impl DatabaseSite {
+    fn found(&self, path: &str) -> Answer {
+        let shared = &*self.shared;
+        match path {
+            "/" => Answer::page("Firn", BODY, SCRIPT),
+            "/metrics" => Answer::metrics(database_metrics::of(shared, &self.disk)),
+            "/slow" => Answer::json(slow(shared)),
+            "/jobs" => Answer::json(jobs(shared)),
+            "/status" => Answer::json(status::of(shared)),
+            "/healthz" => Answer::text(200, "alive\n"),
+            "/readyz" => match unready(shared) {
+                None => Answer::text(200, "ready\n"),
+                Some(why) => Answer::text(503, format!("{why}\n")),
+            },
+            _ => Answer::text(
+                404,
+                "there are /, /metrics, /slow, /jobs, /status, /healthz, /readyz and POST /backup\n",
+            ),
+        }
     }
 }
 
@@ -74,56 +85,31 @@ fn unready(shared: &Shared) -> Option<String> {
 
 /// The newest slow commands as JSON: their names and times, not their arguments.
 fn slow(shared: &Shared) -> String {
-    let mut text = String::from("[");
-    for (index, (number, call)) in shared.diagnostics.slow_log.newest(SLOW_MAX).iter().enumerate() {
+    let newest = shared.diagnostics.slow_log.newest(SLOW_MAX);
+    let calls = newest.iter().map(|(number, call)| {
         let name = call.arguments.first().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
-        // Nothing that would have to be escaped.
-        let name: String =
-            name.into_iter().flat_map(|it| it.chars().collect::<Vec<_>>()).filter(is_plain).collect();
-        let comma = if index == 0 { "" } else { "," };
-        let (unix_s, us) = (call.unix_s, call.us);
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "{comma}{{\"number\":{number},\"unix_s\":{unix_s},\"us\":{us},\"command\":\"{name}\"}}"
-        );
-    }
-    text.push_str("]\n");
-    text
+        json!({ "number": number, "unix_s": call.unix_s, "us": call.us, "command": name.unwrap_or_default() })
+    });
+    Value::from_iter(calls).to_string() + "\n"
 }
 
 /// The last background jobs as JSON, newest first: where each ran, and what its stages took.
 fn jobs(shared: &Shared) -> String {
-    let mut text = String::from("[");
-    for (index, job) in shared.store.db.stats().jobs.last.iter().enumerate() {
-        // Workers call themselves as they like: nothing that would have to be escaped.
-        let place: String = job
-            .place()
-            .chars()
-            .map(|letter| if is_plain(&letter) || ". _:".contains(letter) { letter } else { '?' })
-            .collect();
-        let comma = if index == 0 { "" } else { "," };
-        // Writing to a string cannot fail.
-        let _ = write!(
-            text,
-            "{comma}{{\"ended_unix_ms\":{},\"kind\":\"{}\",\"place\":\"{place}\",\"read_bytes\":{},\"write_bytes\":{},\
-             \"queued_us\":{},\"opened_us\":{},\"ran_us\":{},\"read_us\":{},\"write_us\":{},\"checked_us\":{}}}",
-            job.ended_unix_ms,
-            job.kind,
-            job.read_bytes,
-            job.write_bytes,
-            job.queued_us,
-            job.opened_us,
-            job.ran_us,
-            job.read_us,
-            job.write_us,
-            job.checked_us
-        );
-    }
-    text.push_str("]\n");
-    text
-}
-
-fn is_plain(letter: &char) -> bool {
-    letter.is_ascii_alphanumeric() || *letter == '-'
+    let stats = shared.store.db.stats();
+    let jobs = stats.jobs.last.iter().map(|job| {
+        json!({
+            "ended_unix_ms": job.ended_unix_ms,
+            "kind": job.kind,
+            "place": job.place(),
+            "read_bytes": job.read_bytes,
+            "write_bytes": job.write_bytes,
+            "queued_us": job.queued_us,
+            "opened_us": job.opened_us,
+            "ran_us": job.ran_us,
+            "read_us": job.read_us,
+            "write_us": job.write_us,
+            "checked_us": job.checked_us,
+        })
+    });
+    Value::from_iter(jobs).to_string() + "\n"
 }

@@ -21,6 +21,8 @@ mod answer;
 mod page;
 mod exposition;
 mod database_site;
+mod disk;
+mod status;
 mod database_metrics;
 mod backup;
 

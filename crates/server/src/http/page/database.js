@@ -1,4 +1,12 @@
-const HISTORY = 120;
+// What jobs and their stages are called here: one phrase for each. docs/internals/glossary.md has them too.
+const KINDS = {
+  l0_compaction: "merge new tables", deep_compaction: "merge older tables", blob_gc: "clean up separated values",
+};
+const STAGES = {
+  queue: "wait for a worker", open: "open inputs", read: "read", merge: "merge", write: "write", check: "check the result",
+  commit: "take the result in", here: "all, done here",
+};
+const kind = label => KINDS[label] || label;
 
 // Prometheus' text: name -> [{labels, value}].
 function parse(text) {
@@ -21,10 +29,10 @@ function sum(look, name, labels = {}) {
 }
 function rate(before, after, name, labels) {
   const seconds = (after.at - before.at) / 1000;
-  return Math.max(0, sum(after, name, labels) - sum(before, name, labels)) / Math.max(seconds, 0.001);
+  return seconds > 0 ? Math.max(0, sum(after, name, labels) - sum(before, name, labels)) / seconds : NaN;
 }
 
-// Counts of calls between two looks by their bucket's upper bound, and the value that a share of them did not exceed.
+// Calls between two looks by their bucket's upper bound, each with those below.
 function buckets(before, after, labels) {
   const counts = new Map();
   for (const [look, sign] of [[before, -1], [after, 1]])
@@ -35,6 +43,7 @@ function buckets(before, after, labels) {
       }
   return [...counts].sort((a, b) => a[0] - b[0]);
 }
+// What a share of the calls did not exceed.
 function percentile(cumulative, share) {
   const total = cumulative.length ? cumulative[cumulative.length - 1][1] : 0;
   if (total <= 0) return NaN;
@@ -47,142 +56,153 @@ function percentile(cumulative, share) {
   }
   return low;
 }
-
-// One picture of up to two lines over the last two minutes, oldest left.
-const SVG = "http://www.w3.org/2000/svg";
-const history = {};
-function chart(id, values, show) {
-  const points = history[id] ||= [];
-  points.push(values);
-  if (points.length > HISTORY) points.shift();
-  const top = Math.max(...points.flat().filter(isFinite), 0);
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 120 100");
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", "now " + values.map(show).join(", ") + "; at most " + show(top));
-  const add = (tag, attributes) => {
-    const made = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    svg.append(made);
-  };
-  for (const y of [2, 50, 98]) add("line", { x1: 0, x2: 120, y1: y, y2: y });
-  values.forEach((_, line) => {
-    const text = points.flatMap((point, index) => isFinite(point[line])
-      ? [`${HISTORY - points.length + index},${98 - 96 * (top > 0 ? point[line] / top : 0)}`] : []).join(" ");
-    add("polyline", { points: text, stroke: line ? "var(--two)" : "var(--one)" });
-  });
-  element(id).replaceChildren(svg, node("div", "at most " + show(top) + " in the last two minutes", "note"));
+// What no call exceeded: the bound of the last bucket with one.
+function longest(cumulative) {
+  const total = cumulative.length ? cumulative[cumulative.length - 1][1] : 0;
+  const found = total > 0 && cumulative.find(([, count]) => count >= total);
+  return found ? found[0] : NaN;
 }
 
-function show(before, after, slow, jobs) {
+const charts = {
+  rate: new Chart("chart-rate", { names: ["commands"], show: value => number(value) + " a second", tick: number }),
+  latency: new Chart("chart-latency", { names: ["p50", "p99", "longest"], show: time, scale: "logarithmic" }),
+  writes: new Chart("chart-writes", {
+    names: ["by users", "by the engine for them"], show: value => bytes(value) + "/s", isBytes: true, least: 1024,
+  }),
+  held: new Chart("chart-held", { names: ["slowed", "stopped"], show: percent, scale: "share" }),
+};
+
+// Parts of the disk's space in the order of the bar: label, phrase, what it is, colour.
+const PARTS = [
+  ["live", "live data", "tables and separated values that reads find", "one"],
+  ["obsolete", "obsolete", "overwritten or deleted; background jobs give it back", "two"],
+  ["log", "log", "the newest writes, until they are in tables", "three"],
+  ["preallocated", "preallocated", "set aside for what is written next", "four"],
+  ["other", "other", "manifest, lock and the like", "faint"],
+];
+
+function showSpace(after) {
+  const of = part => sum(after, "firn_disk_bytes", { of: part });
+  const all = PARTS.reduce((total, [label]) => total + of(label), 0);
+  const bar = element("space-parts");
+  while (bar.children.length < PARTS.length) bar.append(node("i"));
+  PARTS.forEach(([label, , , colour], at) => {
+    bar.children[at].style.width = (all > 0 ? 100 * of(label) / all : 0) + "%";
+    bar.children[at].style.background = `var(--${colour})`;
+  });
+  table("space", ["part", "size", "share", ["what it is", "words"]], all > 0
+    ? PARTS.map(([label, phrase, what]) => [phrase, bytes(of(label)), percent(of(label) / all), what]) : [], "not measured");
+  [...element("space").querySelectorAll("tbody tr")].forEach((row, at) =>
+    row.cells[0].style.borderLeft = all > 0 ? `4px solid var(--${PARTS[at][3]})` : "");
+  return all;
+}
+
+function showTables(before, after, slow, jobs) {
   const of = (name, labels) => sum(after, name, labels);
   const change = (name, labels) => rate(before, after, name, labels);
-  const all = buckets(before, after, {});
-  const [p50, p99, p999] = [0.5, 0.99, 0.999].map(share => percentile(all, share));
-  const calls = change("firn_commands_total");
-  const slowed = change("firn_engine_stall_seconds_total", { kind: "slowdown" });
-  const stopped = change("firn_engine_stall_seconds_total", { kind: "stop" });
-  const user = change("firn_engine_write_bytes_total", { by: "user" });
-  const engine = change("firn_engine_write_bytes_total") - user;
-  const [tableBytes, valueBytes] = ["table", "blob_segment"].map(what => of(`firn_engine_${what}_bytes`));
-  const space = tableBytes + valueBytes + of("firn_engine_log_bytes");
-  tiles([
-    ["Commands a second", number(calls), number(of("firn_commands_total")) + " so far"],
-    ["Latency p50", time(p50), "over the last second"],
-    ["Latency p99", time(p99), "over the last second"],
-    ["Latency p99.9", time(p999), "over the last second"],
-    ["Clients", number(of("firn_clients")), number(of("firn_blocked_clients")) + " wait for keys"],
-    ["Memory", bytes(of("firn_anonymous_bytes")), bytes(of("firn_engine_memory_bytes")) + " of " + bytes(of("firn_engine_memory_bytes_max")) + " for data; " + bytes(of("firn_mapped_bytes")) + " of files mapped"],
-    ["Space", bytes(space), bytes(tableBytes) + " in " + number(of("firn_engine_tables")) + " tables" + (valueBytes > 0 ? ", " + bytes(valueBytes) + " of values" : "")],
-    ["Stalls", percent(stopped), time(of("firn_engine_stall_seconds_total", { kind: "stop" })) + " stood still so far", stopped > 0.01],
-    ["Network", bytes(change("firn_receive_bytes_total") + change("firn_send_bytes_total")) + "/s", bytes(change("firn_receive_bytes_total")) + "/s in"],
-    ["Errors a second", number(change("firn_errors_total")), number(of("firn_errors_total")) + " so far"],
-  ]);
-  chart("chart-rate", [calls], number);
-  chart("chart-latency", [p50, p99], time);
-  chart("chart-writes", [user, engine], value => bytes(value) + "/s");
-  chart("chart-stalls", [slowed, stopped], percent);
   const names = samples(after, "firn_commands_total").map(it => it.labels.command);
   const rows = names.map(command => ({ command, calls: change("firn_commands_total", { command }) }));
-  rows.sort((a, b) => b.calls - a.calls || of("firn_commands_total", { command: b.command }) - of("firn_commands_total", { command: a.command }));
-  table("commands", ["command", "a second", "p50", "p99", "so far"], rows.slice(0, 12).map(({ command, calls }) => {
+  rows.sort((a, b) => (b.calls || 0) - (a.calls || 0) || of("firn_commands_total", { command: b.command }) - of("firn_commands_total", { command: a.command }));
+  table("commands", ["command", "a second", "p50", "p99", "longest", "so far"], rows.slice(0, 12).map(({ command, calls }) => {
     const own = buckets(before, after, { command });
-    return [command, number(calls), time(percentile(own, 0.5)), time(percentile(own, 0.99)), number(of("firn_commands_total", { command }))];
+    return [command.replace("|", " "), number(calls), time(percentile(own, 0.5)), time(percentile(own, 0.99)), time(longest(own)),
+      number(of("firn_commands_total", { command }))];
   }), "none yet");
-  table("levels", ["keyspace", "level", "tables", "size"], samples(after, "firn_level_tables").filter(it => it.value > 0)
-    .map(({ labels, value }) => [labels.keyspace, "L" + labels.level, number(value), bytes(of("firn_level_bytes", labels))]),
-    "no tables yet: everything is in memory and in the log");
   table("slow", ["command", "took", "at"], slow.slice(0, 12).map(it =>
     [it.command, time(it.us / 1e6), new Date(it.unix_s * 1000).toLocaleTimeString()]), "none");
-  table("jobs", ["job", "where", "read", "waited", "took", "at"], jobs.slice(0, 12).map(it =>
-    [it.kind, it.place, bytes(it.read_bytes), time(it.queued_us / 1e6), time(it.ran_us / 1e6), new Date(it.ended_unix_ms).toLocaleTimeString()]),
+  table("levels", ["keyspace", "level", "tables", "size"], samples(after, "firn_level_tables").filter(it => it.value > 0)
+    .map(({ labels, value }) => [labels.keyspace, labels.level, number(value), bytes(of("firn_level_bytes", labels))]),
+    "no tables yet: everything is in memory and in the log");
+  table("keys", ["database", "keys", "with expiry"], samples(after, "firn_keys").map(({ labels, value }) =>
+    ["db" + labels.database, number(value), number(of("firn_expiring_keys", labels))]), "none counted yet");
+  table("jobs", [["job", "words"], "where", "read", "waited", "took", "at"], jobs.slice(0, 12).map(it =>
+    [kind(it.kind), it.place, bytes(it.read_bytes), time(it.queued_us / 1e6), time(it.ran_us / 1e6), new Date(it.ended_unix_ms).toLocaleTimeString()]),
     "none yet");
-  table("stages", ["job", "stage", "times", "on average"], samples(after, "firn_engine_job_stage_seconds_count").filter(it => it.value > 0)
-    .map(({ labels, value }) => [labels.kind, labels.stage, number(value), time(of("firn_engine_job_stage_seconds_sum", labels) / value)]),
+  table("stages", [["job", "words"], ["stage", "words"], "times", "on average"], samples(after, "firn_engine_job_stage_seconds_count").filter(it => it.value > 0)
+    .map(({ labels, value }) => [kind(labels.kind), STAGES[labels.stage] || labels.stage, number(value), time(of("firn_engine_job_stage_seconds_sum", labels) / value)]),
     "none yet");
-  const held = of("firn_engine_jobs_held");
+  const waiting = of("firn_engine_jobs_held");
   const causes = samples(after, "firn_engine_job_passed_on_causes_total").filter(it => it.value > 0)
     .map(({ labels, value }) => number(value) + " " + labels.cause);
-  element("jobs-note").textContent = number(of("firn_engine_jobs_total", { place: "elsewhere" })) + " done elsewhere, "
+  setText(element("jobs-note"), number(of("firn_engine_jobs_total", { place: "elsewhere" })) + " done by workers, "
     + number(of("firn_engine_jobs_total", { place: "here" })) + " here"
-    + (held > 0 ? "; " + number(held) + " wait (" + bytes(of("firn_engine_jobs_held_bytes")) + ")" : "")
-    + (causes.length > 0 ? "; of workers' jobs, done here: " + causes.join(", ") : "")
-    + (of("firn_engine_executor_away") === 1 ? "; workers are away" : "") + ".";
-  const share = part => bytes(part) + " · " + percent(part / valueBytes);
+    + (waiting > 0 ? "; " + number(waiting) + " wait (" + bytes(of("firn_engine_jobs_held_bytes")) + ")" : "")
+    + (causes.length > 0 ? "; of workers' jobs, done here: " + causes.join(", ") : "") + ".");
+}
+
+function showValues(before, after) {
+  const of = (name, labels) => sum(after, name, labels);
+  const change = (name, labels) => rate(before, after, name, labels);
+  const all = of("firn_engine_blob_segment_bytes");
+  const share = part => bytes(part) + " · " + percent(part / all);
   const values = (what, name) => number(of(`firn_engine_blob_${what}_total`)) + " · " + bytes(of(`firn_engine_blob_${name}_bytes_total`));
   const failed = of("firn_engine_failed_blob_gcs_total");
-  table("values", ["what", "how much"], valueBytes === 0 ? [] : [
-    ["segments", number(of("firn_engine_blob_segments")) + " · " + bytes(valueBytes)],
-    ["sealed ones by dead share", samples(after, "firn_engine_blob_segments_by_dead").map(({ labels, value }) =>
+  table("values", ["what", ["how much", "words"]], all === 0 ? [] : [
+    ["segments", number(of("firn_engine_blob_segments")) + " · " + bytes(all)],
+    ["full segments by obsolete share", samples(after, "firn_engine_blob_segments_by_dead").map(({ labels, value }) =>
       (labels.share === "0" ? "none" : `≤\u00a0${100 * labels.share}\u00a0%`) + ":\u00a0" + number(value)).join(" · ")],
-    ["gone, files held", number(of("firn_engine_blob_retired_segments")) + " · " + bytes(of("firn_engine_blob_retired_bytes"))],
-    ["relocations", number(of("firn_engine_relocations")) + " · " + bytes(of("firn_engine_relocation_bytes")) + " of memory"],
+    ["removed segments that readers still hold", number(of("firn_engine_blob_retired_segments")) + " · " + bytes(of("firn_engine_blob_retired_bytes"))],
+    ["moved segments that tables still name", number(of("firn_engine_relocations")) + " · " + bytes(of("firn_engine_relocation_bytes")) + " of memory"],
     ["written so far", number(of("firn_engine_blob_writes_total")) + " · " + bytes(of("firn_engine_write_bytes_total", { by: "values" }))
       + " · " + number(of("firn_engine_blob_syncs_total")) + " syncs"],
     ["read so far", values("reads", "read")],
     ["read a second", number(change("firn_engine_blob_reads_total")) + " · " + bytes(change("firn_engine_blob_read_bytes_total")) + "/s"],
-    ["dead", share(of("firn_engine_blob_dead_bytes"))],
-    ["found dead by flushes", number(of("firn_engine_blob_obsolete_references")) + " references"],
-    ["hidden by newer records, about", share(of("firn_engine_blob_unreclaimed_bytes"))],
-    ["to be freed by GCs", share(of("firn_engine_blob_debt_bytes"))],
-    ["blob GCs so far", number(of("firn_engine_blob_gcs_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
+    ["obsolete", share(of("firn_engine_blob_dead_bytes"))],
+    ["references in tables to obsolete values", number(of("firn_engine_blob_obsolete_references"))],
+    ["overwritten in memory, about", share(of("firn_engine_blob_unreclaimed_bytes"))],
+    ["to be freed by clean-ups", share(of("firn_engine_blob_debt_bytes"))],
+    ["clean-ups so far", number(of("firn_engine_blob_gcs_total")) + (failed > 0 ? ", " + number(failed) + " failed" : "")],
     ["read by them", number(of("firn_engine_blob_gc_segments_total")) + " segments · " + bytes(of("firn_engine_blob_gc_read_bytes_total"))],
-    ["copied by them", values("survivors", "survivor")],
-    ["left behind by them", values("dropped", "dropped")],
-    ["gone without them", values("wholly_dead_segments", "wholly_dead") + " of segments"],
+    ["kept by them", values("survivors", "survivor")],
+    ["freed by them", values("dropped", "dropped")],
+    ["freed without them", values("wholly_dead_segments", "wholly_dead") + " of segments"],
     ["copied a second", bytes(change("firn_engine_write_bytes_total", { by: "blob_gc" })) + "/s"],
-  ], "none: separate_bytes says from which length on");
-  table("keys", ["database", "keys", "with expiry"], samples(after, "firn_keys").map(({ labels, value }) =>
-    ["db" + labels.database, number(value), number(of("firn_expiring_keys", labels))]), "none counted yet");
-  const takes = of("firn_engine_takes_writes") === 1;
-  const stopping = of("firn_stopping") === 1;
-  const damaged = of("firn_engine_damaged_files");
-  const aside = of("firn_engine_set_aside_files");
-  const files = count => number(count) + (count === 1 ? " file is" : " files are");
-  const but = damaged > 0 ? ", but " + files(damaged) + " damaged: run firn verify"
-    : aside > 0 ? ", but " + files(aside) + " set aside: work on them fails each time, see set_aside in INFO firn"
-    : of("firn_engine_background_refused") > 0 ? ", but background work waits: see background_refusal in INFO firn" : "";
-  const serving = "serving" + but;
-  element("state").textContent = !takes ? "takes no writes" : stopping ? "stopping" : serving;
-  element("state").className = takes && !stopping && but === "" ? "good" : "bad";
+  ], "none: the setting separate_bytes says from which length on values are separated");
+}
+
+function show(before, after, slow, jobs, status) {
+  const of = (name, labels) => sum(after, name, labels);
+  const change = (name, labels) => rate(before, after, name, labels);
+  const all = buckets(before, after, {});
+  const [p50, p99, most] = [percentile(all, 0.5), percentile(all, 0.99), longest(all)];
+  const calls = change("firn_commands_total");
+  const [slowed, stopped] = ["slowdown", "stop"].map(kind => change("firn_engine_held_seconds_total", { kind }));
+  const user = change("firn_engine_write_bytes_total", { by: "user" });
+  const engine = change("firn_engine_write_bytes_total") - user;
+  const space = showSpace(after);
+  const live = of("firn_disk_bytes", { of: "live" });
+  tiles([
+    ["Commands a second", number(calls), number(of("firn_commands_total")) + " so far"],
+    ["Half of commands within", time(p50), "p50 of the last second"],
+    ["99 of 100 within", time(p99), "p99 of the last second"],
+    ["All within", time(most), "the longest of the last second, rounded up", most > 1],
+    ["Writes stopped", percent(stopped), `of the last second; slowed ${percent(slowed)} of it. Stopped so far: ${time(of("firn_engine_held_seconds_total", { kind: "stop" }))}`, stopped > 0.01],
+    ["Clients", number(of("firn_clients")), number(of("firn_blocked_clients")) + " wait for keys"],
+    ["Memory", bytes(of("firn_anonymous_bytes")), bytes(of("firn_engine_memory_bytes")) + " of " + bytes(of("firn_engine_memory_bytes_max")) + " for data; " + bytes(of("firn_mapped_bytes")) + " of files mapped"],
+    ["Space on disk", bytes(space), bytes(live) + " of it live data"],
+    ["Network", bytes(change("firn_receive_bytes_total") + change("firn_send_bytes_total")) + "/s", bytes(change("firn_receive_bytes_total")) + "/s of it in"],
+    ["Errors a second", number(change("firn_errors_total")), number(of("firn_errors_total")) + " so far"],
+  ]);
+  const at = after.at;
+  charts.rate.add(at, [calls]);
+  charts.latency.add(at, [p50, p99, most]);
+  charts.writes.add(at, [user, engine]);
+  charts.held.add(at, [slowed, stopped]);
+  showTables(before, after, slow, jobs);
+  showValues(before, after);
+  const held = stopped > 0.01 ? [[`Writes are stopped: they wait for room until background work has made some (${percent(stopped)} of the last second).`, "warn"]] : [];
+  notices([...status.notices.map(({ text, level }) => [text, level]), ...held]);
+  state(status.state + (held.length && status.state === "serving" ? ", writes stopped" : ""), status.is_good && !held.length);
   const version = (samples(after, "firn_build_info")[0] || { labels: {} }).labels.version;
-  element("about").textContent = `${version} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_server_threads"))} threads`;
+  setText(element("about"), `${version} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_server_threads"))} threads`);
 }
 
 let last = null;
-async function look() {
-  try {
-    const [metrics, slow, jobs] = await Promise.all(["metrics", "slow", "jobs"].map(path => fetch(path)));
-    const now = { at: performance.now(), families: parse(await metrics.text()) };
-    // A server that was started anew counts from nothing.
-    if (last && sum(last, "firn_uptime_seconds") > sum(now, "firn_uptime_seconds")) last = null;
-    show(last || now, now, await slow.json(), await jobs.json());
-    last = now;
-  } catch (error) {
-    element("state").textContent = "not reached";
-    element("state").className = "bad";
-  }
-  setTimeout(look, 1000);
-}
-look();
+watch(async get => {
+  const [metrics, slow, jobs, status] = await Promise.all(["metrics", "slow", "jobs", "status"].map(get));
+  const now = { at: performance.now(), families: parse(await metrics.text()) };
+  // A server that was started anew counts from nothing.
+  if (last && sum(last, "firn_uptime_seconds") > sum(now, "firn_uptime_seconds")) last = null;
+  show(last || now, now, await slow.json(), await jobs.json(), await status.json());
+  last = now;
+});
