@@ -12,7 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-use crate::control::pool::{ConnectionId, Figures, Held, Limits, Pool};
+use crate::control::pool::{ConnectionId, Figures, Held, Limits, Pool, Rows};
 use crate::entrance::{Connections, Entrance, Guests, Line};
 use crate::runtime::Runtime;
 use crate::tls::ServerTls;
@@ -131,8 +131,13 @@ impl ControlPlaneWatch {
         self.plane.lock().take_log()
     }
 
-    /// What is there now, worker by worker and job by job, as clients are told: at most `jobs_max`
-    /// waiting, running, and ended jobs each.
+    /// What is there now, worker by worker and job by job: at most `jobs_max` waiting, running, and
+    /// ended jobs each.
+    pub fn rows(&self, jobs_max: usize) -> Rows {
+        self.plane.lock().rows(self.plane.clock.now(), jobs_max)
+    }
+
+    /// The same as clients are told it.
     pub fn list(&self, jobs_max: usize) -> proto::ListReply {
         self.plane.list(jobs_max)
     }

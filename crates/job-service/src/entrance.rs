@@ -156,7 +156,7 @@ impl Line {
     pub(crate) fn of<T>(request: &Request<T>) -> Option<ConnectionId> {
         let extensions = request.extensions();
         let encrypted = || extensions.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref);
-        let (id, is_open) = &*extensions.get::<Self>().or_else(|| encrypted())?.0;
+        let (id, is_open) = &*extensions.get::<Self>().or_else(encrypted)?.0;
         is_open.load(Ordering::Acquire).then_some(*id)
     }
 }

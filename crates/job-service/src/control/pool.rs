@@ -19,11 +19,12 @@ mod workers; // what workers ask
 mod connections; // which are lost with their connections
 mod decide; // which worker gets what
 mod rows; // what people see
+mod history; // what happened lately
 mod names; // whatever has a name, by numbers
 mod counts; // what has happened
 mod figures; // all of it in numbers
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use clients::Attempts;
@@ -38,6 +39,7 @@ pub use workers::{Held, Lease, Pulled};
 use super::ledger::Ledger;
 use super::scheduler::Scheduler;
 use super::view::WorkerId;
+use history::History;
 use job::Kind;
 use jobs::Jobs;
 use member::Member;
@@ -127,12 +129,9 @@ pub struct Pool {
     /// Jobs that their clients ask for no more, and since when: workers spoke of them before they
     /// heard so.
     forgotten: BTreeMap<JobKey, Duration>,
-    /// The latest jobs of which the ends were taken.
-    history: VecDeque<JobRow>,
+    history: History,
     next: u64,
     counts: Counts,
-    /// What happened to workers and was not read yet.
-    log: Log,
 }
 
 /// A database, by what it says of itself.
@@ -144,24 +143,6 @@ struct Client {
     /// sight.
     stalls_at: Option<Duration>,
 }
-
-/// Lines until they are read; those beyond [`LOG_MAX`] are not kept.
-#[derive(Debug, Default)]
-struct Log(Vec<String>);
-
-/// Lines that are kept.
-const LOG_MAX: usize = 100;
-
-impl Log {
-    fn push(&mut self, line: String) {
-        if self.0.len() < LOG_MAX {
-            self.0.push(line);
-        }
-    }
-}
-
-/// Jobs that are remembered after their end.
-const HISTORY_MAX: usize = 1000;
 
 impl Pool {
     /// Knows nothing yet. Tokens are drawn from `seed`, which no two control planes may share.
@@ -179,10 +160,9 @@ impl Pool {
             swept: Duration::ZERO,
             ledger: Ledger::default(),
             forgotten: BTreeMap::new(),
-            history: VecDeque::new(),
+            history: History::default(),
             next: 0,
             counts: Counts::default(),
-            log: Log::default(),
         }
     }
 
@@ -208,7 +188,7 @@ impl Pool {
 
     /// What happened to workers since the last call, a line each, for people.
     pub fn take_log(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.log.0)
+        self.history.take_lines()
     }
 
     fn draw_id(&mut self) -> u64 {

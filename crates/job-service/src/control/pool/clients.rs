@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::job::{Ended, Failure, FailureKind, Job, JobKey, Order, Outcome, State, Timings, Wanted};
 use super::rows::row;
-use super::{Client, HISTORY_MAX, Pool};
+use super::{Client, Pool};
 use crate::control::view::JobId;
 
 /// How jobs of a client get on.
@@ -232,10 +232,7 @@ impl Pool {
         self.counts.forget(&job);
         self.forgotten.insert(job.key, now);
         if matches!(job.state, State::Ended { .. }) {
-            if self.history.len() >= HISTORY_MAX {
-                self.history.pop_front();
-            }
-            self.history.push_back(row(&job, &self.members, now));
+            self.history.remember(row(&job, &self.members, now));
         }
     }
 

@@ -7,10 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Pool;
-use super::job::{Failure, FailureKind, Job, JobKey, Outcome, State, Timings};
-use super::rows::JobState;
-use crate::control::view::{JobId, WorkerId};
+use super::job::JobKey;
 
 /// A connection of a control plane; no other one has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,136 +36,93 @@ pub struct Lost {
 const NAMED_MAX: usize = 3;
 
 impl Connections {
+    /// The worker was heard of on `connection`. Answers whether it was given up for lost, and
+    /// whether it had none.
+    pub(super) fn begin(&mut self, connection: ConnectionId) -> (bool, bool) {
+        self.open.insert(connection);
+        (self.lost.take().is_some(), self.broken.take().is_some())
+    }
+
+    pub(super) fn end(&mut self, now: Duration, connection: ConnectionId) {
+        if self.open.remove(&connection) && self.open.is_empty() {
+            self.broken = Some(now);
+        }
+    }
+
     /// Whether the worker had connections and all of them have ended.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
+
+    /// Whether that is so for `patience`, and the worker was not given up yet.
+    pub(super) fn is_to_be_given_up(&self, now: Duration, patience: Duration) -> bool {
+        let broken = self.broken.filter(|_| self.lost.is_none());
+        broken.is_some_and(|since| now.saturating_sub(since) >= patience)
+    }
+
+    /// The worker is given up for lost, with `jobs`.
+    pub(super) fn give_up(&mut self, jobs: BTreeSet<JobKey>) {
+        self.lost = Some(jobs);
+    }
+
+    /// How people see it, if it is broken. `state_of` is what became of a job.
+    pub(super) fn shown(&self, now: Duration, state_of: impl Fn(&JobKey) -> Fate) -> Option<Lost> {
+        let since = now.saturating_sub(self.broken?);
+        let jobs = self.lost.as_ref().map(|keys| whereabouts(keys.iter().map(state_of).collect()));
+        Some(Lost { since, jobs: jobs.unwrap_or_default() })
+    }
 }
 
-impl Pool {
-    /// The worker `id`, which was just heard of, said so on `connection`, which is open.
-    pub fn note_connection(&mut self, now: Duration, id: u128, connection: ConnectionId) {
-        let member = self.member_ids.get(&id).and_then(|id| self.members.get_mut(id));
-        let Some(member) = member else { return };
-        let connections = &mut member.connections;
-        connections.open.insert(connection);
-        if connections.lost.take().is_some() {
-            self.log.push(format!("worker {} is back", member.profile.name));
-        }
-        if connections.broken.take().is_some() {
-            self.decide(now);
+/// What became of a job that a lost worker had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Another worker has it, or has done it.
+    WentTo(String),
+    Waits,
+    /// It failed, or is wanted no more: its database does it.
+    WentBack,
+}
+
+/// Where the jobs of a lost worker went, in words.
+fn whereabouts(fates: Vec<Fate>) -> String {
+    let (all, mut to) = (fates.len(), BTreeSet::new());
+    let count = |fate: Fate| fates.iter().filter(|it| **it == fate).count();
+    let (waiting, back) = (count(Fate::Waits), count(Fate::WentBack));
+    let went = all - waiting - back;
+    for fate in &fates {
+        if let Fate::WentTo(worker) = fate {
+            to.insert(worker.as_str());
         }
     }
-
-    /// `connection` has ended. A worker without any other gets no jobs, and is given up for lost
-    /// if it does not come back for [`Limits::reconnect`](super::Limits::reconnect).
-    pub fn end_connection(&mut self, now: Duration, connection: ConnectionId) {
-        for member in self.members.values_mut() {
-            let connections = &mut member.connections;
-            if connections.open.remove(&connection) && connections.open.is_empty() {
-                connections.broken = Some(now);
-            }
+    let mut named: Vec<String> = to.iter().take(NAMED_MAX).map(|name| (*name).to_owned()).collect();
+    if to.len() > NAMED_MAX {
+        named.push(format!("{} more", to.len() - NAMED_MAX));
+    }
+    let named = named.join(", ");
+    let databases = "went back to their databases";
+    match all {
+        0 => "it had no job".to_owned(),
+        _ if went == all => format!("{} to {named}", its_jobs(all, "went", "went")),
+        _ if waiting == all => format!("{} for another worker", its_jobs(all, "waits", "wait")),
+        _ if back == all => its_jobs(all, "went back to its database", databases),
+        _ => {
+            let parts = [
+                (went, format!("{went} went to {named}")),
+                (waiting, format!("{waiting} wait for another worker")),
+                (back, format!("{back} {databases}")),
+            ];
+            let parts: Vec<String> =
+                parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, part)| part).collect();
+            format!("of its {all} jobs {}", parts.join(", "))
         }
     }
+}
 
-    /// Gives up workers that did not come back: their jobs wait for others. One that had said it
-    /// takes no more jobs, and has none, has left.
-    pub(super) fn lose_members(&mut self, now: Duration) {
-        let patience = self.limits.reconnect;
-        let is_gone = |connections: &Connections| {
-            let broken = connections.broken.filter(|_| connections.lost.is_none());
-            broken.is_some_and(|since| now.saturating_sub(since) >= patience)
-        };
-        let gone = self.members.iter().filter(|(_, member)| is_gone(&member.connections));
-        let gone: Vec<WorkerId> = gone.map(|(id, _)| *id).collect();
-        for id in gone {
-            self.lose(now, id);
-        }
-    }
-
-    fn lose(&mut self, now: Duration, worker: WorkerId) {
-        let Some(member) = self.members.get(&worker) else { return };
-        let (name, is_draining) = (member.profile.name.clone(), member.profile.is_draining);
-        let jobs: Vec<(JobId, JobKey)> = self.jobs.of_worker(worker).map(|(id, job)| (id, job.key)).collect();
-        if jobs.is_empty() && is_draining {
-            if let Some(member) = self.members.remove(&worker) {
-                self.member_ids.remove(&member.profile.id);
-            }
-            return;
-        }
-        for (id, _) in &jobs {
-            self.counts.expired_lost += 1;
-            self.jobs.change(*id, |job| job.expired += 1);
-            let message = format!("its worker {name} was lost: the connection to it broke");
-            let failure = Failure { kind: FailureKind::Storage, message };
-            self.attempt_failed(now, *id, worker, failure, Timings::default());
-        }
-        self.log.push(match jobs.len() {
-            0 => format!("lost worker {name}, which had no job"),
-            count => format!("lost worker {name}; {} for others", its_jobs(count, "waits", "wait")),
-        });
-        if let Some(member) = self.members.get_mut(&worker) {
-            // What its jobs ended with says nothing of the locations of their files.
-            member.doubts = Default::default();
-            member.connections.lost = Some(jobs.into_iter().map(|(_, key)| key).collect());
-        }
-    }
-
-    /// How people see `connections` that are broken.
-    pub(super) fn lost(&self, now: Duration, connections: &Connections) -> Option<Lost> {
-        let since = now.saturating_sub(connections.broken?);
-        let jobs = connections.lost.as_ref().map(|keys| self.whereabouts(keys)).unwrap_or_default();
-        Some(Lost { since, jobs })
-    }
-
-    /// Where the jobs of a lost worker went, in words.
-    fn whereabouts(&self, keys: &BTreeSet<JobKey>) -> String {
-        let (mut went, mut to, mut waiting, mut failed) = (0, BTreeSet::new(), 0, 0);
-        for key in keys {
-            let id = self.jobs.id(key);
-            match id.and_then(|id| self.jobs.get(id)).map(|job: &Job| &job.state) {
-                Some(State::Waiting) => waiting += 1,
-                Some(State::Leased(attempt)) => {
-                    went += 1;
-                    to.extend(self.members.get(&attempt.worker).map(|member| member.profile.name.clone()));
-                }
-                Some(State::Ended { ended, .. }) if matches!(ended.outcome, Outcome::Done(_)) => {
-                    went += 1;
-                    to.insert(ended.worker.clone());
-                }
-                Some(State::Ended { .. }) => failed += 1,
-                // Its database has taken the end, or wants it no more.
-                None => match self.history.iter().rev().find(|row| row.key == *key) {
-                    Some(row) if row.state == JobState::Done => {
-                        went += 1;
-                        to.insert(row.worker.clone());
-                    }
-                    Some(_) | None => failed += 1,
-                },
-            }
-        }
-        let mut named: Vec<String> = to.iter().take(NAMED_MAX).cloned().collect();
-        if to.len() > NAMED_MAX {
-            named.push(format!("{} more", to.len() - NAMED_MAX));
-        }
-        let named = named.join(", ");
-        let databases = "went back to their databases";
-        match keys.len() {
-            0 => "it had no job".to_owned(),
-            all if went == all => format!("{} to {named}", its_jobs(all, "went", "went")),
-            all if waiting == all => format!("{} for another worker", its_jobs(all, "waits", "wait")),
-            all if failed == all => its_jobs(all, "went back to its database", databases),
-            all => {
-                let parts = [
-                    (went, format!("{went} went to {named}")),
-                    (waiting, format!("{waiting} wait for another worker")),
-                    (failed, format!("{failed} {databases}")),
-                ];
-                let parts: Vec<String> =
-                    parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, part)| part).collect();
-                format!("of its {all} jobs {}", parts.join(", "))
-            }
-        }
+/// What is said of a worker called `name` that had so many `jobs`.
+pub(super) fn said_of_lost(name: &str, jobs: usize) -> String {
+    match jobs {
+        0 => format!("lost worker {name}, which had no job"),
+        _ => format!("lost worker {name}; {} for others", its_jobs(jobs, "waits", "wait")),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Pool;
-use super::connections::Lost;
+use super::connections::{Fate, Lost};
 use super::job::{Job, JobKey, Outcome, State, Timings};
 use super::jobs::Stage;
 use super::member::Member;
@@ -134,18 +134,38 @@ impl Pool {
             JobRow { stalls_in, ..row(job, &self.members, now) }
         });
         // What its client has not taken yet is the latest.
-        let before = self.history.len().saturating_sub(jobs_max - ended.len());
-        rows.jobs = self.history.range(before..).cloned().collect();
+        let before = self.history.jobs.len().saturating_sub(jobs_max - ended.len());
+        rows.jobs = self.history.jobs.range(before..).cloned().collect();
         rows.jobs.extend(ended.into_iter().map(|(_, job)| row(job, &self.members, now)));
         rows.jobs.extend(present);
         let running = |id| self.jobs.of_worker(id).count() as u32;
         let workers = self.members.iter();
         let row = |(id, member): (&WorkerId, &Member)| {
-            let lost = self.lost(now, &member.connections);
+            let lost = member.connections.shown(now, |key| self.fate(key));
             WorkerRow { lost, ..worker_row(member, now, running(*id)) }
         };
         rows.workers = workers.map(row).collect();
         rows
+    }
+}
+
+impl Pool {
+    /// What became of a job that a lost worker had.
+    fn fate(&self, key: &JobKey) -> Fate {
+        let name = |id| self.members.get(id).map(|member| member.profile.name.clone());
+        match self.jobs.id(key).and_then(|id| self.jobs.get(id)).map(|job| &job.state) {
+            Some(State::Waiting) => Fate::Waits,
+            Some(State::Leased(attempt)) => Fate::WentTo(name(&attempt.worker).unwrap_or_default()),
+            Some(State::Ended { ended, .. }) => match ended.outcome {
+                Outcome::Done(_) => Fate::WentTo(ended.worker.clone()),
+                Outcome::Failed(_) => Fate::WentBack,
+            },
+            // Its database has taken the end, or wants it no more.
+            None => match self.history.jobs.iter().rev().find(|row| row.key == *key) {
+                Some(row) if row.state == JobState::Done => Fate::WentTo(row.worker.clone()),
+                Some(_) | None => Fate::WentBack,
+            },
+        }
     }
 }
 

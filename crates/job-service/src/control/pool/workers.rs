@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::connections::{ConnectionId, said_of_lost};
+use super::doubts::Doubts;
 use super::job::{Attempt, Failure, FailureKind, Job, JobKey, Outcome, State, Timings, Token};
 use super::jobs::Stage;
 use super::member::{Member, Profile};
@@ -203,7 +205,7 @@ impl Pool {
         true
     }
 
-    pub(super) fn attempt_failed(
+    fn attempt_failed(
         &mut self,
         now: Duration,
         id: JobId,
@@ -378,6 +380,61 @@ impl Pool {
             let failure = Failure { kind: FailureKind::Storage, message };
             self.jobs.change(id, |job| job.expired += 1);
             self.attempt_failed(now, id, attempt.worker, failure, Timings::default());
+        }
+    }
+
+    /// The worker `id`, which was just heard of, said so on `connection`, which is open.
+    pub fn note_connection(&mut self, now: Duration, id: u128, connection: ConnectionId) {
+        let member = self.member_ids.get(&id).and_then(|id| self.members.get_mut(id));
+        let Some(member) = member else { return };
+        let (was_lost, was_broken) = member.connections.begin(connection);
+        if was_lost {
+            self.history.say(format!("worker {} is back", member.profile.name));
+        }
+        if was_broken {
+            self.decide(now);
+        }
+    }
+
+    /// `connection` has ended. A worker without any other gets no jobs, and is given up for lost
+    /// if it does not come back for [`Limits::reconnect`].
+    pub fn end_connection(&mut self, now: Duration, connection: ConnectionId) {
+        self.members.values_mut().for_each(|member| member.connections.end(now, connection));
+    }
+
+    /// Gives up workers that did not come back: their jobs wait for others. One that had said it
+    /// takes no more jobs, and has none, has left.
+    pub(super) fn lose_members(&mut self, now: Duration) {
+        let patience = self.limits.reconnect;
+        let is_gone = |member: &Member| member.connections.is_to_be_given_up(now, patience);
+        let gone = self.members.iter().filter(|(_, member)| is_gone(member));
+        let gone: Vec<WorkerId> = gone.map(|(id, _)| *id).collect();
+        for worker in gone {
+            let jobs: Vec<(JobId, JobKey)> =
+                self.jobs.of_worker(worker).map(|(id, job)| (id, job.key)).collect();
+            let has_left = |member: &mut Member| jobs.is_empty() && member.profile.is_draining;
+            if let Some((_, member)) = self.members.extract_if(worker..=worker, |_, it| has_left(it)).next() {
+                self.member_ids.remove(&member.profile.id);
+                continue;
+            }
+            self.lose(now, worker, jobs);
+        }
+    }
+
+    fn lose(&mut self, now: Duration, worker: WorkerId, jobs: Vec<(JobId, JobKey)>) {
+        let Some(name) = self.members.get(&worker).map(|member| member.profile.name.clone()) else { return };
+        for (id, _) in &jobs {
+            self.counts.expired_lost += 1;
+            self.jobs.change(*id, |job| job.expired += 1);
+            let message = format!("its worker {name} was lost: the connection to it broke");
+            let failure = Failure { kind: FailureKind::Storage, message };
+            self.attempt_failed(now, *id, worker, failure, Timings::default());
+        }
+        self.history.say(said_of_lost(&name, jobs.len()));
+        if let Some(member) = self.members.get_mut(&worker) {
+            // What its jobs ended with says nothing of the locations of their files.
+            member.doubts = Doubts::default();
+            member.connections.give_up(jobs.into_iter().map(|(_, key)| key).collect());
         }
     }
 
