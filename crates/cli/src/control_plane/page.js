@@ -38,7 +38,7 @@ function show({ workers, jobs, lease_ms, waiting_count, waiting_bytes, waiting_m
   const shown = Math.min(ROWS, waiting.length);
   setText(element("queue-note"), waiting_count > shown ? `${number(waiting_count - shown)} more are not shown.` : "");
   table("ended", ["job", short("state"), words("why"), short("worker"), short("kind"), "size", "waited", "opened", "took", words("tenant")], ended.slice(0, ROWS).map(job =>
-    [job.short, coloured(job.state), job.failure, job.worker || "–", job.kind, bytes(job.bytes), ms(job.queued_ms), ms(job.opened_ms), ms(job.ran_ms),
+    [job.short, coloured(job.state), job.state === "failed" ? job.failure : "", job.worker || "–", job.kind, bytes(job.bytes), ms(job.queued_ms), ms(job.opened_ms), ms(job.ran_ms),
       job.tenant || "–"]), "none yet");
   notices([
     ...(takes.length ? [] : [["No worker takes jobs: databases do them themselves, or wait.", "bad"]]),

@@ -6,13 +6,8 @@ use serde_json::{Value, json};
 
 use super::words;
 
-/// All of `list`: workers as they came; jobs that run, then jobs that wait, the oldest first, then
-/// jobs that ended, the newest first.
+/// All of `list`: workers as they came, and jobs as people look at them.
 pub(crate) fn listed(list: &proto::ListReply) -> Value {
-    use proto::job_row::State;
-    let of = |state: State| list.jobs.iter().filter(move |row| row.state() == state);
-    let ended = list.jobs.iter().rev().filter(|row| matches!(row.state(), State::Done | State::Failed));
-    let jobs = of(State::Running).chain(of(State::Waiting)).chain(ended);
     json!({
         "lease_ms": list.lease_ms,
         "waiting_count": list.waiting,
@@ -20,7 +15,7 @@ pub(crate) fn listed(list: &proto::ListReply) -> Value {
         "waiting_ms_max": list.waiting_ms_max,
         "running_count": list.running,
         "workers": list.workers.iter().map(|row| worker(row, list)).collect::<Vec<_>>(),
-        "jobs": jobs.map(job).collect::<Vec<_>>(),
+        "jobs": words::in_order(list).into_iter().map(job).collect::<Vec<_>>(),
     })
 }
 

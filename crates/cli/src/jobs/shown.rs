@@ -71,15 +71,18 @@ pub(super) fn shown(list: &proto::ListReply, stages: bool, Width(width): Width) 
         out.push("no worker has been heard of: start one with `firn worker --control-plane URL`".to_owned());
     }
     out.push(String::new());
-    let rows: Vec<Vec<String>> = list.jobs.iter().map(job).collect();
+    let jobs = words::in_order(list);
+    let rows: Vec<Vec<String>> = jobs.iter().map(|row| job(row)).collect();
     let mut table = lines(&JOBS, &rows, width).into_iter();
     out.extend(table.next().filter(|_| !rows.is_empty()));
-    for (row, line) in list.jobs.iter().zip(table) {
+    for (row, line) in jobs.into_iter().zip(table) {
         out.push(line);
         if stages {
             out.extend(wrapped(&stages_of(row), INDENT, width));
         }
-        out.extend(wrapped(&row.failure, INDENT, width).into_iter().filter(|it| it != INDENT));
+        // Why an attempt failed of a job that is done says `firn jobs show`.
+        let failure = if row.state() == proto::job_row::State::Done { "" } else { &row.failure };
+        out.extend(wrapped(failure, INDENT, width).into_iter().filter(|it| it != INDENT));
     }
     if list.jobs.is_empty() {
         out.push("no job has been handed in yet".to_owned());

@@ -132,7 +132,8 @@ fn stages_are_shown_where_they_are_asked_for() {
     let text = shown(&list, true, PLAIN);
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("queue")).map(str::trim).collect();
     let all = "queue 1.5, open 2.0, read 4.0, merge 16.0, write 8.0 ms";
-    assert_eq!(lines, ["queue 1.5 ms", "queue 1.5, ran 30.0 ms", all, "queue 1.5 ms"]);
+    // What runs, what waits, and what ended, the newest first.
+    assert_eq!(lines, ["queue 1.5, ran 30.0 ms", "queue 1.5 ms", "queue 1.5 ms", all]);
     assert!(!shown(&list, false, PLAIN).contains("queue"));
 }
 

@@ -55,6 +55,15 @@ pub(super) fn kind_of_job(row: &proto::JobRow) -> &'static str {
     }
 }
 
+/// The jobs as people look at them: those that run, then those that wait, the oldest first, then
+/// those that ended, the newest first.
+pub(super) fn in_order(list: &proto::ListReply) -> Vec<&proto::JobRow> {
+    use proto::job_row::State;
+    let of = |state: State| list.jobs.iter().filter(move |row| row.state() == state);
+    let ended = list.jobs.iter().rev().filter(|row| matches!(row.state(), State::Done | State::Failed));
+    of(State::Running).chain(of(State::Waiting)).chain(ended).collect()
+}
+
 /// How a worker is. What is worst comes first: a lost worker was failing perhaps, and so on.
 pub(super) fn state_of_worker(row: &proto::WorkerRow, list: &proto::ListReply) -> &'static str {
     match () {

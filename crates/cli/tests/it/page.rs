@@ -20,7 +20,7 @@ fn rendered(address: &str) -> String {
 }
 
 fn browsed(more: &[&str], address: &str) -> String {
-    let profile = tempfile::tempdir().unwrap();
+    let profile = tempfile::tempdir().expect("a directory");
     let profile = format!("--user-data-dir={}", profile.path().display());
     let arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", &profile];
     let run = |browser: &&str| Command::new(browser).args(arguments).args(more).arg(address).output().ok();
@@ -56,19 +56,19 @@ setTimeout(() => {
 /// # Panics
 /// If a part of it is wider than the screen.
 fn seen(address: &str) -> [String; 2] {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let frames = format!("http://{}/#{address}", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("it listens");
+    let frames = format!("http://{}/#{address}", listener.local_addr().expect("an address"));
     let serve = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let _asked = stream.read(&mut [0; 4096]).unwrap();
+        let (mut stream, _) = listener.accept().expect("it is asked");
+        let _asked = stream.read(&mut [0; 4096]).expect("it is read");
         let head =
             format!("HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", FRAMES.len());
-        stream.write_all((head + FRAMES).as_bytes()).unwrap();
+        stream.write_all((head + FRAMES).as_bytes()).expect("it is sent");
     });
     // A page of another origin is fetched.
     let looks = ["--disable-web-security", "--disable-site-isolation-trials", "--virtual-time-budget=8000"];
     let page = browsed(&looks, &frames);
-    serve.join().unwrap();
+    serve.join().expect("it was served");
     let said: Vec<&str> = page.split("<p>").skip(1).filter_map(|said| said.split("</p>").next()).collect();
     let widths = said.iter().map(|said| {
         let (widths, text) = said.split_once(": ").expect("widths and a text");
