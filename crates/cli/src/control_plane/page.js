@@ -1,4 +1,4 @@
-const ROWS = 50;
+const ROWS = 50, ENDED = 20;
 const ms = value => time(value / 1e3);
 const WORST = { lost: "bad", silent: "bad", failing: "bad", failed: "bad", ending: "warn" };
 const coloured = state => [state, WORST[state] || ""];
@@ -37,7 +37,7 @@ function show({ workers, jobs, lease_ms, waiting_count, waiting_bytes, waiting_m
       number(job.attempts), job.failure || "–", job.tenant]), "no job waits");
   const shown = Math.min(ROWS, waiting.length);
   setText(element("queue-note"), waiting_count > shown ? `${number(waiting_count - shown)} more are not shown.` : "");
-  table("ended", ["job", short("state"), words("why"), short("worker"), short("kind"), "size", "waited", "opened", "took", words("tenant")], ended.slice(0, ROWS).map(job =>
+  table("ended", ["job", short("state"), words("why"), short("worker"), short("kind"), "size", "waited", "opened", "took", words("tenant")], ended.slice(0, ENDED).map(job =>
     [job.short, coloured(job.state), job.state === "failed" ? job.failure : "", job.worker || "–", job.kind, bytes(job.bytes), ms(job.queued_ms), ms(job.opened_ms), ms(job.ran_ms),
       job.tenant || "–"]), "none yet");
   notices([
