@@ -176,7 +176,7 @@ const TROUBLE_MAX: Duration = Duration::from_secs(60);
 #[ignore = "needs a browser; the full tier runs it"]
 fn a_control_plane_is_readable_when_workers_fail_and_are_lost() {
     let mut scene = Scene::new(false);
-    scene.of_planes = ["--http", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    scene.of_planes = ["--http-port", "0"].map(str::to_owned).to_vec();
     let plane = scene.plane();
     let address =
         plane.1.split("HTTP at ").nth(1).and_then(|rest| rest.split(';').next()).expect("it says where");
