@@ -142,7 +142,7 @@ impl Drop for Guest {
         let (id, is_open) = &*self.line.0;
         is_open.store(false, Ordering::Release);
         // Where no task hears of it, all ends.
-        let _told = self.room.ends.send(*id);
+        let _heard = self.room.ends.send(*id);
     }
 }
 

@@ -29,8 +29,8 @@ fn browsed(more: &[&str], address: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A page with the one at its `#`, as wide as a desk's and as a phone's screen: with its text, since
-/// no page lets itself be framed. After a few looks it says how wide what is in each is, and how
+/// A page with the one at its `#`, as wide as a desk's and as a phone's screen: with its text,
+/// since no page lets itself be framed. After a few looks it says how wide what is in each is, and how
 /// much room there was.
 const FRAMES: &str = r#"<!doctype html><title>widths</title><body><script>
 const address = location.hash.slice(1);

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// So it never rises faster than the clock, however many writers wait.
 ///
 /// Shared by all threads; writes that nothing holds back never come here. Spans are noted in about
-/// the order of their beginnings. One that is noted late counts only for what lies behind the latest
-/// end.
+/// the order of their beginnings. One that is noted late counts only for what lies behind the
+/// latest end.
 #[derive(Debug, Default)]
 pub struct HeldTime {
     spans: Mutex<Spans>,

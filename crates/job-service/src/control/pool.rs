@@ -51,8 +51,8 @@ pub struct Limits {
     /// A job that its worker has not named for so long, or has not begun, is given to another
     /// worker. Default 10 s.
     pub lease: Duration,
-    /// A worker whose last connection has ended is lost unless it comes back within this; others get
-    /// its jobs. Default 1 s: a worker asks again after 100 ms.
+    /// A worker whose last connection has ended is lost unless it comes back within this; others
+    /// get its jobs. Default 1 s: a worker asks again after 100 ms.
     pub reconnect: Duration,
     /// A client that has not asked for so long is gone, and so are its jobs. Default 30 s.
     pub client: Duration,

@@ -50,8 +50,8 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// What `dir` takes at `now`, or a few seconds ago, by what the engine says of its files; `None`
-    /// where it cannot be looked at. Costs a `stat` of each file.
+    /// What `dir` takes at `now`, or a few seconds ago, by what the engine says of its files;
+    /// `None` where it cannot be looked at. Costs a `stat` of each file.
     pub(super) fn space(&self, dir: &Path, stats: &Stats, now: Duration) -> Option<Space> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let files = match *last {

@@ -12,7 +12,7 @@ use crate::server_thread::Shared;
 enum Level {
     /// Something is refused.
     Bad,
-    /// All is served, and somebody should look.
+    /// All is served, but is worth a look.
     Warn,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn of(shared: &Shared) -> String {
         Some((what, shared.pause.until_ms(may_write, now_ms)?.saturating_sub(now_ms)))
     });
     let is_ending = shared.threads.is_ending.load(Ordering::Acquire);
-    let (state, notices) = told(&shared.store.db.stats(), is_ending, paused);
+    let (state, notices) = described(&shared.store.db.stats(), is_ending, paused);
     json!({
         "state": state,
         "is_good": notices.is_empty(),
@@ -46,26 +46,26 @@ fn shown(notice: &Notice) -> Value {
 }
 
 /// `paused` is what CLIENT PAUSE holds, and for how many milliseconds more.
-fn told(stats: &Stats, is_ending: bool, paused: Option<(&str, u64)>) -> (&'static str, Vec<Notice>) {
+fn described(stats: &Stats, is_ending: bool, paused: Option<(&str, u64)>) -> (&'static str, Vec<Notice>) {
     let (mut state, mut notices) = ("serving", Vec::new());
-    let mut tell = |level, text: String| notices.push(Notice { level, text });
+    let mut add = |level, text: String| notices.push(Notice { level, text });
     if let Some(why) = &stats.write_failure {
         state = "takes no writes";
-        tell(
+        add(
             Level::Bad,
             format!("Nothing is written any more, since a write to the log failed; reads go on: {why}"),
         );
     }
     if let Some(why) = &stats.write_refusal {
         state = "takes no writes";
-        tell(Level::Bad, format!("Writes that add something are refused; removals and reads go on: {why}"));
+        add(Level::Bad, format!("Writes that add something are refused; removals and reads go on: {why}"));
     }
     if let Some((what, ms)) = paused {
         if state == "serving" {
             state = "paused";
         }
         let seconds = ms.div_ceil(1000);
-        tell(
+        add(
             Level::Warn,
             format!("CLIENT PAUSE holds {what} for another {seconds} s; CLIENT UNPAUSE ends that."),
         );
@@ -75,21 +75,21 @@ fn told(stats: &Stats, is_ending: bool, paused: Option<(&str, u64)>) -> (&'stati
         _ => format!("{count} files are"),
     };
     if let Some(why) = &stats.damage {
-        tell(Level::Warn, format!("{} damaged: {why}", files(stats.damaged_file_count)));
+        add(Level::Warn, format!("{} damaged: {why}", files(stats.damaged_file_count)));
     }
     if let Some(why) = &stats.set_aside {
-        tell(Level::Warn, format!("{} set aside: {why}", files(stats.set_aside_file_count)));
+        add(Level::Warn, format!("{} set aside: {why}", files(stats.set_aside_file_count)));
     }
     if let Some(why) = &stats.background_refusal {
-        tell(Level::Warn, format!("Background work waits to be tried again: {why}"));
+        add(Level::Warn, format!("Background work waits to be tried again: {why}"));
     }
     if stats.jobs.is_executor_away {
         let why = stats.jobs_passed_on_reason.as_deref().unwrap_or("they do not answer");
-        tell(Level::Warn, format!("Workers are away, and their jobs are done here: {why}"));
+        add(Level::Warn, format!("Workers are away, and their jobs are done here: {why}"));
     }
     if is_ending {
         state = "stopping";
-        tell(Level::Bad, "The server is ending: connections are closed.".to_owned());
+        add(Level::Bad, "The server is ending: connections are closed.".to_owned());
     }
     (state, notices)
 }
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_trouble_is_told_with_its_reason_and_the_worst_first() {
-        assert_eq!(told(&Stats::default(), false, None), ("serving", Vec::new()));
+    fn each_trouble_comes_with_its_reason_and_the_worst_first() {
+        assert_eq!(described(&Stats::default(), false, None), ("serving", Vec::new()));
         let full = Stats {
             write_refusal: Some("the disk has 3 bytes".to_owned()),
             background_refusal: Some("no room".to_owned()),
@@ -108,7 +108,7 @@ mod tests {
             damaged_file_count: 1,
             ..Stats::default()
         };
-        let (state, notices) = told(&full, false, Some(("writes", 1500)));
+        let (state, notices) = described(&full, false, Some(("writes", 1500)));
         let texts: Vec<&str> = notices.iter().map(|notice| notice.text.as_str()).collect();
         assert_eq!(state, "takes no writes");
         assert_eq!(notices[0].level, Level::Bad);
@@ -117,9 +117,9 @@ mod tests {
         assert!(texts.iter().zip(wanted).all(|(text, wanted)| text.contains(wanted)), "{texts:?}");
         assert_eq!(texts.len(), wanted.len());
         let poisoned = Stats { write_failure: Some("sync of 0.log".to_owned()), ..Stats::default() };
-        let (state, notices) = told(&poisoned, true, None);
+        let (state, notices) = described(&poisoned, true, None);
         assert_eq!((state, notices.len()), ("stopping", 2));
         assert!(notices[0].text.contains("sync of 0.log"));
-        assert_eq!(told(&Stats::default(), false, Some(("all commands", 10))).0, "paused");
+        assert_eq!(described(&Stats::default(), false, Some(("all commands", 10))).0, "paused");
     }
 }

@@ -180,8 +180,11 @@ fn it_says_why_it_is_not_ready() {
         "{why}"
     );
     assert_eq!(samples(&get(address, "/metrics").1)["firn_engine_takes_writes"], 0.0);
-    let (_, told) = get(address, "/status");
-    assert!(told.contains("\"state\":\"takes no writes\"") && told.contains("a scripted fault"), "{told}");
+    let (_, status) = get(address, "/status");
+    assert!(
+        status.contains("\"state\":\"takes no writes\"") && status.contains("a scripted fault"),
+        "{status}"
+    );
     server.stop().unwrap();
 }
 
@@ -225,8 +228,8 @@ fn background_jobs_are_told_with_where_they_ran() {
     let is_here =
         ["\"kind\":\"l0_compaction\"", "\"place\":\"here\""].map(|one| jobs.matches(one).count() as u64);
     assert_eq!((status, is_here), (200, [counts; 2]));
-    let told: serde_json::Value = serde_json::from_str(&jobs).unwrap();
-    assert!(told[0]["ended_unix_ms"].as_u64().is_some_and(|at| at > 0), "{jobs}");
+    let listed: serde_json::Value = serde_json::from_str(&jobs).unwrap();
+    assert!(listed[0]["ended_unix_ms"].as_u64().is_some_and(|at| at > 0), "{jobs}");
     let Value::Bulk(info) = client.say("INFO firn") else { panic!("a text") };
     let info = String::from_utf8(info).unwrap();
     let line = format!(
