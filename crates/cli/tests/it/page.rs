@@ -30,8 +30,8 @@ fn browsed(more: &[&str], address: &str) -> String {
 }
 
 /// A page with the one at its `#`, as wide as a desk's and as a phone's screen: with its text,
-/// since no page lets itself be framed. After a few looks it says how wide what is in each is, and how
-/// much room there was.
+/// since no page lets itself be framed. After a few looks it says how wide what is in each is, and
+/// how much room there was.
 const FRAMES: &str = r#"<!doctype html><title>widths</title><body><script>
 const address = location.hash.slice(1);
 const text = fetch(address).then(answer => answer.text());
