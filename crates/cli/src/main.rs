@@ -135,4 +135,6 @@ fn run(command: Command) -> Result<Ending> {
 }
 
 #[cfg(test)]
+mod pages; // what pages show of the command line
+#[cfg(test)]
 mod tests;

@@ -69,20 +69,3 @@ fn options_and_their_values_are_called_alike() {
     assert!(wrong.is_empty(), "values by other names: {wrong:#?}");
     assert!(count > 100, "{count} values");
 }
-
-/// README.md shows command lines; this program must take each of them.
-#[test]
-fn commands_in_the_readme_exist() {
-    let readme = include_str!("../../../README.md");
-    let shown = readme.lines().filter_map(|line| {
-        let line = line.strip_prefix("cargo run --release -- ").or_else(|| line.strip_prefix("firn "))?;
-        Some(line.split('#').next().unwrap_or(line).split_whitespace())
-    });
-    let mut count = 0;
-    for words in shown {
-        let words: Vec<&str> = std::iter::once("firn").chain(words).collect();
-        assert!(Arguments::try_parse_from(&words).is_ok(), "{words:?}");
-        count += 1;
-    }
-    assert!(count >= 6, "only {count} commands found");
-}

@@ -49,6 +49,7 @@ mod bad_directory; // a shared directory that is full, or that cannot be written
 mod parts; // files of many parts
 mod tls; // the same, encrypted
 mod service_http; // what they say of themselves
+mod metrics_page; // the page of it
 mod object_store;
 mod shared_tools; // verify, inspect, backup
 mod shared_cache;

@@ -16,13 +16,13 @@ use crate::rounds;
 pub(crate) type Samples = BTreeMap<String, f64>;
 
 /// The answer to GET of `path`: status and body.
-fn get(process: &Process, path: &str) -> (u16, String) {
+pub(crate) fn get(process: &Process, path: &str) -> (u16, String) {
     let http = process.1.split_once("HTTP at http://").map(|(_, rest)| rest);
     get_at(http.and_then(|rest| rest.split(';').next()).expect("it says where"), path)
 }
 
 /// The answer of the server at `address`.
-fn get_at(address: &str, path: &str) -> (u16, String) {
+pub(crate) fn get_at(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it is sent");
     let mut answer = String::new();

@@ -68,6 +68,16 @@ fn a_database_opens_with_other_settings() {
     }
 }
 
+/// The page of limitations repeats three defaults for people; they must be these.
+#[test]
+fn hard_limits_on_the_page_are_the_defaults() {
+    let page = include_str!("../../../../docs/operate/limitations.md");
+    let defaults = Settings::default();
+    assert!(page.contains("| key | 65 535 bytes |") && defaults.key_bytes_max == 65_535);
+    assert!(page.contains("| value | 1 GiB |") && defaults.value_bytes_max == 1 << 30);
+    assert!(page.contains("by default 512 MiB") && defaults.memory_bytes == 512 << 20);
+}
+
 /// README.md repeats three defaults for people; they must be these.
 #[test]
 fn limits_in_the_readme_are_the_defaults() {
