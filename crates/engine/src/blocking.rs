@@ -72,6 +72,11 @@ impl<S: Session + ?Sized> Blocking<S> {
         self.found(outcome, out)
     }
 
+    /// Whether `key` has a value; reads no byte of it where that is not needed to know.
+    pub fn contains_key(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        self.get_range_into(at, keyspace, key, 0..0, &mut Vec::new())
+    }
+
     /// Whether a value of `key` is stored; counts a value that has expired and was not dropped yet.
     pub fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
         let outcome = self.session.is_stored(keyspace, key)?;

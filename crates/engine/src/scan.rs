@@ -1,6 +1,10 @@
 //! Reading keys in order, a batch at a time.
 
+mod range;
+
 use std::ops::Range;
+
+pub use range::ScanRange;
 
 use crate::{Outcome, Result};
 
@@ -12,70 +16,6 @@ pub enum Direction {
     Forward,
     /// From the greatest key down.
     Backward,
-}
-
-/// Which keys a scan visits: `start..end`, both as bytes, and of those only the ones with `prefix`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ScanRange {
-    /// First key, included; empty = from the first key there is.
-    pub start: Vec<u8>,
-    /// Key before which the scan ends; `None` = to the last key there is.
-    pub end: Option<Vec<u8>>,
-    /// Only keys that begin with these bytes; lets filters skip files where the keyspace has an
-    /// extractor.
-    pub prefix: Option<Vec<u8>>,
-    /// The order of the batches and of the records in them.
-    pub direction: Direction,
-}
-
-impl ScanRange {
-    /// Every key, upward.
-    pub fn all() -> Self {
-        Self::default()
-    }
-
-    /// Keys of `start..end`, upward.
-    pub fn between(start: &[u8], end: &[u8]) -> Self {
-        Self { start: start.to_vec(), end: Some(end.to_vec()), ..Self::default() }
-    }
-
-    /// Keys from `start` on, upward.
-    pub fn from(start: impl AsRef<[u8]>) -> Self {
-        Self { start: start.as_ref().to_vec(), ..Self::default() }
-    }
-
-    /// Keys that begin with `prefix`, upward.
-    pub fn with_prefix(prefix: impl AsRef<[u8]>) -> Self {
-        Self { prefix: Some(prefix.as_ref().to_vec()), ..Self::default() }
-    }
-
-    /// The same keys in the other order.
-    #[must_use]
-    pub fn backward(mut self) -> Self {
-        self.direction = Direction::Backward;
-        self
-    }
-
-    /// The bounds with the prefix folded in: first key included, end excluded (`None` = no end).
-    pub fn bounds(&self) -> (Vec<u8>, Option<Vec<u8>>) {
-        let Some(prefix) = &self.prefix else { return (self.start.clone(), self.end.clone()) };
-        let start = if self.start > *prefix { self.start.clone() } else { prefix.clone() };
-        let prefix_end = key_after_prefix(prefix);
-        let end = match (&self.end, prefix_end) {
-            (Some(end), Some(prefix_end)) => Some(end.clone().min(prefix_end)),
-            (Some(end), None) => Some(end.clone()),
-            (None, prefix_end) => prefix_end,
-        };
-        (start, end)
-    }
-}
-
-/// The smallest key greater than every key that begins with `prefix`; `None` if there is none.
-fn key_after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }
 
 /// How much one batch may hold; whichever limit is met first ends it, and one record always fits.
@@ -181,4 +121,14 @@ pub trait Scan: Send {
     /// # Errors
     /// `Corrupt` with file and offset; `Invalid` if the previous batch is still pending.
     fn next_batch(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<Outcome<()>>;
+
+    /// Another scan: of `range` of the same keyspace, as of the point that this one sees, whatever
+    /// was written, flushed or compacted since. Reads nothing yet.
+    ///
+    /// Neither scan moves the other. Its batches arrive at the same session. For readers that turn
+    /// round, or go to another key.
+    ///
+    /// # Errors
+    /// `Invalid` while a batch of this one is pending.
+    fn reopen(&self, range: ScanRange) -> Result<Box<dyn Scan>>;
 }

@@ -44,7 +44,8 @@ pub trait Session: Send {
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>>;
 
-    /// As [`get`](Self::get) for the bytes `range` of the value, cut to its length.
+    /// As [`get`](Self::get) for the bytes `range` of the value, cut to its length. An empty range
+    /// asks whether there is a value, and reads no byte of one that no operand changes.
     fn get_range(
         &mut self,
         at: ReadAt<'_>,

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p firn --example batches`
 
-use firn::{Batch, Compression, Db, Durability, KeyspaceSettings, ScanRange, WriteOptions};
+use firn::{Batch, Compression, Db, Durability, KeyspaceSettings, WriteOptions};
 
 /// Moves money between accounts and keeps a journal of it, so that neither is ever seen without the
 /// other.
@@ -61,5 +61,5 @@ fn balances(accounts: &firn::Keyspace) -> firn::Result<Vec<String>> {
     let line = |record: firn::Result<(Vec<u8>, Vec<u8>)>| {
         record.map(|(name, sum)| format!("{} has {}", name.escape_ascii(), sum.escape_ascii()))
     };
-    accounts.scan(ScanRange::all())?.map(line).collect()
+    accounts.range(..)?.map(line).collect()
 }

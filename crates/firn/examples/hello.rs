@@ -27,7 +27,7 @@ pub fn main() -> firn::Result<()> {
 
     // A scan sees the database as it was when the scan was opened.
     db.put("city/kiruna", "67.86 20.23")?;
-    let cities = db.scan(ScanRange::with_prefix(b"city/"))?;
+    let cities = db.prefix(b"city/")?;
     db.delete("city/kiruna")?;
     for record in cities {
         let (key, value) = record?;
@@ -38,7 +38,7 @@ pub fn main() -> firn::Result<()> {
     db.close()?;
     let db = Db::open(&directory)?;
     let names = |range| -> firn::Result<Vec<String>> {
-        db.scan(range)?.map(|record| Ok(String::from_utf8_lossy(&record?.0).into_owned())).collect()
+        db.range(range)?.map(|record| Ok(String::from_utf8_lossy(&record?.0).into_owned())).collect()
     };
     let up = names(ScanRange::between(b"a", b"z"))?;
     let down = names(ScanRange::between(b"a", b"z").backward())?;

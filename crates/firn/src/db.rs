@@ -8,7 +8,7 @@ use firn_engine::{
     KEYSPACE_DEFAULT, KeyspaceId, Ordered, OrderedBatch, Position, Result, ScanRange, WriteOptions,
 };
 
-use crate::{Keyspace, PointDb, Scan};
+use crate::{Keyspace, PointDb, Record, Scan};
 
 /// A database in this process, whose keys are in order.
 ///
@@ -73,9 +73,24 @@ impl Db {
         self.in_default().delete_range(start, end)
     }
 
-    /// Keys and values of `range` in its order. See [`Keyspace::scan`].
-    pub fn scan(&self, range: ScanRange) -> Result<Scan> {
-        self.in_default().scan(range)
+    /// Keys and values of `range` in its order. See [`Keyspace::range`].
+    pub fn range(&self, range: impl Into<ScanRange>) -> Result<Scan> {
+        self.in_default().range(range)
+    }
+
+    /// Keys that begin with `prefix`, upward, and their values. See [`Keyspace::prefix`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        self.in_default().prefix(prefix)
+    }
+
+    /// The smallest key and its value. See [`Keyspace::first`].
+    pub fn first(&self) -> Result<Option<Record>> {
+        self.in_default().first()
+    }
+
+    /// The greatest key and its value. See [`Keyspace::last`].
+    pub fn last(&self) -> Result<Option<Record>> {
+        self.in_default().last()
     }
 
     /// Applies all of `batch`, range deletes included, or none of it, whichever keyspaces it

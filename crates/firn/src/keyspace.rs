@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firn_engine::blocking::Blocking;
 use firn_engine::{Ordered, Position, Result, ScanRange, Snapshot, WriteOptions};
 
-use crate::{PointKeyspace, Scan};
+use crate::{PointKeyspace, Record, Scan};
 
 /// One keyspace of a [`Db`](crate::Db): a [`PointKeyspace`] with the calls that need order.
 #[derive(Clone)]
@@ -57,13 +57,68 @@ impl Keyspace {
     }
 
     /// Keys and values of `range` in its order, as they are now (or in the snapshot), however long
-    /// it takes.
+    /// it takes. Any range of keys will do, or a [`ScanRange`], which can have a prefix and go
+    /// downward.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// use firn::{Record, ScanRange, Scan};
+    ///
+    /// let towns = db.in_keyspace(db.keyspace("towns")?);
+    /// for name in ["Arvika", "Boden", "Borås", "Ystad"] {
+    ///     towns.put(name, "")?;
+    /// }
+    /// let names = |scan: Scan| -> firn::Result<Vec<String>> {
+    ///     let name = |record: firn::Result<Record>| Ok(String::from_utf8_lossy(&record?.0).into_owned());
+    ///     scan.map(name).collect()
+    /// };
+    /// assert_eq!(names(towns.range(..)?)?, ["Arvika", "Boden", "Borås", "Ystad"]);
+    /// assert_eq!(names(towns.range("B".."C")?)?, ["Boden", "Borås"]);
+    /// assert_eq!(names(towns.range(..="Boden")?)?, ["Arvika", "Boden"]);
+    /// assert_eq!(names(towns.prefix("Bo")?)?, ["Boden", "Borås"]);
+    /// assert_eq!(names(towns.range(ScanRange::with_prefix("Bo").backward())?)?, ["Borås", "Boden"]);
+    /// let last = towns.range(.."C")?.next_back().expect("there are some")?;
+    /// assert_eq!(last.0, "Borås".as_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`get`](PointKeyspace::get); errors met on the way come through the iterator.
-    pub fn scan(&self, range: ScanRange) -> Result<Scan> {
+    pub fn range(&self, range: impl Into<ScanRange>) -> Result<Scan> {
+        self.open(range.into(), None)
+    }
+
+    /// Keys that begin with `prefix`, upward, and their values. Files without such keys are skipped
+    /// where the keyspace has a prefix extractor.
+    ///
+    /// # Errors
+    /// As [`range`](Self::range).
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        self.range(ScanRange::with_prefix(prefix))
+    }
+
+    /// The smallest key and its value; `None` in an empty keyspace.
+    ///
+    /// # Errors
+    /// As [`get`](PointKeyspace::get).
+    pub fn first(&self) -> Result<Option<Record>> {
+        self.open(ScanRange::all(), Some(1))?.next().transpose()
+    }
+
+    /// The greatest key and its value; `None` in an empty keyspace.
+    ///
+    /// # Errors
+    /// As [`get`](PointKeyspace::get).
+    pub fn last(&self) -> Result<Option<Record>> {
+        self.open(ScanRange::all().backward(), Some(1))?.next().transpose()
+    }
+
+    fn open(&self, range: ScanRange, records: Option<usize>) -> Result<Scan> {
         let session = Blocking::new(self.engine.ordered_session());
-        Scan::open(session, self.read_at(), self.id(), range)
+        Scan::open(session, self.read_at(), self.id(), range, (Vec::new(), records))
     }
 
     /// Flushes, then rewrites `start..end` (`None` = to the end) into the deepest level that holds

@@ -51,10 +51,11 @@ pub use keyspace::Keyspace;
 pub use point_db::PointDb;
 pub use point_keyspace::PointKeyspace;
 pub use scan::Scan;
-pub use transaction::{
-    PointTransaction, PointTransactionKeyspace, Transaction, TransactionKeyspace, TransactionScan,
-};
+pub use transaction::{PointTransaction, PointTransactionKeyspace, Transaction, TransactionKeyspace};
 pub use verify::verify;
+
+/// A key and its value.
+pub type Record = (Vec<u8>, Vec<u8>);
 
 /// The example in README.md is compiled and run.
 #[cfg(doctest)]

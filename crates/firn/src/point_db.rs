@@ -69,6 +69,12 @@ impl PointDb {
         self.pooled().get(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_ref())
     }
 
+    /// Whether `key` has a value. See
+    /// [`PointKeyspace::contains_key`](crate::PointKeyspace::contains_key).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.pooled().contains_key(ReadAt::Latest, KEYSPACE_DEFAULT, key.as_ref())
+    }
+
     /// Values of `keys` as of one point, in their order. See
     /// [`PointKeyspace::multi_get`](crate::PointKeyspace::multi_get).
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Values> {

@@ -87,6 +87,15 @@ impl PointKeyspace {
         self.db.pooled().get(self.read_at(), self.id, key.as_ref())
     }
 
+    /// Whether `key` has a value. Cheaper than [`get`](Self::get): copies nothing of the value, and
+    /// does not read one that is separated unless merge operands lie over it.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.db.pooled().contains_key(self.read_at(), self.id, key.as_ref())
+    }
+
     /// Values of `keys` as of one point, in their order.
     ///
     /// # Errors

@@ -1,13 +1,12 @@
 //! Reads and writes of several keys that are done together, or not at all.
 //!
 //! ```text
-//!   transaction() ─► get, scan: own writes, else the database at one point ──► reads
+//!   transaction() ─► get, range: own writes, else the database at one point ──► reads
 //!                 └► put, delete: kept ──► commit: one batch, if no read was overwritten
 //! ```
 //! Nothing is locked, so nothing waits for a transaction. One that fails as `Conflict` is done
 //! again from its first read; `transact` does that.
 
-mod scan;
 mod writes;
 
 use std::time::Duration;
@@ -17,9 +16,8 @@ use firn_engine::{
     ScanRange, WriteOptions,
 };
 
-pub use self::scan::TransactionScan;
 use self::writes::Writes;
-use crate::{Db, PointDb};
+use crate::{Db, PointDb, Scan};
 
 /// Attempts after which the next one waits first.
 const AT_ONCE: u32 = 3;
@@ -198,13 +196,11 @@ impl PointTransactionKeyspace<'_> {
 /// # fn main() -> firn::Result<()> {
 /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
 /// # let db = firn::Db::builder("example").storage(storage).open()?;
-/// use firn::ScanRange;
-///
 /// db.put("job/1", "paint the door")?;
 /// db.put("job/2", "mend the roof")?;
 /// // Takes the first job; of several that do so at once each takes another one.
 /// let taken = db.transact(|transaction| {
-///     let first = transaction.scan(ScanRange::with_prefix("job/"))?.next().transpose()?;
+///     let first = transaction.prefix("job/")?.next().transpose()?;
 ///     let Some((key, value)) = first else { return Ok(None) };
 ///     transaction.delete(&key);
 ///     transaction.put([&b"taken/"[..], &key].concat(), &value);
@@ -266,13 +262,21 @@ impl Transaction {
 
     /// Keys and values of `range` in its order: what was there when the transaction began, with
     /// what it has written until now. All of the range counts as read, however far the scan is
-    /// walked.
+    /// walked. The scan owns what it reads: later writes of the transaction do not show in it.
     ///
     /// # Errors
-    /// As [`Keyspace::scan`](crate::Keyspace::scan); `Invalid` for more than
+    /// As [`Keyspace::range`](crate::Keyspace::range); `Invalid` for more than
     /// [`OrderedReadSet::RANGES_MAX`] ranges.
-    pub fn scan(&mut self, range: ScanRange) -> Result<TransactionScan> {
-        self.in_keyspace(KEYSPACE_DEFAULT).scan(range)
+    pub fn range(&mut self, range: impl Into<ScanRange>) -> Result<Scan> {
+        self.in_keyspace(KEYSPACE_DEFAULT).range(range)
+    }
+
+    /// Keys that begin with `prefix`, upward, and their values. See [`range`](Self::range).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        self.range(ScanRange::with_prefix(prefix))
     }
 
     /// Does all writes together if nothing that was read has been written since, in scanned ranges
@@ -340,11 +344,12 @@ impl TransactionKeyspace<'_> {
         self.points().delete(key);
     }
 
-    /// See [`Transaction::scan`].
+    /// See [`Transaction::range`].
     ///
     /// # Errors
     /// As there.
-    pub fn scan(&mut self, range: ScanRange) -> Result<TransactionScan> {
+    pub fn range(&mut self, range: impl Into<ScanRange>) -> Result<Scan> {
+        let range = range.into();
         let Transaction { points, ordered, ranges } = &mut *self.transaction;
         let (start, end) = range.bounds();
         let read = ReadRange { keyspace: self.id, start, end };
@@ -352,8 +357,15 @@ impl TransactionKeyspace<'_> {
             OrderedReadSet::check_ranges(ranges.len() + 1)?;
             ranges.push(read);
         }
-        let written = points.writes.within(self.id, &range);
-        let scan = crate::Scan::open(ordered.session(), points.reads.read_at(), self.id, range.clone())?;
-        Ok(TransactionScan::new(scan, written, range.direction))
+        let over = (points.writes.within(self.id, &range), None);
+        Scan::open(ordered.session(), points.reads.read_at(), self.id, range, over)
+    }
+
+    /// See [`Transaction::prefix`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prefix(&mut self, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        self.range(ScanRange::with_prefix(prefix))
     }
 }

@@ -167,7 +167,7 @@ impl Client for EngineClient {
     }
 
     fn scan(&mut self, start: &[u8], count: usize, visit: &mut Visit<'_>) -> Result<usize> {
-        let mut scan = self.session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::from(start))?;
+        let mut scan = self.session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::from(start..))?;
         let mut seen = 0;
         while seen < count {
             let limit = BatchLimit { records: (count - seen).min(1024), ..BatchLimit::default() };

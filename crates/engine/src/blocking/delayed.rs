@@ -216,10 +216,10 @@ impl Session for Delayed {
 
 impl OrderedSession for Delayed {
     fn scan(&mut self, _: ReadAt<'_>, _: KeyspaceId, _: ScanRange) -> Result<Box<dyn Scan>> {
-        let records = self.records.lock().unwrap().clone().into_iter().collect();
+        let all: Vec<_> = self.records.lock().unwrap().clone().into_iter().collect();
         self.tickets += 1000;
         let next = Arc::new(Mutex::new(self.tickets * 1000));
-        Ok(Box::new(DelayedScan { held: self.held.clone(), records, next }))
+        Ok(Box::new(DelayedScan { held: self.held.clone(), records: all.clone().into(), all, next }))
     }
 
     fn write_ordered(&mut self, _: &OrderedBatch, _: WriteOptions) -> Result<Outcome<Position>> {
@@ -250,6 +250,7 @@ impl OrderedSession for Delayed {
 
 struct DelayedScan {
     held: Held,
+    all: Vec<(Vec<u8>, Vec<u8>)>,
     records: VecDeque<(Vec<u8>, Vec<u8>)>,
     next: Arc<Mutex<u64>>,
 }
@@ -267,5 +268,14 @@ impl Scan for DelayedScan {
         *next += 1;
         self.held.queue.lock().unwrap().push_back((Ticket(*next), Completion::Scanned(batch)));
         Ok(Outcome::Pending(Ticket(*next)))
+    }
+    /// Knows directions and no bounds.
+    fn reopen(&self, range: ScanRange) -> Result<Box<dyn Scan>> {
+        let (all, held, next) = (self.all.clone(), self.held.clone(), Arc::clone(&self.next));
+        let mut records: VecDeque<_> = all.clone().into();
+        if range.direction == Direction::Backward {
+            records = records.into_iter().rev().collect();
+        }
+        Ok(Box::new(DelayedScan { held, all, records, next }))
     }
 }

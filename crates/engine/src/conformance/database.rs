@@ -135,7 +135,7 @@ impl Database {
         let values = self.db().multi_get(at, keyspace, &[key, key]).expect("multi_get");
         assert_eq!((values.len(), values.get(1)), (2, value), "multi_get of {shown:?}");
         if self.is_ordered() {
-            let found = self.scan_at(at, ScanRange { end: Some(after(key)), ..ScanRange::from(key) });
+            let found = self.scan_at(at, ScanRange::from(key..=key));
             let found: Vec<_> = found.iter().map(|(_, value)| &value[..]).collect();
             assert_eq!(found, value.into_iter().collect::<Vec<_>>(), "scan of {shown:?}");
         }
@@ -186,11 +186,6 @@ impl Database {
         self.reopen();
         assertion(self);
     }
-}
-
-/// The smallest key greater than `key`.
-pub(super) fn after(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }
 
 /// A key that orders as its number does.

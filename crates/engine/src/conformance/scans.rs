@@ -1,8 +1,12 @@
 //! Scans in both directions, within bounds, by batch.
 
+use std::sync::Arc;
+
 use super::Check;
 use super::database::{Database, Pairs, key, noise};
-use crate::{BatchLimit, Direction, KeyspaceSettings, ReadAt, ScanBatch, ScanRange};
+use crate::{
+    BatchLimit, Direction, ErrorKind, KeyspaceSettings, Outcome, ReadAt, Scan, ScanBatch, ScanRange,
+};
 
 pub(super) const CHECKS: &[Check] = &[
     ("scans::keys come in byte order, both ways", true, both_ways),
@@ -14,6 +18,8 @@ pub(super) const CHECKS: &[Check] = &[
     ("scans::deleted records are not seen", true, deleted),
     ("scans::an empty keyspace is scanned in one batch", true, empty),
     ("scans::versions in every stage merge into one answer", true, every_stage),
+    ("scans::one that another is opened from sees the same point", true, reopened),
+    ("scans::none is opened from one whose batch is pending", true, reopened_while_pending),
 ];
 
 /// What a scan of `pairs` (in order) must give.
@@ -89,7 +95,7 @@ fn bounds(database: &mut Database) {
     ];
     database.everywhere(&mut |database| {
         for start in edges {
-            assert_scan(database, &pairs, ScanRange::from(start));
+            assert_scan(database, &pairs, ScanRange::from(start..));
             for end in edges {
                 assert_scan(database, &pairs, ScanRange::between(start, end));
             }
@@ -242,4 +248,81 @@ fn every_stage(database: &mut Database) {
         assert_scan(database, &pairs, ScanRange::all());
         assert_scan(database, &pairs, ScanRange::between(&key(33), &key(333)));
     });
+}
+
+/// What is left of `scan`.
+fn rest(database: &mut Database, scan: &mut dyn Scan) -> Pairs {
+    let (mut batch, mut found) = (ScanBatch::new(), Pairs::new());
+    while !batch.is_finished() {
+        let limit = BatchLimit { records: 7, ..BatchLimit::default() };
+        database.ordered_db().next_batch(scan, limit, &mut batch).expect("next_batch");
+        found.extend(batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())));
+    }
+    found
+}
+
+fn reopened(database: &mut Database) {
+    let pairs: Pairs = (0..200).map(|number| (key(number), noise(number as u64, 20))).collect();
+    fill(database, &pairs);
+    let keyspace = database.keyspace;
+    let session = database.ordered_db().session();
+    let mut first = session.scan(ReadAt::Latest, keyspace, ScanRange::all()).expect("scan");
+    let mut batch = ScanBatch::new();
+    let limit = BatchLimit { records: 10, ..BatchLimit::default() };
+    database.ordered_db().next_batch(&mut *first, limit, &mut batch).expect("next_batch");
+    assert_eq!(batch.len(), 10);
+    let changes: [fn(&mut Database); 4] = [
+        |database| (0..200).step_by(3).for_each(|number| _ = database.put(&key(number), b"later")),
+        |database| {
+            database.delete_range(&key(50), &key(100));
+            (0..20).for_each(|number| _ = database.delete(&key(number)));
+            database.put(b"key-000010+", b"new");
+        },
+        |database| database.flush(),
+        |database| database.compact(),
+    ];
+    let ranges = [
+        ScanRange::all().backward(),
+        ScanRange::from(key(40)..key(120)),
+        ScanRange::from(key(40)..=key(120)).backward(),
+        ScanRange::with_prefix("key-00005"),
+        ScanRange::from("nothing"..),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        change(database);
+        for range in &ranges {
+            let mut other = first.reopen(range.clone()).expect("reopen");
+            let found = rest(database, &mut *other);
+            assert!(found == expected(&pairs, range), "change {number}, then a scan of {range:?}");
+            // From one that is at its end, too.
+            let mut again = other.reopen(range.clone()).expect("reopen");
+            assert!(rest(database, &mut *again) == found, "change {number}, again a scan of {range:?}");
+        }
+    }
+    let (found, left) = (rest(database, &mut *first), &pairs[10..]);
+    assert!(found == left, "the first scan has not moved");
+}
+
+fn reopened_while_pending(database: &mut Database) {
+    (0..50).for_each(|number| _ = database.put(&key(number), b"1"));
+    database.flush();
+    let keyspace = database.keyspace;
+    let ordered = Arc::clone(database.engine()).ordered().expect("ordered");
+    let mut session = ordered.ordered_session();
+    let mut scan = session.scan(ReadAt::Latest, keyspace, ScanRange::all()).expect("scan");
+    let mut batch = ScanBatch::new();
+    let Outcome::Pending(ticket) = scan.next_batch(BatchLimit::default(), &mut batch).expect("next_batch")
+    else {
+        return;
+    };
+    // An engine may have done with the batch and not delivered it.
+    if let Err(error) = scan.reopen(ScanRange::all()) {
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+    let mut is_delivered = false;
+    while !is_delivered {
+        session.wait(None);
+        session.poll(&mut |arrived, _| is_delivered |= arrived == ticket);
+    }
+    assert!(scan.reopen(ScanRange::all()).is_ok());
 }

@@ -5,8 +5,7 @@ use std::ops::Bound;
 
 use firn_engine::{Batch, KeyspaceId, ScanRange};
 
-/// Keys that were written, each with its value, or `None` where it was removed.
-pub(super) type Written = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+use crate::scan::ends::Written;
 
 /// The last write of each key.
 #[derive(Debug, Default)]

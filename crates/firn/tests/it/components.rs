@@ -7,7 +7,7 @@ use firn::storage::backend::{
 };
 use firn::storage::{ManualClock, Storage};
 use firn::{
-    CompactionFilter, Db, ErrorKind, FilterVerdict, KeyspaceSettings, PrefixExtractor, ScanRange,
+    CompactionFilter, Db, ErrorKind, FilterVerdict, KeyspaceSettings, PrefixExtractor,
     WriteOptions,
 };
 
@@ -23,8 +23,8 @@ fn a_database_in_memory() {
     let killed = memory.crash(Crash::Kill);
     db.put("b", "2").expect("put");
     drop(db);
-    assert_eq!(open(&killed).expect("opened").scan(ScanRange::all()).expect("scan").count(), 1);
-    assert_eq!(open(&memory).expect("opened").scan(ScanRange::all()).expect("scan").count(), 2);
+    assert_eq!(open(&killed).expect("opened").range(..).expect("scan").count(), 1);
+    assert_eq!(open(&memory).expect("opened").range(..).expect("scan").count(), 2);
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn filters_and_extractors_are_named_by_keyspaces() {
         notes.put(format!("no{:02} {number}", number % 10), value).expect("put");
     }
     notes.compact_range("", None).expect("compacted");
-    assert_eq!(notes.scan(ScanRange::all()).expect("scan").count(), 50);
-    assert_eq!(notes.scan(ScanRange::with_prefix(b"no03")).expect("scan").count(), 10);
-    assert_eq!(notes.scan(ScanRange::with_prefix(b"no77")).expect("scan").count(), 0);
+    assert_eq!(notes.range(..).expect("scan").count(), 50);
+    assert_eq!(notes.prefix(b"no03").expect("scan").count(), 10);
+    assert_eq!(notes.prefix(b"no77").expect("scan").count(), 0);
     let unknown =
         KeyspaceSettings { compaction_filter: Some("nobody".into()), ..KeyspaceSettings::default() };
     let error = db.create_keyspace("other", unknown).expect_err("no code has that name");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use firn::{
     Builder, Change, CompactionFilter, Db, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, Keyspace,
-    KeyspaceSettings, OrderedBatch, Outcome, PointDb, PointKeyspace, ScanRange, WriteOptions,
+    KeyspaceSettings, OrderedBatch, Outcome, PointDb, PointKeyspace, WriteOptions,
 };
 
 fn owned<T: Clone + Send + Sync + 'static>(handle: &T) -> T {
@@ -24,7 +24,7 @@ fn handles_outlive_one_another() {
     #[expect(clippy::disallowed_methods, reason = "a test wants a real second thread")]
     let writer = std::thread::spawn(move || points.put("17", "open").map(drop));
     writer.join().expect("a thread").expect("put");
-    assert_eq!(orders.scan(ScanRange::all()).expect("scan").count(), 1);
+    assert_eq!(orders.range(..).expect("scan").count(), 1);
     // The last handle is still there, so that no other one opens the directory.
     assert_eq!(Db::open(dir.path()).expect_err("it is open").kind(), ErrorKind::Conflict);
     drop(orders);
@@ -55,7 +55,7 @@ fn a_database_without_order_leads_to_its_order() {
     batch.delete_range(firn::KEYSPACE_DEFAULT, b"a", b"b").put(firn::KEYSPACE_DEFAULT, b"c", b"3");
     db.write_ordered(&batch, WriteOptions::default()).expect("written");
     let keys: Vec<Vec<u8>> =
-        db.scan(ScanRange::all()).expect("scan").map(|record| record.unwrap().0).collect();
+        db.range(..).expect("scan").map(|record| record.unwrap().0).collect();
     assert_eq!(keys, [b"b", b"c"]);
 }
 

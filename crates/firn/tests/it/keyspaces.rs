@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn::storage::ManualClock;
 use firn::{
-    Batch, Change, Db, Durability, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, MergeOperator, ScanRange,
+    Batch, Change, Db, Durability, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, MergeOperator,
     Settings, WriteOptions,
 };
 
@@ -112,14 +112,14 @@ fn a_database_whose_first_segments_are_empty_opens_again() {
         db.wait_idle().expect("idle");
         let copied = Db::open(&copy).expect("the copy opens");
         let id = copied.keyspace("two").expect("it is there");
-        assert_eq!(copied.in_keyspace(id).scan(ScanRange::all()).expect("scan").count(), round + 1);
+        assert_eq!(copied.in_keyspace(id).range(..).expect("scan").count(), round + 1);
         drop(copied);
         std::fs::remove_dir_all(copy).expect("removed");
     }
     drop((db, two));
     let db = Db::open(dir.path()).expect("opened again");
     let two = db.in_keyspace(db.keyspace("two").expect("there"));
-    assert_eq!(two.scan(ScanRange::all()).expect("scan").count(), 5);
+    assert_eq!(two.range(..).expect("scan").count(), 5);
     db.flush().expect("flushed");
     db.wait_idle().expect("idle");
     assert!(
@@ -151,7 +151,7 @@ fn dropping_a_keyspace_gives_its_log_back() {
     db.put("after", "it").expect("put");
     db.close().expect("closed");
     let db = Db::open(dir.path()).expect("opened again");
-    assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 1);
+    assert_eq!(db.range(..).expect("scan").count(), 1);
 }
 
 /// Dropped keyspaces held nearly all there was in the buffer: others must be able to write on.
@@ -171,7 +171,7 @@ fn writes_go_on_however_much_is_dropped() {
     }
     db.close().expect("closed");
     let db = Db::open(dir.path()).expect("opened again");
-    assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 6000);
+    assert_eq!(db.range(..).expect("scan").count(), 6000);
     assert_eq!(db.keyspaces().len(), 1);
 }
 
@@ -196,8 +196,8 @@ fn batches_cross_keyspaces_and_are_found_whole() {
     assert_eq!(db.write(&Batch::new()).expect_err("empty").kind(), ErrorKind::Invalid);
     drop(db);
     let db = Db::open(dir.path()).expect("opened again");
-    assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 1);
-    assert_eq!(db.in_keyspace(other).scan(ScanRange::all()).expect("scan").count(), 500);
+    assert_eq!(db.range(..).expect("scan").count(), 1);
+    assert_eq!(db.in_keyspace(other).range(..).expect("scan").count(), 500);
 }
 
 #[test]
@@ -212,5 +212,5 @@ fn options_of_a_keyspace_expire_records() {
     assert!(db.get("short").expect("get").is_some());
     clock.set_unix_ms(1_005_000);
     assert_eq!(db.get("short").expect("get"), None);
-    assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 1);
+    assert_eq!(db.range(..).expect("scan").count(), 1);
 }

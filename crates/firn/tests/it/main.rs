@@ -6,6 +6,7 @@ mod settings;
 mod handles;
 mod keyspaces;
 mod scans;
+mod both_ends;
 mod threads;
 mod transactions;
 mod components;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use firn::{Db, ErrorKind, ScanRange};
+use firn::{Db, ErrorKind};
 
 /// Names and contents of the files in `path`.
 fn files(path: &Path) -> Vec<(String, Vec<u8>)> {
@@ -49,7 +49,7 @@ fn dropping_closes() {
     let dir = tempfile::tempdir().expect("a directory");
     for number in 0..5_u8 {
         let db = Db::open(dir.path()).expect("the one before let go");
-        assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), usize::from(number));
+        assert_eq!(db.range(..).expect("scan").count(), usize::from(number));
         db.put([number], "value").expect("put");
     }
 }
@@ -60,7 +60,7 @@ fn sessions_and_scans_may_outlive_their_database() {
     let db = Db::open(dir.path()).expect("opened");
     db.put("a", "1").expect("put");
     let mut session = db.session();
-    let scan = db.scan(ScanRange::all()).expect("scan");
+    let scan = db.range(..).expect("scan");
     let snapshot = db.snapshot().expect("snapshot");
     drop(db);
     let options = firn::WriteOptions::default();
@@ -104,7 +104,7 @@ fn a_closed_database_refuses_reads() {
     let closed = Db::open(dir.path()).expect("opened");
     closed.put("a", "1").expect("put");
     let (snapshot, mut session) = (closed.snapshot().expect("taken"), closed.session());
-    let mut scan = closed.scan(firn::ScanRange::all()).expect("begun");
+    let mut scan = closed.range(..).expect("begun");
     closed.close().expect("closed");
     let later = Db::open(dir.path()).expect("opened while a closed handle is held");
     later.put("a", "2").expect("put");
@@ -114,7 +114,7 @@ fn a_closed_database_refuses_reads() {
         closed.multi_get(&["a"]).map(drop),
         closed.in_default().at(&snapshot).get("a").map(drop),
         closed.in_default().read_into("a", &mut std::io::sink()).map(drop),
-        closed.scan(firn::ScanRange::all()).map(drop),
+        closed.range(..).map(drop),
         scan.next().expect("an error").map(drop),
         session.get(now, here, b"a").map(drop),
         session.get_range_into(now, here, b"a", 0..1, &mut Vec::new()).map(drop),
@@ -162,7 +162,7 @@ fn readers_share_and_change_nothing() {
     let beside = Db::builder(dir.path()).read_only(true).open().expect("readers share");
     for db in [&reader, &beside] {
         assert_eq!(db.get("flushed").expect("get").as_deref(), Some(&b"1"[..]));
-        assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 2);
+        assert_eq!(db.range(..).expect("scan").count(), 2);
         let id = db.keyspace("names").expect("it is there");
         assert_eq!(db.in_keyspace(id).get("name").expect("get").as_deref(), Some(&b"3"[..]));
         let kinds = [

@@ -7,7 +7,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 fn keys(db: &Db, range: ScanRange) -> Vec<Vec<u8>> {
-    db.scan(range).expect("scan").map(|record| record.expect("record").0).collect()
+    db.range(range).expect("scan").map(|record| record.expect("record").0).collect()
 }
 
 #[test]
@@ -30,9 +30,9 @@ fn both_ways_over_many_batches() {
     assert_eq!(keys(&db, ScanRange::between(&start, &end)), all[1000..3000]);
     assert_eq!(keys(&db, ScanRange::between(&start, &end).backward()), reversed[1000..3000]);
     assert_eq!(keys(&db, ScanRange::with_prefix(b"key 0012")), all[1200..1300]);
-    assert_eq!(keys(&db, ScanRange::from(&end)), all[3000..]);
+    assert_eq!(keys(&db, ScanRange::from(&end..)), all[3000..]);
     assert!(keys(&db, ScanRange::between(&end, &start)).is_empty());
-    let values = db.scan(ScanRange::all()).expect("scan").map(|record| record.expect("record").1);
+    let values = db.range(..).expect("scan").map(|record| record.expect("record").1);
     assert!(values.eq((0..count).map(|number| number.to_be_bytes().to_vec())));
 }
 
@@ -43,7 +43,7 @@ fn a_scan_shows_the_moment_it_was_opened() {
     for number in 0..500 {
         db.put(key(number), "before").expect("put");
     }
-    let mut scan = db.scan(ScanRange::all()).expect("scan");
+    let mut scan = db.range(..).expect("scan");
     assert_eq!(scan.next().expect("a record").expect("good").0, key(0));
     for number in 0..1000 {
         match number % 2 {
@@ -64,7 +64,7 @@ fn a_scan_shows_the_moment_it_was_opened() {
 fn an_unknown_keyspace_is_refused_when_the_scan_is_opened() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = Db::open(dir.path()).expect("opened");
-    let error = db.in_keyspace(firn::KeyspaceId(77)).scan(ScanRange::all()).expect_err("there is none");
+    let error = db.in_keyspace(firn::KeyspaceId(77)).range(..).expect_err("there is none");
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
@@ -88,7 +88,7 @@ fn damage_comes_once_and_ends_the_scan() {
     std::fs::write(&table, bytes).expect("written");
 
     let db = Db::open(dir.path()).expect("the damage is not seen yet");
-    let mut scan = db.scan(ScanRange::all()).expect("scan");
+    let mut scan = db.range(..).expect("scan");
     let (good, bad): (Vec<_>, Vec<_>) = scan.by_ref().partition(Result::is_ok);
     assert!((1000..19_000).contains(&good.len()), "{} records before the damage", good.len());
     let [Err(error)] = &bad[..] else { panic!("{} errors", bad.len()) };
@@ -97,6 +97,6 @@ fn damage_comes_once_and_ends_the_scan() {
     assert!(table.ends_with(&location.file) && location.offset.is_some(), "{error}");
     assert!(scan.next().is_none(), "then the scan is over");
     let sound = |record: firn::Result<(Vec<u8>, Vec<u8>)>| record.expect("before the damage").0;
-    let first: Vec<_> = db.scan(ScanRange::all()).expect("scan").take(1000).map(sound).collect();
+    let first: Vec<_> = db.range(..).expect("scan").take(1000).map(sound).collect();
     assert_eq!(first, (0..1000).map(key).collect::<Vec<_>>(), "other blocks are read as before");
 }

@@ -61,7 +61,7 @@ fn a_database_opens_with_other_settings() {
     let dir = tempfile::tempdir().expect("a directory");
     for (round, memory_bytes) in [512 << 20, 16 << 20, 64 << 20].into_iter().enumerate() {
         let db = Db::builder(dir.path()).settings(Settings::for_memory(memory_bytes)).open().expect("opened");
-        assert_eq!(db.scan(firn::ScanRange::all()).expect("scan").count(), 200 * round);
+        assert_eq!(db.range(..).expect("scan").count(), 200 * round);
         for number in 0..200 {
             db.put(format!("{round} {number}"), "value").expect("put");
         }

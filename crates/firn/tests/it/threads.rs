@@ -5,7 +5,7 @@ use std::sync::Barrier;
 
 use firn::future::Futures;
 use firn::{
-    Change, Completion, Db, Durability, KEYSPACE_DEFAULT, Outcome, ScanRange, Settings, WriteOptions,
+    Change, Completion, Db, Durability, KEYSPACE_DEFAULT, Outcome, Settings, WriteOptions,
 };
 
 /// Every kind of blocking call, by threads that own keys of their own and share the pool of
@@ -38,7 +38,7 @@ fn eight_threads_share_a_database() {
                     });
                     counted.expect("update");
                 }
-                let own = db.scan(ScanRange::with_prefix(format!("{thread} ").as_bytes())).expect("scan");
+                let own = db.prefix(format!("{thread} ")).expect("scan");
                 assert_eq!(own.filter(Result::is_ok).count(), 1000);
             });
         }
@@ -46,7 +46,7 @@ fn eight_threads_share_a_database() {
     assert_eq!(db.get("shared").expect("get").as_deref(), Some(&(8 * 1500_u64).to_le_bytes()[..]));
     db.close().expect("closed");
     let db = Db::open(dir.path()).expect("opened again");
-    assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 8001);
+    assert_eq!(db.range(..).expect("scan").count(), 8001);
 }
 
 /// A panic in the caller's function leaves neither the key nor the database unusable.
@@ -106,7 +106,7 @@ fn a_session_that_never_blocks_finishes_what_it_began() {
     }
     assert!(!session.wait(None), "nothing is left");
     assert_eq!(written, 12_000);
-    assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 12_000);
+    assert_eq!(db.range(..).expect("scan").count(), 12_000);
 }
 
 /// The same as futures: each waiting write is woken, also where admission paces or stops writes.
@@ -125,7 +125,7 @@ fn futures_are_woken_however_slow_the_writes() {
             answer.expect("written");
         }
     }
-    assert_eq!(db.scan(ScanRange::all()).expect("scan").count(), 6000);
+    assert_eq!(db.range(..).expect("scan").count(), 6000);
 }
 
 /// The future's answer; `None` if nothing woke it for ten seconds.

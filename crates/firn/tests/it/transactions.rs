@@ -89,7 +89,7 @@ fn scans_show_writes_over_what_was_there_both_ways() {
             let direction = if random.bool() { Direction::Forward } else { Direction::Backward };
             let range = ScanRange { start: start.clone(), end: end.clone(), direction, ..ScanRange::all() };
             let found: Vec<_> =
-                transaction.scan(range).expect("scan").map(|record| record.expect("a record")).collect();
+                transaction.range(range).expect("scan").map(|record| record.expect("a record")).collect();
             let is_inside = |key: &Vec<u8>| *key >= start && end.as_ref().is_none_or(|end| key < end);
             let mut expected: Vec<_> = model.clone().into_iter().filter(|(key, _)| is_inside(key)).collect();
             if direction == Direction::Backward {
@@ -106,7 +106,7 @@ fn a_key_that_comes_into_a_scanned_range_is_a_conflict() {
     db.put("job/1", "one").expect("put");
     let count_if = |write: &dyn Fn()| {
         let mut transaction = db.transaction().expect("begun");
-        let jobs = transaction.scan(ScanRange::with_prefix("job/")).expect("scan").count();
+        let jobs = transaction.prefix("job/").expect("scan").count();
         transaction.put("count", [jobs as u8]);
         write();
         transaction.commit().is_ok()
@@ -131,7 +131,7 @@ fn workers_take_each_job_of_a_queue_once() {
             scope.spawn(|| {
                 loop {
                     let job = db.transact(|transaction| {
-                        let first = transaction.scan(ScanRange::with_prefix("job/"))?.next();
+                        let first = transaction.prefix("job/")?.next();
                         let Some((key, value)) = first.transpose()? else { return Ok(None) };
                         transaction.delete(&key);
                         Ok(Some(value))
@@ -154,7 +154,7 @@ fn what_a_function_refuses_is_not_done_and_bounds_are_said() {
     let db = open();
     let refused = db.transact(|transaction| {
         transaction.put("a", "1");
-        transaction.scan(ScanRange { start: b"b".to_vec(), end: Some(b"a".to_vec()), ..ScanRange::all() })?;
+        transaction.range(ScanRange { start: b"b".to_vec(), end: Some(b"a".to_vec()), ..ScanRange::all() })?;
         Err::<(), _>(firn::Error::invalid("not today"))
     });
     assert_eq!(refused.expect_err("refused").to_string(), "not today");
@@ -166,9 +166,9 @@ fn what_a_function_refuses_is_not_done_and_bounds_are_said() {
     let refused = transaction.get("one more").expect_err("full").to_string();
     assert!(refused.contains("at most 1024 keys"), "{refused}");
     for number in 0..OrderedReadSet::RANGES_MAX as u32 {
-        transaction.scan(ScanRange::with_prefix(number.to_le_bytes())).expect("room");
+        transaction.prefix(number.to_le_bytes()).expect("room");
     }
-    let refused = transaction.scan(ScanRange::all()).expect_err("full").to_string();
+    let refused = transaction.range(ScanRange::all()).expect_err("full").to_string();
     assert!(refused.contains("at most 16 ranges"), "{refused}");
     transaction.put("still", "1");
     transaction.commit().expect("what it read is as it was");

@@ -182,5 +182,5 @@ fn holds_a_database(store: &Store) {
 }
 
 fn content(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    db.scan(ScanRange::default()).unwrap().collect::<Result<_, _>>().unwrap()
+    db.range(..).unwrap().collect::<Result<_, _>>().unwrap()
 }

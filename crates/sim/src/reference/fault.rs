@@ -32,6 +32,8 @@ pub enum Fault {
     InclusiveScan,
     /// Backward scans leave out their first record.
     ShortBackwardScan,
+    /// A scan that is opened from another one sees the present.
+    LeakyReopen,
     /// Some tickets complete twice.
     TwinCompletion,
     /// Opening again forgets the last batch.
@@ -56,7 +58,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every fault, for suites of suites.
-    pub const ALL: [Fault; 23] = [
+    pub const ALL: [Fault; 24] = [
         Fault::LoseWrite(40),
         Fault::SplitBatch,
         Fault::FirstOperationWins,
@@ -70,6 +72,7 @@ impl Fault {
         Fault::MergeReplaces,
         Fault::InclusiveScan,
         Fault::ShortBackwardScan,
+        Fault::LeakyReopen,
         Fault::TwinCompletion,
         Fault::ForgetLast,
         Fault::SwapLast,

@@ -346,18 +346,14 @@ impl Session for ReferenceSession {
 
 impl OrderedSession for ReferenceSession {
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
-        let state = self.shared.lock();
-        state.check_not_closed(&self.shared)?;
-        let at = moment(&self.shared, at, state.model.end());
-        let mut wanted = range.clone();
-        if let (true, Some(end)) = (self.shared.is(Fault::InclusiveScan), &mut wanted.end) {
-            end.push(0);
-        }
-        let mut records: VecDeque<_> = state.model.scan(at, keyspace, &wanted, now_ms(&self.shared))?.into();
-        if self.shared.is(Fault::ShortBackwardScan) && range.direction == Direction::Backward {
-            records.pop_front();
-        }
-        Ok(Box::new(ReferenceScan { records, tickets: self.tickets.clone(), inline: self.inline }))
+        let shared = Arc::clone(&self.shared);
+        let at = {
+            let state = shared.lock();
+            state.check_not_closed(&shared)?;
+            moment(&shared, at, state.model.end())
+        };
+        let (tickets, inline) = (self.tickets.clone(), self.inline);
+        Ok(Box::new(ReferenceScan::open(shared, at, keyspace, &range, (tickets, inline))?))
     }
 
     fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Outcome<Position>> {
@@ -423,9 +419,33 @@ impl OrderedSession for ReferenceSession {
 }
 
 struct ReferenceScan {
+    shared: Arc<Shared>,
+    at: Moment,
+    keyspace: KeyspaceId,
     records: VecDeque<(Vec<u8>, Vec<u8>)>,
     tickets: Tickets,
     inline: bool,
+}
+
+impl ReferenceScan {
+    fn open(
+        shared: Arc<Shared>,
+        at: Moment,
+        keyspace: KeyspaceId,
+        range: &ScanRange,
+        (tickets, inline): (Tickets, bool),
+    ) -> Result<Self> {
+        let mut wanted = range.clone();
+        if let (true, Some(end)) = (shared.is(Fault::InclusiveScan), &mut wanted.end) {
+            end.push(0);
+        }
+        let records = shared.lock().model.scan(at, keyspace, &wanted, now_ms(&shared))?;
+        let mut records = VecDeque::from(records);
+        if shared.is(Fault::ShortBackwardScan) && range.direction == Direction::Backward {
+            records.pop_front();
+        }
+        Ok(Self { shared, at, keyspace, records, tickets, inline })
+    }
 }
 
 impl Scan for ReferenceScan {
@@ -452,5 +472,14 @@ impl Scan for ReferenceScan {
                 Ok(Outcome::Done(()))
             }
         }
+    }
+    fn reopen(&self, range: ScanRange) -> Result<Box<dyn Scan>> {
+        let shared = Arc::clone(&self.shared);
+        let at = match shared.is(Fault::LeakyReopen) {
+            true => shared.lock().model.end(),
+            false => self.at,
+        };
+        let how = (self.tickets.clone(), self.inline);
+        Ok(Box::new(Self::open(shared, at, self.keyspace, &range, how)?))
     }
 }

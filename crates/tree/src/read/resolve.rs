@@ -172,6 +172,10 @@ impl<'a> Resolution<'a> {
         let (values, found) = (&self.reads.blobs, (reference, self.key.len()));
         match self.wants {
             Wants::Newest | Wants::Stored => return Ok(Resolved::Value),
+            // No byte of it is wanted, only whether there is a value.
+            Wants::Part { start, end } if self.operands.is_empty() && start >= end => {
+                return Ok(Resolved::Value);
+            }
             Wants::Ahead if self.operands.is_empty() => {
                 values.ask(self.values, found, self.mode)?;
                 out.extend_from_slice(reference);

@@ -58,6 +58,9 @@ pub(crate) struct TreeScan {
     is_resident: bool,
 }
 
+/// Where batches arrive that are read later.
+type Later = (CompletionSender, Arc<Tickets>);
+
 /// Entries of memtables that the first batch sorts on the calling thread, at most: about a
 /// millisecond.
 const SORTED_MAX: usize = 4096;
@@ -71,16 +74,22 @@ impl TreeScan {
         before: Position,
         keyspace: KeyspaceId,
         range: ScanRange,
-        later: Option<(CompletionSender, Arc<Tickets>)>,
+        later: Option<Later>,
     ) -> Result<Self> {
-        let walk = Walk::open(Arc::clone(shared), version, before, keyspace, range)?;
+        let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
+        let point = Point { before: before.sequence(), latest: shared.commit.read_position(&version) };
+        Ok(Self::over(Walk::open(Arc::clone(shared), version, point, keyspace, range), later))
+    }
+
+    /// A scan that does `walk`.
+    fn over(walk: Walk, later: Option<Later>) -> Self {
         let is_resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
             && !walk.version.blobs.may_wait()
             && walk.keyspace.definition.compression == firn_engine::Compression::None;
-        let to_sort = || walk.keyspace.memtables().map(|it| it.entries_to_sort(walk.before)).sum::<usize>();
+        let to_sort = || walk.keyspace.memtables().map(|it| it.entries_to_sort(walk.point.before)).sum::<usize>();
         let later = later.filter(|_| !is_resident || to_sort() > SORTED_MAX);
-        let pool = later.map(|(sender, tickets)| (Arc::clone(shared), sender, tickets));
-        Ok(Self { walk: Arc::new(Mutex::new(walk)), pool, is_resident })
+        let pool = later.map(|(sender, tickets)| (Arc::clone(&walk.shared), sender, tickets));
+        Self { walk: Arc::new(Mutex::new(walk)), pool, is_resident }
     }
 }
 
@@ -116,6 +125,16 @@ impl Scan for TreeScan {
         }
         Ok(Outcome::Pending(ticket))
     }
+
+    fn reopen(&self, range: ScanRange) -> Result<Box<dyn Scan>> {
+        let walk = match self.walk.try_lock() {
+            Ok(walk) => walk.begin_again(range),
+            Err(TryLockError::WouldBlock) => return Err(still_pending()),
+            Err(TryLockError::Poisoned(_)) => return Err(panicked_earlier()),
+        };
+        let later = self.pool.as_ref().map(|(_, sender, tickets)| (sender.clone(), Arc::clone(tickets)));
+        Ok(Box::new(Self::over(walk, later)))
+    }
 }
 
 fn still_pending() -> Error {
@@ -125,6 +144,14 @@ fn still_pending() -> Error {
 /// Why a scan gives nothing more. Another scan may: its operator is asked again.
 fn panicked_earlier() -> Error {
     Error::invalid("this scan panicked in an earlier batch: begin another")
+}
+
+/// Which records a walk sees.
+#[derive(Clone, Copy)]
+struct Point {
+    before: Sequence,
+    /// Below it lay all that a reader of everything saw then.
+    latest: Position,
 }
 
 /// The walk itself; owns the version it reads.
@@ -138,7 +165,7 @@ struct Walk {
     dead: DeadRows,
     keyspace: Arc<Keyspace>,
     version: Arc<Version>,
-    before: Sequence,
+    point: Point,
     bounds: Bounds,
     finished: bool,
     current: Current,
@@ -154,17 +181,15 @@ impl Walk {
     fn open(
         shared: Arc<Database>,
         version: Arc<Version>,
-        before: Position,
-        keyspace: KeyspaceId,
+        point: Point,
+        keyspace: Arc<Keyspace>,
         range: ScanRange,
-    ) -> Result<Self> {
-        let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
-        let before = before.sequence();
+    ) -> Self {
+        let Point { before, latest } = point;
         let bounds = Bounds::of(&range);
-        let latest = shared.commit.read_position(&version);
         let dead = DeadRows::new(latest, &shared.catalog, &keyspace, (before, range.direction));
         let wants = if version.blobs.is_empty() { Wants::ALL } else { Wants::Ahead };
-        Ok(Self {
+        Self {
             shared,
             range: Some(range),
             cursor: MergeCursor::new(Vec::new()),
@@ -172,14 +197,20 @@ impl Walk {
             dead,
             keyspace,
             version,
-            before,
+            point,
             bounds,
             finished: false,
             current: Current::default(),
             wants,
             ahead: Ahead::default(),
             reads: BesideReads::default(),
-        })
+        }
+    }
+
+    /// A walk over `range` that sees what this one does.
+    fn begin_again(&self, range: ScanRange) -> Self {
+        let (shared, version) = (Arc::clone(&self.shared), Arc::clone(&self.version));
+        Self::open(shared, version, self.point, Arc::clone(&self.keyspace), range)
     }
 
     fn fill(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
@@ -267,9 +298,9 @@ impl Walk {
 
     /// Opens a cursor over each place, which may sort what was written last.
     fn begin(&mut self, range: &ScanRange) {
-        let (sources, tombstones, walked) = sources(&self.version, &self.keyspace, self.before, range);
+        let (sources, tombstones, walked) = sources(&self.version, &self.keyspace, self.point.before, range);
         self.cursor = MergeCursor::new(sources);
-        self.tombstones = Covers::new(tombstones, self.before);
+        self.tombstones = Covers::new(tombstones, self.point.before);
         self.dead.note_walked(walked);
     }
 
@@ -329,7 +360,7 @@ impl Walk {
             self.finished = true;
             return Ok(());
         };
-        let plain = entry.kind == Kind::Put && entry.expires_at_ms == 0 && entry.sequence < self.before;
+        let plain = entry.kind == Kind::Put && entry.expires_at_ms == 0 && entry.sequence < self.point.before;
         if plain && self.tombstones.is_empty() && self.ahead.is_empty() && !self.dead.is_in_row() {
             // Nothing can hide this version: it goes to the batch from where it lies.
             out.push(entry.key, entry.value);
@@ -363,7 +394,7 @@ impl Walk {
         let (mut resolved, mut records, mut older) = (Resolved::Older, 0, 0);
         while let Some(entry) = self.cursor.entry().filter(|entry| self.current.is_of(entry.key)) {
             records += 1;
-            if resolved == Resolved::Older && entry.sequence < self.before {
+            if resolved == Resolved::Older && entry.sequence < self.point.before {
                 resolved = resolution.take(hit(&entry), &mut self.current.value)?;
             } else {
                 older += 1;
@@ -397,7 +428,7 @@ impl Walk {
                 self.hold_newest().map_err(from_storage)?;
                 break;
             }
-            if entry.sequence < self.before {
+            if entry.sequence < self.point.before {
                 self.current.hold_newer(&entry);
             }
             self.cursor.prev().map_err(from_storage)?;
@@ -435,7 +466,7 @@ impl Walk {
         self.current.versions.clear();
         self.cursor.seek(&self.current.key)?;
         while let Some(entry) = self.cursor.entry().filter(|entry| self.current.is_of(entry.key)) {
-            if entry.sequence < self.before {
+            if entry.sequence < self.point.before {
                 self.current.versions.push(Held::of(&entry));
                 if entry.kind != Kind::Merge {
                     break;

@@ -32,7 +32,7 @@ pub(super) struct Held {
 pub(super) fn of(directory: &Path) -> Result<Content> {
     let db = Db::builder(directory).read_only(true).open()?;
     let mut content = Content::default();
-    for entry in db.scan(ScanRange::default())? {
+    for entry in db.range(..)? {
         let (key, value) = entry?;
         let mut hasher = DefaultHasher::new();
         hasher.write_usize(key.len());

@@ -54,7 +54,7 @@ fn all(session: &mut OrderedBlocking) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 pub(crate) fn scan(session: &mut OrderedBlocking, times: usize) {
     for _ in 0..times {
-        let range = ScanRange::from(100u32.to_be_bytes());
+        let range = ScanRange::from(100u32.to_be_bytes()..);
         let mut scan = session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, range).unwrap();
         assert!(scan.next_record().unwrap().is_some());
     }
