@@ -69,6 +69,19 @@ impl<'a> From<Op<'a>> for OrderedOp<'a> {
 /// Later operations on one key win. Holds its bytes in one buffer; [`clear`](Self::clear) keeps the
 /// memory. Every engine takes one; an [`OrderedBatch`] may hold range deletes too, and only engines
 /// that keep keys in order take it.
+///
+/// ```
+/// use firn_engine::{Batch, KEYSPACE_DEFAULT};
+///
+/// let mut batch = Batch::new();
+/// batch.put(KEYSPACE_DEFAULT, b"a", b"1").delete(KEYSPACE_DEFAULT, b"b");
+/// assert_eq!((batch.len(), batch.data_bytes()), (2, 3));
+/// let kept = batch.len();
+/// batch.put(KEYSPACE_DEFAULT, b"c", b"3");
+/// batch.truncate(kept); // taken back before it is written
+/// batch.clear(); // and used again
+/// assert!(batch.is_empty());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batch<K = OpKind> {
     heads: Vec<Head<K>>,
@@ -135,7 +148,8 @@ impl<K: Copy + From<OpKind>> Batch<K> {
     }
 
     /// Sets `key` to `value`, which expires at `expires_at_ms`, in milliseconds since the Unix
-    /// epoch; 0 = never.
+    /// epoch; 0 = never. A time from now on is what the database's clock makes of it: a batch has
+    /// no clock.
     pub fn put_until(
         &mut self,
         keyspace: KeyspaceId,

@@ -7,21 +7,53 @@ use std::fmt;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What the caller can do about an [`Error`].
+///
+/// ```
+/// use firn_engine::{Error, ErrorKind};
+///
+/// /// Whether a program that waits a moment should do the call again.
+/// fn is_worth_a_retry(error: &Error) -> bool {
+///     match error.kind() {
+///         // Nothing was done: once there is room, or the other one is done, it may succeed.
+///         ErrorKind::Retry | ErrorKind::Conflict => true,
+///         // It was done. Doing it again would do it twice.
+///         ErrorKind::NotDurable => false,
+///         // The program, its settings or its data must change first.
+///         ErrorKind::Invalid | ErrorKind::Corrupt | ErrorKind::Closed | ErrorKind::Bug => false,
+///     }
+/// }
+/// assert!(!is_worth_a_retry(&Error::invalid("a key of 70000 bytes: 65535 is the limit")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Nothing was done; the same call may succeed later (disk full, timed out, busy).
+    ///
+    /// Make room, or wait, and do it again. Deletes are taken while a disk is full.
     Retry,
     /// The write was done, whole, and reads find it, but it does not yet survive what was asked for
     /// (disk full, shared storage away). It does once a later write of the same durability
     /// succeeds. Doing it again would do it twice.
+    ///
+    /// Go on, and count on it once such a write, or a sync, has succeeded.
     NotDurable,
     /// Another process or call holds or changed what the call needed (second opener, lost race).
+    ///
+    /// Nothing was done. A transaction is done again from its first read; a directory is free once
+    /// the other process, which the message names where it can, has closed it.
     Conflict,
     /// The call cannot succeed as it stands: an argument, a setting or a directory must change.
+    ///
+    /// The message says which, and to what. Doing it again changes nothing.
     Invalid,
     /// Stored bytes are not what was written; the message names file and offset.
+    ///
+    /// What lies elsewhere can be read on. Restore a backup, or repair what is left
+    /// (`firn repair`); look at the device.
     Corrupt,
     /// The engine takes no more writes (closed, read-only, or poisoned by the cause in `source`).
+    ///
+    /// Open the database again where it was not this program that closed it: what was acknowledged
+    /// is there.
     Closed,
     /// A broken promise inside Firn; please report it.
     Bug,
@@ -37,6 +69,9 @@ pub struct Location {
 }
 
 /// What went wrong, for people (`Display`, one line) and for programs ([`Error::kind`]).
+///
+/// The line says what happened, where, and what to do about it, and ends with the cause. It is for
+/// logs as it is. What a program does follows from the kind alone; texts may change.
 #[derive(Clone)]
 pub struct Error {
     inner: Box<Inner>,

@@ -1,400 +1,294 @@
 //! Calls that answer futures, for any executor and for none.
 //!
-//! [`Futures`] owns a [`Session`]. Each call *begins* its operation at once, so the order of calls
-//! is the order of writes. It answers a [`Reply`]: a future that is ready when the operation is
-//! over. Replies are woken through the session's [`Notifier`](crate::Notifier); no thread, timer or
-//! runtime is involved.
+//! [`Futures`] owns a [`Session`] and has the calls of [`Blocking`](crate::blocking::Blocking), in
+//! the same shape, as `async fn`. Futures are woken through the session's
+//! [`Notifier`](crate::Notifier): no thread, timer or runtime is involved.
 //!
-//! Dropping a reply abandons its result and nothing else. A write goes on and may become durable; a
-//! scan keeps its place, and its next call delivers the batch.
+//! # Dropped futures
+//! An operation begins when its future is polled first. A future that is dropped before it is ready
+//! abandons its operation: a write is then done whole, or not at all, which only a read shows. The
+//! session can be used on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use crate::blocking::{answering, modified, position, scanned, value, values};
 use crate::{
     Batch, BatchLimit, Change, Completion, KeyspaceId, OrderedBatch, OrderedReadSet, OrderedSession, Outcome,
-    Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Ticket, Values,
+    Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan, ScanBatch, Session, Ticket, Values,
     WriteOptions,
 };
 
-/// A session whose calls answer futures. Cheap to clone; clones share the session and its order of
-/// writes.
+/// A session whose calls are futures.
+///
+/// Does one operation at a time: a program that has several under way has several of these. Errors
+/// are those of the [`Session`] call of the same name, whether they came at once or later.
 pub struct Futures<S: Session + ?Sized = dyn Session> {
-    line: Arc<Line<S>>,
+    session: Box<S>,
+    /// Completions that nothing has asked for yet: of scans' batches.
+    arrived: BTreeMap<Ticket, Completion>,
+    /// Tickets of futures that were dropped: their completions are discarded.
+    abandoned: BTreeSet<Ticket>,
 }
 
 /// Futures of a session on an engine that keeps keys in order.
 pub type OrderedFutures = Futures<dyn OrderedSession>;
 
-impl<S: Session + ?Sized> Clone for Futures<S> {
-    fn clone(&self) -> Self {
-        Self { line: Arc::clone(&self.line) }
-    }
-}
-
-impl<S: Session + ?Sized + 'static> Futures<S> {
-    /// Wraps `session`.
+impl<S: Session + ?Sized> Futures<S> {
+    /// Wraps `session`, which is not inline.
     pub fn new(session: Box<S>) -> Self {
-        let state =
-            State { session, arrived: BTreeMap::new(), waiting: BTreeMap::new(), abandoned: BTreeSet::new() };
-        Self { line: Arc::new(Line { state: Mutex::new(state) }) }
+        Self { session, arrived: BTreeMap::new(), abandoned: BTreeSet::new() }
     }
 
     /// The value of `key`, or `None` if it has none.
-    pub fn get(&self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Reply<Option<Vec<u8>>> {
+    pub async fn get(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
-        let outcome = self.line.lock().session.get(at, keyspace, key, &mut out);
-        self.reply(outcome, |found| found.then_some(out), value)
+        let outcome = self.session.get(at, keyspace, key, &mut out);
+        self.over(outcome, |found| found.then_some(out), value).await
     }
 
     /// As [`get`](Self::get) for the bytes `range` of the value, cut to its length.
-    pub fn get_range(
-        &self,
+    pub async fn get_range(
+        &mut self,
         at: ReadAt<'_>,
         keyspace: KeyspaceId,
         key: &[u8],
         range: std::ops::Range<usize>,
-    ) -> Reply<Option<Vec<u8>>> {
+    ) -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
-        let outcome = self.line.lock().session.get_range(at, keyspace, key, range, &mut out);
-        self.reply(outcome, |found| found.then_some(out), value)
+        let outcome = self.session.get_range(at, keyspace, key, range, &mut out);
+        self.over(outcome, |found| found.then_some(out), value).await
+    }
+
+    /// Whether `key` has a value; reads no byte of it where that is not needed to know.
+    pub async fn contains_key(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        Ok(self.get_range(at, keyspace, key, 0..0).await?.is_some())
     }
 
     /// Whether a value of `key` is stored; counts a value that has expired and was not dropped yet.
-    pub fn is_stored(&self, keyspace: KeyspaceId, key: &[u8]) -> Reply<bool> {
-        let outcome = self.line.lock().session.is_stored(keyspace, key);
-        self.reply(outcome, |stored| stored, |completion| Ok(value(completion)?.is_some()))
+    pub async fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        let outcome = self.session.is_stored(keyspace, key);
+        self.over(outcome, |stored| stored, |completion| Ok(value(completion)?.is_some())).await
     }
 
     /// Values of `keys` as of one point, in order.
-    pub fn multi_get(&self, at: ReadAt<'_>, keyspace: KeyspaceId, keys: &[&[u8]]) -> Reply<Values> {
+    pub async fn multi_get(
+        &mut self,
+        at: ReadAt<'_>,
+        keyspace: KeyspaceId,
+        keys: &[&[u8]],
+    ) -> Result<Values> {
         let mut out = Values::new();
-        let outcome = self.line.lock().session.multi_get(at, keyspace, keys, &mut out);
-        self.reply(outcome, |()| out, values)
+        let outcome = self.session.multi_get(at, keyspace, keys, &mut out);
+        self.over(outcome, |()| out, values).await
     }
 
     /// Applies all of `batch` or none of it.
-    pub fn write(&self, batch: &Batch, options: WriteOptions) -> Reply<Position> {
-        let outcome = self.line.lock().session.write(batch, options);
-        self.written(outcome)
+    pub async fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Position> {
+        let outcome = self.session.write(batch, options);
+        self.written(outcome).await
     }
 
     /// Applies all of `batch` if no key of `reads` was written since, else nothing of it.
-    pub fn write_if(&self, batch: &Batch, reads: ReadSet, options: WriteOptions) -> Reply<Position> {
-        let outcome = self.line.lock().session.write_if(batch, reads, options);
-        self.written(outcome)
+    pub async fn write_if(
+        &mut self,
+        batch: &Batch,
+        reads: ReadSet,
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let outcome = self.session.write_if(batch, reads, options);
+        self.written(outcome).await
     }
 
     /// Sets `key` to `value`.
-    pub fn put(
-        &self,
+    pub async fn put(
+        &mut self,
         keyspace: KeyspaceId,
         key: &[u8],
         value: &[u8],
         options: WriteOptions,
-    ) -> Reply<Position> {
-        let outcome = self.line.lock().session.put(keyspace, key, value, options);
-        self.written(outcome)
+    ) -> Result<Position> {
+        let outcome = self.session.put(keyspace, key, value, options);
+        self.written(outcome).await
     }
 
     /// Removes `key`.
-    pub fn delete(&self, keyspace: KeyspaceId, key: &[u8], options: WriteOptions) -> Reply<Position> {
-        let outcome = self.line.lock().session.delete(keyspace, key, options);
-        self.written(outcome)
+    pub async fn delete(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let outcome = self.session.delete(keyspace, key, options);
+        self.written(outcome).await
     }
 
     /// Adds `operand` to `key` without reading it.
-    pub fn merge(
-        &self,
+    pub async fn merge(
+        &mut self,
         keyspace: KeyspaceId,
         key: &[u8],
         operand: &[u8],
         options: WriteOptions,
-    ) -> Reply<Position> {
-        let outcome = self.line.lock().session.merge(keyspace, key, operand, options);
-        self.written(outcome)
+    ) -> Result<Position> {
+        let outcome = self.session.merge(keyspace, key, operand, options);
+        self.written(outcome).await
     }
 
-    /// Replaces `key`'s value by what `f` makes of it, atomically; the reply is `f`'s answer.
+    /// Replaces `key`'s value by what `f` makes of it, atomically, and answers what `f` answered.
     ///
-    /// `f` may be called more than once; the answer is that of the call that took effect.
-    pub fn update<R: Send + 'static>(
-        &self,
+    /// `f` may be called more than once, on any thread; the answer is that of the call that took
+    /// effect.
+    pub async fn update<R: Send + 'static>(
+        &mut self,
         keyspace: KeyspaceId,
         key: &[u8],
         options: WriteOptions,
         f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
-    ) -> Reply<R> {
+    ) -> Result<R> {
         let (f, answer) = answering(f);
-        let outcome = self.line.lock().session.update(keyspace, key, f, options);
-        let take = move |completion| position(completion).and_then(|_| answer.take());
-        match outcome {
-            Ok(Outcome::Done(position)) => Reply::ready(take(Completion::Written(position))),
-            Ok(Outcome::Pending(ticket)) => Reply::pending(&self.line, ticket, take),
-            Err(error) => Reply::ready(Err(error)),
-        }
+        let outcome = self.session.update(keyspace, key, f, options);
+        self.written(outcome).await?;
+        answer.take()
     }
 
     /// Does `rmw` to the value of `key`, atomically.
-    pub fn rmw(
-        &self,
+    pub async fn rmw(
+        &mut self,
         keyspace: KeyspaceId,
         key: &[u8],
         rmw: Rmw<'_>,
         options: WriteOptions,
-    ) -> Reply<RmwAnswer> {
-        let outcome = self.line.lock().session.rmw(keyspace, key, rmw, options);
-        self.reply(outcome, |(_, answer)| answer, modified)
+    ) -> Result<RmwAnswer> {
+        let outcome = self.session.rmw(keyspace, key, rmw, options);
+        self.over(outcome, |(_, answer)| answer, modified).await
     }
 
-    fn written(&self, outcome: Result<Outcome<Position>>) -> Reply<Position> {
-        self.reply(outcome, |position| position, position)
+    /// The session itself, to open scans.
+    pub fn session(&mut self) -> &mut S {
+        &mut self.session
     }
 
-    fn reply<D, T: Send + 'static>(
-        &self,
+    /// Whether nothing is under way: no future was dropped before it was ready, or all that they
+    /// began is over.
+    pub fn is_idle(&self) -> bool {
+        self.abandoned.is_empty() && self.arrived.is_empty()
+    }
+
+    /// The completion of `ticket` if it is there; else the context's waker is called when it may
+    /// be. For callers that hold scans: nothing is lost if it is not asked again.
+    pub fn poll_completion(&mut self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Completion> {
+        let Self { session, arrived, abandoned } = self;
+        session.poll(&mut |ticket, completion| {
+            if !abandoned.remove(&ticket) {
+                arrived.insert(ticket, completion);
+            }
+        });
+        match arrived.remove(&ticket) {
+            Some(completion) => Poll::Ready(completion),
+            None => {
+                // Wakes at once if something has arrived since.
+                session.notifier().register(context.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    async fn written(&mut self, outcome: Result<Outcome<Position>>) -> Result<Position> {
+        self.over(outcome, |position| position, position).await
+    }
+
+    async fn over<D, T>(
+        &mut self,
         outcome: Result<Outcome<D>>,
         done: impl FnOnce(D) -> T,
-        take: impl FnOnce(Completion) -> Result<T> + Send + 'static,
-    ) -> Reply<T> {
-        match outcome {
-            Ok(Outcome::Done(result)) => Reply::ready(Ok(done(result))),
-            Ok(Outcome::Pending(ticket)) => Reply::pending(&self.line, ticket, take),
-            Err(error) => Reply::ready(Err(error)),
+        take: impl FnOnce(Completion) -> Result<T>,
+    ) -> Result<T> {
+        match outcome? {
+            Outcome::Done(result) => Ok(done(result)),
+            Outcome::Pending(ticket) => take(Arrival { futures: self, ticket, is_over: false }.await),
+        }
+    }
+
+    fn abandon(&mut self, ticket: Ticket) {
+        if self.arrived.remove(&ticket).is_none() {
+            self.abandoned.insert(ticket);
         }
     }
 }
 
-impl<S: OrderedSession + ?Sized + 'static> Futures<S> {
-    /// Opens a scan.
-    pub fn scan(&self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Batches<S>> {
-        let scan = self.line.lock().session.scan(at, keyspace, range)?;
-        Ok(Batches { line: Arc::clone(&self.line), scan, pending: None })
+impl<S: OrderedSession + ?Sized> Futures<S> {
+    /// The next batch of `scan`, which was opened through [`session`](Self::session).
+    ///
+    /// If the future is dropped the batch is lost; [`poll_completion`](Self::poll_completion) is
+    /// for callers that cannot have that.
+    pub async fn next_batch(&mut self, scan: &mut dyn Scan, limit: BatchLimit) -> Result<ScanBatch> {
+        let mut out = ScanBatch::new();
+        let outcome = scan.next_batch(limit, &mut out);
+        self.over(outcome, |()| out, scanned).await
     }
 
     /// Applies all of `batch`, range deletes included, or none of it.
-    pub fn write_ordered(&self, batch: &OrderedBatch, options: WriteOptions) -> Reply<Position> {
-        let outcome = self.line.lock().session.write_ordered(batch, options);
-        self.written(outcome)
+    pub async fn write_ordered(&mut self, batch: &OrderedBatch, options: WriteOptions) -> Result<Position> {
+        let outcome = self.session.write_ordered(batch, options);
+        self.written(outcome).await
     }
 
     /// Applies all of `batch` if no key of `reads`, and none in a range of it, was written since,
     /// else nothing of it.
-    pub fn write_ordered_if(
-        &self,
+    pub async fn write_ordered_if(
+        &mut self,
         batch: &OrderedBatch,
         reads: OrderedReadSet,
         options: WriteOptions,
-    ) -> Reply<Position> {
-        let outcome = self.line.lock().session.write_ordered_if(batch, reads, options);
-        self.written(outcome)
+    ) -> Result<Position> {
+        let outcome = self.session.write_ordered_if(batch, reads, options);
+        self.written(outcome).await
     }
 
     /// Removes every key of `start..end`.
-    pub fn delete_range(
-        &self,
+    pub async fn delete_range(
+        &mut self,
         keyspace: KeyspaceId,
         start: &[u8],
         end: &[u8],
         options: WriteOptions,
-    ) -> Reply<Position> {
-        let outcome = self.line.lock().session.delete_range(keyspace, start, end, options);
-        self.written(outcome)
+    ) -> Result<Position> {
+        let outcome = self.session.delete_range(keyspace, start, end, options);
+        self.written(outcome).await
     }
 }
 
 impl<S: Session + ?Sized> std::fmt::Debug for Futures<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Futures").finish_non_exhaustive()
+        f.debug_struct("Futures").field("abandoned", &self.abandoned).finish_non_exhaustive()
     }
 }
 
-/// The result of one operation, when it is over. MUST NOT be polled again after it was ready.
-///
-/// Dropping it abandons the result, not the operation.
-#[must_use = "the operation has begun, but only its reply tells whether it succeeded"]
-pub struct Reply<T> {
-    stage: Stage<T>,
+/// The completion of one ticket, which nothing else waits for.
+struct Arrival<'f, S: Session + ?Sized> {
+    futures: &'f mut Futures<S>,
+    ticket: Ticket,
+    is_over: bool,
 }
 
-type Take<T> = Box<dyn FnOnce(Completion) -> Result<T> + Send>;
+impl<S: Session + ?Sized> Future for Arrival<'_, S> {
+    type Output = Completion;
 
-enum Stage<T> {
-    Ready(Result<T>),
-    Pending(Arc<dyn Await>, Ticket, Take<T>),
-    Taken,
-}
-
-impl<T> Reply<T> {
-    fn ready(result: Result<T>) -> Self {
-        Self { stage: Stage::Ready(result) }
-    }
-
-    fn pending<S: Session + ?Sized + 'static>(
-        line: &Arc<Line<S>>,
-        ticket: Ticket,
-        take: impl FnOnce(Completion) -> Result<T> + Send + 'static,
-    ) -> Self {
-        let line: Arc<dyn Await> = Arc::<Line<S>>::clone(line);
-        Self { stage: Stage::Pending(line, ticket, Box::new(take)) }
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Completion> {
+        let ticket = self.ticket;
+        let polled = self.futures.poll_completion(ticket, context);
+        self.is_over |= polled.is_ready();
+        polled
     }
 }
 
-/// Nothing in a reply is pinned.
-impl<T> Unpin for Reply<T> {}
-
-impl<T> Future for Reply<T> {
-    type Output = Result<T>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match std::mem::replace(&mut self.stage, Stage::Taken) {
-            Stage::Ready(result) => Poll::Ready(result),
-            Stage::Pending(line, ticket, take) => match line.poll(ticket, context.waker()) {
-                Some(completion) => Poll::Ready(take(completion)),
-                None => {
-                    self.stage = Stage::Pending(line, ticket, take);
-                    Poll::Pending
-                }
-            },
-            Stage::Taken => panic!("a reply was polled after it was ready"),
-        }
-    }
-}
-
-impl<T> Drop for Reply<T> {
+impl<S: Session + ?Sized> Drop for Arrival<'_, S> {
     fn drop(&mut self) {
-        if let Stage::Pending(line, ticket, _) = &self.stage {
-            line.abandon(*ticket);
-        }
-    }
-}
-
-impl<T> std::fmt::Debug for Reply<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reply").finish_non_exhaustive()
-    }
-}
-
-/// A scan, batch by batch.
-pub struct Batches<S: OrderedSession + ?Sized = dyn OrderedSession> {
-    line: Arc<Line<S>>,
-    scan: Box<dyn Scan>,
-    /// The batch under way, if the future that asked for it was dropped or has not been ready yet.
-    pending: Option<Ticket>,
-}
-
-impl<S: OrderedSession + ?Sized> Batches<S> {
-    /// The next records in order; no batch is lost when a future is dropped, the next call delivers
-    /// it.
-    pub fn next_batch(&mut self, limit: BatchLimit) -> impl Future<Output = Result<ScanBatch>> + Send + '_ {
-        let mut begun = false;
-        std::future::poll_fn(move |context| {
-            if !begun && self.pending.is_none() {
-                begun = true;
-                let mut out = ScanBatch::new();
-                match self.scan.next_batch(limit, &mut out) {
-                    Ok(Outcome::Done(())) => return Poll::Ready(Ok(out)),
-                    Ok(Outcome::Pending(ticket)) => self.pending = Some(ticket),
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
-            }
-            let Some(ticket) = self.pending else { panic!("a batch was polled after it was ready") };
-            match self.line.poll(ticket, context.waker()) {
-                Some(completion) => {
-                    self.pending = None;
-                    begun = true;
-                    Poll::Ready(scanned(completion))
-                }
-                None => Poll::Pending,
-            }
-        })
-    }
-}
-
-impl<S: OrderedSession + ?Sized> Drop for Batches<S> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.pending {
-            self.line.abandon(ticket);
-        }
-    }
-}
-
-impl<S: OrderedSession + ?Sized> std::fmt::Debug for Batches<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batches").field("pending", &self.pending).finish_non_exhaustive()
-    }
-}
-
-/// The session with its completions, shared by all replies.
-///
-/// Invariants: 1. a ticket is in at most one of `arrived`, `waiting`, `abandoned`. 2. Wakers are
-/// called with the lock released, for they may poll at once.
-struct Line<S: Session + ?Sized> {
-    state: Mutex<State<S>>,
-}
-
-struct State<S: Session + ?Sized> {
-    session: Box<S>,
-    /// Completions whose reply has not asked yet.
-    arrived: BTreeMap<Ticket, Completion>,
-    /// Replies that asked and found nothing.
-    waiting: BTreeMap<Ticket, Waker>,
-    /// Tickets whose replies were dropped: their completions are discarded.
-    abandoned: BTreeSet<Ticket>,
-}
-
-/// What a reply asks of a session of any kind.
-trait Await: Send + Sync {
-    /// The completion of `ticket` if it is there; else `waker` is called when it may be.
-    fn poll(&self, ticket: Ticket, waker: &Waker) -> Option<Completion>;
-
-    /// Discards the completion of `ticket`, now or when it comes.
-    fn abandon(&self, ticket: Ticket);
-}
-
-impl<S: Session + ?Sized> Line<S> {
-    fn lock(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<S: Session + ?Sized> Await for Line<S> {
-    fn poll(&self, ticket: Ticket, waker: &Waker) -> Option<Completion> {
-        let mut woken = Vec::new();
-        let mut state = self.lock();
-        let State { session, arrived, waiting, abandoned } = &mut *state;
-        session.poll(&mut |other, completion| {
-            if !abandoned.remove(&other) {
-                arrived.insert(other, completion);
-                woken.extend(waiting.remove(&other));
-            }
-        });
-        let completion = arrived.remove(&ticket);
-        if completion.is_some() {
-            waiting.remove(&ticket);
-        } else {
-            waiting.insert(ticket, waker.clone());
-        }
-        let notifier = completion.is_none().then(|| session.notifier());
-        drop(state);
-        // A poll that empties the queue between these lines finds the waker in `waiting`: nothing
-        // is missed.
-        if let Some(notifier) = notifier {
-            notifier.register(waker);
-        }
-        woken.into_iter().for_each(Waker::wake);
-        completion
-    }
-
-    fn abandon(&self, ticket: Ticket) {
-        let mut state = self.lock();
-        state.waiting.remove(&ticket);
-        if state.arrived.remove(&ticket).is_none() {
-            state.abandoned.insert(ticket);
+        if !self.is_over {
+            self.futures.abandon(self.ticket);
         }
     }
 }

@@ -46,6 +46,17 @@ impl Compression {
 
 /// What a keyspace is created with; kept in the manifest, changed only by the calls that say so.
 ///
+/// ```
+/// use firn_engine::{Compression, KeyspaceSettings};
+///
+/// let pictures = KeyspaceSettings {
+///     compression: Some(Compression::None),
+///     separate_bytes: Some(64 << 10),
+///     ..KeyspaceSettings::default()
+/// };
+/// assert!(pictures.merge_operator.is_none());
+/// ```
+///
 /// Operators, filters and extractors are *names*: the code behind a name is registered in
 /// [`crate::Semantics`] when the database is opened. Opening fails when a name has no code. Their
 /// parameters are not kept: those of the code registered at each opening apply.

@@ -15,6 +15,25 @@ use crate::error::{Error, Result};
 /// MUST be a pure function: the same inputs give the same bytes on every machine and in every
 /// release that keeps the name. MUST be associative over operands:
 /// `merge(merge(v, a), b) = merge(v, a then b)`.
+///
+/// ```
+/// use firn_engine::MergeOperator;
+///
+/// /// Keeps the greatest value.
+/// #[derive(Debug)]
+/// struct Greatest;
+///
+/// impl MergeOperator for Greatest {
+///     fn name(&self) -> &str {
+///         "greatest.1"
+///     }
+///
+///     fn merge(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+///         base.into_iter().chain(operands.iter().copied()).max().map(<[u8]>::to_vec)
+///     }
+/// }
+/// assert_eq!(Greatest.merge(b"k", Some(b"5"), &[b"7", b"6"]), Some(b"7".to_vec()));
+/// ```
 pub trait MergeOperator: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with a version in it (`"u64-add.1"`).
     fn name(&self) -> &str;
@@ -58,6 +77,25 @@ pub enum FilterVerdict {
 /// Decides during compaction which values no snapshot can see are dropped.
 ///
 /// MUST be a pure function of key and value; it may be asked any number of times, or never.
+///
+/// ```
+/// use firn_engine::{CompactionFilter, FilterVerdict};
+///
+/// /// Drops what was marked.
+/// #[derive(Debug)]
+/// struct DropMarked;
+///
+/// impl CompactionFilter for DropMarked {
+///     fn name(&self) -> &str {
+///         "drop-marked.1"
+///     }
+///
+///     fn verdict(&self, _key: &[u8], value: &[u8]) -> FilterVerdict {
+///         if value.starts_with(b"#") { FilterVerdict::Drop } else { FilterVerdict::Keep }
+///     }
+/// }
+/// assert_eq!(DropMarked.verdict(b"k", b"#old"), FilterVerdict::Drop);
+/// ```
 pub trait CompactionFilter: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with a version in it.
     fn name(&self) -> &str;
@@ -77,6 +115,25 @@ pub trait CompactionFilter: Send + Sync + fmt::Debug {
 /// MUST be a pure function with a result that is a prefix of the key. There is no hash of
 /// parameters beside its name. Each table keeps the name of what its filter was made with, and a
 /// reader of the filter has only that name.
+///
+/// ```
+/// use firn_engine::PrefixExtractor;
+///
+/// /// The part before the first colon.
+/// #[derive(Debug)]
+/// struct BeforeColon;
+///
+/// impl PrefixExtractor for BeforeColon {
+///     fn name(&self) -> &str {
+///         "before-colon.1"
+///     }
+///
+///     fn prefix_bytes(&self, key: &[u8]) -> Option<usize> {
+///         key.iter().position(|byte| *byte == b':')
+///     }
+/// }
+/// assert_eq!(BeforeColon.prefix_bytes(b"user:17"), Some(4));
+/// ```
 pub trait PrefixExtractor: Send + Sync + fmt::Debug {
     /// The name stored with the keyspace, with version and parameters in it (`"fixed.1:8"`).
     fn name(&self) -> &str;

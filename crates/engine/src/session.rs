@@ -9,6 +9,14 @@ use crate::{
 };
 
 /// How one write is done.
+///
+/// ```
+/// use firn_engine::{Durability, WriteOptions};
+///
+/// // Acknowledged once it would survive loss of power.
+/// let on_disk = WriteOptions { durability: Some(Durability::Disk), ..WriteOptions::default() };
+/// assert_eq!(on_disk.expires_at_ms, 0, "never");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// What the acknowledgement promises; `None` = the database's default.

@@ -15,6 +15,15 @@ impl PointDb {
     /// is whole and survives loss of power. Until then the backup lies beside it under a name that
     /// begins with a dot.
     ///
+    /// ```no_run
+    /// # fn main() -> firn::Result<()> {
+    /// let db = firn::Db::open("cities")?;
+    /// db.backup("backups/cities-2026-11-30")?; // while reads and writes go on
+    /// let copy = firn::Db::builder("backups/cities-2026-11-30").read_only(true).open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`copy_to`](Self::copy_to); `Retry` with what the system says of the folder.
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<DatabaseCopy> {

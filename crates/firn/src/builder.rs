@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_engine::{CompactionFilter, MergeOperator, PrefixExtractor, Result, Semantics};
+use firn_engine::{CompactionFilter, Error, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_jobs::Executor;
 use firn_storage::backend::{Divided, Local, LocalOptions, OpenWith, Registry};
 use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
@@ -13,6 +13,22 @@ use crate::identity::fresh_id;
 use crate::{Db, PointDb, Settings, machine};
 
 /// How a database is opened: settings are data, everything else is a component.
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// use std::sync::Arc;
+/// use firn::storage::backend::Memory;
+/// use firn::{Db, Settings};
+///
+/// // In memory, as tests of an application want it.
+/// let db = Db::builder("a name")
+///     .storage(Arc::new(Memory::new()))
+///     .settings(Settings::for_memory(16 << 20))
+///     .open()?;
+/// db.put("k", "v")?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Builder {
     path: PathBuf,
@@ -69,7 +85,21 @@ impl Builder {
         }
     }
 
-    /// Replaces all settings.
+    /// Replaces all settings. Begin with [`Settings::for_memory`], from which sizes follow.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// use firn::{Db, Durability, Settings};
+    ///
+    /// let settings = Settings { durability: Durability::Disk, ..Settings::for_memory(64 << 20) };
+    /// let db = Db::builder("example").settings(settings)
+    /// #   .storage(storage)
+    ///     .open()?;
+    /// assert_eq!(db.stats().memory_bytes_max, 64 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -182,9 +212,11 @@ impl Builder {
     ///
     /// # Errors
     /// `Conflict` if another process has it open; `Corrupt` with file and offset. `Invalid` for
-    /// settings out of range, a directory that is no database, a newer format, an operator that is
-    /// not registered, or a name of a backend that the registry does not open.
+    /// settings out of range, a `memory_bytes` that sizes do not follow, a directory that is no
+    /// database, a newer format, an operator that is not registered, or a name of a backend that
+    /// the registry does not open.
     pub fn open(self) -> Result<Db> {
+        check_memory(&self.settings)?;
         self.settings.validate()?;
         let mut settings = self.settings;
         if settings.page_cache_bytes == 0 {
@@ -235,4 +267,18 @@ impl Builder {
         let engine = Arc::<Tree>::clone(&tree);
         Ok(Db::over(PointDb::new(engine, spawn, clock), tree))
     }
+}
+
+/// Refuses settings whose memory was changed and nothing that follows from it.
+fn check_memory(settings: &Settings) -> Result<()> {
+    let Settings { memory_bytes, engine, .. } = settings;
+    let (default, fitting) = (Settings::default(), Settings::for_memory(*memory_bytes));
+    if *engine != default.engine || *engine == fitting.engine {
+        return Ok(());
+    }
+    let default = default.memory_bytes;
+    Err(Error::invalid(format!(
+        "memory_bytes is {memory_bytes}, but all sizes that follow from it are those for {default}: begin with \
+         Settings::for_memory({memory_bytes}), or leave these sizes out of the settings file"
+    )))
 }

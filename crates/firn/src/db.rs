@@ -15,6 +15,24 @@ use crate::{Keyspace, PointDb, Record, Scan};
 /// A handle, as [`PointDb`] is, which has the calls that need no order: those of its methods that
 /// stand below under *Methods from Deref* are calls of this type. Cheap to clone, to keep, and to
 /// send to other threads; dropping the last handle of either kind closes the database.
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+/// # let db = firn::Db::builder("example").storage(storage).open()?;
+/// db.put("b", "2")?;
+/// db.put("a", "1")?;
+/// let other = db.clone();
+/// std::thread::spawn(move || other.put("c", "3")).join().expect("it ends")?;
+///
+/// assert_eq!(db.first()?, Some((b"a".to_vec(), b"1".to_vec())));
+/// let keys: Vec<_> = db.range("b"..)?.map(|record| Ok(record?.0)).collect::<firn::Result<_>>()?;
+/// assert_eq!(keys, [b"b", b"c"]);
+/// db.delete_range("a", "c")?;
+/// assert_eq!(db.range(..)?.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Db {
     points: PointDb,
@@ -95,6 +113,21 @@ impl Db {
 
     /// Applies all of `batch`, range deletes included, or none of it, whichever keyspaces it
     /// touches.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// use firn::{KEYSPACE_DEFAULT, OrderedBatch, WriteOptions};
+    ///
+    /// db.put("day/1", "old")?;
+    /// let mut batch = OrderedBatch::default();
+    /// batch.delete_range(KEYSPACE_DEFAULT, b"day/", b"day0").put(KEYSPACE_DEFAULT, b"day/2", b"new");
+    /// db.write_ordered(&batch, WriteOptions::default())?;
+    /// assert_eq!(db.range(..)?.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`PointDb::write_with`].

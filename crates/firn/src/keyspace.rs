@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Ordered, Position, Result, ScanRange, Snapshot, WriteOptions};
@@ -9,6 +10,26 @@ use firn_engine::{Ordered, Position, Result, ScanRange, Snapshot, WriteOptions};
 use crate::{PointKeyspace, Record, Scan};
 
 /// One keyspace of a [`Db`](crate::Db): a [`PointKeyspace`] with the calls that need order.
+///
+/// Keys of different keyspaces are apart; batches, transactions and snapshots span them. A handle:
+/// cheap to clone, to keep in a struct, and to send to other threads.
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+/// # let db = firn::Db::builder("example").storage(storage).open()?;
+/// struct Orders {
+///     open: firn::Keyspace,
+///     done: firn::Keyspace,
+/// }
+/// let keyspace = |name| Ok::<_, firn::Error>(db.in_keyspace(db.keyspace(name)?));
+/// let orders = Orders { open: keyspace("open")?, done: keyspace("done")? };
+/// orders.open.put("2026-11-30/1", "a lamp")?;
+/// orders.done.put("2026-11-29/7", "a table")?;
+/// assert_eq!(orders.open.range("2026-11"..)?.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Keyspace {
     points: PointKeyspace,
@@ -41,10 +62,16 @@ impl Keyspace {
         Self::over(self.points.at(snapshot), Arc::clone(&self.engine))
     }
 
-    /// The same keyspace, written with `options`: another durability, an expiry.
+    /// The same keyspace, written with `options`. See [`PointKeyspace::with_options`].
     #[must_use]
     pub fn with_options(&self, options: WriteOptions) -> Self {
         Self::over(self.points.with_options(options), Arc::clone(&self.engine))
+    }
+
+    /// The same keyspace, whose values live for `ttl`. See [`PointKeyspace::with_ttl`].
+    #[must_use]
+    pub fn with_ttl(&self, ttl: Duration) -> Self {
+        Self::over(self.points.with_ttl(ttl), Arc::clone(&self.engine))
     }
 
     /// Removes every key of `start..end`. Costs one record, however many keys there are.

@@ -1,20 +1,81 @@
-//! Firn, a key-value store: the crate that applications embed.
+//! Firn, a key-value store that runs in the application: ordered keys, atomic batches, transactions
+//! and snapshots over files of its own, in a directory or on an object store.
 //!
-//! [`Db::open`] needs a path and nothing else; [`Keyspace`] reads and writes one keyspace of a
-//! database. Both are handles to clone and keep. [`PointDb`] and [`PointKeyspace`] have the calls
-//! that an engine without order has too. [`Db::builder`] takes [`Settings`] (data, round-trips
-//! through TOML) and components (storage, clock, merge operators, filters, extractors).
-//!
-//! ```text
-//!   Db ─► PointDb ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
-//!                                                         ▲ background threads of this process
 //! ```
+//! # fn main() -> firn::Result<()> {
+//! # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+//! # let db = firn::Db::builder("cities").storage(storage).open()?;
+//! # /*
+//! let db = firn::Db::open("cities")?; // a directory, made if there is none
+//! # */
+//! db.put("se/stockholm", "59.33 18.07")?;
+//! db.put("se/uppsala", "59.86 17.64")?;
+//! db.put("no/oslo", "59.91 10.75")?;
+//!
+//! assert_eq!(db.get("no/oslo")?.as_deref(), Some(&b"59.91 10.75"[..]));
+//! for record in db.prefix("se/")? {
+//!     let (city, place) = record?;
+//!     println!("{} lies at {}", city.escape_ascii(), place.escape_ascii());
+//! }
+//! db.delete("se/uppsala")?;
+//! assert_eq!(db.range("s"..)?.count(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//! Keys and values are bytes: keys up to 65 535 of them, values up to 1 GiB. Large values are best
+//! separated ([`KeyspaceSettings::separate_bytes`]) and streamed ([`PointKeyspace::put_from`]).
+//!
+//! # Which type for what
+//!
+//! | task | type | begins with |
+//! |---|---|---|
+//! | open a database, read and write it | [`Db`] | [`Db::open`], [`Db::builder`] |
+//! | keys that are apart from others | [`Keyspace`] | [`PointDb::keyspace`], [`Db::in_keyspace`] |
+//! | keys in order, from both ends | [`Scan`], [`ScanRange`] | [`Db::range`], [`Db::prefix`] |
+//! | several writes as one | [`Batch`], [`OrderedBatch`] | [`PointDb::write`] |
+//! | several reads and writes as one | [`Transaction`] | [`Db::transact`], [`Db::transaction`] |
+//! | read what was there at a moment | [`Snapshot`] | [`PointDb::snapshot`], [`Keyspace::at`] |
+//! | change a value where it is | [`Change`], [`MergeOperator`] | [`PointDb::update`], [`PointKeyspace::add`], [`PointKeyspace::merge`] |
+//! | values that expire | | [`PointDb::put_for`], [`Keyspace::with_ttl`] |
+//! | values larger than memory should hold | | [`PointKeyspace::put_from`], [`PointKeyspace::read_into`] |
+//! | tasks instead of threads | [`AsyncDb`] | [`Db::futures`] |
+//! | what to do about an error | [`Error`], [`ErrorKind`] | [`Error::kind`] |
+//! | copies and backups | [`DatabaseCopy`] | [`PointDb::backup`], [`PointDb::copy_to`], [`verify()`] |
+//! | memory, compression, defaults | [`Settings`], [`KeyspaceSettings`] | [`Builder::settings`] |
+//! | figures | [`Stats`] | [`PointDb::stats`]: print it |
+//!
+//! # What is promised
+//! - **Durability.** A write that was acknowledged survives the end of the process, `kill -9`
+//!   included. With [`Durability::Disk`] it survives loss of power, and with
+//!   [`Durability::Shared`] loss of the machine: for all writes by [`Settings`], or for some by
+//!   [`WriteOptions`] and [`PointDb::sync`]. What is found after a crash is all that was written
+//!   up to a moment, batches whole.
+//! - **Order.** A call that begins after a write was acknowledged sees it. A scan, a `multi_get`
+//!   and a transaction each see one moment.
+//! - **Threads.** Handles are cheap to clone, may be kept anywhere and sent anywhere, and all are
+//!   one database. Calls block where they have to wait. Readers are not held up by writers.
+//!   Writers are slowed, and stopped at last, where background work cannot follow.
+//! - **One process** has a directory open for writing. Dropping the last handle closes it;
+//!   [`PointDb::close`] also says what went wrong then.
+//! - **Damage** is found by checksums and told with file and offset, never returned as data.
+//!
+//! # Layers
+//! ```text
+//!   AsyncDb ─┐
+//!   Db ──────┴► PointDb ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
+//!                                                              ▲ background threads of this process
+//! ```
+//! [`PointDb`] and [`PointKeyspace`] have the calls that need no order of keys: those of [`Db`] and
+//! [`Keyspace`] that stand under *Methods from Deref*. A [session](Db::session) of one's own is the
+//! fast way to do millions of calls on one thread, and [`Session`] the way to have many under way.
+//!
 //! The examples: `hello` (open, put, get, scan), `batches` (keyspaces, atomic batches, snapshots),
-//! `counters` (merge and update), `sessions` (operations that do not block).
+//! `counters` (merge and update), `transactions`, `futures` (tasks), `sessions` (tickets).
 //!
 //! # Not here
 //! - The engine: crate `firn-tree`. The contract it fulfils: crate `firn-engine`, whose words are
 //!   re-exported.
+//! - Object stores: crate `firn-objects` registers them for [`Builder::registry`].
 
 #![forbid(unsafe_code)]
 
@@ -27,9 +88,11 @@ mod db;
 mod keyspace;
 mod scan;
 mod transaction;
+mod asynchronous; // the same calls as futures
 mod verify;
 mod backup;
 
+pub use asynchronous::{AsyncDb, AsyncKeyspace, AsyncScan, AsyncTransaction, AsyncTransactionKeyspace};
 pub use builder::Builder;
 pub use db::Db;
 pub use firn_engine::blocking::{Blocking, OrderedBlocking};

@@ -25,6 +25,26 @@ use firn_storage::{Clock, Priority, Spawn, ThreadSpawn};
 ///
 /// 1. An acknowledged write survives what the database's durability names.
 /// 2. One process has a directory open for writing at a time.
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+/// # let db = firn::Db::builder("example").storage(storage).open()?;
+/// use firn::{Change, PointDb};
+///
+/// fn visits(db: &PointDb, page: &str) -> firn::Result<u64> {
+///     let number = |value: &[u8]| value.try_into().map_or(0, u64::from_le_bytes);
+///     db.update(page, move |value| {
+///         let visits = value.map_or(0, number) + 1;
+///         (Change::Put(visits.to_le_bytes().to_vec()), visits)
+///     })
+/// }
+/// assert_eq!((visits(&db, "home")?, visits(&db, "home")?), (1, 2));
+/// let found = db.multi_get(&["home", "away"])?;
+/// assert!(found.get(0).is_some() && found.get(1).is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct PointDb {
     shared: Arc<Shared>,
@@ -88,6 +108,13 @@ impl PointDb {
         self.pooled().put(KEYSPACE_DEFAULT, key, value, options)
     }
 
+    /// Sets `key` to `value` for so long. See
+    /// [`PointKeyspace::put_for`](crate::PointKeyspace::put_for).
+    pub fn put_for(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) -> Result<Position> {
+        let options = WriteOptions { expires_at_ms: self.expiry_after(ttl), ..WriteOptions::default() };
+        self.pooled().put(KEYSPACE_DEFAULT, key.as_ref(), value.as_ref(), options)
+    }
+
     /// Removes `key`. See [`PointKeyspace::delete`](crate::PointKeyspace::delete).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
         let options = WriteOptions::default();
@@ -107,6 +134,19 @@ impl PointDb {
 
     /// Applies all of `batch` or none of it, whichever keyspaces it touches.
     ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// let (people, by_mail) = (db.keyspace("people")?, db.keyspace("by mail")?);
+    /// let mut batch = firn::Batch::new();
+    /// batch.put(people, b"1", b"Anna").put(by_mail, b"anna@example.org", b"1");
+    /// db.write(&batch)?;
+    /// assert!(db.in_keyspace(by_mail).contains_key("anna@example.org")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Invalid` for an empty batch; else as [`PointKeyspace::put`](crate::PointKeyspace::put).
     pub fn write(&self, batch: &Batch) -> Result<Position> {
@@ -122,7 +162,34 @@ impl PointDb {
         self.pooled().write(batch, options)
     }
 
-    /// The keyspace called `name`, created with default settings if there is none.
+    /// When a value expires that is to live for `ttl` from now on: milliseconds since the Unix
+    /// epoch by the database's clock, for [`Batch::put_until`] and
+    /// [`WriteOptions::expires_at_ms`].
+    ///
+    /// Parts of a millisecond are rounded up. A time too far away for the clock is the latest that
+    /// there is; no `ttl` gives 0, which would be never.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// use std::time::Duration;
+    ///
+    /// let (id, soon) = (firn::KEYSPACE_DEFAULT, db.expiry_after(Duration::from_secs(60)));
+    /// let mut batch = firn::Batch::new();
+    /// batch.put_until(id, b"code", b"1234", soon).put(id, b"name", b"anna");
+    /// db.write(&batch)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expiry_after(&self, ttl: Duration) -> u64 {
+        let ttl_ms = ttl.as_nanos().div_ceil(1_000_000);
+        let ttl_ms = u64::try_from(ttl_ms).unwrap_or(u64::MAX);
+        self.shared.clock.unix_ms().saturating_add(ttl_ms).max(1)
+    }
+
+    /// The keyspace called `name`, created with default settings if there is none. Read and write
+    /// it by [`in_keyspace`](Self::in_keyspace); in a batch it goes by this number.
     ///
     /// # Errors
     /// As [`create_keyspace`](Self::create_keyspace), if there is none.
@@ -172,6 +239,20 @@ impl PointDb {
     /// A point in time whose data stays readable while the snapshot lives. Read it with
     /// [`PointKeyspace::at`](crate::PointKeyspace::at).
     ///
+    /// What it sees is not compacted away, so a snapshot that is kept for long takes space.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// db.put("k", "old")?;
+    /// let before = db.snapshot()?;
+    /// db.put("k", "new")?;
+    /// assert_eq!(db.in_default().at(&before).get("k")?.as_deref(), Some(&b"old"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// `Closed` after [`close`](Self::close).
     pub fn snapshot(&self) -> Result<Snapshot> {
@@ -216,7 +297,19 @@ impl PointDb {
         self.shared.engine.wait_idle()
     }
 
-    /// Counters and sizes.
+    /// Counters and sizes. Printed they are grouped and in units for people; programs read the
+    /// fields.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// db.put("k", "v")?;
+    /// let stats = db.stats();
+    /// assert!(stats.to_string().contains("memtable 1 records") && stats.memory_bytes > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stats(&self) -> Stats {
         self.shared.engine.stats()
     }

@@ -1,6 +1,7 @@
 //! One keyspace of a database, as calls see it that need no order.
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use firn_engine::{
     Change, Error, KEYSPACE_DEFAULT, KeyspaceId, Position, ReadAt, Result, Rmw, RmwAnswer, Snapshot, Values,
@@ -36,6 +37,8 @@ pub struct PointKeyspace {
     id: KeyspaceId,
     at: Option<Snapshot>,
     options: WriteOptions,
+    /// How long its values live; `None` = as the options say.
+    ttl: Option<Duration>,
 }
 
 impl PointDb {
@@ -53,7 +56,7 @@ impl PointDb {
 
 impl PointKeyspace {
     pub(crate) fn new(db: PointDb, id: KeyspaceId) -> Self {
-        Self { db, id, at: None, options: WriteOptions::default() }
+        Self { db, id, at: None, options: WriteOptions::default(), ttl: None }
     }
 
     /// The database it belongs to.
@@ -72,10 +75,44 @@ impl PointKeyspace {
         Self { at: Some(snapshot.clone()), ..self.clone() }
     }
 
-    /// The same keyspace, written with `options`: another durability, an expiry.
+    /// The same keyspace, written with `options`: another durability, a moment of expiry. Replaces
+    /// all that was said of writes before, a [TTL](Self::with_ttl) too.
     #[must_use]
     pub fn with_options(&self, options: WriteOptions) -> Self {
-        Self { options, ..self.clone() }
+        Self { options, ttl: None, ..self.clone() }
+    }
+
+    /// The same keyspace, whose values live for `ttl`: each value that is written through it, by
+    /// whichever call, expires so long after that call. Its durability stays.
+    ///
+    /// The database's clock decides. Operands of [`merge`](Self::merge) do not expire. See
+    /// [`put_for`](Self::put_for) for one value.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use firn::storage::ManualClock;
+    /// # let storage = Arc::new(firn::storage::backend::Memory::new());
+    ///
+    /// let clock = Arc::new(ManualClock::new(0)); // a program leaves out the clock
+    /// let db = firn::Db::builder("example").clock(clock.clone())
+    /// #   .storage(storage)
+    ///     .open()?;
+    /// let sessions = db.in_keyspace(db.keyspace("sessions")?).with_ttl(Duration::from_secs(3600));
+    /// sessions.put("anna", "a token")?;
+    /// sessions.put_for("bo", "another one", Duration::from_secs(60))?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(sessions.contains_key("anna")? && !sessions.contains_key("bo")?);
+    /// clock.advance(Duration::from_secs(3540));
+    /// assert!(!sessions.contains_key("anna")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_ttl(&self, ttl: Duration) -> Self {
+        let options = WriteOptions { expires_at_ms: 0, ..self.options };
+        Self { options, ttl: Some(ttl), ..self.clone() }
     }
 
     /// The value of `key`, or `None` if it has none.
@@ -114,7 +151,19 @@ impl PointKeyspace {
     /// - `NotDurable` where that shows only after the write, or shared storage is away.
     /// - `Closed` after [`PointDb::close`], when opened for reading only, and after a failed sync.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Position> {
-        self.db.pooled().put(self.id, key.as_ref(), value.as_ref(), self.options)
+        self.db.pooled().put(self.id, key.as_ref(), value.as_ref(), self.options())
+    }
+
+    /// Sets `key` to `value` for `ttl`: then it counts as deleted, and the space that it takes is
+    /// given back. Whatever [`with_ttl`](Self::with_ttl) says.
+    ///
+    /// The database's clock decides. Parts of a millisecond are rounded up; what is too long to
+    /// count is the longest time there is. A later [`put`](Self::put) of the key does not expire.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_for(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) -> Result<Position> {
+        self.db.pooled().put(self.id, key.as_ref(), value.as_ref(), self.options_for(ttl))
     }
 
     /// Sets `key` to the `value_bytes` that `source` yields until its end. For large values: a few
@@ -147,7 +196,7 @@ impl PointKeyspace {
         value_bytes: u64,
         source: &mut dyn Read,
     ) -> Result<Position> {
-        self.db.engine().put_from(self.id, key.as_ref(), value_bytes, source, self.options)
+        self.db.engine().put_from(self.id, key.as_ref(), value_bytes, source, self.options())
     }
 
     /// Writes the value of `key` to `out`, a few MiB at a time, as it was when the call began or in
@@ -172,10 +221,7 @@ impl PointKeyspace {
     /// `Invalid` if the value has not 8 bytes, or the sum is beyond 64 bits; nothing is written
     /// then. Otherwise as [`put`](Self::put).
     pub fn add(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
-        match self.rmw(key.as_ref(), Rmw::Add(by))? {
-            RmwAnswer::Sum(sum) => Ok(sum),
-            answer => Err(unexpected(answer)),
-        }
+        sum(self.rmw(key.as_ref(), Rmw::Add(by))?)
     }
 
     /// Puts `bytes` behind the value of `key`, atomically, and answers the value's length.
@@ -206,14 +252,11 @@ impl PointKeyspace {
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
-        match self.rmw(key.as_ref(), Rmw::CompareAndSet { expected, new })? {
-            RmwAnswer::Swapped(swapped) => Ok(swapped),
-            answer => Err(unexpected(answer)),
-        }
+        swapped(self.rmw(key.as_ref(), Rmw::CompareAndSet { expected, new })?)
     }
 
     fn rmw(&self, key: &[u8], rmw: Rmw<'_>) -> Result<RmwAnswer> {
-        self.db.pooled().rmw(self.id, key, rmw, self.options)
+        self.db.pooled().rmw(self.id, key, rmw, self.options())
     }
 
     /// The point that reads see.
@@ -221,9 +264,14 @@ impl PointKeyspace {
         self.at.as_ref().map_or(ReadAt::Latest, ReadAt::Snapshot)
     }
 
-    /// How writes are done.
+    /// How a write is done that begins now.
     pub(crate) fn options(&self) -> WriteOptions {
-        self.options
+        self.ttl.map_or(self.options, |ttl| self.options_for(ttl))
+    }
+
+    /// How a value is written now that is to live for `ttl`.
+    pub(crate) fn options_for(&self, ttl: Duration) -> WriteOptions {
+        WriteOptions { expires_at_ms: self.db.expiry_after(ttl), ..self.options }
     }
 
     /// Removes `key`; no error if it has no value.
@@ -231,7 +279,7 @@ impl PointKeyspace {
     /// # Errors
     /// As [`put`](Self::put).
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<Position> {
-        self.db.pooled().delete(self.id, key.as_ref(), self.options)
+        self.db.pooled().delete(self.id, key.as_ref(), self.options())
     }
 
     /// Adds `operand` to `key` for the keyspace's merge operator, without reading it.
@@ -239,7 +287,7 @@ impl PointKeyspace {
     /// # Errors
     /// `Invalid` if the keyspace has no merge operator; else as [`put`](Self::put).
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<Position> {
-        self.db.pooled().merge(self.id, key.as_ref(), operand.as_ref(), self.options)
+        self.db.pooled().merge(self.id, key.as_ref(), operand.as_ref(), self.options())
     }
 
     /// Replaces the value of `key` by what `f` makes of it, atomically; answers what the last call
@@ -257,11 +305,28 @@ impl PointKeyspace {
         key: impl AsRef<[u8]>,
         f: impl FnMut(Option<&[u8]>) -> (Change, R) + Send + 'static,
     ) -> Result<R> {
-        self.db.pooled().update(self.id, key.as_ref(), self.options, f)
+        self.db.pooled().update(self.id, key.as_ref(), self.options(), f)
     }
 }
 
-fn length(answer: RmwAnswer) -> Result<u64> {
+/// The answer of an addition.
+pub(crate) fn sum(answer: RmwAnswer) -> Result<i64> {
+    match answer {
+        RmwAnswer::Sum(sum) => Ok(sum),
+        answer => Err(unexpected(answer)),
+    }
+}
+
+/// The answer of a swap.
+pub(crate) fn swapped(answer: RmwAnswer) -> Result<bool> {
+    match answer {
+        RmwAnswer::Swapped(swapped) => Ok(swapped),
+        answer => Err(unexpected(answer)),
+    }
+}
+
+/// The answer of a change that makes a value longer.
+pub(crate) fn length(answer: RmwAnswer) -> Result<u64> {
     match answer {
         RmwAnswer::Length(bytes) => Ok(bytes),
         answer => Err(unexpected(answer)),

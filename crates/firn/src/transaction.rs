@@ -12,15 +12,16 @@ mod writes;
 use std::time::Duration;
 
 use firn_engine::{
-    Batch, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, OrderedReadSet, Position, ReadRange, ReadSet, Result,
-    ScanRange, WriteOptions,
+    Batch, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, OrderedBatch, OrderedReadSet, Position, ReadAt,
+    ReadRange, ReadSet, Result, ScanRange, Snapshot, WriteOptions,
 };
 
 use self::writes::Writes;
+use crate::scan::ends::Written;
 use crate::{Db, PointDb, Scan};
 
 /// Attempts after which the next one waits first.
-const AT_ONCE: u32 = 3;
+pub(crate) const AT_ONCE: u32 = 3;
 /// How long it waits then; twice as long each further time.
 const PAUSE_FIRST: Duration = Duration::from_micros(50);
 /// How long it waits at most.
@@ -31,6 +32,24 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 ///
 /// Its calls read and write the default keyspace; [`in_keyspace`](Self::in_keyspace) leads to
 /// others. Dropping it does nothing of it. It reads at most [`ReadSet::KEYS_MAX`] keys.
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+/// # let db = firn::Db::builder("example").storage(storage).open()?;
+/// use firn::ErrorKind;
+///
+/// db.put("stock", "1")?;
+/// let mut sale = db.transaction()?;
+/// assert_eq!(sale.get("stock")?.as_deref(), Some(&b"1"[..]));
+/// sale.put("stock", "0");
+/// db.put("stock", "5")?; // meanwhile
+/// let refused = sale.commit().expect_err("what it read was written");
+/// assert_eq!(refused.kind(), ErrorKind::Conflict);
+/// assert_eq!(db.get("stock")?.as_deref(), Some(&b"5"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PointTransaction {
     db: PointDb,
@@ -44,8 +63,11 @@ impl PointDb {
     /// # Errors
     /// `Closed` after [`close`](Self::close).
     pub fn transaction(&self) -> Result<PointTransaction> {
-        let reads = ReadSet::new(self.snapshot()?);
-        Ok(PointTransaction { db: self.clone(), reads, writes: Writes::default() })
+        Ok(self.transaction_at(self.snapshot()?))
+    }
+
+    fn transaction_at(&self, snapshot: Snapshot) -> PointTransaction {
+        PointTransaction { db: self.clone(), reads: ReadSet::new(snapshot), writes: Writes::default() }
     }
 
     /// Does `f` in a transaction and commits it; again from the beginning as long as others write
@@ -112,6 +134,12 @@ impl PointTransaction {
         self.in_keyspace(KEYSPACE_DEFAULT).put(key, value);
     }
 
+    /// As [`put`](Self::put), of a value that lives for `ttl` from now on, committed or not. See
+    /// [`PointKeyspace::put_for`](crate::PointKeyspace::put_for).
+    pub fn put_for(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) {
+        self.in_keyspace(KEYSPACE_DEFAULT).put_for(key, value, ttl);
+    }
+
     /// Removes `key`, once this is committed.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) {
         self.in_keyspace(KEYSPACE_DEFAULT).delete(key);
@@ -140,16 +168,36 @@ impl PointTransaction {
         }
     }
 
-    fn get_in(&mut self, id: KeyspaceId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if let Some(written) = self.writes.get(id, key) {
-            return Ok(written.map(<[u8]>::to_vec));
-        }
+    /// What this transaction has set `key` to, `None` within if it removed it.
+    pub(crate) fn written(&self, id: KeyspaceId, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.writes.get(id, key)
+    }
+
+    /// Counts `key` as read, and answers as of which point it is to be.
+    pub(crate) fn note_read(&mut self, id: KeyspaceId, key: &[u8]) -> Result<ReadAt<'_>> {
         self.reads.add(id, key)?;
-        self.db.pooled().get(self.reads.read_at(), id, key)
+        Ok(self.reads.read_at())
     }
 }
 
 /// One keyspace in a [`PointTransaction`].
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+/// # let db = firn::Db::builder("example").storage(storage).open()?;
+/// let (from, to) = (db.keyspace("from")?, db.keyspace("to")?);
+/// db.in_keyspace(from).put("k", "v")?;
+/// db.transact(|transaction| {
+///     let value = transaction.in_keyspace(from).get("k")?.unwrap_or_default();
+///     transaction.in_keyspace(from).delete("k");
+///     transaction.in_keyspace(to).put("k", value);
+///     Ok(())
+/// })?;
+/// assert!(db.in_keyspace(to).contains_key("k")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PointTransactionKeyspace<'t> {
     transaction: &'t mut PointTransaction,
@@ -162,7 +210,12 @@ impl PointTransactionKeyspace<'_> {
     /// # Errors
     /// As there.
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.transaction.get_in(self.id, key.as_ref())
+        let key = key.as_ref();
+        if let Some(written) = self.transaction.written(self.id, key) {
+            return Ok(written.map(<[u8]>::to_vec));
+        }
+        let db = self.transaction.db.clone();
+        db.pooled().get(self.transaction.note_read(self.id, key)?, self.id, key)
     }
 
     /// See [`PointTransaction::contains_key`].
@@ -170,12 +223,23 @@ impl PointTransactionKeyspace<'_> {
     /// # Errors
     /// As there.
     pub fn contains_key(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        let key = key.as_ref();
+        if let Some(written) = self.transaction.written(self.id, key) {
+            return Ok(written.is_some());
+        }
+        let db = self.transaction.db.clone();
+        db.pooled().contains_key(self.transaction.note_read(self.id, key)?, self.id, key)
     }
 
     /// See [`PointTransaction::put`].
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.put_until(key, value, 0);
+    }
+
+    /// See [`PointTransaction::put_for`].
+    pub fn put_for(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) {
+        let expires_at_ms = self.transaction.db.expiry_after(ttl);
+        self.put_until(key, value, expires_at_ms);
     }
 
     /// As [`put`](Self::put), of a value that expires at `expires_at_ms`, in milliseconds since the
@@ -237,7 +301,13 @@ impl Db {
     /// # Errors
     /// `Closed` after [`close`](PointDb::close).
     pub fn transaction(&self) -> Result<Transaction> {
-        Ok(Transaction { points: (**self).transaction()?, ordered: self.clone(), ranges: Vec::new() })
+        Ok(self.transaction_at(self.snapshot()?))
+    }
+
+    /// A transaction that reads at `snapshot`.
+    pub(crate) fn transaction_at(&self, snapshot: Snapshot) -> Transaction {
+        let points = PointDb::transaction_at(self, snapshot);
+        Transaction { points, ordered: self.clone(), ranges: Vec::new() }
     }
 
     /// Does `f` in a transaction and commits it; again from the beginning as long as others write
@@ -293,15 +363,54 @@ impl Transaction {
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn commit_with(self, options: WriteOptions) -> Result<Position> {
-        let Self { points: PointTransaction { reads, writes, .. }, ordered, ranges } = self;
-        let Some(batch) = writes.batch() else { return Ok(reads.position()) };
+        let ordered = self.ordered.clone();
+        let (batch, reads) = self.into_write()?;
+        match batch {
+            None => Ok(reads.keys().position()),
+            Some(batch) => ordered.session().write_ordered_if(&batch, reads, options),
+        }
+    }
+
+    /// What is to be written, if anything is, and what has to hold then.
+    pub(crate) fn into_write(self) -> Result<(Option<OrderedBatch>, OrderedReadSet)> {
+        let Self { points: PointTransaction { reads, writes, .. }, ranges, .. } = self;
         let mut reads = OrderedReadSet::from(reads);
         ranges.into_iter().try_for_each(|range| reads.add_range(range))?;
-        ordered.session().write_ordered_if(&Batch::into(batch), reads, options)
+        Ok((writes.batch().map(Batch::into), reads))
+    }
+
+    /// Counts `range` as read, and answers as of which point it is to be, and what lies over it.
+    pub(crate) fn note_range(&mut self, id: KeyspaceId, range: &ScanRange) -> Result<(ReadAt<'_>, Written)> {
+        let Self { points, ranges, .. } = self;
+        let (start, end) = range.bounds();
+        let read = ReadRange { keyspace: id, start, end };
+        if !ranges.contains(&read) {
+            OrderedReadSet::check_ranges(ranges.len() + 1)?;
+            ranges.push(read);
+        }
+        Ok((points.reads.read_at(), points.writes.within(id, range)))
     }
 }
 
 /// One keyspace in a [`Transaction`].
+///
+/// ```
+/// # fn main() -> firn::Result<()> {
+/// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+/// # let db = firn::Db::builder("example").storage(storage).open()?;
+/// let (queue, done) = (db.keyspace("queue")?, db.keyspace("done")?);
+/// db.in_keyspace(queue).put("1", "paint the door")?;
+/// db.transact(|transaction| {
+///     let first = transaction.in_keyspace(queue).range(..)?.next().transpose()?;
+///     let Some((key, job)) = first else { return Ok(()) };
+///     transaction.in_keyspace(queue).delete(&key);
+///     transaction.in_keyspace(done).put(key, job);
+///     Ok(())
+/// })?;
+/// assert_eq!(db.in_keyspace(done).range(..)?.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TransactionKeyspace<'t> {
     transaction: &'t mut Transaction,
@@ -334,6 +443,11 @@ impl TransactionKeyspace<'_> {
         self.points().put(key, value);
     }
 
+    /// See [`PointTransaction::put_for`].
+    pub fn put_for(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl: Duration) {
+        self.points().put_for(key, value, ttl);
+    }
+
     /// See [`PointTransactionKeyspace::put_until`].
     pub fn put_until(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, expires_at_ms: u64) {
         self.points().put_until(key, value, expires_at_ms);
@@ -350,15 +464,9 @@ impl TransactionKeyspace<'_> {
     /// As there.
     pub fn range(&mut self, range: impl Into<ScanRange>) -> Result<Scan> {
         let range = range.into();
-        let Transaction { points, ordered, ranges } = &mut *self.transaction;
-        let (start, end) = range.bounds();
-        let read = ReadRange { keyspace: self.id, start, end };
-        if !ranges.contains(&read) {
-            OrderedReadSet::check_ranges(ranges.len() + 1)?;
-            ranges.push(read);
-        }
-        let over = (points.writes.within(self.id, &range), None);
-        Scan::open(ordered.session(), points.reads.read_at(), self.id, range, over)
+        let session = self.transaction.ordered.session();
+        let (at, written) = self.transaction.note_range(self.id, &range)?;
+        Scan::open(session, at, self.id, range, (written, None))
     }
 
     /// See [`Transaction::prefix`].

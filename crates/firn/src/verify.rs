@@ -10,6 +10,16 @@ use firn_tree::{VerifyOptions, VerifyProgress, VerifyReport};
 /// Checks every checksum, reference and invariant of the database in the directory `path`, and
 /// changes nothing.
 ///
+/// ```no_run
+/// # fn main() -> firn::Result<()> {
+/// let report = firn::verify("cities", |_progress| {})?;
+/// for finding in &report.findings {
+///     println!("{finding:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Blocks for reading all of it; `progress` is told, between files, how far it has come. Other
 /// readers may have the database open meanwhile, a writer may not. Merge operators and filters need
 /// not be known; filters of prefixes, whose extractors are not known here, are counted as

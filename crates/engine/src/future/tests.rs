@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::thread::Thread;
 
 use super::*;
 use crate::blocking::delayed::Delayed;
-use crate::{ErrorKind, KEYSPACE_DEFAULT as KS};
+use crate::{ErrorKind, KEYSPACE_DEFAULT as KS, ScanRange};
 
 const O: WriteOptions = WriteOptions { durability: None, expires_at_ms: 0 };
 
@@ -41,12 +41,14 @@ fn every_call_is_ready_after_its_completion() {
     let (session, held) = Delayed::pair();
     let background = held.release_in_background();
     drop(held);
-    let db = Futures::new(session);
+    let mut db = Futures::new(session);
     block_on(async {
         db.put(KS, b"a", b"1", O).await.unwrap();
         db.write(Batch::new().put(KS, b"b", b"22").put(KS, b"c", b"3"), O).await.unwrap();
         assert_eq!(db.get(ReadAt::Latest, KS, b"b").await.unwrap().as_deref(), Some(&b"22"[..]));
         assert_eq!(db.get_range(ReadAt::Latest, KS, b"b", 0..1).await.unwrap().as_deref(), Some(&b"2"[..]));
+        assert!(db.contains_key(ReadAt::Latest, KS, b"b").await.unwrap());
+        assert!(!db.contains_key(ReadAt::Latest, KS, b"x").await.unwrap());
         let values = db.multi_get(ReadAt::Latest, KS, &[b"c", b"x"]).await.unwrap();
         assert_eq!(values.iter().collect::<Vec<_>>(), [Some(&b"3"[..]), None]);
         assert!(db.is_stored(KS, b"c").await.unwrap());
@@ -55,63 +57,76 @@ fn every_call_is_ready_after_its_completion() {
         assert_eq!(db.merge(KS, b"a", b"x", O).await.unwrap_err().kind(), ErrorKind::Invalid);
         let length = db.update(KS, b"b", O, |value| (Change::Keep, value.map_or(0, <[u8]>::len)));
         assert_eq!(length.await.unwrap(), 2);
-        let mut batches = db.scan(ReadAt::Latest, KS, ScanRange::all()).unwrap();
+        let mut scan = db.session().scan(ReadAt::Latest, KS, ScanRange::all()).unwrap();
         let limit = BatchLimit { records: 1, bytes: 100 };
-        let first = batches.next_batch(limit).await.unwrap();
+        let first = db.next_batch(&mut *scan, limit).await.unwrap();
         assert_eq!(first.get(0), Some((&b"a"[..], &b"1"[..])));
-        assert!(batches.next_batch(limit).await.unwrap().is_finished());
+        assert!(db.next_batch(&mut *scan, limit).await.unwrap().is_finished());
     });
+    assert!(db.is_idle());
     drop(db);
     background.join().unwrap();
 }
 
 #[test]
-fn replies_wake_whoever_waits_in_any_order() {
+fn an_operation_begins_when_it_is_polled_and_wakes_its_task() {
     let (session, held) = Delayed::pair();
-    let db = Futures::new(session);
-    let (first_count, second_count) = (Arc::new(Count::default()), Arc::new(Count::default()));
-    let (first_waker, second_waker) = (Waker::from(first_count.clone()), Waker::from(second_count.clone()));
-    let mut first = db.put(KS, b"a", b"1", O);
-    let mut second = db.put(KS, b"b", b"2", O);
-    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&first_waker)).is_pending());
-    assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&second_waker)).is_pending());
-    held.release(1);
-    assert_eq!(second_count.0.load(SeqCst), 1);
-    // The first drains the second's completion and must leave it, and a wake-up, for the second.
-    second_count.0.store(0, SeqCst);
-    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&first_waker)).is_pending());
-    assert_eq!(second_count.0.load(SeqCst), 1);
-    assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&second_waker)).is_ready());
-    first_count.0.store(0, SeqCst);
-    held.release(0);
-    assert!(first_count.0.load(SeqCst) > 0);
-    assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&first_waker)).is_ready());
-}
-
-#[test]
-fn a_dropped_reply_abandons_its_result_only() {
-    let (session, held) = Delayed::pair();
-    let db = Futures::new(session);
-    drop(db.put(KS, b"a", b"1", O));
-    let kept = db.get(ReadAt::Latest, KS, b"a");
-    held.release(0);
-    held.release(0);
-    assert_eq!(block_on(kept).unwrap().as_deref(), Some(&b"1"[..]), "the write went on");
-    let state = db.line.lock();
-    assert!(state.abandoned.is_empty() && state.arrived.is_empty() && state.waiting.is_empty());
-}
-
-#[test]
-fn a_dropped_batch_is_delivered_by_the_next_call() {
-    let (session, held) = Delayed::pair();
-    let db = Futures::new(session);
-    drop(db.put(KS, b"a", b"1", O));
-    held.release(0);
-    let mut batches = db.scan(ReadAt::Latest, KS, ScanRange::all()).unwrap();
+    let mut db = Futures::new(session);
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
     {
-        let dropped = std::pin::pin!(batches.next_batch(BatchLimit::default()));
+        let mut put = std::pin::pin!(db.put(KS, b"a", b"1", O));
+        assert_eq!(held.count(), 0, "nothing has begun");
+        assert!(put.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!((held.count(), count.0.load(SeqCst)), (1, 0));
+        held.release(0);
+        assert_eq!(count.0.load(SeqCst), 1);
+        assert!(put.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+    }
+    assert!(db.is_idle());
+}
+
+#[test]
+fn a_dropped_future_leaves_the_session_sound() {
+    let (session, held) = Delayed::pair();
+    let mut db = Futures::new(session);
+    {
+        let dropped = std::pin::pin!(db.put(KS, b"a", b"1", O));
+        assert!(dropped.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    assert!(!db.is_idle(), "a write is under way");
+    {
+        let mut get = std::pin::pin!(db.get(ReadAt::Latest, KS, b"a"));
+        assert!(get.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // The completion of the write that nothing waits for comes first.
+        held.release(0);
+        assert!(get.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        held.release(0);
+        assert_eq!(block_on(get).unwrap().as_deref(), Some(&b"1"[..]), "the write went on");
+    }
+    assert!(db.is_idle(), "its completion was discarded");
+}
+
+#[test]
+fn the_completion_of_a_batch_waits_until_it_is_asked_for() {
+    let (session, held) = Delayed::pair();
+    let mut db = Futures::new(session);
+    {
+        let dropped = std::pin::pin!(db.put(KS, b"a", b"1", O));
         assert!(dropped.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
     held.release(0);
-    assert_eq!(block_on(batches.next_batch(BatchLimit::default())).unwrap().len(), 1);
+    let mut scan = db.session().scan(ReadAt::Latest, KS, ScanRange::all()).unwrap();
+    let Ok(Outcome::Pending(ticket)) = scan.next_batch(BatchLimit::default(), &mut ScanBatch::new()) else {
+        panic!("it is held");
+    };
+    held.release(0);
+    // Another operation finds the batch and leaves it.
+    let background = held.release_in_background();
+    drop(held);
+    assert!(block_on(db.contains_key(ReadAt::Latest, KS, b"a")).unwrap());
+    let completion = db.poll_completion(ticket, &mut Context::from_waker(Waker::noop()));
+    assert!(matches!(completion, Poll::Ready(Completion::Scanned(batch)) if batch.len() == 1));
+    drop((db, scan));
+    background.join().unwrap();
 }

@@ -8,6 +8,17 @@ use super::Direction;
 ///
 /// Made of any range of keys, upward: `("a".."b").into()`, `(..="z").into()`, `(..).into()`, or a
 /// pair of [`Bound`]s.
+///
+/// ```
+/// use firn_engine::{Direction, ScanRange};
+///
+/// let range = ScanRange::from("b".."d");
+/// assert_eq!((&range.start[..], range.end.as_deref()), (&b"b"[..], Some(&b"d"[..])));
+/// // Those of them that begin with `ca`, from the greatest down.
+/// let range = ScanRange { prefix: Some(b"ca".to_vec()), ..range }.backward();
+/// assert_eq!(range.direction, Direction::Backward);
+/// assert_eq!(range.bounds(), (b"ca".to_vec(), Some(b"cb".to_vec())));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanRange {
     /// First key, included; empty = from the first key there is.

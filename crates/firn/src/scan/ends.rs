@@ -154,6 +154,15 @@ impl Ends {
         Ok(Fetch { scan: &mut *end.scan, limit, batch: &mut end.batch })
     }
 
+    /// A batch of `side` that came later than it was asked for.
+    pub(crate) fn arrived(&mut self, side: Side, batch: ScanBatch) {
+        match (side, &mut self.back) {
+            (Side::Front, _) => self.front.batch = batch,
+            (Side::Back, Some(back)) => back.batch = batch,
+            (Side::Back, None) => {}
+        }
+    }
+
     /// Nothing more is given.
     pub(crate) fn fail(&mut self) {
         self.has_failed = true;
@@ -179,7 +188,7 @@ impl Ends {
     }
 
     /// The next record of the database at `side`; `None` if none is left.
-    fn there(&self, side: Side) -> std::result::Result<Option<(&[u8], &[u8])>, NoBatch> {
+    fn there(&self, side: Side) -> std::result::Result<Option<Borrowed<'_>>, NoBatch> {
         let (end, other) = match side {
             Side::Front => (Some(&self.front), self.back.as_ref()),
             Side::Back => (self.back.as_ref(), Some(&self.front)),
@@ -221,6 +230,9 @@ impl Ends {
         order(one, other, self.range.direction)
     }
 }
+
+/// A record where it lies in its batch.
+type Borrowed<'e> = (&'e [u8], &'e [u8]);
 
 /// The end needs a batch first.
 struct NoBatch;

@@ -6,10 +6,7 @@ use firn::storage::backend::{
     BackendUrl, Crash, Effect, Fault, Faulty, Memory, OpenWith, Opener, Operation, Registry, Throttling, When,
 };
 use firn::storage::{ManualClock, Storage};
-use firn::{
-    CompactionFilter, Db, ErrorKind, FilterVerdict, KeyspaceSettings, PrefixExtractor,
-    WriteOptions,
-};
+use firn::{CompactionFilter, Db, ErrorKind, FilterVerdict, KeyspaceSettings, PrefixExtractor, WriteOptions};
 
 #[test]
 fn a_database_in_memory() {

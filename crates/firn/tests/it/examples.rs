@@ -18,5 +18,7 @@ runs! {
     hello: "../../examples/hello.rs"
     batches: "../../examples/batches.rs"
     counters: "../../examples/counters.rs"
+    transactions: "../../examples/transactions.rs"
     sessions: "../../examples/sessions.rs"
+    futures: "../../examples/futures.rs"
 }

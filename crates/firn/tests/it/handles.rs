@@ -54,8 +54,7 @@ fn a_database_without_order_leads_to_its_order() {
     let mut batch = OrderedBatch::default();
     batch.delete_range(firn::KEYSPACE_DEFAULT, b"a", b"b").put(firn::KEYSPACE_DEFAULT, b"c", b"3");
     db.write_ordered(&batch, WriteOptions::default()).expect("written");
-    let keys: Vec<Vec<u8>> =
-        db.range(..).expect("scan").map(|record| record.unwrap().0).collect();
+    let keys: Vec<Vec<u8>> = db.range(..).expect("scan").map(|record| record.unwrap().0).collect();
     assert_eq!(keys, [b"b", b"c"]);
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use firn::storage::ManualClock;
 use firn::{
-    Batch, Change, Db, Durability, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, MergeOperator,
-    Settings, WriteOptions,
+    Batch, Change, Db, Durability, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, MergeOperator, Settings,
+    WriteOptions,
 };
 
 /// Puts operands one behind the other.

@@ -7,8 +7,10 @@ mod handles;
 mod keyspaces;
 mod scans;
 mod both_ends;
+mod ttl;
 mod threads;
 mod transactions;
+mod asynchronous;
 mod components;
 mod small_disk; // a file system that is soon full
 mod full_disk;

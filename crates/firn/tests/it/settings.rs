@@ -1,7 +1,9 @@
 //! Settings: from text, in force, and refused.
 
 use std::fs;
+use std::sync::Arc;
 
+use firn::storage::backend::Memory;
 use firn::{Db, Durability, ErrorKind, Settings};
 
 #[test]
@@ -105,4 +107,21 @@ fn the_page_of_settings_is_the_list() {
 #[expect(clippy::disallowed_methods, reason = "the one switch of this test")]
 fn is_updating() -> bool {
     std::env::var("UPDATE_EXPECT").is_ok_and(|value| value == "1")
+}
+
+#[test]
+fn memory_that_no_size_follows_is_refused_with_what_to_do() {
+    for memory_bytes in [64 << 20, 4 << 30] {
+        let settings = Settings { memory_bytes, ..Settings::default() };
+        let opened = Db::builder("x").storage(Arc::new(Memory::new())).settings(settings).open();
+        let refused = opened.expect_err("nothing follows from it");
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.message().contains(&format!("Settings::for_memory({memory_bytes})")), "{refused}");
+    }
+    // Where one of them was chosen, all were.
+    let chosen = Settings { memory_bytes: 1 << 30, ..Settings::default() }
+        .with_engine(|tree| tree.log_bytes_max = 1 << 30);
+    for settings in [chosen, Settings::default(), Settings::for_memory(1 << 30)] {
+        Db::builder("x").storage(Arc::new(Memory::new())).settings(settings).open().expect("opened");
+    }
 }

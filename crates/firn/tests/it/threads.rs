@@ -3,10 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 
-use firn::future::Futures;
-use firn::{
-    Change, Completion, Db, Durability, KEYSPACE_DEFAULT, Outcome, Settings, WriteOptions,
-};
+use firn::{Change, Completion, Db, Durability, KEYSPACE_DEFAULT, Outcome, Settings, WriteOptions};
 
 /// Every kind of blocking call, by threads that own keys of their own and share the pool of
 /// sessions.
@@ -114,16 +111,14 @@ fn a_session_that_never_blocks_finishes_what_it_began() {
 fn futures_are_woken_however_slow_the_writes() {
     let dir = tempfile::tempdir().expect("a directory");
     let db = Db::builder(dir.path()).settings(Settings::for_memory(16 << 20)).open().expect("opened");
-    let futures = Futures::new(db.engine().session());
     for durability in [Durability::Process, Durability::Disk] {
         let options = WriteOptions { durability: Some(durability), ..WriteOptions::default() };
-        let put = |number: u32| futures.put(KEYSPACE_DEFAULT, &number.to_be_bytes(), &[3; 4096], options);
-        let replies: Vec<_> = (0..6000).map(put).collect();
-        for (number, reply) in replies.into_iter().enumerate() {
-            let answer =
-                wait(reply).unwrap_or_else(|| panic!("write {number} at {durability:?} was never woken"));
-            answer.expect("written");
-        }
+        let keyspace = db.futures().in_default().with_options(options);
+        let put = |number: u32| keyspace.put(number.to_be_bytes(), [3; 4096]);
+        // All of them are under way at once.
+        let answers = wait(futures_util::future::join_all((0..6000).map(put)));
+        let answers = answers.unwrap_or_else(|| panic!("a write at {durability:?} was never woken"));
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     }
     assert_eq!(db.range(..).expect("scan").count(), 6000);
 }

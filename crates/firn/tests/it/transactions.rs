@@ -154,7 +154,11 @@ fn what_a_function_refuses_is_not_done_and_bounds_are_said() {
     let db = open();
     let refused = db.transact(|transaction| {
         transaction.put("a", "1");
-        transaction.range(ScanRange { start: b"b".to_vec(), end: Some(b"a".to_vec()), ..ScanRange::all() })?;
+        transaction.range(ScanRange {
+            start: b"b".to_vec(),
+            end: Some(b"a".to_vec()),
+            ..ScanRange::all()
+        })?;
         Err::<(), _>(firn::Error::invalid("not today"))
     });
     assert_eq!(refused.expect_err("refused").to_string(), "not today");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use firn::{Db, ScanRange, Settings};
+use firn::{Db, Settings};
 use firn_job_service::Remote;
 use firn_job_service::control::pool::{JobRow, JobState};
 use firn_jobs::{CompactSpec, Executor, JobHandle, JobSpec};

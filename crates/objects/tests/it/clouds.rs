@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use firn::{Db, Settings};
-use firn_engine::{ScanRange, Semantics};
+use firn_engine::Semantics;
 use firn_storage::backend::conformance::{check_objects, check_objects_whose_parts_stay};
 use firn_storage::backend::{Divided, Local, LocalOptions};
 use firn_storage::{ErrorKind, Storage};

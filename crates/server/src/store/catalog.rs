@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn::Db;
-use firn_engine::{Batch, Error, ErrorKind, KeyspaceId, Result, ScanRange};
+use firn_engine::{Batch, Error, ErrorKind, KeyspaceId, Result};
 use firn_format::datatype::catalog::LAYOUT_VERSION;
 use firn_format::datatype::slot::SLOT_FUNCTION;
 use firn_format::datatype::{CatalogRecord, DatabaseId};
@@ -29,7 +29,7 @@ pub(super) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Catalog> {
     let mut databases: BTreeMap<DatabaseId, Arc<Database>> = BTreeMap::new();
     let (mut next, mut ceiling, mut slot_function) = (None, 0, None);
     let mut users = Vec::new();
-    for record in db.in_keyspace(keyspace).scan(ScanRange::all())? {
+    for record in db.in_keyspace(keyspace).range(..)? {
         let (key, value) = record?;
         match CatalogRecord::decode(&key, &value).map_err(|error| damaged(&error))? {
             CatalogRecord::DatabaseIndex { index, database } => {

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_engine::ScanRange;
 use firn_format::datatype::KEYSPACES;
 use firn_protocol::resp::{Value, decode};
 use firn_server::{Network, ServeSettings, Server};
@@ -40,7 +39,7 @@ impl Served {
     /// How many records a keyspace of the engine has.
     pub(crate) fn records(&self, keyspace: &str) -> usize {
         let id = self.db.keyspace(keyspace).expect("it is there");
-        self.db.in_keyspace(id).scan(ScanRange::all()).expect("a scan").count()
+        self.db.in_keyspace(id).range(..).expect("a scan").count()
     }
 
     /// Puts a record beside the server.
@@ -53,7 +52,7 @@ impl Served {
     pub(crate) fn lose_record(&self, keyspace: &str) {
         let records = self.db.in_keyspace(self.db.keyspace(keyspace).expect("it is there"));
         let first =
-            records.scan(ScanRange::all()).expect("a scan").next().expect("a record").expect("it is read");
+            records.range(..).expect("a scan").next().expect("a record").expect("it is read");
         records.delete(&first.0).expect("it is deleted");
     }
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 
 use firn::Db;
-use firn_engine::{Error, Result, ScanRange};
+use firn_engine::{Error, Result};
 
 use crate::report::{Finding, Verdict};
 
