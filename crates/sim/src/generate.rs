@@ -43,7 +43,8 @@ impl Generator {
     fn op(&mut self) -> Op {
         let is_long = self.profile == Profile::Everything;
         match self.rng.u32(0..1000) {
-            0..260 => self.write(),
+            0..210 => self.write(),
+            210..260 => self.transaction(),
             260..340 => self.update(),
             340..440 if is_long => Op::Get { at: self.at(), space: self.space(), key: self.key() },
             340..440 => self.write(),
@@ -54,10 +55,12 @@ impl Generator {
             }
             480..560 => Op::Scan { at: self.at(), visit: self.visit() },
             560..580 => Op::IterOpen { slot: self.slot(), at: self.at(), visit: self.visit() },
-            580..640 => Op::IterNext(self.slot()),
+            580..632 => Op::IterNext(self.slot()),
+            632..640 => Op::IterTurn(self.slot()),
             640..645 => Op::IterClose(self.slot()),
-            645..690 => Op::SnapshotOpen(self.slot()),
-            690..720 => Op::SnapshotClose(self.slot()),
+            645..670 => Op::SnapshotOpen(self.slot()),
+            670..690 => Op::SnapshotClose(self.slot()),
+            690..720 => self.transaction(),
             720..730 => Op::Verify,
             730..738 => Op::CopyDatabase,
             738..775 => Op::Flush,
@@ -89,6 +92,20 @@ impl Generator {
             _ => self.rng.usize(1..8),
         };
         Op::Write { parts: (0..count).map(|_| self.part()).collect(), single: false, disk }
+    }
+
+    /// A step of a transaction. Most are short, so that some end without a conflict.
+    fn transaction(&mut self) -> Op {
+        let slot = self.slot();
+        match self.rng.u8(0..8) {
+            0..2 => Op::TransactionBegin(slot),
+            2..4 => Op::TransactionGet { slot, space: self.space(), key: self.key() },
+            4 => Op::TransactionScan { slot, visit: self.visit() },
+            _ => {
+                let parts = (0..self.rng.usize(1..5)).map(|_| self.part()).collect();
+                Op::TransactionCommit { slot, parts, disk: self.rng.u8(0..6) == 0 }
+            }
+        }
     }
 
     fn part(&mut self) -> Part {

@@ -92,7 +92,9 @@ mod tests {
         let faults = [
             Fault::LoseWrite(11),
             Fault::FirstOperationWins,
+            Fault::UnlockedUpdate,
             Fault::LeakySnapshot,
+            Fault::LeakyReopen,
             Fault::NoExpiry,
             Fault::InclusiveRange,
             Fault::MergeReplaces,

@@ -207,22 +207,36 @@ impl Model {
     /// Whether `key` was written at or after `since`, a range delete over it included.
     pub fn is_written(&self, since: Moment, id: KeyspaceId, key: &[u8]) -> Result<bool> {
         let keyspace = self.keyspaces.get(&id).ok_or_else(|| unknown(id))?;
-        let versions = keyspace.keys.get(key).map_or(&[][..], Vec::as_slice);
-        let is_covered = |range: &RangeTombstone| *range.start <= *key && *key < *range.end;
-        Ok(versions.iter().any(|version| version.moment >= since)
-            || keyspace.ranges.iter().any(|range| range.moment >= since && is_covered(range)))
+        Ok(keyspace.is_written(since, key))
     }
 
     /// Whether any key of `range` was written at or after `since`.
     pub fn is_range_written(&self, since: Moment, range: &ReadRange) -> Result<bool> {
         let keyspace = self.keyspaces.get(&range.keyspace).ok_or_else(|| unknown(range.keyspace))?;
-        let ends_behind = |key: &[u8]| range.end.as_ref().is_none_or(|end| key < end.as_slice());
-        let is_key_written = keyspace.keys.iter().any(|(key, versions)| {
-            *key >= range.start && ends_behind(key) && versions.iter().any(|version| version.moment >= since)
-        });
-        let is_cut =
-            |cut: &RangeTombstone| cut.moment >= since && cut.end > range.start && ends_behind(&cut.start);
-        Ok(is_key_written || keyspace.ranges.iter().any(is_cut))
+        let is_key_written = keyspace.within(range).any(|key| keyspace.is_written(since, key));
+        Ok(is_key_written || keyspace.is_cut(since, range))
+    }
+
+    /// Whether a write to `key` at or after `since` has to be seen: it had a value at `since`, or
+    /// has one now. What had none and has none again may have left nothing behind.
+    pub fn must_be_seen(&self, since: Moment, id: KeyspaceId, key: &[u8], now_ms: u64) -> Result<bool> {
+        let keyspace = self.keyspaces.get(&id).ok_or_else(|| unknown(id))?;
+        let is_there = |at: Moment| {
+            let value = self.get(at, id, key, now_ms)?;
+            Ok(value.is_some_and(|value| !self.may_be_dropped(keyspace, key, &value)))
+        };
+        Ok(keyspace.is_written(since, key) && (is_there(since)? || is_there(self.end())?))
+    }
+
+    /// Whether a write to a key of `range` at or after `since` has to be seen.
+    pub fn must_be_seen_in(&self, since: Moment, range: &ReadRange, now_ms: u64) -> Result<bool> {
+        let keyspace = self.keyspaces.get(&range.keyspace).ok_or_else(|| unknown(range.keyspace))?;
+        for key in keyspace.within(range) {
+            if self.must_be_seen(since, range.keyspace, key, now_ms)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Everything readable as of `at`.
@@ -289,6 +303,27 @@ impl Model {
 impl Keyspace {
     fn new(name: &str, settings: KeyspaceSettings) -> Self {
         Self { name: name.to_owned(), settings, keys: BTreeMap::new(), ranges: Vec::new() }
+    }
+
+    /// Whether `key` was written at or after `since`, a range delete over it included.
+    fn is_written(&self, since: Moment, key: &[u8]) -> bool {
+        let versions = self.keys.get(key).map_or(&[][..], Vec::as_slice);
+        let is_covered = |cut: &RangeTombstone| *cut.start <= *key && *key < *cut.end;
+        versions.iter().any(|version| version.moment >= since)
+            || self.ranges.iter().any(|cut| cut.moment >= since && is_covered(cut))
+    }
+
+    /// Whether a range delete at or after `since` touches `range`.
+    fn is_cut(&self, since: Moment, range: &ReadRange) -> bool {
+        let ends_behind = |key: &[u8]| range.end.as_ref().is_none_or(|end| key < end.as_slice());
+        let is_inside = |cut: &RangeTombstone| cut.end > range.start && ends_behind(&cut.start);
+        self.ranges.iter().any(|cut| cut.moment >= since && is_inside(cut))
+    }
+
+    /// Keys of `range` that were ever written alone.
+    fn within(&self, range: &ReadRange) -> impl Iterator<Item = &Vec<u8>> {
+        let is_before_end = |key: &Vec<u8>| range.end.as_ref().is_none_or(|end| key < end);
+        self.keys.keys().filter(move |key| **key >= range.start && is_before_end(key))
     }
 }
 

@@ -11,7 +11,7 @@ use firn_engine::{Compression, KeyspaceSettings, OrderedOpKind};
 pub const KEY_COUNT: u16 = 60;
 /// How many keyspaces scripts use; 0 is the default one, the last comes and goes.
 pub const SPACE_COUNT: u8 = 5;
-/// How many snapshots and how many scans are open at most.
+/// How many snapshots, scans and transactions are open at most.
 pub const SLOT_COUNT: u8 = 3;
 
 /// One operation of a batch.
@@ -125,12 +125,41 @@ pub enum Op {
     },
     /// Takes a batch from an open scan.
     IterNext(u8),
+    /// Opens another scan from an open one, of the same keys in the other order, and walks it.
+    IterTurn(u8),
     /// Closes it.
     IterClose(u8),
     /// Takes a snapshot into a slot.
     SnapshotOpen(u8),
     /// Lets go of it.
     SnapshotClose(u8),
+    /// Begins a transaction, in a slot.
+    TransactionBegin(u8),
+    /// Reads one key in a transaction.
+    TransactionGet {
+        /// The transaction slot.
+        slot: u8,
+        /// The keyspace, by number.
+        space: u8,
+        /// The key, by number.
+        key: u16,
+    },
+    /// Scans in a transaction.
+    TransactionScan {
+        /// The transaction slot.
+        slot: u8,
+        /// Which records.
+        visit: Visit,
+    },
+    /// Writes if nothing was written to what the transaction has read, and ends it.
+    TransactionCommit {
+        /// The transaction slot.
+        slot: u8,
+        /// The operations.
+        parts: Vec<Part>,
+        /// With durability `Disk`, whatever the default.
+        disk: bool,
+    },
     /// Reads everything, now and at every open snapshot.
     Verify,
     /// Takes a copy, opens it, reads everything, writes to it.

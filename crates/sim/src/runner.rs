@@ -7,6 +7,7 @@
 mod past;
 mod read;
 mod recover;
+mod transact;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +19,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_engine::{
-    Completion, Durability, Error, ErrorKind, KeyspaceId, OrderedSession, Outcome, Scan, Snapshot, Ticket,
+    Completion, Durability, Error, ErrorKind, KeyspaceId, OrderedSession, Outcome, Scan, ScanRange, Snapshot,
+    Ticket,
 };
 use firn_storage::backend::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
@@ -29,6 +31,7 @@ use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
 use crate::panicked::panic_text;
 use crate::world::{Knobs, Opened, World};
 use past::Past;
+use transact::OpenTransaction;
 
 /// Why a run ended before its script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +81,7 @@ pub struct Runner<'w> {
 /// What is gone when the engine is closed. Fields are dropped in this order.
 struct Open {
     scans: BTreeMap<u8, OpenScan>,
+    transactions: BTreeMap<u8, OpenTransaction>,
     snapshots: BTreeMap<u8, (Snapshot, Moment)>,
     session: Box<dyn OrderedSession>,
     /// Completions of other tickets.
@@ -88,6 +92,8 @@ struct Open {
 struct OpenScan {
     scan: Box<dyn Scan>,
     space: u8,
+    range: ScanRange,
+    moment: Moment,
     records_max: usize,
     expected: VecDeque<(Vec<u8>, Vec<u8>)>,
     is_finished: bool,
@@ -175,9 +181,14 @@ impl<'w> Runner<'w> {
             Op::Scan { at, visit } => self.scan(*at, *visit)?,
             Op::IterOpen { slot, at, visit } => self.scan_open(*slot, *at, *visit)?,
             Op::IterNext(slot) => self.scan_next(*slot)?,
+            Op::IterTurn(slot) => self.scan_turn(*slot)?,
             Op::IterClose(slot) => drop(self.opened()?.scans.remove(slot)),
             Op::SnapshotOpen(slot) => self.snapshot_open(*slot)?,
             Op::SnapshotClose(slot) => drop(self.opened()?.snapshots.remove(slot)),
+            Op::TransactionBegin(slot) => self.transaction_begin(*slot)?,
+            Op::TransactionGet { slot, space, key } => self.transaction_get(*slot, *space, *key)?,
+            Op::TransactionScan { slot, visit } => self.transaction_scan(*slot, *visit)?,
+            Op::TransactionCommit { slot, parts, disk } => self.transaction_commit(*slot, parts, *disk)?,
             Op::Verify => self.verify()?,
             Op::CopyDatabase => self.take_copy()?,
             Op::Flush => self.maintain("flush", |open| open.opened.engine.flush())?,
@@ -245,8 +256,14 @@ impl<'w> Runner<'w> {
                 let ordered = opened.ordered().map_err(|error| self.failed("open", &error))?;
                 let mut session = ordered.ordered_session();
                 session.set_inline(self.knobs.seed % 2 == 1);
-                let (scans, snapshots, apart) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-                self.open = Some(Open { scans, snapshots, session, apart, opened });
+                self.open = Some(Open {
+                    scans: BTreeMap::new(),
+                    transactions: BTreeMap::new(),
+                    snapshots: BTreeMap::new(),
+                    session,
+                    apart: BTreeMap::new(),
+                    opened,
+                });
                 Ok(())
             }
             Err(error) => Err(self.failed("open", &error)),

@@ -9,6 +9,8 @@
 //! update 1 17 grow 9004
 //! get - 1 17                            `-` or a snapshot slot, keyspace, key
 //! scan 0 1 start=3 prefix=17:4 backward records=7
+//! transaction_begin 0                   then transaction_get, transaction_scan
+//! transaction_commit 0 - put:0:3:10:9005:0
 //! kill
 //! ```
 
@@ -50,10 +52,8 @@ impl fmt::Display for Op {
             Op::Create(space) => write!(f, "create {space}"),
             Op::Drop(space) => write!(f, "drop {space}"),
             Op::Write { parts, single, disk } => {
-                let (word, durability) =
-                    (if *single { "one" } else { "batch" }, if *disk { "disk" } else { "-" });
-                write!(f, "{word} {durability}")?;
-                parts.iter().try_for_each(|part| write!(f, " {part}"))
+                write!(f, "{}", if *single { "one" } else { "batch" })?;
+                write_parts(parts, *disk, f)
             }
             Op::Update { space, key, kind, seed } => write!(f, "update {space} {key} {kind} {seed}"),
             Op::Get { at, space, key } => write!(f, "get {} {space} {key}", Slot(*at)),
@@ -64,9 +64,17 @@ impl fmt::Display for Op {
             Op::Scan { at, visit } => write!(f, "scan {} {visit}", Slot(*at)),
             Op::IterOpen { slot, at, visit } => write!(f, "iter_open {slot} {} {visit}", Slot(*at)),
             Op::IterNext(slot) => write!(f, "iter_next {slot}"),
+            Op::IterTurn(slot) => write!(f, "iter_turn {slot}"),
             Op::IterClose(slot) => write!(f, "iter_close {slot}"),
             Op::SnapshotOpen(slot) => write!(f, "snapshot_open {slot}"),
             Op::SnapshotClose(slot) => write!(f, "snapshot_close {slot}"),
+            Op::TransactionBegin(slot) => write!(f, "transaction_begin {slot}"),
+            Op::TransactionGet { slot, space, key } => write!(f, "transaction_get {slot} {space} {key}"),
+            Op::TransactionScan { slot, visit } => write!(f, "transaction_scan {slot} {visit}"),
+            Op::TransactionCommit { slot, parts, disk } => {
+                write!(f, "transaction_commit {slot}")?;
+                write_parts(parts, *disk, f)
+            }
             Op::Verify => write!(f, "verify"),
             Op::CopyDatabase => write!(f, "copy"),
             Op::Flush => write!(f, "flush"),
@@ -83,6 +91,12 @@ impl fmt::Display for Op {
             Op::Advance(ms) => write!(f, "advance {ms}"),
         }
     }
+}
+
+/// The durability and the operations of a write.
+fn write_parts(parts: &[Part], disk: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, " {}", if disk { "disk" } else { "-" })?;
+    parts.iter().try_for_each(|part| write!(f, " {part}"))
 }
 
 /// A number or `-`.
@@ -148,8 +162,7 @@ impl FromStr for Op {
             "create" => Op::Create(number(&mut words)?),
             "drop" => Op::Drop(number(&mut words)?),
             "one" | "batch" => {
-                let disk = words.next() == Some("disk");
-                let parts = words.by_ref().map(part).collect::<Result<Vec<_>, _>>()?;
+                let (parts, disk) = parts(&mut words)?;
                 Op::Write { parts, single: word == "one", disk }
             }
             "update" => {
@@ -174,9 +187,22 @@ impl FromStr for Op {
                 Op::IterOpen { slot, at, visit: visit(&mut words)? }
             }
             "iter_next" => Op::IterNext(number(&mut words)?),
+            "iter_turn" => Op::IterTurn(number(&mut words)?),
             "iter_close" => Op::IterClose(number(&mut words)?),
             "snapshot_open" => Op::SnapshotOpen(number(&mut words)?),
             "snapshot_close" => Op::SnapshotClose(number(&mut words)?),
+            "transaction_begin" => Op::TransactionBegin(number(&mut words)?),
+            "transaction_get" => {
+                let slot = number(&mut words)?;
+                Op::TransactionGet { slot, space: number(&mut words)?, key: number(&mut words)? }
+            }
+            "transaction_scan" => {
+                Op::TransactionScan { slot: number(&mut words)?, visit: visit(&mut words)? }
+            }
+            "transaction_commit" => {
+                let (slot, (parts, disk)) = (number(&mut words)?, parts(&mut words)?);
+                Op::TransactionCommit { slot, parts, disk }
+            }
             "verify" => Op::Verify,
             "copy" => Op::CopyDatabase,
             "flush" => Op::Flush,
@@ -215,6 +241,12 @@ fn slot<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Result<Option<T>, String
         Some(word) => parse(word).map(Some),
         None => Err("a number or `-` is missing".to_owned()),
     }
+}
+
+/// Operations of a write, and whether its durability is `Disk`.
+fn parts(words: &mut SplitWhitespace<'_>) -> Result<(Vec<Part>, bool), String> {
+    let disk = words.next() == Some("disk");
+    Ok((words.map(part).collect::<Result<Vec<_>, _>>()?, disk))
 }
 
 fn part(word: &str) -> Result<Part, String> {

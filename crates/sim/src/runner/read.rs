@@ -77,27 +77,58 @@ impl Runner<'_> {
         let range = range(visit);
         let expected = self.expected(at, model_id, &range)?;
         let mut scan = self.begin_scan(at, id, range)?;
+        self.walk(&mut *scan, visit.space, usize::from(visit.records.max(1)), expected)
+    }
+
+    /// Walks all of `scan`, so many records at a time, and holds it to `expected`.
+    pub(super) fn walk(
+        &mut self,
+        scan: &mut dyn Scan,
+        space: u8,
+        records: usize,
+        expected: Records,
+    ) -> Result<(), Stop> {
         let mut found = Records::new();
-        let limit = BatchLimit { records: usize::from(visit.records.max(1)), ..WHOLE };
+        let limit = BatchLimit { records, ..WHOLE };
         loop {
-            let batch = self.next_batch(&mut *scan, limit)?;
+            let batch = self.next_batch(scan, limit)?;
             found.extend(batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())));
             if batch.is_finished() {
                 break;
             }
         }
         let mut expected = expected.into();
-        self.same_records(visit.space, &found, &mut expected)?;
-        self.is_exhausted(visit.space, &expected)
+        self.same_records(space, &found, &mut expected)?;
+        self.is_exhausted(space, &expected)
     }
 
     pub(super) fn scan_open(&mut self, slot: u8, at: Option<u8>, visit: Visit) -> Result<(), Stop> {
         let Some((id, model_id)) = self.space(visit.space)? else { return Ok(()) };
         let range = range(visit);
         let expected = self.expected(at, model_id, &range)?.into();
-        let scan = self.begin_scan(at, id, range)?;
+        let moment = self.moment(at)?;
+        let scan = self.begin_scan(at, id, range.clone())?;
         let (space, records_max) = (visit.space % SPACE_COUNT, usize::from(visit.records.max(1)));
-        let open_scan = OpenScan { scan, space, records_max, expected, is_finished: false };
+        let open_scan = OpenScan { scan, space, range, moment, records_max, expected, is_finished: false };
+        self.opened()?.scans.insert(slot, open_scan);
+        Ok(())
+    }
+
+    /// Opens the other direction from an open scan, and walks all of it.
+    pub(super) fn scan_turn(&mut self, slot: u8) -> Result<(), Stop> {
+        let Some(open_scan) = self.opened()?.scans.remove(&slot) else { return Ok(()) };
+        let OpenScan { space, ref range, moment, records_max, .. } = open_scan;
+        let Some((_, model_id)) = self.space(space)? else { return Ok(()) };
+        let direction = match range.direction {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        };
+        let range = ScanRange { direction, ..range.clone() };
+        let expected = self.model.scan(moment, model_id, &range, self.now_ms());
+        let expected =
+            expected.map_err(|error| Stop::Violation(format!("the model itself fails: {error}")))?;
+        let mut turned = open_scan.scan.reopen(range).map_err(|error| self.failed("reopen", &error))?;
+        self.walk(&mut *turned, space, records_max, expected)?;
         self.opened()?.scans.insert(slot, open_scan);
         Ok(())
     }
@@ -256,7 +287,7 @@ impl Runner<'_> {
     }
 }
 
-fn range(visit: Visit) -> ScanRange {
+pub(super) fn range(visit: Visit) -> ScanRange {
     let prefix = visit.prefix.map(|(number, bytes)| {
         let mut prefix = key(number);
         prefix.truncate(usize::from(bytes));

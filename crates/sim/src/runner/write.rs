@@ -13,7 +13,9 @@ use crate::ops::{Part, UpdateKind, has_sums, key, may_be_gone, value};
 const GROWN_BYTES_MAX: usize = 4096;
 
 impl Runner<'_> {
-    pub(super) fn write(&mut self, parts: &[Part], single: bool, disk: bool) -> Result<(), Stop> {
+    /// The operations on both sides: for the engine, and for the model. Those to keyspaces that are
+    /// not there are left out.
+    pub(super) fn batches(&mut self, parts: &[Part]) -> Result<(OrderedBatch, OrderedBatch), Stop> {
         let (mut batch, mut modelled) = (OrderedBatch::default(), OrderedBatch::default());
         for part in parts {
             let Some((id, model_id)) = self.space(part.space)? else { continue };
@@ -29,6 +31,11 @@ impl Runner<'_> {
                 modelled.push(OrderedOp { keyspace: model_id, ..op });
             }
         }
+        Ok((batch, modelled))
+    }
+
+    pub(super) fn write(&mut self, parts: &[Part], single: bool, disk: bool) -> Result<(), Stop> {
+        let (batch, modelled) = self.batches(parts)?;
         if batch.is_empty() {
             return Ok(());
         }
@@ -81,7 +88,7 @@ impl Runner<'_> {
         })
     }
 
-    fn acknowledge(&mut self, is_disk: bool) {
+    pub(super) fn acknowledge(&mut self, is_disk: bool) {
         self.acknowledged = self.model.end();
         if is_disk {
             self.durable = self.acknowledged;
@@ -165,7 +172,7 @@ fn change(space: u8, kind: UpdateKind, seed: u64, current: Option<&[u8]>) -> Cha
 }
 
 /// The same operations as a batch for any engine, if none deletes a range.
-fn without_ranges(batch: &OrderedBatch) -> Option<Batch> {
+pub(super) fn without_ranges(batch: &OrderedBatch) -> Option<Batch> {
     let mut points = Batch::new();
     for OrderedOp { keyspace, kind, key, value, expires_at_ms } in batch.ops() {
         let kind = match kind {
