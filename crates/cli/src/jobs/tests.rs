@@ -78,6 +78,8 @@ fn what_is_wrong_is_readable_in_80_columns_and_whole() {
     assert!(plain.lines().any(|line| line.trim() == list.workers[1].failing), "{plain}");
     let narrow = shown(&list, false, Width(Some(40)));
     assert!(narrow.contains("failing") && narrow.contains("lost"), "{narrow}");
+    let mut reasons = narrow.lines().filter(|line| line.starts_with("  "));
+    assert!(reasons.all(|line| line.chars().count() <= 40), "a word that is longer is broken: {narrow}");
 }
 
 #[test]

@@ -180,9 +180,9 @@ fn a_control_plane_is_readable_when_workers_fail_and_are_lost() {
     let plane = scene.plane();
     let address =
         plane.1.split("HTTP at ").nth(1).and_then(|rest| rest.split(';').next()).expect("it says where");
-    let elsewhere =
-        scene.path("a-directory-with-a-name-that-is-quite-long-and-does-not-break-anywhere-by-itself");
-    std::fs::create_dir(&elsewhere).unwrap();
+    scene.location =
+        scene.path("shared-under-a-name-that-is-quite-long-and-does-not-break-anywhere-by-itself");
+    let elsewhere = scene.path("elsewhere");
     let location = std::mem::replace(&mut scene.location, elsewhere);
     let _failing = scene.worker("reaches-nothing");
     scene.location = location;
