@@ -120,7 +120,9 @@ fn the_buffer_stays_within_its_bound_and_stalls_are_counted() {
                 assert!(Duration::from_micros(us) <= took, "{us} us of {took:?}");
             }
             let wall = Duration::from_micros(stats.slowdown_wall_us_total + stats.stop_wall_us_total);
-            assert!(wall <= stalled && wall * 4 > stalled, "{wall:?} of the clock, {stalled:?} of all");
+            // Ten writes at most wait at once. What is less than a microsecond is none in the sum.
+            let is_share = wall <= stalled + Duration::from_secs(1) && wall * 16 >= stalled;
+            assert!(is_share, "{wall:?} of the clock, {stalled:?} of all");
             stalled > took / 10
         };
         // Writers that get little of a processor wait for that more than for the backend, unless it
