@@ -38,12 +38,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 58] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 60] {
     let tree = stats.tree.clone().unwrap_or_default();
     [
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
         ("flush_write_bytes_total", tree.flush_write_bytes_total),
+        ("ingest_write_bytes_total", tree.ingest_write_bytes_total),
+        ("ingest_count", tree.ingest_count),
         ("compaction_write_bytes_total", tree.compaction_write_bytes_total),
         ("compaction_read_bytes_total", tree.compaction_read_bytes_total),
         ("manifest_write_bytes_total", stats.manifest_write_bytes_total),

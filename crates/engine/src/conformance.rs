@@ -28,6 +28,7 @@ mod ranges;
 mod keyspaces;
 mod limits;
 mod sources;
+mod ingestions;
 mod copies;
 mod lifecycle;
 
@@ -128,7 +129,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 type Check = (&'static str, bool, fn(&mut Database));
 
 fn checks() -> impl Iterator<Item = Check> {
-    let topics: [&[Check]; 17] = [
+    let topics: [&[Check]; 18] = [
         outcomes::CHECKS,
         reads::CHECKS,
         batches::CHECKS,
@@ -144,6 +145,7 @@ fn checks() -> impl Iterator<Item = Check> {
         keyspaces::CHECKS,
         limits::CHECKS,
         sources::CHECKS,
+        ingestions::CHECKS,
         copies::CHECKS,
         lifecycle::CHECKS,
     ];

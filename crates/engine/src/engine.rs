@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{
-    KeyspaceId, KeyspaceSettings, OrderedSession, Position, Result, Session, Snapshot, Stats, WriteOptions,
+    Ingestion, KeyspaceId, KeyspaceSettings, OrderedSession, Position, Result, Session, Snapshot, Stats,
+    WriteOptions,
 };
 
 /// What a copy contains.
@@ -114,4 +115,10 @@ pub trait Ordered: Engine {
     /// durable. After a failure, or the end of the process, a part of it stays: one from the
     /// range's beginning on, or what prepares for it.
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()>;
+
+    /// Begins the ingestion of sorted records into `keyspace`: the fast way to load much.
+    ///
+    /// # Errors
+    /// `Invalid` for an unknown keyspace; `Closed` after `close`, or when opened for reading only.
+    fn ingest(&self, keyspace: KeyspaceId) -> Result<Box<dyn Ingestion>>;
 }

@@ -16,7 +16,8 @@
 //!
 //! What only an engine with ordered keys can do is in [`Ordered`] and [`OrderedSession`]: no method
 //! refuses because of the engine's kind. Start at [`Engine`] and [`Session`]; [`blocking`] is the
-//! thin layer most programs want. [`pace`], [`queue`] and [`LockTable`] are for engines to embed.
+//! thin layer most programs want. [`pace`], [`queue`], [`LockTable`]
+//! and [`RisingKeys`] are for engines to embed.
 //!
 //! # Not here
 //! - Any implementation: an engine is a crate of its own (`firn-tree`).
@@ -37,6 +38,7 @@ mod outcome;
 mod semantics;
 mod scan;
 mod source;
+mod ingestion;
 mod values;
 mod update;
 mod rmw;
@@ -64,6 +66,7 @@ pub use contract::{DatabaseCopy, Engine, Ordered};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Location, Result};
 pub use firn_format::Position;
+pub use ingestion::{Ingestion, RisingKeys};
 pub use job_stats::{JobKindStats, JobRow, JobStage, JobStats};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};
 pub use outcome::{Outcome, Ticket};

@@ -102,6 +102,10 @@ pub struct Stats {
 pub struct TreeStats {
     /// Bytes flushes wrote to tables.
     pub flush_write_bytes_total: u64,
+    /// Bytes ingestions wrote to tables and blob segments that became part of the database.
+    pub ingest_write_bytes_total: u64,
+    /// Ingestions that were finished.
+    pub ingest_count: u64,
     /// Bytes compactions wrote to tables.
     pub compaction_write_bytes_total: u64,
     /// Bytes compactions read.
@@ -190,6 +194,7 @@ impl TreeStats {
     /// Bytes of tables and of separated values handed to a device for writing.
     pub fn device_write_bytes_total(&self) -> u64 {
         self.flush_write_bytes_total
+            + self.ingest_write_bytes_total
             + self.compaction_write_bytes_total
             + self.blobs.write_bytes_total
             + self.blobs.gc_write_bytes_total

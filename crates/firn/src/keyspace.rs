@@ -56,6 +56,11 @@ impl Keyspace {
         Self { points, engine }
     }
 
+    /// The engine, for calls that need order.
+    pub(crate) fn engine(&self) -> &Arc<dyn Ordered> {
+        &self.engine
+    }
+
     /// The same keyspace, read as of `snapshot`. Writes are not affected.
     #[must_use]
     pub fn at(&self, snapshot: &Snapshot) -> Self {

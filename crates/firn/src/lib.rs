@@ -87,6 +87,7 @@ mod point_keyspace;
 mod db;
 mod keyspace;
 mod scan;
+mod ingestion;
 mod transaction;
 mod asynchronous; // the same calls as futures
 mod verify;
@@ -110,6 +111,7 @@ pub use firn_jobs as jobs;
 /// backends by name ([`storage::backend::Registry`]), clocks.
 pub use firn_storage as storage;
 pub use firn_tree::{Finding, Settings, Severity, TreeSettings, VerifyProgress, VerifyReport, VerifyTotals};
+pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use point_db::PointDb;
 pub use point_keyspace::PointKeyspace;

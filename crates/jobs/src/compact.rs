@@ -15,7 +15,8 @@
 //!    one operand if the operator can. The result has the newest operand's sequence. Records that
 //!    expire take no part in it: each has a time of its own. What the operator cannot apply stays,
 //!    so that reads say so.
-//! 5. What is kept has its value in the tree or separated, by its length. A separated value is read
+//! 5. An entry of a table without sequences of its own has the table's from here on.
+//! 6. What is kept has its value in the tree or separated, by its length. A separated value is read
 //!    only for that move, for the filter, and as the base of operands.
 //!
 //! Everything is counted in [`Sums`]. No allocation per entry, merge operators apart.
@@ -27,9 +28,12 @@ mod blobs;
 pub use blobs::CompactBlobs;
 pub use rules::CompactRules;
 
+use std::ops::Deref;
+
 use firn_format::key::{Entry, Kind, Sequence};
 use firn_format::table::content::entry_hash;
 use firn_format::tombstone::FragmentList;
+use firn_storage::Storage;
 
 use crate::Cursor;
 use crate::conservation::Sums;
@@ -47,7 +51,7 @@ pub trait Sink {
     fn add(&mut self, entry: &Entry<'_>) -> Result<()>;
 }
 
-impl Sink for crate::write::TableWriter<'_> {
+impl<S: Deref<Target: Storage>> Sink for crate::write::TableWriter<S> {
     fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         crate::write::TableWriter::add(self, entry)
     }
@@ -92,7 +96,11 @@ pub fn compact_entries<C: Cursor + ?Sized, S: Sink + ?Sized>(
             break;
         }
         let bytes = entry.key.len() + entry.value.len();
-        compaction.take(&entry)?;
+        let hash = match source.has_given_sequence() {
+            false => compaction.read(&entry),
+            true => compaction.read_without_sequence(&entry),
+        };
+        compaction.take(&entry, hash)?;
         source.next()?;
         watch.pass(bytes as u64 + compaction.values.as_mut().map_or(0, |values| values.take_read_bytes()))?;
     }
@@ -127,11 +135,29 @@ struct Base<'e> {
 }
 
 impl<S: Sink + ?Sized> Compaction<'_, '_, S> {
+    /// Counts `entry`, which was read; its hash.
     #[inline]
-    fn take(&mut self, entry: &Entry<'_>) -> Result<()> {
+    fn read(&mut self, entry: &Entry<'_>) -> u128 {
+        let hash = entry_hash(entry);
+        self.sums.input.add(entry.key.len() + entry.value.len(), hash);
+        hash
+    }
+
+    /// The same of an entry whose sequence is its table's: what was read has none, and one that has
+    /// it takes its place.
+    fn read_without_sequence(&mut self, entry: &Entry<'_>) -> u128 {
         let hash = entry_hash(entry);
         let bytes = entry.key.len() + entry.value.len();
-        self.sums.input.add(bytes, hash);
+        let stored = self.read(&Entry { sequence: Sequence(0), ..*entry });
+        self.sums.moved.add(bytes, stored);
+        self.sums.produced.add(bytes, hash);
+        hash
+    }
+
+    /// Takes the next entry, which has this `hash`.
+    #[inline]
+    fn take(&mut self, entry: &Entry<'_>, hash: u128) -> Result<()> {
+        let bytes = entry.key.len() + entry.value.len();
         if !self.has_key || self.key != entry.key {
             self.end_key()?;
             self.key.clear();

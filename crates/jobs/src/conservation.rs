@@ -3,8 +3,8 @@
 //! Each entry has a 128-bit hash ([`firn_format::table::content`]); hashes are summed mod 2^128. A
 //! job adds the hash of every entry it reads to `input`, and of every entry it leaves out to a
 //! class of dropped ones. The hash of every entry it makes is added to `produced`: combined values,
-//! tombstones for expired ones, puts whose value was moved. The writer of the outputs computes
-//! their hashes from what it is given. Then
+//! tombstones for expired ones, puts whose value was moved, entries that got a sequence. The writer
+//! of the outputs computes their hashes from what it is given. Then
 //!
 //! ```text
 //!   input + produced = outputs + shadowed + duplicate + tombstones + range + expired + filtered + merged + moved + ranges
@@ -56,7 +56,7 @@ pub struct Sums {
     /// descriptions).
     pub input: Tally,
     /// What the job made: combined operands, tombstones for expired and filtered puts, puts whose
-    /// value was moved.
+    /// value was moved, entries of ingested tables with their sequence.
     pub produced: Tally,
     /// Versions that no reader can tell from a newer one.
     pub shadowed: Tally,
@@ -72,7 +72,8 @@ pub struct Sums {
     pub filtered: Tally,
     /// Operands and bases that were combined.
     pub merged: Tally,
-    /// Puts whose value came into the tree or left it.
+    /// Puts whose value came into the tree or left it; entries of ingested tables, which got their
+    /// table's sequence.
     pub moved: Tally,
     /// Range tombstones that no reader needs; the hash alone, since cutting changes their number.
     pub range_tombstones_hash: u128,

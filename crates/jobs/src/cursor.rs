@@ -12,6 +12,13 @@ pub trait Cursor: Send {
     /// The entry it stands on; `None` when unpositioned or past either end.
     fn entry(&self) -> Option<Entry<'_>>;
 
+    /// Whether the entry's sequence is that of its table, whose file has 0 there: an ingested table
+    /// has one for all of its entries.
+    #[inline]
+    fn has_given_sequence(&self) -> bool {
+        false
+    }
+
     /// Goes to the first entry.
     fn seek_first(&mut self) -> Result<()>;
 
@@ -35,6 +42,11 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         (**self).entry()
+    }
+
+    #[inline]
+    fn has_given_sequence(&self) -> bool {
+        (**self).has_given_sequence()
     }
 
     fn seek_first(&mut self) -> Result<()> {
@@ -68,6 +80,11 @@ impl Cursor for TableCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.entry()
+    }
+
+    #[inline]
+    fn has_given_sequence(&self) -> bool {
+        self.has_given_sequence()
     }
 
     fn seek_first(&mut self) -> Result<()> {

@@ -37,6 +37,7 @@ mod compact; // the rules of compactions
 mod blob_gc; // copying values that live
 mod conservation; // the sums that show nothing was lost
 mod write; // the outputs
+mod write_blobs; // values that lie separated
 mod run; // all of it on one thread
 mod range; // one choice as several jobs
 mod pressure; // how urgent
@@ -71,3 +72,4 @@ pub use verify::{
     is_output_of, read_back, verify, verify_all, verify_blob_gc, verify_compact, verify_files, verify_same,
 };
 pub use write::TableWriter;
+pub use write_blobs::{BlobOrigin, BlobWriter};

@@ -216,6 +216,11 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.sources[self.source()?].entry()
     }
 
+    #[inline]
+    fn has_given_sequence(&self) -> bool {
+        self.source().is_some_and(|source| self.sources[source].has_given_sequence())
+    }
+
     fn seek_first(&mut self) -> Result<()> {
         self.place_all(Direction::Forward, |_, source| source.seek_first())
     }

@@ -123,6 +123,11 @@ impl<T: Tables> Cursor for RunCursor<T> {
         self.cursor.as_ref()?.entry()
     }
 
+    #[inline]
+    fn has_given_sequence(&self) -> bool {
+        self.cursor.as_ref().is_some_and(TableCursor::has_given_sequence)
+    }
+
     fn seek_first(&mut self) -> Result<()> {
         self.place(0, |cursor| cursor.seek_first())?;
         self.settle_forward()

@@ -108,7 +108,7 @@ impl JobSpec {
 
     /// Version of a spec's bytes that this build writes and reads, and of what it makes of them. It
     /// changes with the format of outputs and with what a codec makes of the same bytes.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 }
 
 impl From<CompactSpec> for JobSpec {

@@ -1,6 +1,7 @@
 //! Writing outputs: one table after another, cut where they should be.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use firn_engine::Semantics;
@@ -20,10 +21,11 @@ use crate::spec::OutputForm;
 /// A table is closed at a split key, and at the first new key once it has its bytes: never between
 /// versions of one key. Each gets the part of the range tombstones that lies between its first key
 /// and the next table's. The first one's part reaches down, the last one's up, as far as the
-/// tombstones do. Dropped unfinished, it removes what it created.
+/// tombstones do. Dropped unfinished, it removes what it created. It borrows its storage, or holds
+/// it by `Arc`.
 #[derive(Debug)]
-pub struct TableWriter<'s> {
-    storage: &'s dyn Storage,
+pub struct TableWriter<S: Deref<Target: Storage>> {
+    storage: S,
     stem: String,
     form: TableForm,
     target_bytes: u64,
@@ -45,7 +47,7 @@ pub struct TableWriter<'s> {
 /// Tables that wait for their sync, and hold files open, at most; one more is being written.
 const UNSYNCED_MAX: usize = 16;
 
-impl<'s> TableWriter<'s> {
+impl<S: Deref<Target: Storage>> TableWriter<S> {
     /// A writer of tables `<stem>-<index>.table` that together hold `tombstones` and the entries
     /// added.
     ///
@@ -53,7 +55,7 @@ impl<'s> TableWriter<'s> {
     /// `Rejected` if `semantics` lacks the form's prefix extractor; `Invalid` for splits out of
     /// order.
     pub fn new(
-        storage: &'s dyn Storage,
+        storage: S,
         stem: &str,
         form: &OutputForm,
         semantics: &Semantics,
@@ -176,7 +178,7 @@ impl<'s> TableWriter<'s> {
     }
 }
 
-impl Drop for TableWriter<'_> {
+impl<S: Deref<Target: Storage>> Drop for TableWriter<S> {
     fn drop(&mut self) {
         self.open = None;
         self.completed.clear();

@@ -2,19 +2,21 @@
 //! copied.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use firn_engine::{DatabaseCopy, Error, Result};
-use firn_format::file_name;
 use firn_format::manifest::EditEncoder;
+use firn_format::{Position, file_name};
 use firn_storage::Storage;
 use firn_storage::backend::copy;
 
 use crate::blob_gc::commit_seals;
 use crate::blobs::BlobStore;
 use crate::commit::CommitPipeline;
+use crate::commit::roll::Freeze;
 use crate::error::from_storage;
 use crate::version::catalog::Catalog;
+use crate::version::{Manifest, Version};
 
 /// Makes `path` a database with everything acknowledged so far and nothing that is written
 /// later.
@@ -34,14 +36,7 @@ pub(crate) fn copy_to(
 ) -> Result<DatabaseCopy> {
     let cut = pipeline.log.advance().map_err(from_storage)?;
     pipeline.freeze_all()?;
-    let active = pipeline.log.settled_base();
-    // Frames below that other threads still write belong to the copy too.
-    pipeline.log.wait_published(active).map_err(from_storage)?;
-    pipeline.log.sync_through(active).map_err(from_storage)?;
-    let sealing = blobs.lock_sealing();
-    // No edit is committed while the files of this version are linked, so none of them can go.
-    let mut manifest = catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
-    let version = catalog.version.load_full();
+    let Held { active, sealing, mut manifest, version } = hold(pipeline, catalog, blobs)?;
     // A keyspace may have flushed more since the segment was ended. Then the copy ends where
     // that does, or batches would be in one keyspace and not in another.
     let flushed = version.live().map(|keyspace| keyspace.flushed_through).max().unwrap_or_default();
@@ -93,6 +88,38 @@ pub(crate) fn copy_to(
     drop(kept);
     let position = log_end.max(cut);
     Ok(DatabaseCopy { path: path.to_owned(), position })
+}
+
+/// A moment of a database: no edit is committed until it is dropped.
+struct Held<'d> {
+    /// Where the active segment begins; what lies below is on the device.
+    active: Position,
+    sealing: MutexGuard<'d, ()>,
+    manifest: MutexGuard<'d, Manifest>,
+    version: Arc<Version>,
+}
+
+/// Holds a moment at which everything in tables is older than the active segment, or was flushed
+/// out of it. Ends segments until it is so.
+fn hold<'d>(pipeline: &CommitPipeline, catalog: &'d Catalog, blobs: &'d BlobStore) -> Result<Held<'d>> {
+    loop {
+        let active = pipeline.log.settled_base();
+        // Frames below that other threads still write belong to the copy too.
+        pipeline.log.wait_published(active).map_err(from_storage)?;
+        pipeline.log.sync_through(active).map_err(from_storage)?;
+        let sealing = blobs.lock_sealing();
+        // No edit is committed while the files of this version are linked, so none of them can go.
+        let manifest = catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = catalog.version.load_full();
+        let ingested = version.live().map(|keyspace| keyspace.ingested_through).max().unwrap_or_default();
+        if ingested <= active {
+            return Ok(Held { active, sealing, manifest, version });
+        }
+        // What was written before those tables came lies in the segment that is active, and belongs
+        // to the copy as they do.
+        drop((sealing, manifest, version));
+        pipeline.roll(active, Freeze::All)?;
+    }
 }
 
 /// Makes `backend`, which has the files `near`, a database: copies the files `far` of `storage`

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) flush_write_bytes: AtomicU64,
+    pub(crate) ingest_write_bytes: AtomicU64,
+    pub(crate) ingest_count: AtomicU64,
     pub(crate) compaction_write_bytes: AtomicU64,
     pub(crate) compaction_read_bytes: AtomicU64,
     pub(crate) merge_index_bytes: AtomicU64,

@@ -72,6 +72,17 @@ impl Database {
         self.commit.log.check().map_err(from_storage)
     }
 
+    /// `Closed` in place of the `Retry` of work that closing cancelled, for a caller that waited
+    /// for it.
+    pub(crate) fn unless_closed(&self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::Retry && self.closed.load(Ordering::Acquire) => {
+                Err(Error::new(ErrorKind::Closed, "the database was closed meanwhile").because(error))
+            }
+            result => result,
+        }
+    }
+
     /// Refuses writes from now on, because background work failed for good.
     pub(crate) fn fail(&self, error: &Error) {
         self.maintenance.failure.get_or_init(|| error.clone());

@@ -13,7 +13,8 @@
 //!
 //! Start at [`Tree`], which is opened with [`TreeOptions`]. [`verify()`] reads all of a database to
 //! see that it is sound; [`repair()`] takes away what keeps a damaged one from being opened. The
-//! log itself is in crate `firn-storage`; `log/` has what it carries for a tree.
+//! log itself is in crate `firn-storage`; `log/` has what it carries for a tree. Sorted records in
+//! bulk go past the log: `ingest/`.
 //!
 //! # Not here
 //! - How bytes are laid out: crate `firn-format`. Where they lie: crate `firn-storage`.
@@ -50,6 +51,7 @@ mod compact;
 mod flush;
 mod write;
 mod background;
+mod ingest;
 mod recovery;
 mod open;
 mod copy;

@@ -151,6 +151,11 @@ impl Maintenance {
         self.schedule.hold(|claims| claims.tables.taken.is_empty())
     }
 
+    /// Lets no compaction begin until the answer is dropped; those in progress go on.
+    pub(crate) fn hold_others(&self) -> Hold<'_, Claims, Unit> {
+        self.schedule.hold(|_| true)
+    }
+
     /// Has everything of the keyspace flushed through there.
     pub(crate) fn wish_flushed(&self, keyspace: u32, through: Position) {
         let mut busy = self.schedule.lock();

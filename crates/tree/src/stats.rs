@@ -33,6 +33,8 @@ pub(crate) fn stats(database: &Database) -> Stats {
     let (damaged, failed) = (Inputs::of(database).damage(), Inputs::of(database).failures());
     let tree = TreeStats {
         flush_write_bytes_total: read(&database.maintenance.counters.flush_write_bytes),
+        ingest_write_bytes_total: read(&database.maintenance.counters.ingest_write_bytes),
+        ingest_count: read(&database.maintenance.counters.ingest_count),
         compaction_write_bytes_total: read(&database.maintenance.counters.compaction_write_bytes),
         compaction_read_bytes_total: read(&database.maintenance.counters.compaction_read_bytes),
         merge_index_bytes_total: read(&database.maintenance.counters.merge_index_bytes),

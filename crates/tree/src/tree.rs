@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
-    DatabaseCopy, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
+    DatabaseCopy, Engine, Error, Ingestion, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
     OrderedSession, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
 };
 use firn_format::manifest::Change;
@@ -17,6 +17,7 @@ use crate::background::{Inputs, flush_through, remove_obsolete};
 use crate::copy::copy_to;
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::ingest::TreeIngestion;
 use crate::log::Log;
 use crate::open::open;
 use crate::session::TreeSession;
@@ -94,17 +95,6 @@ impl Tree {
     fn log(&self) -> &Log {
         &self.shared.commit.log
     }
-
-    /// `Closed` in place of the `Retry` of work that closing cancelled, for a caller that waited
-    /// for it.
-    fn unless_closed(&self, result: Result<()>) -> Result<()> {
-        match result {
-            Err(error) if error.kind() == ErrorKind::Retry && self.shared.closed.load(Ordering::Acquire) => {
-                Err(Error::new(ErrorKind::Closed, "the database was closed meanwhile").because(error))
-            }
-            result => result,
-        }
-    }
 }
 
 impl Drop for Tree {
@@ -176,7 +166,7 @@ impl Engine for Tree {
     fn flush(&self) -> Result<()> {
         self.shared.check_open()?;
         let through = self.shared.commit.freeze_through()?;
-        self.unless_closed(flush_through(&self.shared, through))
+        self.shared.unless_closed(flush_through(&self.shared, through))
     }
 
     fn sync(&self) -> Result<Position> {
@@ -230,9 +220,18 @@ impl Ordered for Tree {
         Box::new(TreeSession::new(Arc::clone(&self.shared)))
     }
 
+    fn ingest(&self, keyspace: KeyspaceId) -> Result<Box<dyn Ingestion>> {
+        Ok(Box::new(TreeIngestion::begin(Arc::clone(&self.shared), keyspace)?))
+    }
+
     fn compact_range(&self, keyspace: KeyspaceId, start: &[u8], end: Option<&[u8]>) -> Result<()> {
         self.flush()?;
-        self.unless_closed(self.shared.compacting().compact_range(&*self.shared, keyspace.0, start, end))?;
+        self.shared.unless_closed(self.shared.compacting().compact_range(
+            &*self.shared,
+            keyspace.0,
+            start,
+            end,
+        ))?;
         self.shared.give_up_recycled();
         Ok(())
     }

@@ -103,12 +103,14 @@ fn maintenance_changes_nothing(database: &mut Database) {
     }
 }
 
-fn totals(stats: &Stats) -> [u64; 32] {
+fn totals(stats: &Stats) -> [u64; 34] {
     let tree = stats.tree.clone().unwrap_or_default();
     [
         stats.user_write_bytes_total,
         stats.log_write_bytes_total,
         tree.flush_write_bytes_total,
+        tree.ingest_write_bytes_total,
+        tree.ingest_count,
         tree.compaction_write_bytes_total,
         tree.compaction_read_bytes_total,
         stats.manifest_write_bytes_total,
@@ -159,6 +161,7 @@ fn totals_grow(database: &mut Database) {
         let tree = stats.tree.clone().unwrap_or_default();
         let parts = stats.log_write_bytes_total
             + tree.flush_write_bytes_total
+            + tree.ingest_write_bytes_total
             + tree.compaction_write_bytes_total
             + stats.manifest_write_bytes_total
             + tree.blobs.write_bytes_total

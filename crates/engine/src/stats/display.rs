@@ -148,6 +148,7 @@ impl Stats {
         }
         subject.bytes("  log", self.log_write_bytes_total);
         subject.bytes("  flushes", tree.flush_write_bytes_total);
+        subject.sized("  ingestions", tree.ingest_count, tree.ingest_write_bytes_total);
         subject.bytes("  compactions", tree.compaction_write_bytes_total);
         subject.sized("  large values", blobs.write_count, blobs.write_bytes_total);
         subject.bytes("  blob GC", blobs.gc_write_bytes_total);

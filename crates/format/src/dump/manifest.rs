@@ -55,6 +55,8 @@ fn dump_header(header: &[u8], lines: &mut Lines<'_>) -> fmt::Result {
 
 fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_>) -> fmt::Result {
     let mut line = |field: &str, meaning: fmt::Arguments<'_>| lines.line(offset, size, field, meaning);
+    let is_flushed = matches!(change, Change::FlushedThrough { .. });
+    let through = if is_flushed { "FlushedThrough" } else { "IngestedThrough" };
     match change {
         Change::Database { id } => line("Database", format_args!("id {id:032x}")),
         Change::LogHome { id } => line("LogHome", format_args!("id {id:032x}")),
@@ -77,8 +79,8 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         Change::MoveTable { file, level, run } => {
             line("MoveTable", format_args!("file {file} to level {level}, run {run}"))
         }
-        Change::FlushedThrough { keyspace, position } => {
-            line("FlushedThrough", format_args!("keyspace {keyspace} below log position {position}"))
+        Change::FlushedThrough { keyspace, position } | Change::IngestedThrough { keyspace, position } => {
+            line(through, format_args!("keyspace {keyspace} below log position {position}"))
         }
         Change::LogCut { position, generation } => {
             line("LogCut", format_args!("from log position {position} on, now generation {generation}"))

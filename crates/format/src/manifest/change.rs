@@ -28,6 +28,7 @@
 //!  16  TakeOver         id u128
 //!  17  Boot             id u128
 //!  18  Hides            file text, bytes number
+//!  19  IngestedThrough  keyspace number, position number
 //!  64  AddBlobSegment  number number, file text, bytes number, ordinals number, value_bytes number, checksum u64,
 //!                       sealed_at number
 //!  65  NextBlobSegment number number
@@ -45,7 +46,7 @@
 //!
 //! ```text
 //!  80  UserTimestamps of a keyspace                   81  EncryptionKey of a file
-//!  82  FlushedThroughRange   83  SequenceShift of an ingested or migrated table
+//!  82  FlushedThroughRange   83  SequenceShift of a migrated table
 //! ```
 //! Since: FormatVersion::V1.
 
@@ -112,6 +113,14 @@ pub enum Change {
         /// The keyspace.
         keyspace: u32,
         /// Replay skips its records below this.
+        position: Position,
+    },
+    /// Records that ingestions brought to tables of a keyspace have sequences of positions below a
+    /// log position. None of them is in the log, which may end before that position.
+    IngestedThrough {
+        /// The keyspace.
+        keyspace: u32,
+        /// The log goes on behind it.
         position: Position,
     },
     /// Recovery threw away the log from a position on; frames written afterwards carry a new
@@ -259,6 +268,7 @@ impl Change {
             Change::CleanEnd { .. } => 12,
             Change::Superseded { .. } => 13,
             Change::Hides { .. } => 18,
+            Change::IngestedThrough { .. } => 19,
             Change::LogHome { .. } => 14,
             Change::LogObjects { .. } => 15,
             Change::TakeOver { .. } => 16,
@@ -306,7 +316,8 @@ impl Change {
                 varint::encode((*level).into(), out);
                 varint::encode(*run, out);
             }
-            Change::FlushedThrough { keyspace, position } => {
+            Change::FlushedThrough { keyspace, position }
+            | Change::IngestedThrough { keyspace, position } => {
                 varint::encode((*keyspace).into(), out);
                 varint::encode(position.0, out);
             }
@@ -391,6 +402,7 @@ impl Change {
             12 => Change::CleanEnd { position: position(fields)? },
             13 => Change::Superseded { file: table(fields)?, thousandths: thousandths(fields)? },
             18 => Change::Hides { file: table(fields)?, bytes: fields.number()? },
+            19 => Change::IngestedThrough { keyspace: fields.number32()?, position: position(fields)? },
             14 => Change::LogHome { id: fields.u128()? },
             15 => Change::LogObjects {
                 generation: fields.number()?,
@@ -419,7 +431,7 @@ impl Change {
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 18 or 64 to 71", found));
+                return Err(Error::new(offset, "a change of tag 1 to 19 or 64 to 71", found));
             }
         })
     }

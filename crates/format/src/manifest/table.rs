@@ -25,7 +25,8 @@ pub struct TableMeta {
     pub smallest: Vec<u8>,
     /// Greatest key, ends of range tombstones included.
     pub largest: Vec<u8>,
-    /// Smallest sequence, range tombstones included.
+    /// Smallest sequence, range tombstones included. Of a table whose file has 0 for all sequences,
+    /// the one that all its entries have.
     pub sequence_min: Sequence,
     /// Greatest sequence, range tombstones included.
     pub sequence_max: Sequence,

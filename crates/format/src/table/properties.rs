@@ -10,7 +10,8 @@
 //!   4  smallest               a key: first entry or start of a range tombstone
 //!   5  largest                a key: last entry or (excluded) end of a range tombstone
 //!   6  sequence_min           varint, range tombstones included
-//!   7  sequence_max           varint
+//!   7  sequence_max           varint; 0 = the manifest gives all entries of the table one sequence (ingested tables:
+//!                             each entry is stored with sequence 0, and no record of the log has that)
 //!   8  data_bytes             varint: bytes of all entries' keys and values
 //!   9  content_hash           16 bytes LE, see `content`
 //!  10  block_count            varint: data blocks

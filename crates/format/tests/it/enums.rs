@@ -90,6 +90,7 @@ fn changes() -> Vec<Change> {
         Change::CleanEnd { position },
         Change::Superseded { file: String::new(), thousandths: 0 },
         Change::Hides { file: String::new(), bytes: 0 },
+        Change::IngestedThrough { keyspace: 0, position },
         Change::LogHome { id: 0 },
         Change::LogObjects { generation: 0, first: 0, cut: position },
         Change::TakeOver { id: 0 },

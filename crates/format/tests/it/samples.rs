@@ -52,6 +52,11 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(edit("manifest-edit-v1-every-change", true, every_change()));
     samples.push(edit("manifest-edit-v1-superseded", false, superseded()));
     samples.push(edit("manifest-edit-v1-hides", false, hides()));
+    samples.push(edit(
+        "manifest-edit-v1-ingested",
+        false,
+        vec![Change::IngestedThrough { keyspace: 300, position: BASE }],
+    ));
     samples.push(edit("manifest-edit-v1-blobs", false, values()));
     samples.push(edit("manifest-edit-v1-obsolete", false, obsolete()));
     samples.push(edit("manifest-edit-v1-home", false, vec![Change::LogHome { id: 0x1234 << 100 }]));

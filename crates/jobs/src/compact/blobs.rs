@@ -10,18 +10,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_format::blob::segment::{BLOB_OFFSET_END, Origin};
-use firn_format::blob::{BlobSegmentHeader, Reference, ReferenceBytes, Relocation, SegmentNumber, Stored};
-use firn_format::compression::Compressor;
+use firn_format::blob::{Reference, ReferenceBytes, Relocation, SegmentNumber};
 use firn_format::file_name;
 use firn_format::key::{Entry, Kind};
 use firn_format::manifest::BlobSegmentMeta;
 use firn_storage::Storage;
-use firn_storage::file::blob::{BlobBuilder, BlobSegment, Wanted};
+use firn_storage::file::blob::{BlobSegment, Wanted};
 use firn_storage::file::table::ReadMode;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{BlobPolicy, CompactSpec, ValueSource};
+use crate::write_blobs::{BlobOrigin, BlobWriter};
 
 /// Reads values for one compaction, and moves values into the tree or out of it as the policy says.
 ///
@@ -30,9 +29,6 @@ use crate::spec::{BlobPolicy, CompactSpec, ValueSource};
 pub struct CompactBlobs<'s> {
     storage: &'s dyn Storage,
     policy: &'s BlobPolicy,
-    keyspace: u32,
-    /// Name of the output.
-    name: String,
     /// By the segments that values were born in: opened when the first of their values is read.
     sources: BTreeMap<SegmentNumber, Source>,
     /// By their own numbers: several sources may be in one.
@@ -42,13 +38,9 @@ pub struct CompactBlobs<'s> {
     value: Vec<u8>,
     /// Bytes of values read since the last [`take_read_bytes`](Self::take_read_bytes).
     read_bytes: u64,
-    builder: Option<BlobBuilder>,
+    output: Option<BlobWriter<&'s dyn Storage>>,
     /// What stands for the value that left the tree last.
     reference: ReferenceBytes,
-    /// Head and key of a record.
-    front: Vec<u8>,
-    compressor: Compressor,
-    is_created: bool,
 }
 
 #[derive(Debug)]
@@ -67,25 +59,21 @@ impl<'s> CompactBlobs<'s> {
         if !policy.sources.is_sorted_by(|a, b| a.born < b.born) {
             return Err(Error::new(ErrorKind::Invalid, "expected sources of values in rising order"));
         }
-        let name = file_name::collected_blobs(&spec.output_stem, 0);
-        if !file_name::is_valid(&name) {
-            return Err(Error::new(ErrorKind::Invalid, format!("{name:?} cannot be a file's name")));
-        }
+        let output = |number| {
+            let origin = BlobOrigin { database: policy.database, keyspace: spec.keyspace };
+            let name = file_name::collected_blobs(&spec.output_stem, 0);
+            BlobWriter::new(storage, name, number, origin, policy.compression)
+        };
         Ok(Some(Self {
             storage,
             policy,
-            keyspace: spec.keyspace,
-            name,
             sources: BTreeMap::new(),
             segments: BTreeMap::new(),
             followed: Vec::new(),
             value: Vec::new(),
             read_bytes: 0,
-            builder: None,
+            output: policy.output.map(output).transpose()?,
             reference: ReferenceBytes::default(),
-            front: Vec::new(),
-            compressor: Compressor::default(),
-            is_created: false,
         }))
     }
 
@@ -135,11 +123,10 @@ impl<'s> CompactBlobs<'s> {
                 Ok(Some(Entry { kind: Kind::Put, value, ..*entry }))
             }
             Kind::Put if entry.value.len() >= self.policy.separate_bytes as usize => {
-                let Some(number) = self.policy.output else { return Ok(None) };
-                match self.write(number, entry)? {
-                    true => Ok(Some(Entry { kind: Kind::PutReference, value: &self.reference, ..*entry })),
-                    false => Ok(None),
-                }
+                let Some(output) = &mut self.output else { return Ok(None) };
+                let Some(reference) = output.write(entry.key, entry.value)? else { return Ok(None) };
+                self.reference = reference;
+                Ok(Some(Entry { kind: Kind::PutReference, value: &self.reference, ..*entry }))
             }
             _ => Ok(None),
         }
@@ -151,15 +138,12 @@ impl<'s> CompactBlobs<'s> {
     /// # Errors
     /// `Storage`.
     pub fn finish(&mut self) -> Result<Option<BlobSegmentMeta>> {
-        match self.builder.take() {
-            Some(builder) => Ok(Some(builder.finish(&[])?.0)),
-            None => Ok(None),
-        }
+        self.output.as_mut().map_or(Ok(None), BlobWriter::finish)
     }
 
     /// The job is done: the output stays.
-    pub fn keep(mut self) {
-        self.is_created = false;
+    pub fn keep(self) {
+        self.output.into_iter().for_each(BlobWriter::keep);
     }
 
     fn read(&mut self, reference: &Reference, key_bytes: usize) -> Result<()> {
@@ -202,52 +186,6 @@ impl<'s> CompactBlobs<'s> {
                 ErrorKind::Invalid,
                 format!("{}: expected the values of segment {born}, or a relocation of them", meta.file),
             )),
-        }
-    }
-
-    /// Adds the value of `entry` to the output, and what refers to it is in `reference`; `false` if
-    /// there is no room.
-    fn write(&mut self, number: SegmentNumber, entry: &Entry<'_>) -> Result<bool> {
-        let builder = match &mut self.builder {
-            Some(builder) => builder,
-            None => {
-                let file = self.storage.create(&self.name)?;
-                self.is_created = true;
-                let header = BlobSegmentHeader {
-                    database: self.policy.database,
-                    number,
-                    origin: Origin::Written,
-                    generation: 0,
-                };
-                self.builder.insert(BlobBuilder::new(&self.name, file, &header))
-            }
-        };
-        let wrong = |error: firn_format::Error| Error::new(ErrorKind::Invalid, error.to_string());
-        let stored =
-            Stored::new(entry.value, self.policy.compression, &mut self.compressor).map_err(wrong)?;
-        if builder.bytes() + stored.record_bytes(self.keyspace, entry.key.len()) as u64 + 8 > BLOB_OFFSET_END
-        {
-            return Ok(false);
-        }
-        let (ordinal, value_bytes) = (builder.len(), stored.value_bytes());
-        builder.begin(value_bytes)?;
-        let offset = builder.bytes();
-        self.front.clear();
-        let checksum = stored.encode_head((number, ordinal), (self.keyspace, entry.key), &mut self.front);
-        builder.put(&self.front)?;
-        builder.put(stored.bytes())?;
-        self.reference = Reference { segment: number, ordinal, offset, value_bytes, checksum }.encode();
-        Ok(true)
-    }
-}
-
-impl Drop for CompactBlobs<'_> {
-    fn drop(&mut self) {
-        self.builder = None;
-        if self.is_created {
-            // No edit names the file yet: if it stays, the committer removes it with the dead
-            // attempt's stem.
-            let _ = self.storage.remove(&self.name);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Names of outputs, and which of them are in use.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Draws the stems of a process's outputs: `<generation>-<number>`, in hex digits; attempts and
 /// parts put `-` and more behind.
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub struct OutputNames {
     generation: u64,
-    drawn: Mutex<Drawn>,
+    drawn: Arc<Mutex<Drawn>>,
 }
 
 #[derive(Debug, Default)]
@@ -24,50 +24,52 @@ struct Drawn {
 
 /// Names in use; they are no longer once this is dropped.
 #[derive(Debug)]
-pub struct HeldNames<'s> {
-    names: &'s OutputNames,
+pub struct HeldNames {
+    generation: u64,
+    drawn: Arc<Mutex<Drawn>>,
     numbers: Vec<u64>,
 }
 
 impl OutputNames {
     /// Names of the process whose log has this generation.
     pub fn new(generation: u64) -> Self {
-        Self { generation, drawn: Mutex::default() }
+        Self { generation, drawn: Arc::default() }
     }
 
     /// None yet, for a task that is about to draw some.
-    pub fn hold(&self) -> HeldNames<'_> {
-        HeldNames { names: self, numbers: Vec::new() }
+    pub fn hold(&self) -> HeldNames {
+        let (generation, drawn) = (self.generation, Arc::clone(&self.drawn));
+        HeldNames { generation, drawn, numbers: Vec::new() }
     }
 
     /// Which stems nothing waits for any more, as it is now: what is asked of it later is answered
     /// for this moment.
     pub fn abandoned(&self) -> AbandonedNames {
-        let drawn = self.lock();
+        let drawn = lock(&self.drawn);
         AbandonedNames { generation: self.generation, next: drawn.next, in_use: drawn.in_use.clone() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Drawn> {
-        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl HeldNames<'_> {
+fn lock(drawn: &Mutex<Drawn>) -> MutexGuard<'_, Drawn> {
+    drawn.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HeldNames {
     /// What the outputs of one attempt are called; no other attempt of any process ever is.
     pub fn draw(&mut self) -> String {
-        let mut drawn = self.names.lock();
+        let mut drawn = lock(&self.drawn);
         let number = drawn.next;
         drawn.next += 1;
         drawn.in_use.insert(number);
         drop(drawn);
         self.numbers.push(number);
-        format!("{:08x}-{number:08x}", self.names.generation)
+        format!("{:08x}-{number:08x}", self.generation)
     }
 }
 
-impl Drop for HeldNames<'_> {
+impl Drop for HeldNames {
     fn drop(&mut self) {
-        let mut drawn = self.names.lock();
+        let mut drawn = lock(&self.drawn);
         for number in &self.numbers {
             drawn.in_use.remove(number);
         }

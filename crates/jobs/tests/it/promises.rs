@@ -81,7 +81,7 @@ fn a_version_of_specs_means_these_bytes_of_outputs() {
     assert_eq!(
         (JobSpec::VERSION, outputs, blobs),
         (
-            2,
+            3,
             [0x20e8_9252_4d55_3b39, 0xe4a2_fc26_83b4_c77b, 0x3803_0e90_6ad0_d71d],
             [0xebeb_7981_7ae7_0bd5, 0xe555_e64d_2076_b436]
         ),

@@ -290,6 +290,7 @@ fn writes(stats: &Stats, text: &mut Exposition) {
         ("user", stats.user_write_bytes_total),
         ("log", stats.log_write_bytes_total),
         ("flush", tree.flush_write_bytes_total),
+        ("ingestion", tree.ingest_write_bytes_total),
         ("compaction", tree.compaction_write_bytes_total),
         ("values", tree.blobs.write_bytes_total),
         ("blob_gc", tree.blobs.gc_write_bytes_total),

@@ -54,11 +54,13 @@ pub enum Fault {
     StaleCopy,
     /// A value is what its source brings, whatever was announced.
     ShortSource,
+    /// Records of an ingestion are there before it is finished.
+    EarlyIngestion,
 }
 
 impl Fault {
     /// Every fault, for suites of suites.
-    pub const ALL: [Fault; 24] = [
+    pub const ALL: [Fault; 25] = [
         Fault::LoseWrite(40),
         Fault::SplitBatch,
         Fault::FirstOperationWins,
@@ -83,6 +85,7 @@ impl Fault {
         Fault::LongKeys,
         Fault::StaleCopy,
         Fault::ShortSource,
+        Fault::EarlyIngestion,
     ];
 
     /// What this fault makes of a batch before it is applied.

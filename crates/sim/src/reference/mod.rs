@@ -6,6 +6,7 @@
 //! are seen to fail.
 
 mod fault;
+mod ingestion;
 mod journal;
 mod session;
 
@@ -16,14 +17,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{
-    DatabaseCopy, Durability, Engine, Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, Ordered,
-    OrderedBatch, OrderedOpKind, OrderedSession, Position, Result, Semantics, Session, Snapshot, SnapshotPin,
-    Stats, ValueSource, WriteOptions,
+    DatabaseCopy, Durability, Engine, Error, ErrorKind, Ingestion, KeyspaceId, KeyspaceSettings, LockTable,
+    Ordered, OrderedBatch, OrderedOpKind, OrderedSession, Position, Result, Semantics, Session, Snapshot,
+    SnapshotPin, Stats, ValueSource, WriteOptions,
 };
 use firn_storage::{Clock, Storage, StorageLock};
 
 use crate::model::{KEY_BYTES_MAX, Model};
 pub use fault::Fault;
+use ingestion::ReferenceIngestion;
 use journal::{Entry, JOURNAL, Journal, from_storage};
 use session::ReferenceSession;
 
@@ -326,6 +328,10 @@ impl Ordered for Reference {
 
     fn compact_range(&self, _keyspace: KeyspaceId, _start: &[u8], _end: Option<&[u8]>) -> Result<()> {
         self.flush()
+    }
+
+    fn ingest(&self, keyspace: KeyspaceId) -> Result<Box<dyn Ingestion>> {
+        Ok(Box::new(ReferenceIngestion::begin(&self.shared, keyspace)?))
     }
 }
 

@@ -266,6 +266,11 @@ impl BlobStore {
         self.files.outputs.values().bytes()
     }
 
+    /// Identity of the database, which is in each segment.
+    pub(crate) fn database(&self) -> u128 {
+        self.database
+    }
+
     /// A number for a segment that a GC makes.
     pub(crate) fn next_number(&self) -> SegmentNumber {
         let mut rolling = self.lock();

@@ -33,7 +33,7 @@ const STAY_MAX: f64 = 1.0;
 const PARTS_MAX: usize = 16;
 
 /// A choice that an executor rewrites.
-pub(super) struct Rewrite<'s> {
+pub(super) struct Rewrite {
     keyspace: u32,
     choice: Choice,
     /// All of it in one.
@@ -42,10 +42,10 @@ pub(super) struct Rewrite<'s> {
     going: ReferenceSet,
     /// Sealed segments that the jobs read stay.
     _held: Vec<Arc<Sealed>>,
-    names: HeldNames<'s>,
+    names: HeldNames,
 }
 
-impl Rewrite<'_> {
+impl Rewrite {
     /// Jobs that it is divided into.
     pub(super) fn job_count(&self) -> usize {
         self.jobs.specs.len()
@@ -135,7 +135,7 @@ impl<'d> Compacting<'d> {
         keyspace: u32,
         choice: Choice,
         cuts: &[Vec<u8>],
-    ) -> Result<Option<Rewrite<'d>>> {
+    ) -> Result<Option<Rewrite>> {
         let mut names = self.maintenance.output_names.hold();
         // No version is held while the jobs run: the arenas of segments that die meanwhile are
         // wanted by writers.
@@ -166,7 +166,7 @@ impl<'d> Compacting<'d> {
     /// # Errors
     /// What a job failed with; no output is left then. `Retry` if one panicked: the keyspace's next
     /// compaction waits for a while.
-    pub(super) fn end_rewrite(&self, rewrite: Rewrite<'_>) -> Result<()> {
+    pub(super) fn end_rewrite(&self, rewrite: Rewrite) -> Result<()> {
         let Rewrite { keyspace, choice, spec, jobs, going, _held, mut names } = rewrite;
         let part_count = jobs.specs.len();
         let is_last = spec.rules.older_overlap.is_empty();
@@ -197,7 +197,7 @@ impl<'d> Compacting<'d> {
 
     /// Waits until the jobs of a rewrite have ended, which were asked to stop; what they wrote is
     /// removed.
-    pub(super) fn abandon_rewrite(&self, rewrite: Rewrite<'_>) {
+    pub(super) fn abandon_rewrite(&self, rewrite: Rewrite) {
         if let Ok(results) = self.end_jobs(rewrite.jobs) {
             let tables = results.iter().flat_map(|result| &result.tables).map(|table| &table.file);
             let segments = results.iter().filter_map(|result| result.values.as_ref()).map(|one| &one.file);

@@ -76,6 +76,7 @@ impl Edits<'_> {
                 levels: Levels::none(),
                 obsolete_count: 0,
                 flushed_through: start,
+                ingested_through: Position::default(),
                 observed: Arc::default(),
             };
             let index = id as usize;

@@ -31,8 +31,8 @@ impl Claims {
                 flushes.iter().for_each(|(keyspace, runs)| self.buffer.claim_flush(*keyspace, runs));
             }
             Task::FlushPart { flush, .. } => drop(self.buffer.take_part(flush)),
-            Task::Compact { choice, .. } => {
-                self.tables.claim_compaction(choice);
+            Task::Compact { keyspace, choice } => {
+                self.tables.claim_compaction(*keyspace, choice);
                 self.blobs.is_blob_gc_next = true;
             }
             Task::CompactSmall { choices } => {

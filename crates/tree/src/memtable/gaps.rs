@@ -159,6 +159,14 @@ impl Gaps {
         is_gap
     }
 
+    /// Gives up all gaps and candidates: tables come whose records can be live, in a version that
+    /// is stored already. A pass that began without them finds that out
+    /// (see `is_disturbed` of `read/dead.rs`), and one that began later sees them.
+    pub(crate) fn clear(&self) {
+        let changing = self.lock();
+        self.store(List::default(), &changing);
+    }
+
     /// Gives up a gap that was not used for long.
     fn give_up_one(&self) {
         let changing = self.lock();

@@ -263,7 +263,8 @@ impl DeadRows {
         cursor: &MergeCursor<Source>,
         passed: Passed,
     ) {
-        if !self.sees_all(keyspace) {
+        // The walk's version may have records that the walk does not see, and later ones will.
+        if !self.sees_all(keyspace) || keyspace.ingested_through.sequence() > self.before {
             return;
         }
         let range = (passed.start.clone(), passed.end.clone());
@@ -295,7 +296,10 @@ impl DeadRows {
         // Writers to another memtable than the walk's must have loaded that memtable's version
         // first.
         let version = catalog.version.load();
-        let is_same = |now: &Arc<Keyspace>| Arc::ptr_eq(&now.memtable, &keyspace.memtable);
+        let is_same = |now: &Arc<Keyspace>| {
+            Arc::ptr_eq(&now.memtable, &keyspace.memtable)
+                && now.ingested_through == keyspace.ingested_through
+        };
         if !version.keyspace(keyspace.id()).is_ok_and(is_same) {
             return true;
         }

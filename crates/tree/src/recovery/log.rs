@@ -207,15 +207,17 @@ fn reference_of(name: &str, at: usize, record: &Record<'_>) -> Result<Reference>
 ///
 /// The manifest may know positions of segments that the crash took. A keyspace may begin, or have
 /// been flushed, at the base of a segment of which nothing reached the device. Records at such
-/// positions would be taken for flushed.
+/// positions would be taken for flushed. And what was ingested has the sequence of a position that
+/// the device need not have: what is written from now on is newer.
 fn base_after(state: &State, candidates: &[Candidate], stale: &[String]) -> Position {
     let spans = candidates.iter().map(|found| found.header.base.0 + found.header.capacity);
     let named = stale.iter().filter_map(|name| match file_name::parse(name) {
         Some(FileName::LogSegment(base)) => Some(base.0 + 1),
         _ => None,
     });
-    let flushed = state.keyspaces.values().map(|keyspace| keyspace.flushed_through.0);
-    let end = spans.chain(named).chain(flushed).chain([state.cut.0]).max().unwrap_or(0);
+    let known = state.keyspaces.values();
+    let known = known.map(|keyspace| keyspace.flushed_through.max(keyspace.ingested_through).0);
+    let end = spans.chain(named).chain(known).chain([state.cut.0]).max().unwrap_or(0);
     Position(end.next_multiple_of(GRANULE_BYTES))
 }
 

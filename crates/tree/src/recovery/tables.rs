@@ -54,6 +54,7 @@ pub(super) fn tables_version(
             levels: if has_none { Levels::none() } else { Arc::new(levels) },
             obsolete_count: state.blobs.obsolete_count(*id),
             flushed_through: keyspace.flushed_through,
+            ingested_through: keyspace.ingested_through,
             observed: Arc::default(),
         };
         let index = *id as usize;

@@ -37,7 +37,9 @@ impl Before {
 
     fn keep(&mut self, state: &State, change: &Change) {
         match change {
-            Change::Keyspace { id, .. } | Change::FlushedThrough { keyspace: id, .. } => {
+            Change::Keyspace { id, .. }
+            | Change::FlushedThrough { keyspace: id, .. }
+            | Change::IngestedThrough { keyspace: id, .. } => {
                 self.keep_keyspace(state, *id);
             }
             Change::DropKeyspace { id } => {

@@ -81,6 +81,8 @@ pub(crate) struct Keyspace {
     pub(crate) obsolete_count: u64,
     /// Records below are in tables.
     pub(crate) flushed_through: Position,
+    /// Sequences that ingestions gave are of positions below; it grows with each.
+    pub(crate) ingested_through: Position,
     /// Shared by all versions.
     pub(crate) observed: Arc<Observed>,
 }

@@ -40,12 +40,20 @@ pub(crate) struct KeyspaceState {
     /// `None` = all are the default ones.
     settings: Option<Arc<KeyspaceText>>,
     pub(crate) flushed_through: Position,
+    /// Sequences that ingestions gave are of positions below.
+    pub(crate) ingested_through: Position,
 }
 
 impl KeyspaceState {
-    fn new(name: &str, settings: &KeyspaceText, flushed_through: Position) -> Self {
+    /// As it is called and set from now on, and else as it was `known`.
+    fn new(name: &str, settings: &KeyspaceText, known: Option<&Self>) -> Self {
         let settings = (*settings != KeyspaceText::default()).then(|| Arc::new(settings.clone()));
-        Self { name: Arc::from(name), settings, flushed_through }
+        Self {
+            name: Arc::from(name),
+            settings,
+            flushed_through: known.map_or(Position::default(), |known| known.flushed_through),
+            ingested_through: known.map_or(Position::default(), |known| known.ingested_through),
+        }
     }
 
     pub(crate) fn settings(&self) -> KeyspaceText {
@@ -81,8 +89,8 @@ impl State {
                     let what = format!("keyspace {id}, which is called {old:?}, is created as {new:?}");
                     return Err(unfit(what));
                 }
-                let flushed_through = known.map_or(Position::default(), |known| known.flushed_through);
-                self.keyspaces.insert(*id, KeyspaceState::new(name, settings, flushed_through));
+                let state = KeyspaceState::new(name, settings, known);
+                self.keyspaces.insert(*id, state);
                 self.next_number = self.next_number.max(u64::from(*id) + 1);
             }
             Change::DropKeyspace { id } => {
@@ -97,11 +105,8 @@ impl State {
             | Change::MoveTable { .. }
             | Change::Superseded { .. }
             | Change::Hides { .. } => self.apply_to_tables(change).map_err(unfit)?,
-            Change::FlushedThrough { keyspace, position } => {
-                let Some(state) = self.keyspaces.get_mut(keyspace) else {
-                    return Err(unfit(format!("unknown keyspace {keyspace} is flushed")));
-                };
-                state.flushed_through = state.flushed_through.max(*position);
+            Change::FlushedThrough { .. } | Change::IngestedThrough { .. } => {
+                self.apply_through(change).map_err(unfit)?;
             }
             Change::LogCut { position, generation } => {
                 (self.cut, self.generation, self.boot) = (*position, *generation, 0);
@@ -138,6 +143,23 @@ impl State {
             | Change::AddObsolete { .. }
             | Change::RemoveObsolete { .. } => self.blobs.apply(change).map_err(unfit)?,
         }
+        Ok(())
+    }
+
+    /// Adds a change that says through where a keyspace has something; says what does not fit.
+    fn apply_through(&mut self, change: &Change) -> Result<(), String> {
+        let (Change::FlushedThrough { keyspace, position } | Change::IngestedThrough { keyspace, position }) =
+            change
+        else {
+            return Ok(());
+        };
+        let is_flushed = matches!(change, Change::FlushedThrough { .. });
+        let Some(state) = self.keyspaces.get_mut(keyspace) else {
+            let what = if is_flushed { "is flushed" } else { "got ingested tables" };
+            return Err(format!("unknown keyspace {keyspace} {what}"));
+        };
+        let through = if is_flushed { &mut state.flushed_through } else { &mut state.ingested_through };
+        *through = (*through).max(*position);
         Ok(())
     }
 
@@ -206,6 +228,9 @@ impl State {
             let (name, settings) = (keyspace.name.to_string(), keyspace.settings());
             put(Change::Keyspace { id: *id, name, settings });
             put(Change::FlushedThrough { keyspace: *id, position: keyspace.flushed_through });
+            if keyspace.ingested_through > Position::default() {
+                put(Change::IngestedThrough { keyspace: *id, position: keyspace.ingested_through });
+            }
         }
         for table in self.tables.values() {
             put(Change::AddTable {

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_format::file_name;
+use firn_engine::{Error, Result};
 use firn_format::manifest::TableMeta;
+use firn_format::{Sequence, file_name};
 use firn_storage::file::obsolete::{LastReader, ObsoleteFiles, RecyclableFile};
 use firn_storage::file::table::TableReader;
+
+use crate::error::from_storage;
 
 /// A live table: what the manifest says of it, and the open file.
 ///
@@ -39,6 +42,19 @@ impl Table {
         }
         let (retired, leaves_file) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { meta, reader, supersedes, retired, leaves_file, obsolete }
+    }
+
+    /// Gives all entries of an ingested table `sequence`, before any version has the table; and
+    /// says which share of them supersedes something in older tables.
+    ///
+    /// # Errors
+    /// A bug: the table is read already, or its entries have sequences.
+    pub(crate) fn give_sequence(&mut self, sequence: Sequence, overwrites: f64) -> Result<()> {
+        let reader = Arc::get_mut(&mut self.reader).ok_or_else(|| Error::bug("a table is read too early"))?;
+        reader.give_sequence(sequence).map_err(from_storage)?;
+        (self.meta.sequence_min, self.meta.sequence_max) = (sequence, sequence);
+        self.supersedes = (overwrites, (self.meta.bytes as f64 * overwrites) as u64);
+        Ok(())
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {

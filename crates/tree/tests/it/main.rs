@@ -8,6 +8,7 @@ mod write; // order, durability, bounds
 mod read; // what reads see and cause
 mod blobs; // values that are separated from their keys
 mod compaction; // which tables, and when
+mod ingest; // sorted records in bulk
 mod jobs; // executors, damage, leftovers
 mod recovery; // openings, crashes, copies
 mod verify; // damage and bad input

@@ -66,13 +66,14 @@ impl<C, R: Referred> Log<C, R> {
         if self.durable_through() >= end {
             return Ok(());
         }
+        // Before the lock: the holder of a frame that is not published may sync what lies before
+        // it.
+        self.wait_published(end)?;
         let _syncing = self.synced.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.durable_through() >= end {
             return Ok(());
         }
         self.check()?;
-        // `end` may lie behind frames that other threads still copy: they come first.
-        self.write_through(end)?;
         let through = self.advance()?;
         self.write_through(through)?;
         let unsynced: Vec<_> = self

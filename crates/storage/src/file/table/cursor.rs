@@ -136,7 +136,17 @@ impl TableCursor {
     /// The entry it stands on; `None` when unpositioned or past either end.
     #[inline]
     pub fn entry(&self) -> Option<Entry<'_>> {
-        self.walker.entry(self.payload())
+        let entry = self.walker.entry(self.payload())?;
+        Some(match self.table.given {
+            None => entry,
+            Some(sequence) => Entry { sequence, ..entry },
+        })
+    }
+
+    /// Whether the sequence of each entry is the table's. The file has 0 there.
+    #[inline]
+    pub fn has_given_sequence(&self) -> bool {
+        self.table.given.is_some()
     }
 
     /// Whether it stands on an entry.

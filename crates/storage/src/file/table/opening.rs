@@ -61,8 +61,8 @@ impl Opening for Begun<'_> {
     }
 
     fn finish(self) -> Result<TableReader> {
-        let table = TableReader::of(&self.meta.file, self.file, self.bytes, self.tail, self.cache)?;
-        table.check_meta(self.meta)?;
+        let mut table = TableReader::of(&self.meta.file, self.file, self.bytes, self.tail, self.cache)?;
+        table.fit(self.meta)?;
         Ok(table)
     }
 }

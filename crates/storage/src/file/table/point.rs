@@ -94,6 +94,23 @@ impl TableReader {
     /// `Corrupt` with file and offset; what reading says.
     #[inline]
     pub fn newest(&self, key: &[u8], key_hash: u32, before: Sequence, mode: ReadMode) -> Result<Lookup<'_>> {
+        match self.given {
+            None => self.newest_stored(key, key_hash, before, mode),
+            Some(sequence) => {
+                given(sequence, before, |before| self.newest_stored(key, key_hash, before, mode))
+            }
+        }
+    }
+
+    /// [`newest`](Self::newest), by the sequences that the file has.
+    #[inline]
+    fn newest_stored(
+        &self,
+        key: &[u8],
+        key_hash: u32,
+        before: Sequence,
+        mode: ReadMode,
+    ) -> Result<Lookup<'_>> {
         if !self.may_contain(key_hash) {
             return Ok(Lookup::Absent);
         }
@@ -125,9 +142,13 @@ impl TableReader {
     /// As for [`newest`](Self::newest).
     pub fn peek(&self, key: &[u8], key_hash: u32, before: Sequence) -> Result<Lookup<'_>> {
         let mode = ReadMode::ResidentOnly;
-        match self.may_be_evicted() && self.may_contain(key_hash) {
+        let peek = |before| match self.may_be_evicted() && self.may_contain(key_hash) {
             true => self.newest_beyond_memory(key, key_hash, before, mode, false),
-            false => self.newest(key, key_hash, before, mode),
+            false => self.newest_stored(key, key_hash, before, mode),
+        };
+        match self.given {
+            None => peek(before),
+            Some(sequence) => given(sequence, before, peek),
         }
     }
 
@@ -248,6 +269,22 @@ impl TableReader {
         let error = firn_format::Error::new(0, "kind put, delete or merge", format!("{}", trailer.0 & 0xff));
         self.corrupt_block(block, &error)
     }
+}
+
+/// What `look` finds in a table all of whose entries have `sequence`, for a reader of what lies
+/// below `before`.
+fn given<'t>(
+    sequence: Sequence,
+    before: Sequence,
+    look: impl FnOnce(Sequence) -> Result<Lookup<'t>>,
+) -> Result<Lookup<'t>> {
+    if before <= sequence {
+        return Ok(Lookup::Absent);
+    }
+    Ok(match look(Sequence::MAX)? {
+        Lookup::Found(hit) => Lookup::Found(Hit { trailer: Trailer::new(sequence, hit.kind), ..hit }),
+        other => other,
+    })
 }
 
 /// Searches a block that only lies there for the moment: what is found is copied.

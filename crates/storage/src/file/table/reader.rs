@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_format::Sequence;
 use firn_format::compression;
 use firn_format::filter;
 use firn_format::manifest::TableMeta;
@@ -46,6 +47,8 @@ pub struct TableReader {
     tombstones: FragmentList,
     footer: Footer,
     properties: Properties,
+    /// The sequence of all entries, where the file has 0 for each.
+    pub(super) given: Option<Sequence>,
     /// One bit a block: its checksum was compared since the table was opened, and it is stored raw.
     verified: Vec<AtomicU64>,
     pub(super) cache: Arc<BlockCache>,
@@ -152,6 +155,7 @@ impl TableReader {
             tombstones,
             footer,
             properties,
+            given: None,
             number: cache.new_file(),
             cache: Arc::clone(cache),
             may_be_evicted: AtomicBool::new(false),
@@ -171,6 +175,34 @@ impl TableReader {
     /// What the file says about itself.
     pub fn properties(&self) -> &Properties {
         &self.properties
+    }
+
+    /// Whether its file has 0 for the sequence of every entry: the manifest says which one all of
+    /// them have.
+    fn has_no_sequences(&self) -> bool {
+        self.properties.sequence_max == Sequence(0)
+    }
+
+    /// Gives all entries of a table that has no sequences `sequence`, as [`open`](Self::open) does
+    /// by what the manifest says. For a table that was opened before that was known, and that no
+    /// other thread reads yet.
+    ///
+    /// # Errors
+    /// `Bug` if its entries have sequences of their own.
+    pub fn give_sequence(&mut self, sequence: Sequence) -> Result<()> {
+        if !self.has_no_sequences() {
+            return Err(Error::bug(format!("the entries of {} have sequences", self.name)));
+        }
+        self.given = Some(sequence);
+        Ok(())
+    }
+
+    /// The least and the greatest sequence of its entries and range tombstones.
+    pub(super) fn sequences(&self) -> (Sequence, Sequence) {
+        match self.given {
+            Some(sequence) => (sequence, sequence),
+            None => (self.properties.sequence_min, self.properties.sequence_max),
+        }
     }
 
     /// Makes the table claim something else.
@@ -396,7 +428,16 @@ impl TableReader {
         corrupt(&self.name, offset, error)
     }
 
-    pub(super) fn check_meta(&self, meta: &TableMeta) -> Result<()> {
+    /// Checks that this is the table of `meta`. One whose file has no sequences gets the one that
+    /// `meta` says.
+    pub(super) fn fit(&mut self, meta: &TableMeta) -> Result<()> {
+        if self.has_no_sequences() && meta.sequence_min == meta.sequence_max {
+            self.given = Some(meta.sequence_min);
+        }
+        self.check_meta(meta)
+    }
+
+    fn check_meta(&self, meta: &TableMeta) -> Result<()> {
         let p = &self.properties;
         let found = (p.entry_count, p.tombstone_count, p.range_tombstone_count, p.data_bytes, p.content_hash);
         let expected = (
@@ -406,7 +447,8 @@ impl TableReader {
             meta.data_bytes,
             meta.content_hash,
         );
-        let bounds = (p.sequence_min, p.sequence_max, &p.smallest, &p.largest);
+        let (sequence_min, sequence_max) = self.sequences();
+        let bounds = (sequence_min, sequence_max, &p.smallest, &p.largest);
         let expected_bounds = (meta.sequence_min, meta.sequence_max, &meta.smallest, &meta.largest);
         if found != expected || bounds != expected_bounds {
             let message =

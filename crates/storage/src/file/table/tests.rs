@@ -462,3 +462,54 @@ fn puts_that_expire_when_a_table_does_not_tell_are_found() {
         assert!(error.message.contains("(ms, bytes) that expire"), "{error}");
     }
 }
+
+#[test]
+fn a_table_without_sequences_has_the_one_that_the_manifest_says() {
+    let (_dir, backends) = backends();
+    for (number, (storage, options, cache_bytes)) in backends.iter().enumerate() {
+        let entries: Vec<Owned> = (0..300_u32)
+            .map(|key| Owned {
+                key: (2 * key).to_be_bytes().to_vec(),
+                sequence: Sequence(0),
+                kind: Kind::Put,
+                expires_at_ms: 0,
+                value: vec![key as u8; 100],
+            })
+            .collect();
+        let name = format!("{number}.table");
+        let meta = write(&**storage, &name, TableForm::default(), &entries, &FragmentList::new());
+        let cache = Arc::new(BlockCache::new(*cache_bytes));
+        let given = Sequence(77);
+        let meta = TableMeta { sequence_min: given, sequence_max: given, ..meta };
+        for is_evicted in [false, true] {
+            let table = Arc::new(TableReader::open(&**storage, &meta, &cache, *options).unwrap());
+            table.may_be_evicted.store(is_evicted, std::sync::atomic::Ordering::Relaxed);
+            let mut cursor = TableCursor::new(Arc::clone(&table), CursorOptions::SCAN);
+            cursor.seek_first().unwrap();
+            for entry in &entries {
+                let entry = &Owned { sequence: given, ..entry.clone() };
+                let hash = filter_hash(&entry.key);
+                // Twice, of which the second may find it in the cache.
+                for _ in 0..2 {
+                    let newest = |before| table.newest(&entry.key, hash, before, ReadMode::Blocking).unwrap();
+                    for before in [Sequence(78), Sequence::MAX] {
+                        assert_eq!(found(newest(before), &entry.key).as_ref(), Some(entry));
+                    }
+                    for before in [Sequence(0), Sequence(1), Sequence(77)] {
+                        assert!(matches!(newest(before), Lookup::Absent), "before {before}");
+                        let peeked = table.peek(&entry.key, hash, before).unwrap();
+                        assert!(matches!(peeked, Lookup::Absent), "before {before}");
+                    }
+                }
+                assert_eq!(cursor.entry(), Some(entry.entry()));
+                cursor.next().unwrap();
+            }
+            assert!(cursor.has_given_sequence() && !cursor.is_positioned());
+            table.verify(&meta, None).unwrap();
+        }
+        // It has one for all.
+        let wrong = TableMeta { sequence_max: Sequence(78), ..meta };
+        let error = TableReader::open(&**storage, &wrong, &cache, *options).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Corrupt, "{error}");
+    }
+}

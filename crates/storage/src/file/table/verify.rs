@@ -152,7 +152,8 @@ impl TableReader {
         if entry.key < &p.smallest[..] || entry.key > &p.largest[..] {
             return fault("expected entries between the table's bounds, found one outside");
         }
-        if entry.sequence < p.sequence_min || entry.sequence > p.sequence_max {
+        let (oldest, newest) = self.sequences();
+        if entry.sequence < oldest || entry.sequence > newest {
             return fault("expected sequences between the table's, found one outside");
         }
         if !self.may_contain(filter_hash(entry.key)) {
@@ -173,7 +174,7 @@ impl TableReader {
         sums.operand_count += u64::from(entry.kind == Kind::Merge);
         sums.expiring.add_entry(entry);
         sums.data_bytes += (entry.key.len() + entry.value.len()) as u64;
-        sums.content_hash = sums.content_hash.wrapping_add(entry_hash(entry));
+        sums.content_hash = sums.content_hash.wrapping_add(entry_hash(&self.stored(entry)));
         match &mut sums.last {
             Some((key, sequence)) => {
                 key.clear();
@@ -183,6 +184,12 @@ impl TableReader {
             None => sums.last = Some((entry.key.to_vec(), entry.sequence)),
         }
         Ok(())
+    }
+
+    /// `entry` as the file has it.
+    fn stored<'e>(&self, entry: &Entry<'e>) -> Entry<'e> {
+        let sequence = if self.given.is_some() { Sequence(0) } else { entry.sequence };
+        Entry { sequence, ..*entry }
     }
 
     fn newest_sequence(&self, key: &[u8]) -> Result<Option<Sequence>> {

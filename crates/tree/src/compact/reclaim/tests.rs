@@ -68,6 +68,7 @@ fn keyspace(levels: Levels) -> Keyspace {
         runs: Vec::new(),
         levels: Arc::new(levels),
         flushed_through: Position(0),
+        ingested_through: Position(0),
         observed: Arc::default(),
         obsolete_count: 0,
     }

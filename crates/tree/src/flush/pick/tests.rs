@@ -87,6 +87,7 @@ fn keyspace(id: u32, runs: Vec<Arc<Run>>) -> Arc<Keyspace> {
         runs,
         levels: Arc::new(Levels::default()),
         flushed_through: Position(0),
+        ingested_through: Position(0),
         observed: Arc::default(),
         obsolete_count: 0,
     })

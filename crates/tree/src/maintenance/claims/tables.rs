@@ -15,6 +15,8 @@ pub(crate) struct TableClaims {
     /// Keyspaces of which a task finds out which tables are hidden.
     pub(crate) reclaiming: BTreeSet<u32>,
     pub(crate) compacting: usize,
+    /// Where the outputs of compactions in progress will lie, at most.
+    targets: Vec<Target>,
     pub(crate) is_repacking: bool,
     /// Compactions whose jobs the executor does not have yet, by one of their inputs; and whether
     /// they take runs out of level 0.
@@ -23,15 +25,41 @@ pub(crate) struct TableClaims {
     pub(crate) set_aside: SetAside<String>,
 }
 
+/// Keys of one level of a keyspace that outputs of a compaction may have.
+#[derive(Debug)]
+struct Target {
+    /// An input of that compaction.
+    first: String,
+    keyspace: u32,
+    level: u32,
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+}
+
+impl Target {
+    fn of(keyspace: u32, choice: &Choice) -> Option<Self> {
+        let metas = || choice.inputs.iter().map(|(_, _, table)| table.meta());
+        Some(Self {
+            first: first_input(choice)?.to_owned(),
+            keyspace,
+            level: choice.output_level,
+            smallest: metas().map(|meta| &meta.smallest).min()?.clone(),
+            largest: metas().map(|meta| &meta.largest).max()?.clone(),
+        })
+    }
+}
+
 impl TableClaims {
-    pub(super) fn claim_compaction(&mut self, choice: &Choice) {
+    pub(super) fn claim_compaction(&mut self, keyspace: u32, choice: &Choice) {
         self.compacting += 1;
+        self.targets.extend(Target::of(keyspace, choice));
         self.unbegun.extend(first_input(choice).map(|file| (file.to_owned(), choice.is_l0())));
         self.taken.extend(choice.inputs.iter().map(|(_, _, table)| table.meta().file.clone()));
     }
 
     pub(super) fn release_compaction(&mut self, choice: &Choice) {
         self.compacting -= 1;
+        self.leave_target(choice);
         self.note_begun(choice);
         for (_, _, table) in &choice.inputs {
             self.taken.remove(&table.meta().file);
@@ -40,11 +68,13 @@ impl TableClaims {
 
     pub(super) fn claim_small(&mut self, choices: &[OfKeyspace]) {
         self.compacting += 1;
+        self.targets.extend(choices.iter().filter_map(|(keyspace, choice)| Target::of(*keyspace, choice)));
         self.taken.extend(inputs(choices).cloned());
     }
 
     pub(super) fn release_small(&mut self, choices: &[OfKeyspace]) {
         self.compacting -= 1;
+        choices.iter().for_each(|(_, choice)| self.leave_target(choice));
         for file in inputs(choices) {
             self.taken.remove(file);
         }
@@ -60,6 +90,21 @@ impl TableClaims {
         for (.., table) in tables {
             self.taken.remove(&table.meta().file);
         }
+    }
+
+    fn leave_target(&mut self, choice: &Choice) {
+        let first = first_input(choice);
+        self.targets.retain(|target| Some(target.first.as_str()) != first);
+    }
+
+    /// Whether outputs of a compaction in progress may come to lie in `level` of `keyspace` with
+    /// keys from `smallest` to `largest`.
+    pub(crate) fn is_target(&self, keyspace: u32, level: u32, (smallest, largest): (&[u8], &[u8])) -> bool {
+        self.targets.iter().any(|target| {
+            (target.keyspace, target.level) == (keyspace, level)
+                && target.smallest.as_slice() <= largest
+                && smallest <= target.largest.as_slice()
+        })
     }
 
     /// The jobs of `choice` were given to the executor, or there are none.

@@ -19,6 +19,7 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     lines.line("user_write_bytes_total", stats.user_write_bytes_total);
     lines.line("log_write_bytes_total", stats.log_write_bytes_total);
     lines.line("flush_write_bytes_total", tree.flush_write_bytes_total);
+    lines.line("ingest_write_bytes_total", tree.ingest_write_bytes_total);
     lines.line("compaction_write_bytes_total", tree.compaction_write_bytes_total);
     lines.line("compaction_read_bytes_total", tree.compaction_read_bytes_total);
     let written = stats.device_write_bytes_total() - stats.manifest_write_bytes_total;
