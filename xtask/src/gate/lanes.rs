@@ -8,6 +8,7 @@
 //! output is shown when they end.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::step::{Output, Step};
@@ -43,8 +44,13 @@ impl Lanes {
     /// nothing failed.
     pub(super) fn run(&self, root: &Path, lacking: &[&str]) -> bool {
         let start = now();
+        let (begun, all) = (AtomicUsize::new(0), self.steps().count());
         let lane = |steps: &[Step], output: Output| -> Vec<Ended> {
-            steps.iter().map(|step| run_step(step, root, lacking, output)).collect()
+            let numbered = |step| {
+                let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
+                run_step(step, &format!("{number} of {all}"), root, lacking, output)
+            };
+            steps.iter().map(numbered).collect()
         };
         let mut ended = lane(&self.first, Output::Shown);
         std::thread::scope(|scope| {
@@ -65,14 +71,14 @@ impl Lanes {
     }
 }
 
-fn run_step(step: &Step, root: &Path, lacking: &[&str], output: Output) -> Ended {
+fn run_step(step: &Step, number: &str, root: &Path, lacking: &[&str], output: Output) -> Ended {
     let name = step.name.clone();
     if let Some(reason) = step.left_out(lacking) {
-        println!("\n== {name}: left out, {reason}");
+        println!("\n== {number}, {name}: left out, {reason}");
         return Ended { name, time: Duration::ZERO, tally: Tally::default(), left_out: Some(reason) };
     }
     let beside = if output == Output::Kept { " (beside others; its output follows)" } else { "" };
-    println!("\n== {name}: {}{beside}", step.shown());
+    println!("\n== {number}, {name}: {}{beside}", step.shown());
     let start = now();
     let (tally, kept) = step.run(root, output);
     let time = start.elapsed();

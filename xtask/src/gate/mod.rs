@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Say what would be done and do nothing.
     #[arg(long)]
     plan: bool,
+    /// Install nothing; steps that need what is missing are left out.
+    #[arg(long)]
+    no_install: bool,
 }
 
 /// Runs the gate; `Ok(true)` if nothing failed.
@@ -38,7 +41,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     }
     let missing = setup::missing(&tools);
     for tool in &missing {
-        println!("  install  {}, which is missing: {}", tool.command, tool.install);
+        let verb = if options.no_install { "do not install" } else { "install " };
+        println!("  {verb} {}, which is missing: {}", tool.command, tool.install);
     }
     for (step, fetched) in lanes.steps().filter_map(|(step, _)| Some((step, step.fetched?))) {
         println!("  fetch    {fetched}, for {}", step.name);
@@ -59,7 +63,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if options.plan {
         return Ok(true);
     }
-    let lacking = setup::provide(&missing);
+    let lacking: Vec<&str> = if options.no_install {
+        missing.iter().map(|tool| tool.command).collect()
+    } else {
+        setup::provide(&missing)
+    };
     Ok(lanes.run(&root, &lacking))
 }
 
@@ -86,6 +94,7 @@ fn lanes(root: &Path, full: bool) -> Lanes {
         lanes.last.push(step::fleets());
         lanes.last.extend(step::clouds());
         lanes.last.extend(step::server());
+        lanes.last.push(step::container());
         lanes.last.extend(step::fuzzing(root));
         lanes.last.push(step::address_sanitizer());
         lanes.last.push(step::book());

@@ -49,6 +49,8 @@ pub(crate) fn tools(full: bool) -> Vec<Tool> {
             tool("mvn", "runs the suite of Jedis", Install::Apt(&["maven", "default-jdk-headless"])),
             tool("redis-benchmark", "is what people measure servers with", Install::Apt(&["redis-tools"])),
             tool("chromium", "shows the server's page", Install::Apt(&["chromium"])),
+            tool("buildah", "builds the container", Install::Apt(&["buildah"])),
+            tool("debootstrap", "makes the Debian below the container", Install::Apt(&["debootstrap"])),
             tool("c++", "compiles the fuzzing runtime", Install::Apt(&["g++"])),
             tool("cargo-fuzz", "drives the fuzz targets", Install::Cargo(&["cargo-fuzz"])),
             tool("cargo-deny", "checks licences and sources", Install::Cargo(&["cargo-deny", "--debug"])),
@@ -132,7 +134,7 @@ fn silent(program: &str, arguments: &[&str]) -> std::io::Result<ExitStatus> {
     Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status()
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     let answer = Command::new("id").arg("-u").output();
     answer.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }

@@ -311,6 +311,15 @@ pub(super) fn server() -> Vec<Step> {
     ]
 }
 
+/// The container: built as the Dockerfile says, over a Debian made of its packages, and run.
+pub(super) fn container() -> Step {
+    Step::call("container", "deploy/test-container", &[])
+        .needing("buildah")
+        .needing("debootstrap")
+        .fetching("Debian's packages")
+        .unless(|| (!super::setup::is_root()).then(|| "making images needs root".to_owned()))
+}
+
 /// One minute on every fuzz target.
 pub(super) fn fuzzing(root: &Path) -> Vec<Step> {
     FUZZED.iter().flat_map(|folder| fuzzing_in(root, folder)).collect()
