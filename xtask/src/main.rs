@@ -11,6 +11,7 @@ mod gate;
 mod soak;
 mod faults;
 mod book;
+mod figure;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,8 @@ enum Command {
     Cures(cures::Options),
     /// Build an older revision's program, and have it work together with this one's; minutes.
     Skew(skew::Options),
+    /// Draw README's plot and table from the measurements that docs/pictures/ratios.toml names.
+    Figure,
     /// Run the simulator (release build) with these arguments:
     /// `cargo x sim metamorphic --seeds 10`.
     Sim {
@@ -65,6 +68,7 @@ fn main() -> Result<ExitCode> {
         Command::Book => book::run()?,
         Command::Cures(options) => cures::run(&options)?,
         Command::Skew(options) => skew::run(&options)?,
+        Command::Figure => figure::run()?,
         Command::Sim { arguments } => simulate(&arguments)?,
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
