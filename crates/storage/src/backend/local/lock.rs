@@ -15,6 +15,8 @@ use crate::{Error, ErrorKind, Result, StorageLock};
 
 use super::directory;
 
+mod holder; // which process it is
+
 /// A held directory.
 #[derive(Debug)]
 pub(super) struct LocalLock {
@@ -55,7 +57,7 @@ pub(super) fn acquire(directory: &File, path: &Path, exclusive: bool) -> Result<
         match rustix::fs::flock(&file, operation) {
             Ok(()) => {}
             Err(Errno::INTR) => continue,
-            Err(Errno::WOULDBLOCK) => return Err(held(path, exclusive)),
+            Err(Errno::WOULDBLOCK) => return Err(held(directory, path, exclusive)),
             Err(errno) => return Err(directory::error(path, "lock", errno.into())),
         }
         // Had the file been replaced between opening and locking, no other process would look at
@@ -74,11 +76,12 @@ fn is_current(directory: &File, file: &File, path: &Path) -> Result<bool> {
     Ok((held.st_dev, held.st_ino) == (named.st_dev, named.st_ino))
 }
 
-fn held(path: &Path, exclusive: bool) -> Error {
+fn held(directory: &File, path: &Path, exclusive: bool) -> Error {
     let use_of = if exclusive { "" } else { " for writing" };
+    let holder =
+        holder::of(directory).unwrap_or_else(|| "another process (or another handle in this one)".to_owned());
     let message = format!(
-        "directory {} is locked: another process (or another handle in this one) has the database open{use_of}; \
-         close it there first",
+        "directory {} is locked: {holder} has the database open{use_of}; close it there first",
         path.display()
     );
     Error::new(ErrorKind::Locked, "", message)
