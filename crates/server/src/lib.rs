@@ -53,6 +53,7 @@ mod wake;
 mod task;
 mod access;
 mod store;
+pub mod served; // for tools, without a server
 mod purge_queue;
 mod saver;
 mod large_writes;
@@ -89,4 +90,4 @@ pub use listen::Server;
 pub use log::{LogFormat, LogLevel};
 pub use ports::Ports;
 pub use process::raise_descriptor_limit;
-pub use settings::{Network, Password, ServeSettings};
+pub use settings::{Build, Network, Password, ServeSettings};

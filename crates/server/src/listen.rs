@@ -232,6 +232,7 @@ impl Server {
         if let Some(error) = &failure {
             log.note(LogLevel::Error, "thread_failed", &[("why", Field::Text(&error.to_string()))]);
         }
+        log.note_more_slow(true);
         log.note_once(&self.was_stopped, "stopped");
         failure.map_or(Ok(()), Err)
     }

@@ -1,5 +1,7 @@
 //! What an operator is told while the server runs: one line on standard error for each event.
 
+mod slow; // commands
+
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use firn::storage::Clock;
 use firn_engine::Stats;
+use slow::SlowCommands;
 
 /// Lines of one second; more are left out, and counted.
 const LINES_PER_SECOND_MAX: u64 = 20;
@@ -68,6 +71,7 @@ pub(crate) struct Log {
     /// The second from which on failures to accept are told again.
     accept_due_s: AtomicU64,
     engine: Mutex<EngineNotes>,
+    slow: SlowCommands,
 }
 
 /// What was seen of the engine last.
@@ -93,6 +97,7 @@ impl Log {
             window: Mutex::default(),
             accept_due_s: AtomicU64::default(),
             engine: Mutex::default(),
+            slow: SlowCommands::default(),
         }
     }
 
@@ -113,6 +118,35 @@ impl Log {
         }
         // There is nowhere left to report a failure.
         let _ = std::io::stderr().write_all(lines.as_bytes());
+    }
+
+    /// Tells of a command that took `us` microseconds: one line for each command in ten seconds.
+    /// The others are counted, and told by [`note_more_slow`](Self::note_more_slow).
+    pub(crate) fn note_slow(&self, command: &str, us: u64, client: &str) {
+        if self.level >= LogLevel::Warn && self.slow.note(command, us, self.clock.unix_ms() / 1000) {
+            let fields = [
+                ("command", Field::Text(command)),
+                ("us", Field::Number(us)),
+                ("client", Field::Text(client)),
+            ];
+            self.note(LogLevel::Warn, "slow_command", &fields);
+        }
+    }
+
+    /// Tells how many more commands were slow than had a line, ten seconds after that; of a server
+    /// that `is_ending` at once.
+    pub(crate) fn note_more_slow(&self, is_ending: bool) {
+        let second = self.clock.unix_ms() / 1000;
+        let more = if is_ending { self.slow.take_all(second) } else { self.slow.take_due(second) };
+        for more in more {
+            let fields = [
+                ("command", Field::Text(&more.command)),
+                ("more", Field::Number(more.count)),
+                ("seconds", Field::Number(more.seconds)),
+                ("us_max", Field::Number(more.us_max)),
+            ];
+            self.note(LogLevel::Warn, "slow_commands", &fields);
+        }
     }
 
     /// Raises `flag`, and tells of `event` unless it was up.

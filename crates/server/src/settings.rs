@@ -67,6 +67,8 @@ pub struct ServeSettings {
     /// The folder that backups are made in when that is asked for by HTTP, an absolute path on the
     /// database's file system. Default: none, and no backups.
     pub backup_dir: Option<PathBuf>,
+    /// Which program serves, as INFO, metrics and the page tell it. Default unknown.
+    pub build: Build,
     /// Format of the log, which goes to standard error. Default text.
     pub log_format: LogFormat,
     /// What is logged. Default: nothing.
@@ -74,6 +76,41 @@ pub struct ServeSettings {
     /// The password of the default user. `None`: what the database's users say, at first that none
     /// is needed.
     pub password: Option<Password>,
+}
+
+/// Which build of which release a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// The release.
+    pub version: &'static str,
+    /// A short hash of the commit it is built of, with `-dirty` where files differed from it; or
+    /// `unknown`.
+    pub commit: &'static str,
+}
+
+impl Build {
+    /// Of a program that does not say.
+    pub const UNKNOWN: Self = Self { version: "0.0.0", commit: "unknown" };
+
+    const DIRTY: &'static str = "-dirty";
+
+    /// The first eight digits of the commit, as Redis tells them; zeros if it is unknown.
+    pub(crate) fn sha1(&self) -> &'static str {
+        let digits =
+            self.commit.get(..8).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        digits.unwrap_or("00000000")
+    }
+
+    /// Whether files differed from the commit.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.commit.ends_with(Self::DIRTY)
+    }
+}
+
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.version, self.commit)
+    }
 }
 
 /// A password. It does not show what it is.
@@ -121,6 +158,7 @@ impl Default for ServeSettings {
             http: None,
             http_takes_any: false,
             backup_dir: None,
+            build: Build::UNKNOWN,
             log_format: LogFormat::Text,
             log_level: LogLevel::Off,
             password: None,

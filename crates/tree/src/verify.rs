@@ -123,6 +123,8 @@ pub struct VerifyReport {
     pub findings: Vec<Finding>,
     /// How much was looked at.
     pub totals: VerifyTotals,
+    /// Names of all keyspaces.
+    pub keyspaces: Vec<String>,
 }
 
 impl VerifyReport {
@@ -170,6 +172,8 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
             if let Some(conflict) = log_conflict(&*verifier.storage, &known.state) {
                 return Err(conflict);
             }
+            let names = known.state.keyspaces.values().map(|keyspace| keyspace.name.to_string());
+            verifier.report.keyspaces = names.collect();
             verifier.report.totals.keyspaces = known.state.keyspaces.len() as u64;
             let crossing = locations::crossing(&known.state);
             verifier.done.bytes_total +=

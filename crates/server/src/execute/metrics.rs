@@ -7,7 +7,6 @@ use super::Request;
 use crate::bounds::cut;
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::log::{Field, LogLevel};
 use crate::monitors::MonitorLine;
 use crate::server_thread::ServerThread;
 use crate::slow_log::SlowCall;
@@ -108,9 +107,7 @@ pub(super) fn took(
     let us = ns / 1000;
     if shared.parameters.is_slow(us) && !command.flags.has(Flag::SkipSlowlog) {
         let (name, address) = (command.to_string(), client.address());
-        let fields =
-            [("command", Field::Text(&name)), ("us", Field::Number(us)), ("client", Field::Text(&address))];
-        shared.diagnostics.log.note(LogLevel::Warn, "slow_command", &fields);
+        shared.diagnostics.log.note_slow(&name, us, &address);
         let call = SlowCall {
             unix_s: thread.now_ms() / 1000,
             us,

@@ -45,8 +45,7 @@ pub(super) fn of(shared: &Shared, disk: &Disk) -> Exposition {
 }
 
 fn server(shared: &Shared, text: &mut Exposition) {
-    text.family("firn_build_info", Gauge, "The release, as a label; always 1.");
-    text.sample("firn_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    text.build(&shared.settings.build);
     let is_ending = shared.threads.is_ending.load(Ordering::Acquire);
     text.single("firn_stopping", Gauge, "1 while the server stops.", u8::from(is_ending));
     let uptime = shared.diagnostics.statistics.uptime(shared.store.clock.now());

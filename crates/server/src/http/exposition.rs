@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use crate::settings::Build;
+
 /// What kind of number a family has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -45,6 +47,13 @@ impl Exposition {
     pub fn single(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
+    }
+
+    /// Which program it is, as every process says it.
+    pub fn build(&mut self, build: &Build) {
+        self.family("firn_build_info", Kind::Gauge, "The release and its commit, as labels; always 1.");
+        let labels: [(&str, &dyn Display); 2] = [("version", &build.version), ("commit", &build.commit)];
+        self.sample("firn_build_info", &labels, 1);
     }
 
     pub(super) fn into_text(self) -> String {

@@ -115,7 +115,12 @@ pub(super) const TABLE: &[Parameter] = &[
     flag("activerehashing", "yes"),
     fixed("always-show-logo", "no"),
     flag("aof-disable-auto-gc", "no"),
-    flag("aof-load-truncated", "yes"),
+    only(
+        "aof-load-truncated",
+        "yes",
+        &Kind::Flag,
+        "a log that a crash has cut short is always opened, up to where it was cut",
+    ),
     flag("aof-rewrite-incremental-fsync", "yes"),
     flag("aof-timestamp-enabled", "no"),
     flag("aof-use-rdb-preamble", "yes"),

@@ -52,6 +52,7 @@ impl ServerThread {
         if self.index == 0 {
             self.shared.diagnostics.statistics.note_rates(self.shared.store.clock.now());
             self.shared.diagnostics.log.note_engine(|| self.shared.store.db.stats());
+            self.shared.diagnostics.log.note_more_slow(false);
             if self.shared.parameters.syncs_each_second() {
                 self.shared.saver.sync_each_second();
             }

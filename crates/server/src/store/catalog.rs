@@ -16,59 +16,67 @@ pub(crate) type UserRecords = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What a catalog says.
 #[derive(Debug)]
-pub(super) struct Catalog {
-    pub(super) databases: Databases,
+pub(crate) struct Catalog {
+    pub(crate) databases: Databases,
     /// Generations from here on were never given.
-    pub(super) ceiling: u64,
+    pub(crate) ceiling: u64,
     pub(super) users: UserRecords,
+    /// It says how everything is laid out, as each one does that a server has written to.
+    pub(crate) has_properties: bool,
 }
 
-/// Reads the catalog; what a new one must say is written first.
-pub(super) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Catalog> {
-    let mut indexes: BTreeMap<u32, DatabaseId> = BTreeMap::new();
-    let mut databases: BTreeMap<DatabaseId, Arc<Database>> = BTreeMap::new();
-    let (mut next, mut ceiling, mut slot_function) = (None, 0, None);
-    let mut users = Vec::new();
-    for record in db.in_keyspace(keyspace).range(..)? {
-        let (key, value) = record?;
-        match CatalogRecord::decode(&key, &value).map_err(|error| damaged(&error))? {
-            CatalogRecord::DatabaseIndex { index, database } => {
-                indexes.insert(index, database);
+impl Catalog {
+    /// Reads the catalog, which lies in `keyspace`.
+    ///
+    /// # Errors
+    /// What the engine says; it is damaged, or a newer release has written it.
+    pub(crate) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Self> {
+        let mut indexes: BTreeMap<u32, DatabaseId> = BTreeMap::new();
+        let mut databases: BTreeMap<DatabaseId, Arc<Database>> = BTreeMap::new();
+        let (mut next, mut ceiling, mut slot_function) = (None, 0, None);
+        let mut users = Vec::new();
+        for record in db.in_keyspace(keyspace).range(..)? {
+            let (key, value) = record?;
+            match CatalogRecord::decode(&key, &value).map_err(|error| damaged(&error))? {
+                CatalogRecord::DatabaseIndex { index, database } => {
+                    indexes.insert(index, database);
+                }
+                CatalogRecord::NextDatabase(database) => next = Some(database),
+                CatalogRecord::Ceiling(generation) => ceiling = generation.0,
+                CatalogRecord::Bucket { database, bucket } => {
+                    databases
+                        .entry(database)
+                        .or_insert_with(|| Database::new(database))
+                        .collections
+                        .record(bucket);
+                }
+                CatalogRecord::User { name, rules } => users.push((name.to_vec(), rules.to_vec())),
+                CatalogRecord::SlotFunction(name) => slot_function = Some(name.to_owned()),
+                // A newer version of layouts is refused when it is decoded.
+                CatalogRecord::LayoutVersion(_) | CatalogRecord::Library { .. } => {}
             }
-            CatalogRecord::NextDatabase(database) => next = Some(database),
-            CatalogRecord::Ceiling(generation) => ceiling = generation.0,
-            CatalogRecord::Bucket { database, bucket } => {
-                databases
-                    .entry(database)
-                    .or_insert_with(|| Database::new(database))
-                    .collections
-                    .record(bucket);
+        }
+        match slot_function.as_deref() {
+            None | Some(SLOT_FUNCTION) => {}
+            Some(other) => {
+                let message =
+                    format!("its keys were put into slots by `{other}`, which this release does not know");
+                return Err(Error::new(ErrorKind::Invalid, message));
             }
-            CatalogRecord::User { name, rules } => users.push((name.to_vec(), rules.to_vec())),
-            CatalogRecord::SlotFunction(name) => slot_function = Some(name.to_owned()),
-            // A newer version of layouts is refused when it is decoded.
-            CatalogRecord::LayoutVersion(_) | CatalogRecord::Library { .. } => {}
         }
+        // An index that was never changed means the database of the same number.
+        let of = |index| {
+            let id = indexes.get(&index).copied().or(DatabaseId::new(index)).unwrap_or(DatabaseId::FIRST);
+            databases.get(&id).cloned().unwrap_or_else(|| Database::new(id))
+        };
+        let first_free = DatabaseId::new(DATABASE_COUNT).unwrap_or(DatabaseId::FIRST);
+        let databases = Databases::new(of, next.unwrap_or(first_free));
+        Ok(Self { databases, ceiling, users, has_properties: slot_function.is_some() })
     }
-    match slot_function.as_deref() {
-        None => write_properties(db, keyspace)?,
-        Some(SLOT_FUNCTION) => {}
-        Some(other) => {
-            let message =
-                format!("its keys were put into slots by `{other}`, which this release does not know");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-    }
-    // An index that was never changed means the database of the same number.
-    let of = |index| {
-        let id = indexes.get(&index).copied().or(DatabaseId::new(index)).unwrap_or(DatabaseId::FIRST);
-        databases.get(&id).cloned().unwrap_or_else(|| Database::new(id))
-    };
-    let first_free = DatabaseId::new(DATABASE_COUNT).unwrap_or(DatabaseId::FIRST);
-    Ok(Catalog { databases: Databases::new(of, next.unwrap_or(first_free)), ceiling, users })
 }
 
-fn write_properties(db: &Db, keyspace: KeyspaceId) -> Result<()> {
+/// Writes what a new catalog must say.
+pub(super) fn write_properties(db: &Db, keyspace: KeyspaceId) -> Result<()> {
     let mut batch = Batch::new();
     for record in [CatalogRecord::SlotFunction(SLOT_FUNCTION), CatalogRecord::LayoutVersion(LAYOUT_VERSION)] {
         put(&mut batch, keyspace, &record);

@@ -21,7 +21,7 @@ use firn::storage::Clock;
 use firn_engine::{KeyspaceId, KeyspaceSettings, Result};
 use firn_format::datatype;
 
-pub(crate) use catalog::{UserRecords, put as put_record};
+pub(crate) use catalog::{Catalog, UserRecords, put as put_record};
 pub(crate) use collection_map::CollectionMap;
 pub(crate) use databases::{DATABASE_COUNT, Database, Databases};
 pub(crate) use engines::Engines;
@@ -75,7 +75,10 @@ impl Store {
     /// What the engine says; a catalog that is damaged, or that a newer release has written.
     pub(crate) fn open(db: Arc<Db>, clock: Arc<dyn Clock>) -> Result<(Self, UserRecords)> {
         let keyspaces = Keyspaces::of(&db)?;
-        let catalog = catalog::read(&db, keyspaces.catalog)?;
+        let catalog = Catalog::read(&db, keyspaces.catalog)?;
+        if !catalog.has_properties {
+            catalog::write_properties(&db, keyspaces.catalog)?;
+        }
         let engines = Engines::one(db.engine());
         let databases = ArcSwap::from_pointee(catalog.databases);
         let generations = Generations::new(catalog.ceiling);

@@ -33,7 +33,7 @@ pub(super) fn draw(call: &mut Call<'_>) -> Result<()> {
         drawing.truncate(drawing.trim_end().len());
         drawing.push('\n');
     }
-    let version = env!("CARGO_PKG_VERSION");
+    let version = call.thread.shared.settings.build.version;
     drawing.push_str(&format!("\nFirn {version}, which answers as Redis ver. {}\n", super::REDIS_VERSION));
     call.reply(|reply| reply.verbatim(b"txt", drawing.as_bytes()));
     Ok(())

@@ -193,8 +193,8 @@ function show(before, after, slow, jobs, status) {
   const held = stopped > 0.01 ? [[`Writes are stopped: they wait for room until background work has made some (${percent(stopped)} of the last second).`, "warn"]] : [];
   notices([...status.notices.map(({ text, level }) => [text, level]), ...held]);
   state(status.state + (held.length && status.state === "serving" ? ", writes stopped" : ""), status.is_good && !held.length);
-  const version = (samples(after, "firn_build_info")[0] || { labels: {} }).labels.version;
-  setText(element("about"), `${version} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_server_threads"))} threads`);
+  const build = (samples(after, "firn_build_info")[0] || { labels: {} }).labels;
+  setText(element("about"), `${build.version} (${build.commit}) · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_server_threads"))} threads`);
 }
 
 let last = null;

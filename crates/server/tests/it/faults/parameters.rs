@@ -26,6 +26,7 @@ fn p4_parameters_that_promise_act_or_are_refused() {
         ("notify-keyspace-events", "KEA", "no event"),
         ("save", "3600 1", "every write is logged"),
         ("appendonly", "no", "every write is logged"),
+        ("aof-load-truncated", "no", "up to where it was cut"),
         ("client-output-buffer-limit", "pubsub 1mb 1mb 1", "output_bytes_max"),
         ("min-replicas-to-write", "1", "no replicas"),
         ("activedefrag", "yes", "not defragmented"),

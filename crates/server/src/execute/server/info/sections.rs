@@ -13,9 +13,11 @@ pub(super) fn server(thread: &ServerThread, lines: &mut Lines) {
     let shared = &thread.shared;
     let uptime_s = shared.diagnostics.statistics.uptime(shared.store.clock.now()).as_secs();
     lines.line("redis_version", REDIS_VERSION);
-    lines.line("firn_version", env!("CARGO_PKG_VERSION"));
-    lines.line("redis_git_sha1", "00000000");
-    lines.line("redis_git_dirty", 0);
+    let build = &shared.settings.build;
+    lines.line("firn_version", build.version);
+    lines.line("firn_commit", build.commit);
+    lines.line("redis_git_sha1", build.sha1());
+    lines.line("redis_git_dirty", u8::from(build.is_dirty()));
     lines.line("redis_build_id", 0);
     lines.line("redis_mode", "standalone");
     lines.line("os", process::system());

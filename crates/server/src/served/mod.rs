@@ -1,0 +1,124 @@
+//! A database that a server has written, for tools that open it while no server does.
+//!
+//! ```text
+//!   Served::of ─► keys ──► ServedKey ─► elements   what clients would see
+//!            └──► verify ─► Finding                whether every record is one that a server writes
+//! ```
+//! Start at [`Served::of`]. Nothing here writes.
+//!
+//! # Not here
+//! - Checksums and files: the engine verifies those.
+//! - The bytes themselves: `firn_format::datatype`.
+
+mod element;
+mod key;
+mod verify;
+
+pub use element::Element;
+pub use key::{Kind, ServedKey};
+pub use verify::{Finding, ServedTotals};
+
+use firn::{Db, Keyspace, ScanRange};
+use firn_engine::Result;
+use firn_format::datatype::{self, DatabaseId, UserKey, Value};
+
+use crate::store::{Catalog, DATABASE_COUNT, Databases};
+
+/// The databases that clients of a server select, in a [`Db`].
+///
+/// Owned by a tool that has opened the database, read-only or not. What a running server would
+/// expire is not shown, and stays where it is.
+#[derive(Debug)]
+pub struct Served {
+    keys: Keyspace,
+    fields: Keyspace,
+    expiry: Keyspace,
+    purges: Keyspace,
+    catalog: Keyspace,
+    databases: Databases,
+    /// Collections from this generation on were never made.
+    ceiling: u64,
+}
+
+impl Served {
+    /// How many databases clients can select.
+    pub const DATABASES: u32 = DATABASE_COUNT;
+
+    /// Names of the keyspaces that a server keeps in a layout of its own.
+    pub const KEYSPACES: [&str; 5] = datatype::KEYSPACES;
+
+    /// What a server has written to `db`; `None` if none ever has. Reads the catalog.
+    ///
+    /// # Errors
+    /// What the engine says; `Corrupt` if the catalog is damaged, `Invalid` if a newer release has
+    /// written it.
+    pub fn of(db: &Db) -> Result<Option<Self>> {
+        let engine = db.engine();
+        let find = |name| engine.keyspace(name).map(|id| (id, db.in_keyspace(id)));
+        let found = datatype::KEYSPACES.map(find);
+        let [Some(keys), Some(fields), Some(expiry), Some(purges), Some((catalog_id, catalog))] = found
+        else {
+            return Ok(None);
+        };
+        let read = Catalog::read(db, catalog_id)?;
+        let [keys, fields, expiry, purges] = [keys, fields, expiry, purges].map(|(_, keyspace)| keyspace);
+        let (databases, ceiling) = (read.databases, read.ceiling);
+        // A server writes its properties before anything else.
+        Ok(read.has_properties.then_some(Self { keys, fields, expiry, purges, catalog, databases, ceiling }))
+    }
+
+    /// What stands at `key` of the database `index`, below [`DATABASES`](Self::DATABASES), if it
+    /// has not expired at `now_ms`.
+    ///
+    /// # Errors
+    /// What the engine says; `Corrupt` if the record is none that a server writes.
+    pub fn get(&self, index: u32, key: &[u8], now_ms: u64) -> Result<Option<ServedKey>> {
+        let Some(user_key) = UserKey::of(self.databases.get(index).id, key) else { return Ok(None) };
+        let mut record = Vec::new();
+        user_key.encode(&mut record);
+        let Some(value) = self.keys.get(&record)? else { return Ok(None) };
+        let key = ServedKey::decode(index, &record, value)?;
+        Ok(key.is_live(now_ms).then_some(key))
+    }
+
+    /// The keys of the database `index`, below [`DATABASES`](Self::DATABASES), that have not
+    /// expired at `now_ms`: by slot, and in a slot by hash.
+    ///
+    /// # Errors
+    /// What the engine says; each item as [`get`](Self::get).
+    pub fn keys(&self, index: u32, now_ms: u64) -> Result<impl Iterator<Item = Result<ServedKey>>> {
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        datatype::range::database(self.databases.get(index).id, &mut start, &mut end);
+        let records = self.keys.range(ScanRange::between(&start, &end))?;
+        Ok(records.filter_map(move |record| {
+            let key = record.and_then(|(key, value)| ServedKey::decode(index, &key, value));
+            match key {
+                Ok(key) if !key.is_live(now_ms) => None,
+                key => Some(key),
+            }
+        }))
+    }
+
+    /// Whether the database `index`, below [`DATABASES`](Self::DATABASES), has a record of a key.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn has_keys(&self, index: u32) -> Result<bool> {
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        datatype::range::database(self.databases.get(index).id, &mut start, &mut end);
+        self.keys.range(ScanRange::between(&start, &end))?.next().transpose().map(|record| record.is_some())
+    }
+
+    /// How people call the database `id`.
+    fn name_of(&self, id: DatabaseId) -> String {
+        match self.databases.index_of(id) {
+            Some(index) => format!("database {index}"),
+            None => format!("the flushed database with the number {}", id.number()),
+        }
+    }
+}
+
+/// `value` if a server has written it.
+fn decode_value(value: &[u8]) -> std::result::Result<Value<'_>, String> {
+    Value::decode(value).map_err(|error| format!("its value is none: {error}"))
+}
