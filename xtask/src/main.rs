@@ -7,6 +7,7 @@ mod cargo;
 mod checkout;
 mod cures;
 mod skew;
+mod dist;
 mod gate;
 mod soak;
 mod faults;
@@ -49,6 +50,9 @@ enum Command {
     Skew(skew::Options),
     /// Draw README's plot and table from the measurements that docs/pictures/ratios.toml names.
     Figure,
+    /// Build the program as it is installed: stripped, its debug information beside it, with
+    /// completions and manual pages; minutes.
+    Dist(dist::Options),
     /// Run the simulator (release build) with these arguments:
     /// `cargo x sim metamorphic --seeds 10`.
     Sim {
@@ -69,6 +73,7 @@ fn main() -> Result<ExitCode> {
         Command::Cures(options) => cures::run(&options)?,
         Command::Skew(options) => skew::run(&options)?,
         Command::Figure => figure::run()?,
+        Command::Dist(options) => dist::run(&options)?,
         Command::Sim { arguments } => simulate(&arguments)?,
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
