@@ -90,13 +90,13 @@ impl OutputArgs {
 pub struct YcsbArgs {
     /// Phases, run one after another on one database: load, a, b, c, d, e, f, and run (only what -P
     /// and -p say) [default: load,a,b,c,d,e,f; with -P load,run]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub workload: Vec<String>,
     /// Records loaded [default: 300k]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = parse_positive)]
     pub records: Option<u64>,
     /// Operations of each phase after load [default: 300k]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = parse_positive)]
     pub ops: Option<u64>,
     /// Request distribution of all workloads but d, whose own is latest: zipfian, uniform or latest
     #[arg(long, value_name = "NAME", value_parser = ["zipfian", "uniform", "latest"])]
@@ -145,16 +145,16 @@ pub struct DbArgs {
     /// seekrandom, readwhilewriting, deleterandom; fills begin with an empty store
     #[arg(
         long,
-        value_name = "NAME,…",
+        value_name = "NAME,...",
         value_delimiter = ',',
         default_value = "fillseq,fillrandom,overwrite,readrandom,readseq,seekrandom,readwhilewriting,deleterandom"
     )]
     pub benchmarks: Vec<String>,
     /// Keys are drawn from this many numbers; also the operations of each write benchmark
-    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "300k")]
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "300k")]
     pub num: u64,
     /// Operations of each read benchmark [default: as --num]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = parse_positive)]
     pub reads: Option<u64>,
     /// Bytes of a key, at least 8
     #[arg(long, value_name = "BYTES", default_value_t = 16)]

@@ -9,7 +9,7 @@ use firn::Db;
 
 use crate::access::Access;
 use crate::config_file::Config;
-use crate::database::{DIR, check_directory};
+use crate::database::{DIR, check_directory, check_division};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
 use crate::progress;
@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             // A directory without a log is none of the database's.
             let access = if shared.name.shared.is_some() { Access::ReadLog } else { Access::Write };
             check_directory(dir, access)?;
+            check_division(dir, shared.name.shared.as_deref())?;
             let failed = |error| Failure::database(dir, &error);
             let copy = progress::during(&format!("backing up {}", dir.display()), |_| {
                 let builder = Db::builder(dir).settings(settings).create(false);

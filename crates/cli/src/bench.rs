@@ -52,7 +52,7 @@ enum Suite {
     /// YCSB: load, then workloads A to F; on a database of its own, or on a server (--target)
     Ycsb(Ycsb),
     /// The db_bench family: fillseq, fillrandom, overwrite, readrandom, seekrandom,
-    /// readwhilewriting…
+    /// readwhilewriting, ...
     Db(Db),
     /// A server that speaks RESP under load: throughput, latency, processor time of both sides;
     /// comparisons
@@ -105,7 +105,7 @@ struct Db {
 struct ServiceArgs {
     /// http://HOST:PORT of a `firn control-plane`, whose workers then do Firn's compactions and
     /// blob GCs
-    #[arg(long, value_name = "URL,…", conflicts_with = "worker")]
+    #[arg(long, value_name = "URL,...", conflicts_with = "worker")]
     control_plane: Option<String>,
     /// Where Firn's tables, sealed blob segments and manifest lie, if that is not the directory:
     /// another one, s3://BUCKET/PREFIX, ...

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print what `firn serve` would run with, and of each setting whether it comes from the file,
-    /// from the environment (FIRN_SERVE_…) or is the default.
+    /// from the environment (FIRN_SERVE_...) or is the default.
     #[arg(long)]
     serve: bool,
 }

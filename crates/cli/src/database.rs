@@ -6,6 +6,7 @@ use firn::Db;
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
+use firn_server::served::Served;
 use firn_storage::backend::refuse_earlier_build;
 use firn_tree::storage_error;
 
@@ -26,14 +27,18 @@ pub(crate) struct Directory {
     pub(crate) dir: PathBuf,
 }
 
+/// The keyspace where none is named.
+const KEYSPACE: &str = "default";
+
 /// Which database, and which part of it.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Place {
     #[command(flatten)]
     dir: Directory,
-    /// The keyspace within it.
-    #[arg(long, default_value = "default", value_name = "NAME")]
-    keyspace: String,
+    /// The keyspace within it. Default `default`; of a database that `firn serve` has written, the
+    /// keys of its clients.
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<String>,
     #[command(flatten)]
     shared: SharedStorage,
     #[command(flatten)]
@@ -46,7 +51,7 @@ impl Place {
     pub(crate) fn of(dir: &Path, shared: &SharedName) -> Self {
         Self {
             dir: Directory { dir: dir.to_owned() },
-            keyspace: "default".to_owned(),
+            keyspace: None,
             shared: SharedStorage { name: shared.clone(), ..SharedStorage::default() },
             config: Config::default(),
         }
@@ -58,6 +63,8 @@ pub(crate) struct Database {
     dir: PathBuf,
     db: Db,
     keyspace: KeyspaceId,
+    /// What `firn serve` has written, if it has and no keyspace is named.
+    served: Option<Served>,
 }
 
 impl Database {
@@ -70,6 +77,7 @@ impl Database {
         let dir = place.dir.dir.clone();
         let settings = place.config.settings()?;
         check_directory(&dir, place.shared.access_to_directory(access))?;
+        check_division(&dir, place.shared.name.shared.as_deref())?;
         let what = format!("opening {}", dir.display());
         let db = progress::during(&what, |_| {
             let builder = Db::builder(&dir).settings(settings);
@@ -77,13 +85,25 @@ impl Database {
             let builder = place.shared.set(builder, access)?;
             builder.open().map_err(|error| Failure::database(&dir, &error))
         })?;
+        let served = Served::of(&db).map_err(|error| Failure::database(&dir, &error))?;
+        if served.is_some() && matches!(access, Access::Write | Access::Create) {
+            let what = "was written by `firn serve`, which keeps keys in a layout of its own: start it and write with a client, \
+                        as in `redis-cli SET KEY VALUE`";
+            return Err(Failure::new(Ending::Failed, format!("{} {what}", dir.display())));
+        }
         let keyspace = find_keyspace(&db, place, access)?;
-        Ok(Self { dir, db, keyspace })
+        Ok(Self { dir, db, keyspace, served: served.filter(|_| place.keyspace.is_none()) })
     }
 
     /// A session of the caller's own.
     pub(crate) fn session(&self) -> OrderedBlocking {
         self.db.session()
+    }
+
+    /// What clients of `firn serve` have there, if it has written the database and the command
+    /// names no keyspace.
+    pub(crate) fn served(&self) -> Option<&Served> {
+        self.served.as_ref()
     }
 
     /// The keyspace the command names.
@@ -113,6 +133,24 @@ impl Database {
     /// Ends; what dropping would hide shows here.
     pub(crate) fn close(self) -> Result<()> {
         self.db.close().map_err(|error| self.failure(&error))
+    }
+}
+
+/// Refuses a directory with a whole database where `shared` names a place for tables and manifest.
+pub(crate) fn check_division(dir: &Path, shared: Option<&str>) -> Result<()> {
+    let (Some(shared), Ok(entries)) = (shared, std::fs::read_dir(dir)) else { return Ok(()) };
+    let is_manifest = |name: &str| matches!(file_name::parse(name), Some(FileName::ManifestEdit(_)));
+    let is_whole = entries.flatten().any(|entry| is_manifest(&entry.file_name().to_string_lossy()));
+    match is_whole {
+        false => Ok(()),
+        true => {
+            let dir = dir.display();
+            let what = format!(
+                "{dir} holds a whole database, and none whose tables lie in {shared}: leave --shared out, or name the \
+                 directory of that database's log, which may be new"
+            );
+            Err(Failure::new(Ending::Failed, what))
+        }
     }
 }
 
@@ -155,15 +193,16 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
 
 fn find_keyspace(db: &Db, place: &Place, access: Access) -> Result<KeyspaceId> {
     let engine = db.engine();
-    match engine.keyspace(&place.keyspace) {
+    let name = place.keyspace.as_deref().unwrap_or(KEYSPACE);
+    match engine.keyspace(name) {
         Some(id) => Ok(id),
         None if access == Access::Create => {
-            db.keyspace(&place.keyspace).map_err(|error| Failure::database(&place.dir.dir, &error))
+            db.keyspace(name).map_err(|error| Failure::database(&place.dir.dir, &error))
         }
         None => {
             let names: Vec<String> =
                 engine.keyspaces().into_iter().map(|(name, _)| format!("'{name}'")).collect();
-            let (dir, wanted, names) = (place.dir.dir.display(), &place.keyspace, names.join(", "));
+            let (dir, wanted, names) = (place.dir.dir.display(), name, names.join(", "));
             let message = format!("{dir} has no keyspace '{wanted}'; it has {names}");
             Err(Failure::new(Ending::Failed, message))
         }

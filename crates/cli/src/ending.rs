@@ -14,7 +14,7 @@ Exit codes:
   2  the command line is wrong; nothing was done
   3  stored bytes are corrupt; the message names file and offset
   4  the key has no value
-  5  another process has the database open; try again when it has closed it";
+  5  another process has the database, or it is to be opened otherwise; the message says which and what to do";
 
 /// Shorthand for results of commands.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -56,8 +56,15 @@ impl Failure {
 
     /// What the store said about the database in `dir`.
     pub(crate) fn database(dir: &Path, error: &Error) -> Self {
-        let failure = Self::engine(error);
-        Self { message: format!("{}: {}", dir.display(), failure.message), ..failure }
+        let (failure, shown) = (Self::engine(error), dir.display());
+        let remedy = match failure.ending {
+            Ending::Corrupt if !failure.message.contains("`firn verify`") => format!(
+                "; `firn verify --dir {shown}` names all that is damaged, and `firn repair --dry-run --dir {shown}` says what can \
+                 be mended without a backup"
+            ),
+            _ => String::new(),
+        };
+        Self { message: format!("{shown}: {}{remedy}", failure.message), ..failure }
     }
 
     /// What the store said, with its causes.

@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use firn_engine::{Error, ErrorKind, ReadAt};
+use firn_server::served::{Served, ServedKey};
 use indicatif::{HumanBytes, ProgressBar};
 
 use crate::access::Access;
@@ -13,14 +15,20 @@ use crate::ending::{Ending, Failure, Result};
 use crate::escape::Notation;
 use crate::output::Output;
 use crate::progress;
+use crate::served::{self, Selected};
 
 /// Print the value of a key. Exit code 4 if it has none.
+///
+/// Of a database that `firn serve` has written it prints what clients have at the key: a string, or
+/// the elements of a hash, list, set or sorted set, one a line.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    selected: Selected,
     /// Print the value's bytes as they are, without escapes and without a newline, a few MiB at a
     /// time.
     #[arg(long)]
@@ -36,20 +44,17 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let key = arguments.notation.parse(&arguments.key)?;
     let database = Database::open(&arguments.place, Access::Read)?;
+    let value = Value::find(&database, arguments.selected, &key)?;
     let is_found = match &arguments.file {
-        Some(path) => progress::during(&format!("writing {}", path.display()), |bar| {
-            to_file(&database, &key, path, bar)
-        })?,
-        None if arguments.raw => to_output(&database, &key)?,
+        Some(path) => {
+            progress::during(&format!("writing {}", path.display()), |bar| to_file(&value, path, bar))?
+        }
+        None if arguments.raw => to_output(&value)?,
         None => {
-            let value = database.session().get(ReadAt::Latest, database.keyspace(), &key);
-            let value = value.map_err(|error| database.failure(&error))?;
             let mut output = Output::new();
-            if let Some(value) = &value {
-                output.line(&arguments.notation.show(value));
-            }
+            let is_found = value.print(arguments.notation, &mut output);
             output.finish()?;
-            value.is_some()
+            is_found?
         }
     };
     database.close()?;
@@ -59,21 +64,70 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     }
 }
 
-/// Prints the value as it is; whether there is one.
-fn to_output(database: &Database, key: &[u8]) -> Result<bool> {
-    let mut output = Output::new();
-    let read = database.records().read_into(key, &mut output);
-    // What the output has refused says more.
-    output.finish()?;
-    match read {
-        Ok(bytes) => Ok(bytes.is_some()),
-        Err(error) if is_broken_pipe(&error) => Ok(true),
-        Err(error) => Err(database.failure(&error)),
+/// A value, wherever it is read from.
+enum Value<'d> {
+    /// Of the keyspace that is named, if there is one.
+    Record { database: &'d Database, key: Vec<u8> },
+    /// What a client of `firn serve` has, if it has something.
+    Served { database: &'d Database, served: &'d Served, key: Option<ServedKey> },
+}
+
+impl<'d> Value<'d> {
+    fn find(database: &'d Database, selected: Selected, key: &[u8]) -> Result<Self> {
+        match database.served() {
+            None if selected.database.is_some() => Err(served::not_served()),
+            None => Ok(Self::Record { database, key: key.to_vec() }),
+            Some(served) => {
+                Ok(Self::Served { database, served, key: served::find(database, served, selected, key)? })
+            }
+        }
+    }
+
+    /// Prints it for people; whether there is one.
+    fn print(&self, notation: Notation, output: &mut Output) -> Result<bool> {
+        match self {
+            Self::Record { database, key } => {
+                let value = database.session().get(ReadAt::Latest, database.keyspace(), key);
+                let value = value.map_err(|error| database.failure(&error))?;
+                if let Some(value) = &value {
+                    output.line(&notation.show(value));
+                }
+                Ok(value.is_some())
+            }
+            Self::Served { key: None, .. } => Ok(false),
+            Self::Served { database, served, key: Some(key) } => {
+                served::print(database, served, key, notation, output).map(|()| true)
+            }
+        }
+    }
+
+    /// Writes it as it is; whether there is one. A reader that has gone away is no failure.
+    fn write(&self, out: &mut dyn Write) -> Result<bool> {
+        match self {
+            Self::Record { database, key } => match database.records().read_into(key, out) {
+                Ok(bytes) => Ok(bytes.is_some()),
+                Err(error) if is_broken_pipe(&error) => Ok(true),
+                Err(error) => Err(database.failure(&error)),
+            },
+            Self::Served { key: None, .. } => Ok(false),
+            Self::Served { database, served, key: Some(key) } => {
+                served::write_string(database, served, key, out).map(|()| true)
+            }
+        }
     }
 }
 
+/// Prints the value as it is; whether there is one.
+fn to_output(value: &Value<'_>) -> Result<bool> {
+    let mut output = Output::new();
+    let is_found = value.write(&mut output);
+    // What the output has refused says more.
+    output.finish()?;
+    is_found
+}
+
 /// Writes the value to the file `path` as it is; whether there is one.
-fn to_file(database: &Database, key: &[u8], path: &Path, bar: &ProgressBar) -> Result<bool> {
+fn to_file(value: &Value<'_>, path: &Path, bar: &ProgressBar) -> Result<bool> {
     let failed = |error| Failure::file("write", path, &error);
     // What is no file can only be written to.
     let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file());
@@ -81,18 +135,19 @@ fn to_file(database: &Database, key: &[u8], path: &Path, bar: &ProgressBar) -> R
         true => (None, File::options().write(true).open(path).map_err(failed)?),
         false => {
             let partial = Partial::beside(path);
-            let file = File::create_new(&partial.0).map_err(|e| Failure::file("create", &partial.0, &e))?;
-            (Some(partial), file)
+            let file = File::options().write(true).create_new(true).mode(FILE_MODE).open(&partial.0);
+            (Some(partial), file.map_err(|error| Failure::file("create", path, &error))?)
         }
     };
-    let mut target = Metered { file, written: 0, bar };
-    let read = database.records().read_into(key, &mut target);
-    let is_found = read.map_err(|error| database.failure(&error))?.is_some();
+    let is_found = value.write(&mut Metered { file, written: 0, bar })?;
     if let (Some(partial), true) = (partial, is_found) {
         fs::rename(&partial.0, path).map_err(failed)?;
     }
     Ok(is_found)
 }
+
+/// What a file of a database's content lets in: its user alone, as those of the database do.
+const FILE_MODE: u32 = 0o600;
 
 /// A file that is not whole, and goes with this.
 struct Partial(PathBuf);

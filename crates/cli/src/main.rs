@@ -8,6 +8,7 @@
 // They panic where standard output or standard error is gone: `output` has what does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod build_info;
 mod ending;
 mod escape;
 mod output;
@@ -22,6 +23,7 @@ mod http_port;
 mod shared_storage;
 mod config_file;
 mod database;
+mod served;
 mod get;
 mod put;
 mod delete;
@@ -42,11 +44,14 @@ mod demo;
 mod backup;
 mod repair;
 mod restore;
+mod completions;
+mod manual;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::{Parser, Subcommand};
+use build_info::BUILD;
+use clap::{CommandFactory, Parser, Subcommand};
 use ending::{Ending, Result};
 use firn_format::FormatVersion;
 use firn_storage::ThreadSpawn;
@@ -87,12 +92,14 @@ enum Command {
     Demo(demo::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    Completions(completions::Arguments),
+    Man(manual::Arguments),
 }
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let (os, machine) = (std::env::consts::OS, std::env::consts::ARCH);
     let format = FormatVersion::CURRENT as u32;
-    format!("{}\nformat version {format}\ntarget {machine}-{os}", env!("CARGO_PKG_VERSION"))
+    format!("{BUILD}\nformat version {format}\ntarget {machine}-{os}")
 });
 
 fn main() -> ExitCode {
@@ -131,6 +138,8 @@ fn run(command: Command) -> Result<Ending> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+        Command::Man(arguments) => manual::run(&arguments, Arguments::command()),
     }
 }
 

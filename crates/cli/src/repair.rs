@@ -41,7 +41,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         output.line(&step.to_string());
     }
     output.line(match (steps.is_empty(), dry_run) {
-        (true, _) => "nothing to repair; `firn verify` checks all of the database",
+        (true, _) => {
+            "no edit is torn and no log is damaged: there is nothing that this mends; whether tables and all else are whole, \
+             `firn verify` says"
+        }
         (false, true) => "nothing was changed: run it without --dry-run to do this",
         (false, false) => "repaired; `firn verify` checks all of the database",
     });

@@ -1,20 +1,29 @@
 //! `firn scan`: records in order.
 
 use firn_engine::{Direction, ReadAt, ScanRange};
+use firn_server::served::{Served, ServedKey};
 
 use crate::access::Access;
 use crate::database::{Database, Place};
-use crate::ending::{Ending, Result};
+use crate::ending::{Ending, Failure, Result};
 use crate::escape::Notation;
 use crate::output::Output;
+use crate::served::{self, Selected, Wanted};
 
 /// Print records in the order of their keys: key, tab, value, one record a line.
+///
+/// Of a database that `firn serve` has written it prints the keys of clients, with tabs between:
+/// database, key, type, seconds until it expires (`-`: never), and the value of a string of up to
+/// 64 KiB, or how many elements there are. `firn get` prints those. They lie in the order of their
+/// slots, so that --from, --to and --reverse go with --keyspace alone.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
     notation: Notation,
+    #[command(flatten)]
+    selected: Selected,
     /// The first key, included.
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
@@ -50,10 +59,35 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let range = arguments.range()?;
     let database = Database::open(&arguments.place, Access::Read)?;
-    let printed = print(arguments, &database, range);
+    let printed = match database.served() {
+        None if arguments.selected.database.is_some() => Err(served::not_served()),
+        None => print(arguments, &database, range),
+        Some(served) => print_served(arguments, &database, served, &range),
+    };
     database.close()?;
     printed?;
     Ok(Ending::Done)
+}
+
+/// Prints keys of clients.
+fn print_served(
+    arguments: &Arguments,
+    database: &Database,
+    served: &Served,
+    range: &ScanRange,
+) -> Result<()> {
+    if arguments.reverse || arguments.from.is_some() || arguments.to.is_some() {
+        let what = "`firn serve` keeps keys in the order of their slots: use --prefix in place of --from, --to and --reverse";
+        return Err(Failure::new(Ending::Usage, what));
+    }
+    let prefix = range.prefix.clone().unwrap_or_default();
+    let mut output = Output::new();
+    let wanted = Wanted { selected: arguments.selected, prefix, limit: arguments.limit.unwrap_or(u64::MAX) };
+    let show = |key: &ServedKey, now_ms| served::line_of(key, now_ms, arguments.notation, !arguments.keys);
+    let printed = served::scan(database, served, &wanted, show, &mut output);
+    // What was found before the damage is still worth printing.
+    output.finish()?;
+    printed
 }
 
 fn print(arguments: &Arguments, database: &Database, range: ScanRange) -> Result<()> {

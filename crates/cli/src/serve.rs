@@ -14,7 +14,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::access::Access;
-use crate::database::check_directory;
+use crate::build_info::BUILD;
+use crate::database::{check_directory, check_division};
 use crate::ending::{Ending, Failure, Result};
 use crate::http_port::{self, HttpPort};
 use crate::output::announce;
@@ -70,6 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     serve.http_takes_any = takes_any;
     let dir = &dir;
     check_directory(dir, Access::Create)?;
+    check_division(dir, options.shared.as_deref())?;
     together::check(&options, arguments.take_over)?;
     let shared = shared_storage(&options, arguments.take_over);
     // As many as it may, shared out before the database is opened.
@@ -195,6 +197,7 @@ fn serve_settings(options: &Options, password: Option<Password>) -> (PathBuf, Se
         http: options.http_port.unwrap_or(HttpPort::None).at(http_bind),
         http_takes_any: defaults.http_takes_any,
         backup_dir: options.backup_dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir)),
+        build: BUILD,
         log_format: options.log_format.unwrap_or(defaults.log_format),
         log_level: options.log_level.unwrap_or(defaults.log_level),
         dir: std::path::absolute(&dir).unwrap_or_else(|_| dir.clone()),

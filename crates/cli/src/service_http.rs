@@ -4,9 +4,10 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use firn_server::http::{Answer, Exposition, HttpServer, Kind, Reply, Request, Site};
+use firn_server::http::{Answer, Exposition, HttpServer, Reply, Request, Site};
 use firn_storage::SystemClock;
 
+use crate::build_info::BUILD;
 use crate::ending::{Ending, Failure, Result};
 
 /// What a process says of itself.
@@ -49,8 +50,7 @@ pub(crate) fn start(
 /// Text that begins with what every process says.
 pub(crate) fn begin() -> Exposition {
     let mut text = Exposition::default();
-    text.family("firn_build_info", Kind::Gauge, "The release, as a label; always 1.");
-    text.sample("firn_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    text.build(&BUILD);
     text
 }
 

@@ -7,9 +7,11 @@ use crate::access::Access;
 use crate::database::{Database, Directory, Place};
 use crate::ending::{Ending, Result};
 use crate::output::Output;
+use crate::served;
 use crate::shared_storage::SharedName;
 
-/// Print sizes and counters of a database, of its keyspaces and of their levels.
+/// Print what a database holds, and what it counts: by subject, in units for people, without what
+/// is 0. With --json all figures are there.
 ///
 /// Counters count from the moment of opening, so here they say what opening did.
 #[derive(clap::Args)]
@@ -26,12 +28,16 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let database = Database::open(&Place::of(&arguments.dir.dir, &arguments.shared), Access::Read)?;
     let stats = database.stats();
+    let served = database.served().map(|served| served::summary(&database, served)).transpose()?;
     database.close()?;
     let mut output = Output::new();
     if arguments.json {
         output.line(&as_json(&stats).to_string());
     } else {
-        as_lines(&stats, &mut output);
+        output.bytes(stats.to_string().as_bytes());
+        if let Some(served) = served {
+            output.line(&format!("\n{served}"));
+        }
     }
     output.finish()?;
     Ok(Ending::Done)
@@ -126,22 +132,4 @@ fn as_json(stats: &Stats) -> Value {
     );
     object.insert("keyspaces".to_owned(), stats.keyspaces.iter().map(keyspace).collect());
     Value::Object(object)
-}
-
-fn as_lines(stats: &Stats, output: &mut Output) {
-    for (name, figure) in figures(stats) {
-        output.line(&format!("{name:<30} {figure:>16}"));
-    }
-    for keyspace in &stats.keyspaces {
-        output.line(&format!("\nkeyspace {} '{}'", keyspace.id, keyspace.name));
-        output.line(&format!("  compression {:>9}", keyspace.compression.name()));
-        let Some(tree) = &keyspace.tree else { continue };
-        output.line(&format!("  memtable {:>12} records", tree.memtable_records));
-        for (level, records) in &tree.runs {
-            output.line(&format!("  run B{level:<6} {records:>10} records"));
-        }
-        for (level, (tables, bytes)) in tree.levels.iter().enumerate() {
-            output.line(&format!("  level L{level:<4} {tables:>10} tables {bytes:>16} bytes"));
-        }
-    }
 }

@@ -1,7 +1,5 @@
 //! The command line as a whole.
 
-use clap::CommandFactory;
-
 use super::*;
 
 #[test]
@@ -55,7 +53,7 @@ fn options_and_their_values_are_called_alike() {
                 continue;
             }
             for value in argument.get_value_names().unwrap_or_default() {
-                let words = value.split([',', '…', ':', '=', '|']).filter(|word| !word.is_empty());
+                let words = value.split([',', '.', ':', '=', '|']).filter(|word| !word.is_empty());
                 if words.into_iter().any(|word| !VALUES.contains(&word)) {
                     wrong.push(format!("{name} --{long} <{value}>"));
                 }

@@ -3,17 +3,20 @@
 use std::path::Path;
 
 use firn_engine::Semantics;
+use firn_server::served::{Served, ServedTotals};
 use firn_tree::{VerifyOptions, VerifyReport};
 
 use crate::access::Access;
-use crate::database::{Directory, check_directory};
+use crate::database::{Database, Directory, Place, check_directory, check_division};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 use crate::progress;
+use crate::served;
 use crate::shared_storage::SharedName;
 
 /// Check every checksum, reference and invariant of a database. Reads all of it and changes
-/// nothing.
+/// nothing. Of a database that `firn serve` has written, check as well that every record is one
+/// that it writes, and that those of one key fit together.
 ///
 /// Prints one line for each finding: damage, with file and offset, or a leftover that the next
 /// opening removes. Exit code 3 if there is damage. Runs beside readers, not beside a writer. Of a
@@ -31,6 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let dir = &arguments.dir.dir;
     let access = if arguments.shared.shared.is_some() { Access::ReadLog } else { Access::Read };
     check_directory(dir, access)?;
+    check_division(dir, arguments.shared.shared.as_deref())?;
     let report = report(dir, &arguments.shared)?;
     let mut output = Output::new();
     for finding in &report.findings {
@@ -43,12 +47,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             "not checked: the prefix filters of {unchecked} tables, whose extractors are not known here"
         ));
     }
-    output.line(&summary(&report));
+    let served = match report.is_sound() && Served::KEYSPACES.iter().all(|name| has(&report, name)) {
+        true => verify_served(arguments, &mut output)?,
+        false => None,
+    };
+    let is_sound = report.is_sound() && served.is_none_or(|(_, count)| count == 0);
+    output.line(&summary(&report, is_sound, served));
     output.finish()?;
-    if report.is_sound() {
+    if is_sound {
         return Ok(Ending::Done);
     }
-    let count = report.damage().count() as u64 + report.totals.findings_left_out;
+    let damage = report.damage().count() as u64 + report.totals.findings_left_out;
+    let count = damage + served.map_or(0, |(_, count)| count);
     Err(Failure::new(Ending::Corrupt, format!("{} is damaged in {count} places; see above", dir.display())))
 }
 
@@ -64,12 +74,31 @@ pub(crate) fn report(dir: &Path, shared: &SharedName) -> Result<VerifyReport> {
     })
 }
 
-fn summary(report: &VerifyReport) -> String {
+fn has(report: &VerifyReport, keyspace: &str) -> bool {
+    report.keyspaces.iter().any(|name| name == keyspace)
+}
+
+/// What `firn serve` has written, if it has, and in how many places it is wrong.
+fn verify_served(arguments: &Arguments, output: &mut Output) -> Result<Option<(ServedTotals, u64)>> {
+    let database = Database::open(&Place::of(&arguments.dir.dir, &arguments.shared), Access::Read)?;
+    let verified = database.served().map(|served| served::verify(&database, served, output));
+    let verified = verified.transpose()?;
+    database.close()?;
+    Ok(verified)
+}
+
+fn summary(report: &VerifyReport, is_sound: bool, served: Option<(ServedTotals, u64)>) -> String {
     let totals = &report.totals;
+    let (served, found) = match served {
+        None => (String::new(), 0),
+        Some((totals, found)) => {
+            (format!(", {} keys and {} parts of clients", totals.keys, totals.parts), found)
+        }
+    };
     format!(
         "{}: {} files with {} bytes, {} keyspaces, {} manifest edits, {} log segments with {} records, \
-         {} tables with {} entries; {} findings",
-        if report.is_sound() { "sound" } else { "damaged" },
+         {} tables with {} entries{served}; {} findings",
+        if is_sound { "sound" } else { "damaged" },
         totals.files,
         totals.bytes,
         totals.keyspaces,
@@ -78,6 +107,6 @@ fn summary(report: &VerifyReport) -> String {
         totals.log_records,
         totals.tables,
         totals.table_entries,
-        report.findings.len() as u64 + totals.findings_left_out,
+        report.findings.len() as u64 + totals.findings_left_out + found,
     )
 }

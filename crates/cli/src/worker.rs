@@ -19,6 +19,7 @@ use firn_storage::{Clock, Spawn, SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::build_info;
 use crate::ending::{Ending, Failure, Result};
 use crate::http_port::{self, HttpPort};
 use crate::output::{announce, report};
@@ -48,7 +49,7 @@ use crate::tls::ClientFiles;
 pub(crate) struct Arguments {
     /// http://HOST:PORT or https://HOST:PORT of a `firn control-plane`; of several, with commas
     /// between them.
-    #[arg(long, value_name = "URL,…", group = "for", requires = "within")]
+    #[arg(long, value_name = "URL,...", group = "for", requires = "within")]
     control_plane: Option<String>,
     /// A location that it may touch, and what lies in it: a directory, s3://BUCKET/PREFIX, ... May
     /// be said several times.
@@ -124,6 +125,7 @@ fn pull(arguments: &Arguments, control_planes: &str) -> Result<Ending> {
     }
     options.zone = arguments.zone.clone().unwrap_or_default();
     options.slots = u32::from(arguments.threads);
+    options.build = build_info::name();
     let rates = arguments.store_rates.unwrap_or_default();
     rates.check_jobs(arguments.threads).map_err(|why| Failure::new(Ending::Usage, why))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

@@ -18,7 +18,7 @@ pub struct QueuesArgs {
     /// What is done, one after another
     #[arg(
         long,
-        value_name = "NAME,…",
+        value_name = "NAME,...",
         value_enum,
         value_delimiter = ',',
         default_value = "drain,sorted-set,list,scan,randomkey"
@@ -28,7 +28,7 @@ pub struct QueuesArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "100k")]
     pub rounds: u64,
     /// Rounds whose requests are sent together before their answers are read; each is measured
-    #[arg(long, value_name = "N,…", value_parser = parse_positive, value_delimiter = ',', default_value = "1,16")]
+    #[arg(long, value_name = "N,...", value_parser = parse_positive, value_delimiter = ',', default_value = "1,16")]
     pub depths: Vec<u64>,
     /// Elements, or keys, that are there at any time
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "50")]

@@ -35,7 +35,7 @@ pub struct RespArgs {
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "3", requires = "compare")]
     pub repetitions: u64,
     /// Commands, measured one after another
-    #[arg(long, value_name = "NAME,…", value_enum, value_delimiter = ',', default_value = "get,set")]
+    #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',', default_value = "get,set")]
     pub commands: Vec<RespCommand>,
     /// Connections, of all threads together
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "50")]

@@ -3,7 +3,7 @@
 use firn_job_service::ControlPlaneWatch;
 use firn_server::http::Answer;
 
-use crate::jobs;
+use crate::{build_info, jobs};
 
 const BODY: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
@@ -21,7 +21,7 @@ pub(crate) fn answer(watch: &ControlPlaneWatch, path: &str) -> Option<Answer> {
         "/" => Some(Answer::page("Firn control plane", BODY, SCRIPT)),
         "/jobs" => {
             let mut shown = jobs::listed(&watch.list(JOBS_MAX));
-            shown["build"] = concat!("firn ", env!("CARGO_PKG_VERSION")).into();
+            shown["build"] = build_info::name().into();
             Some(Answer::json(shown.to_string() + "\n"))
         }
         _ => None,

@@ -99,7 +99,7 @@ options! {
     /// between them: its workers compact tables and collect blob segments. What they do not do is
     /// done here. They must reach the files: those of `--shared`, or else the directory. Without it
     /// all is done here.
-    #[arg(long, value_name = "URL,…")]
+    #[arg(long, value_name = "URL,...")]
     control_plane: String;
     /// The file with the control planes' token.
     #[arg(long, value_name = "FILE")]

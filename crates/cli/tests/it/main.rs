@@ -34,6 +34,9 @@ mod crowds;
 mod space;
 mod descriptors; // of workers, and too few of them
 mod units; // what systemd is told
+mod installed; // beside the program
+mod self_report; // build and slow commands
+mod served; // what `firn serve` has written, under other commands
 #[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #[path = "../../../job-service/tests/it/second.rs"]
 mod second; // what is promised within a second

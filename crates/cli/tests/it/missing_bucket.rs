@@ -1,8 +1,9 @@
 //! A database whose bucket goes away, while a worker runs its jobs, and comes back.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use firn_s3_server::Faults;
+use firn_s3_server::{Faults, S3Server, ServerOptions};
 
 use crate::bad_store::{Busy, GOOD, done_elsewhere, status};
 use crate::rounds;
@@ -74,4 +75,30 @@ fn a_bucket_that_goes_away_is_waited_for_by_who_writes_there() {
     read(&busy);
     busy.scene.store().set_faults(Faults::default());
     busy.heals();
+}
+
+#[test]
+fn what_cannot_heal_by_itself_fails_at_once() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (store, dir) = (home.path().join("s3"), home.path().join("db"));
+    S3Server::make_bucket(&store, "there").expect("made");
+    let server = S3Server::start(&store, ServerOptions::default()).expect("it listens");
+    for (location, secret, advice) in [
+        ("s3://none/p", None, ADVICE),
+        ("s3://there/p", Some("wrong"), "check the credentials and what they allow"),
+    ] {
+        for words in [&["put", "--create", "k", "v"][..], &["serve", "--port", "0", "--http-port", "none"]] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+            command.args(words).args(["--shared", location, "--dir"]).arg(&dir);
+            command.envs(server.settings());
+            command.envs(secret.map(|secret| ("AWS_SECRET_ACCESS_KEY", secret)));
+            let began = Instant::now();
+            let output = command.output().expect("it runs");
+            let took = began.elapsed();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.code() == Some(1) && said.contains(advice), "{said}");
+            assert!(!said.contains(" retries"), "{said}");
+            assert!(took < Duration::from_secs(5), "{words:?} at {location}: {took:?}");
+        }
+    }
 }

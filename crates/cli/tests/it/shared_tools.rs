@@ -103,7 +103,7 @@ fn verify(in_store: bool) {
     ask(&scene.path("gone")).complained(1, &["does not exist"]);
     let plain = scene.path("plain");
     firn(&["put", "--create", "--dir", text(&plain), "k", "v"]).ended(0);
-    ask(&plain).complained(1, &["plain has no log of a database on shared storage", "name the directory"]);
+    ask(&plain).complained(1, &["plain holds a whole database", "leave --shared out"]);
     let out = ask(dir).ended(0);
     assert!(out.contains("sound: ") && !out.contains(" 0 tables"), "{out}");
     // A directory that another database has, or had.
@@ -239,4 +239,21 @@ fn a_backup_of_a_database_on_a_shared_directory_is_whole() {
 #[test]
 fn a_backup_of_a_database_in_a_bucket_is_whole() {
     backup(true);
+}
+
+#[test]
+fn a_whole_database_is_not_taken_for_the_log_of_another() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    firn(&["put", "--create", "--dir", text(&at("whole")), "k", "v"]).ended(0);
+    let shared = at("shared");
+    for command in [&["get"][..], &["put", "--create"], &["serve", "--port", "0", "--http-port", "none"]] {
+        let words: &[&str] = if command[0] == "serve" { &[] } else { &["k"] };
+        let value: &[&str] = if command[0] == "put" { &["v"] } else { &[] };
+        let place = ["--dir", text(&at("whole")), "--shared", text(&shared)].map(str::to_owned);
+        let place: Vec<&str> = place.iter().map(String::as_str).collect();
+        let answer = firn(&[command, &place[..], words, value].concat());
+        answer.complained(1, &["holds a whole database", "leave --shared out"]);
+    }
+    assert_eq!(firn(&["get", "--dir", text(&at("whole")), "k"]).ended(0), "v\n");
 }

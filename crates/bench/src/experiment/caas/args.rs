@@ -14,7 +14,7 @@ pub struct CaasArgs {
     #[arg(long, value_name = "NAME", default_value = "small")]
     pub scale: CaasScale,
     /// Which parts, one after another [default: all]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub part: Vec<CaasPart>,
     /// Directory for databases and logs, kept afterwards [default: a temporary one, removed]
     #[arg(long, value_name = "DIR")]

@@ -16,7 +16,7 @@ fn p10_the_program_repairs() {
     db.close().expect("closed");
     drop(db);
     let nothing = firn(&["repair", "--dir", text(&dir)]).ended(0);
-    assert!(nothing.starts_with("nothing to repair"), "{nothing}");
+    assert!(nothing.starts_with("no edit is torn and no log is damaged"), "{nothing}");
 
     // The edit that closing wrote.
     let names = fs::read_dir(&dir).expect("listed").map(|entry| entry.expect("listed").path());
