@@ -156,7 +156,7 @@ fn record_of(key: &str) -> Vec<u8> {
 fn parts_of(db: &firn::Db, key: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let value = keyspace_of(db, "keys").get(record_of(key)).expect("read").expect("a value");
     let generation = Value::decode(&value).expect("a value").collection().expect("a collection").generation;
-    let all = keyspace_of(db, "fields").scan(firn::ScanRange::all()).expect("begun");
+    let all = keyspace_of(db, "fields").range(..).expect("begun");
     let all = all.map(|record| record.expect("read"));
     all.filter(|(record, _)| FieldKey::decode(record).expect("a part").collection.generation == generation)
         .collect()
@@ -227,7 +227,7 @@ fn verify_names_what_no_server_has_written() {
         (
             &|db: &firn::Db| {
                 let expiry = keyspace_of(db, "expiry");
-                let all: Vec<_> = expiry.scan(firn::ScanRange::all()).expect("begun").collect();
+                let all: Vec<_> = expiry.range(..).expect("begun").collect();
                 all.into_iter().for_each(|record| {
                     expiry.delete(record.expect("read").0).expect("deleted");
                 });

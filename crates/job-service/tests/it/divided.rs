@@ -60,8 +60,7 @@ fn filled(place: &Path) -> Model {
 
 /// Reads all of `db`, which has what `model` says and nothing else.
 fn holds(db: &Db, model: &Model) {
-    let held: Vec<(Vec<u8>, Vec<u8>)> =
-        db.range(..).unwrap().collect::<firn::Result<_>>().unwrap();
+    let held: Vec<(Vec<u8>, Vec<u8>)> = db.range(..).unwrap().collect::<firn::Result<_>>().unwrap();
     let keys = model.iter().enumerate();
     let wanted = keys.filter_map(|(key, value)| Some((key.to_be_bytes().to_vec(), value.clone()?)));
     assert!(wanted.eq(held), "a scan finds something else");

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::iter::Peekable;
 
-use firn::{Keyspace, ScanRange};
+use firn::Keyspace;
 use firn_engine::Result;
 use firn_format::datatype::key::SLOT_PREFIX_BYTES;
 use firn_format::datatype::{

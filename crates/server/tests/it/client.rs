@@ -51,8 +51,7 @@ impl Served {
     /// Deletes a keyspace's first record beside the server.
     pub(crate) fn lose_record(&self, keyspace: &str) {
         let records = self.db.in_keyspace(self.db.keyspace(keyspace).expect("it is there"));
-        let first =
-            records.range(..).expect("a scan").next().expect("a record").expect("it is read");
+        let first = records.range(..).expect("a scan").next().expect("a record").expect("it is read");
         records.delete(&first.0).expect("it is deleted");
     }
 

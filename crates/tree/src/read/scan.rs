@@ -86,7 +86,8 @@ impl TreeScan {
         let is_resident = walk.keyspace.levels.tables().all(|(_, table)| table.reader().reads_in_place())
             && !walk.version.blobs.may_wait()
             && walk.keyspace.definition.compression == firn_engine::Compression::None;
-        let to_sort = || walk.keyspace.memtables().map(|it| it.entries_to_sort(walk.point.before)).sum::<usize>();
+        let to_sort =
+            || walk.keyspace.memtables().map(|it| it.entries_to_sort(walk.point.before)).sum::<usize>();
         let later = later.filter(|_| !is_resident || to_sort() > SORTED_MAX);
         let pool = later.map(|(sender, tickets)| (Arc::clone(&walk.shared), sender, tickets));
         Self { walk: Arc::new(Mutex::new(walk)), pool, is_resident }
