@@ -217,7 +217,7 @@ fn the_lock_excludes_another_handle_and_names_the_directory() {
         assert_eq!(error.kind, ErrorKind::Locked);
         let text = error.to_string();
         assert!(text.contains(&root.path().display().to_string()), "{text}");
-        assert!(text.contains("another process"), "{text}");
+        assert!(text.contains("another handle in this"), "{text}");
     }
     drop(held);
     two.lock(true).unwrap();
