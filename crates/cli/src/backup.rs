@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     match &arguments.server {
         Some(server) => {
             let said = progress::during(&format!("backing up by {server}"), |_| ask(server, arguments))?;
-            announce(said.trim_end_matches('\n'));
+            announce(format_args!("{server}: {}", said.trim_end_matches('\n')));
         }
         None => {
             let dir = &arguments.dir;

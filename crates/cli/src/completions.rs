@@ -21,8 +21,11 @@ pub(crate) struct Arguments {
 /// Prints it for `program`, which is all of the command line.
 pub(crate) fn run(arguments: &Arguments, mut program: Command) -> Result<Ending> {
     let name = program.get_name().to_owned();
+    // What it writes to must not fail, and a reader may go away.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut program, name, &mut script);
     let mut output = Output::new();
-    clap_complete::generate(arguments.shell, &mut program, name, &mut output);
+    output.bytes(&script);
     output.finish()?;
     Ok(Ending::Done)
 }

@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ending::{Ending, Failure, Result};
-use crate::http_port::{self, HttpPort};
+use crate::http_port::{self, HttpPort, parse_port};
 use crate::output::{announce, report};
 use crate::secrets;
 use crate::serve::HTTP_CONNECTIONS;
@@ -36,7 +36,7 @@ use crate::tls::ServerFiles;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Port to listen on; 0 takes a free one and says which.
-    #[arg(long, value_name = "PORT", default_value_t = 7380)]
+    #[arg(long, value_name = "PORT", value_parser = parse_port, default_value_t = 7380)]
     port: u16,
     /// Address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]

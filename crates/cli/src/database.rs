@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firn::Db;
+use firn::{Db, ScanRange};
 use firn_engine::blocking::OrderedBlocking;
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
@@ -13,6 +13,7 @@ use firn_tree::storage_error;
 use crate::access::Access;
 use crate::config_file::Config;
 use crate::ending::{Ending, Failure, Result};
+use crate::output::report;
 use crate::progress;
 use crate::shared_storage::{SharedName, SharedStorage};
 
@@ -106,6 +107,14 @@ impl Database {
         self.served.as_ref()
     }
 
+    /// Warns where `firn serve` has written this, and a command shows keys of clients alone.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) fn warn_of_unseen(&self) -> Result<()> {
+        self.served.as_ref().map_or(Ok(()), |_| warn_of_unseen(&self.db, &self.dir))
+    }
+
     /// The keyspace the command names.
     pub(crate) fn keyspace(&self) -> KeyspaceId {
         self.keyspace
@@ -136,6 +145,24 @@ impl Database {
     }
 }
 
+/// Warns on standard error where `db`, which `firn serve` has written or will write, holds records
+/// that its clients never see.
+///
+/// # Errors
+/// What the engine says.
+pub(crate) fn warn_of_unseen(db: &Db, dir: &Path) -> Result<()> {
+    let Some(id) = db.engine().keyspace(KEYSPACE) else { return Ok(()) };
+    let first = db.in_keyspace(id).range(ScanRange::default()).and_then(|mut it| it.next().transpose());
+    if first.map_err(|error| Failure::database(dir, &error))?.is_some() {
+        let dir = dir.display();
+        report(format_args!(
+            "firn: {dir} holds records that clients of `firn serve` do not see, such as `firn put` writes: \
+             `firn scan --dir {dir} --keyspace {KEYSPACE}` shows them"
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses a directory with a whole database where `shared` names a place for tables and manifest.
 pub(crate) fn check_division(dir: &Path, shared: Option<&str>) -> Result<()> {
     let (Some(shared), Ok(entries)) = (shared, std::fs::read_dir(dir)) else { return Ok(()) };
@@ -157,12 +184,16 @@ pub(crate) fn check_division(dir: &Path, shared: Option<&str>) -> Result<()> {
 /// Refuses a directory that is no database before anything is written into it.
 pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
     let refuse = |why: &str| Err(Failure::new(Ending::Failed, format!("{} {why}", dir.display())));
+    let remedy = match access {
+        Access::Write => "check the path; `firn put --create` makes a database",
+        _ => "check the path",
+    };
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return match access {
                 Access::Create => Ok(()),
-                _ => refuse("does not exist; check the path, or create a database with `firn put --create`"),
+                _ => refuse(&format!("does not exist; {remedy}")),
             };
         }
         Err(error) => return Err(Failure::file("list", dir, &error)),
@@ -187,7 +218,7 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
         Access::ReadLog if names.iter().all(is_ours) => Ok(()),
         Access::Create if names.iter().all(is_ours) => Ok(()),
         Access::Create => refuse("holds other files and no database; name an empty or new directory"),
-        _ => refuse("holds no database; check the path, or create one with `firn put --create`"),
+        _ => refuse(&format!("holds no database; {remedy}")),
     }
 }
 

@@ -64,7 +64,11 @@ impl Failure {
             ),
             _ => String::new(),
         };
-        Self { message: format!("{shown}: {}{remedy}", failure.message), ..failure }
+        // The store names the directory where it is what is wrong.
+        let is_named =
+            [' ', ';', ':'].iter().any(|end| failure.message.contains(&format!("directory {shown}{end}")));
+        let subject = if is_named { String::new() } else { format!("{shown}: ") };
+        Self { message: format!("{subject}{}{remedy}", failure.message), ..failure }
     }
 
     /// What the store said, with its causes.

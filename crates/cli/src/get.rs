@@ -44,6 +44,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let key = arguments.notation.parse(&arguments.key)?;
     let database = Database::open(&arguments.place, Access::Read)?;
+    database.warn_of_unseen()?;
     let value = Value::find(&database, arguments.selected, &key)?;
     let is_found = match &arguments.file {
         Some(path) => {

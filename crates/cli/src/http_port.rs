@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use crate::output::report;
+
 /// A port, or that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpPort {
@@ -35,8 +37,8 @@ impl FromStr for HttpPort {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "none" => Ok(Self::None),
-            port => port.parse().map(Self::At).map_err(|error| {
-                format!("{error}; expected a port, 0 for a free one, or `none` for no HTTP")
+            port => port.parse().map(Self::At).map_err(|_| {
+                "expected a number from 0 to 65535 (0 = a free port), or `none` for no HTTP".to_owned()
             }),
         }
     }
@@ -51,13 +53,31 @@ impl fmt::Display for HttpPort {
     }
 }
 
-/// Where HTTP is, as clauses of a process's first line, each with a `; ` before it: `at`, which may
-/// not be what was `wanted`.
+/// A port to listen on, as `--port` says it.
+///
+/// # Errors
+/// It is none, with what is expected.
+pub(crate) fn parse_port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "expected a number from 0 to 65535".to_owned())
+}
+
+/// Where HTTP is, as a clause of a process's first line with a `; ` before it. Where `at` is not
+/// what was `wanted`, a line on standard error says why.
 pub(crate) fn shown(wanted: Option<SocketAddr>, at: Option<SocketAddr>) -> String {
     let Some(at) = at else { return String::new() };
-    let taken = wanted.filter(|wanted| wanted.port() != 0 && wanted.port() != at.port());
-    let taken = taken.map_or_else(String::new, |wanted| format!("; port {} is taken", wanted.port()));
-    format!("; HTTP at http://{at}{taken}")
+    if let Some(warning) = warning(wanted, at) {
+        report(warning);
+    }
+    format!("; HTTP at http://{at}")
+}
+
+/// That HTTP is `at` another port than was `wanted`.
+fn warning(wanted: Option<SocketAddr>, at: SocketAddr) -> Option<String> {
+    let wanted = wanted.filter(|wanted| wanted.port() != 0 && wanted.port() != at.port())?;
+    let port = wanted.port();
+    Some(format!(
+        "firn: HTTP is at http://{at}, since another process has port {port}: --http-port names one that stays"
+    ))
 }
 
 #[cfg(test)]
@@ -79,9 +99,13 @@ mod tests {
     fn a_port_in_place_of_another_is_said_with_the_reason() {
         let address = |text: &str| Some(text.parse().expect("an address"));
         let (wanted, other, any) = (address("127.0.0.1:9"), address("127.0.0.1:10"), address("127.0.0.1:0"));
-        assert_eq!(shown(wanted, wanted), "; HTTP at http://127.0.0.1:9");
-        assert_eq!(shown(any, other), "; HTTP at http://127.0.0.1:10");
-        assert_eq!(shown(wanted, other), "; HTTP at http://127.0.0.1:10; port 9 is taken");
+        for at in [wanted, other].into_iter().flatten() {
+            assert_eq!(shown(Some(at), Some(at)), format!("; HTTP at http://{at}"));
+            assert_eq!((warning(Some(at), at), warning(any, at)), (None, None));
+        }
         assert_eq!(shown(None, None), "");
+        let warning = warning(wanted, other.expect("an address")).expect("a warning");
+        assert!(warning.starts_with("firn: HTTP is at http://127.0.0.1:10, since"), "{warning}");
+        assert!(warning.contains("has port 9: --http-port"), "{warning}");
     }
 }

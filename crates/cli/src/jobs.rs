@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use firn_job_service::control::pool::JobKey;
 use firn_job_service::{AdminClient, proto};
+use firn_jobs::ErrorKind;
 use firn_storage::{Clock, SystemClock, ThreadSpawn};
 
 use crate::ending::{Ending, Failure, Result};
@@ -109,7 +110,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 fn failed(error: firn_jobs::Error) -> Failure {
-    Failure::new(Ending::Failed, error.to_string())
+    let remedy = match error.kind {
+        ErrorKind::Unavailable => {
+            ": start one with `firn control-plane`, or name another with --control-plane"
+        }
+        _ => "",
+    };
+    Failure::new(Ending::Failed, format!("{error}{remedy}"))
 }
 
 fn is_not_there(job: &str) -> Failure {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Command;
 use clap_mangen::Man;
 
+use crate::build_info;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
 
@@ -51,7 +52,8 @@ fn unknown(command: &Command, name: &str) -> Failure {
 }
 
 fn page(command: &Command) -> Man {
-    Man::new(command.clone()).manual("Firn")
+    // One line: the version that commands tell has several, and those within have none.
+    Man::new(command.clone()).source(build_info::name()).manual("Firn")
 }
 
 /// Writes the pages of `command` and of all within it.

@@ -14,6 +14,10 @@ use crate::escape::Notation;
 use crate::progress;
 
 /// Set the value of a key. On return the write survives loss of power.
+///
+/// Clients of `firn serve` do not see what it writes, and it refuses a database that `firn serve`
+/// has written. A database of records (`firn put`, a program with the library) and one of clients
+/// are best two directories.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

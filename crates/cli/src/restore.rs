@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let (from, dir) = (&arguments.from, &arguments.dir);
-    check_directory(from, Access::Read)?;
+    check_backup(from)?;
     check_target(dir)?;
     let report = verify::report(from, &SharedName::default())?;
     if let Some(first) = report.damage().next() {
@@ -54,6 +54,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     })?;
     announce(format_args!("{} holds what {} held: {bytes} bytes", dir.display(), from.display()));
     Ok(Ending::Done)
+}
+
+/// Refuses what is no backup.
+fn check_backup(from: &Path) -> Result<()> {
+    if !from.exists() {
+        let what = format!("there is no backup {}; check the path", from.display());
+        return Err(Failure::new(Ending::Failed, what));
+    }
+    check_directory(from, Access::Read)
 }
 
 /// Refuses a directory that holds something.

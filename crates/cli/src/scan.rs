@@ -59,6 +59,7 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let range = arguments.range()?;
     let database = Database::open(&arguments.place, Access::Read)?;
+    database.warn_of_unseen()?;
     let printed = match database.served() {
         None if arguments.selected.database.is_some() => Err(served::not_served()),
         None => print(arguments, &database, range),

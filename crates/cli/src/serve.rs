@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 
 use crate::access::Access;
 use crate::build_info::BUILD;
-use crate::database::{check_directory, check_division};
+use crate::database::{check_directory, check_division, warn_of_unseen};
 use crate::ending::{Ending, Failure, Result};
 use crate::http_port::{self, HttpPort};
 use crate::output::announce;
@@ -96,8 +96,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         builder.open().map_err(|error| Failure::database(dir, &error))
     })?);
-    let clock = Arc::new(SystemClock::new());
-    let server = Server::start_on(ports, Arc::clone(&db), serve, clock);
+    warn_of_unseen(&db, dir)?;
+    let server = Server::start_on(ports, Arc::clone(&db), serve, Arc::new(SystemClock::new()));
     let server = server.map_err(|error| cannot_serve(&error))?;
     let (address, network) = (server.address(), server.network());
     let http = http_port::shown(wanted_http, server.http_address());

@@ -59,7 +59,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     }
     let damage = report.damage().count() as u64 + report.totals.findings_left_out;
     let count = damage + served.map_or(0, |(_, count)| count);
-    Err(Failure::new(Ending::Corrupt, format!("{} is damaged in {count} places; see above", dir.display())))
+    Err(Failure::new(
+        Ending::Corrupt,
+        format!("{} is damaged in {}; see above", dir.display(), counted(count, "place")),
+    ))
 }
 
 /// Checks all of the database in `dir` and where it is `shared`; shows how far it is.
@@ -92,21 +95,30 @@ fn summary(report: &VerifyReport, is_sound: bool, served: Option<(ServedTotals, 
     let (served, found) = match served {
         None => (String::new(), 0),
         Some((totals, found)) => {
-            (format!(", {} keys and {} parts of clients", totals.keys, totals.parts), found)
+            let (keys, parts) = (counted(totals.keys, "key"), counted(totals.parts, "part"));
+            (format!(", {keys} and {parts} of clients"), found)
         }
     };
+    let findings = report.findings.len() as u64 + totals.findings_left_out + found;
     format!(
-        "{}: {} files with {} bytes, {} keyspaces, {} manifest edits, {} log segments with {} records, \
-         {} tables with {} entries{served}; {} findings",
+        "{}: {} with {}, {}, {}, {} with {}, {} with {}{served}; {}",
         if is_sound { "sound" } else { "damaged" },
-        totals.files,
-        totals.bytes,
-        totals.keyspaces,
-        totals.manifest_edits,
-        totals.log_segments,
-        totals.log_records,
-        totals.tables,
-        totals.table_entries,
-        report.findings.len() as u64 + totals.findings_left_out + found,
+        counted(totals.files, "file"),
+        counted(totals.bytes, "byte"),
+        counted(totals.keyspaces, "keyspace"),
+        counted(totals.manifest_edits, "manifest edit"),
+        counted(totals.log_segments, "log segment"),
+        counted(totals.log_records, "record"),
+        counted(totals.tables, "table"),
+        match totals.table_entries {
+            1 => "1 entry".to_owned(),
+            entries => format!("{entries} entries"),
+        },
+        counted(findings, "finding"),
     )
+}
+
+/// So many of what one is called `one`.
+fn counted(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }

@@ -26,6 +26,7 @@ mod page;
 
 pub use declare::{Audience, EngineSettings, Field, TestRange};
 pub use every_engine::Settings;
+pub use nearest::nearest;
 pub use size::{MIB, parse_bytes, show_bytes};
 pub use value::Value;
 

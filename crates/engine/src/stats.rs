@@ -167,7 +167,8 @@ pub struct KeyspaceStats {
 /// Where the records of a keyspace are in the ordered engine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TreeKeyspaceStats {
-    /// Records in its memtable.
+    /// Records in its memtable, and in those that are about to become runs: as those that the log
+    /// gave at the opening.
     pub memtable_records: u64,
     /// Runs, newest first: (buffer level, records).
     pub runs: Vec<(u32, u64)>,

@@ -11,6 +11,7 @@ use crate::control::pool::JobKey;
 use crate::runtime::Runtime;
 use crate::tls::ClientTls;
 use crate::token::SharedToken;
+use crate::trouble::is_absent;
 use crate::wire::{proto, put_key};
 
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -44,7 +45,8 @@ impl AdminClient {
     /// Its jobs and workers.
     ///
     /// # Errors
-    /// `Rejected`: it does not answer, or refuses, with what was said.
+    /// `Unavailable`: nothing listens there. `Rejected`: it does not answer, or refuses, with what
+    /// was said.
     pub fn list(&self) -> Result<proto::ListReply> {
         let Some(mut client) = self.planes.jobs(0) else { return Ok(proto::ListReply::default()) };
         let mut request = Request::new(proto::ListRequest {});
@@ -69,7 +71,13 @@ impl AdminClient {
     fn refused(&self, status: &Status) -> Error {
         let _inside = self.runtime.enter();
         self.planes.renew(0);
-        let message = format!("control plane {}: {}", self.planes.name(0), self.planes.explain(0, status));
-        Error::new(ErrorKind::Rejected, message)
+        let name = self.planes.name(0);
+        match is_absent(status) {
+            true => Error::new(ErrorKind::Unavailable, format!("no control plane answers at {name}")),
+            false => {
+                let why = self.planes.explain(0, status);
+                Error::new(ErrorKind::Rejected, format!("control plane {name}: {why}"))
+            }
+        }
     }
 }

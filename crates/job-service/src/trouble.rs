@@ -26,6 +26,12 @@ pub(crate) fn explain(asked: Asked, status: &Status) -> String {
     }
 }
 
+/// Whether nothing listens where the control plane should be.
+pub(crate) fn is_absent(status: &Status) -> bool {
+    let said = |error: &(dyn Error + 'static)| error.downcast_ref().map(io::Error::kind);
+    chain(status).any(|error| said(error) == Some(io::ErrorKind::ConnectionRefused))
+}
+
 /// What `error` and its causes say, each thing once.
 pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.downcast_ref::<Status>().map_or_else(|| error.to_string(), |it| it.message().into());

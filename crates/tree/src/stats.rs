@@ -160,12 +160,13 @@ fn keyspace_stats(keyspace: &crate::version::Keyspace) -> KeyspaceStats {
         .iter()
         .map(|run| of(&run.tables))
         .fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
+    let frozen = keyspace.frozen.iter().map(|frozen| frozen.memtable.len()).sum::<usize>();
     KeyspaceStats {
         id: keyspace.id(),
         name: keyspace.definition.name.clone(),
         compression: keyspace.definition.compression,
         tree: Some(TreeKeyspaceStats {
-            memtable_records: keyspace.memtable.len() as u64,
+            memtable_records: (keyspace.memtable.len() + frozen) as u64,
             runs: keyspace.runs.iter().map(|run| (run.level(), run.len() as u64)).collect(),
             levels: std::iter::once(level0).chain(levels.deeper.iter().map(|run| of(&run.tables))).collect(),
         }),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::Parser;
 use firn::Settings;
+use firn_engine::settings::nearest;
 
 use super::options::Options;
 use crate::config_file::{ConfigFile, SERVE_TABLE};
@@ -60,9 +61,15 @@ impl Effective {
                 |values: &[(&str, Option<toml::Value>)]| values.get(index).is_some_and(|it| it.1.is_some());
             said.iter().find(|(_, values)| is_said(values)).map_or("default", |(source, _)| *source)
         };
-        let sources =
-            Options::NAMES.iter().enumerate().map(|(index, name)| (*name, source_of(index))).collect();
+        let sources = Options::NAMES
+            .iter()
+            .enumerate()
+            .map(|(index, name)| (*name, source_of(index)))
+            .collect::<Vec<_>>();
         let options = flags.over(environment).over(file).over(defaults);
+        for (name, source) in &sources {
+            check_alone(name, source, &options, &config)?;
+        }
         let engine = config.engine.clone();
         let settings = engine_settings(config, &options)?;
         Ok(Self { options, settings, sources, engine })
@@ -95,7 +102,7 @@ impl Effective {
         text.push_str(&format!("\n[{SERVE_TABLE}]\n"));
         for (name, value) in values {
             // These are told above.
-            if matches!(name, "memory_bytes" | "durability") {
+            if is_of_engine(name) {
                 continue;
             }
             let source = own(name).unwrap_or("default");
@@ -108,11 +115,41 @@ impl Effective {
     }
 }
 
+/// Whether options tell the engine the setting `name`.
+fn is_of_engine(name: &str) -> bool {
+    matches!(name, "memory_bytes" | "durability")
+}
+
+/// Refuses a setting of the engine that the option `name` gives a wrong value, in the words of the
+/// `source` that says it. Together with what `file` says it would be the file's fault.
+fn check_alone(name: &str, source: &str, options: &Options, file: &ConfigFile) -> Result<()> {
+    let value = options.values().into_iter().find(|(known, _)| *known == name && is_of_engine(name));
+    let Some((_, Some(value))) = value else { return Ok(()) };
+    let alone = toml::Table::from_iter([(name.to_owned(), value)]);
+    let Err(error) = Settings::from_toml(&alone.to_string()) else { return Ok(()) };
+    let wrong = |spelt: String| format!("{spelt} is wrong: {error}");
+    Err(match source {
+        "flag" => Failure::new(Ending::Usage, wrong(format!("--{}", name.replace('_', "-")))),
+        "environment" => Failure::new(Ending::Usage, wrong(in_environment(name))),
+        _ => file.failure(wrong(in_file(name))),
+    })
+}
+
+/// The option `name` as a file has it.
+fn in_file(name: &str) -> String {
+    format!("`{name}` of [{SERVE_TABLE}]")
+}
+
+/// The option `name` as the environment has it.
+fn in_environment(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_ascii_uppercase())
+}
+
 /// The engine's settings: the file's, but for what options say. Sizes that are not set follow from
 /// the memory.
 fn engine_settings(mut file: ConfigFile, options: &Options) -> Result<Settings> {
     for (name, value) in options.values() {
-        if let (true, Some(value)) = (matches!(name, "memory_bytes" | "durability"), value) {
+        if let (true, Some(value)) = (is_of_engine(name), value) {
             file.engine.insert(name.to_owned(), value);
         }
     }
@@ -130,7 +167,7 @@ fn from_file(file: &ConfigFile) -> Result<Options> {
         };
         (name.clone(), OsString::from(text))
     });
-    parsed(pairs, &|name| format!("`{name}` of [{SERVE_TABLE}]")).map_err(|what| file.failure(what))
+    parsed(pairs, &in_file).map_err(|what| file.failure(what))
 }
 
 /// What `file` amounts to, as a file: all of the engine's settings, and of the server's those that
@@ -156,8 +193,7 @@ fn from_environment(environment: impl Iterator<Item = (OsString, OsString)>) -> 
         let name = name.to_str()?.strip_prefix(PREFIX)?.to_ascii_lowercase();
         Some((name, value))
     });
-    let named = |name: &str| format!("{PREFIX}{}", name.to_ascii_uppercase());
-    parsed(pairs, &named).map_err(|what| Failure::new(Ending::Usage, what))
+    parsed(pairs, &in_environment).map_err(|what| Failure::new(Ending::Usage, what))
 }
 
 /// Names and values as options; `named` gives a name as its source writes it.
@@ -168,8 +204,14 @@ fn parsed(
     let mut options = Options::default();
     for (name, value) in pairs {
         if !Options::NAMES.contains(&name.as_str()) {
-            let known: Vec<String> = Options::NAMES.iter().map(|name| named(name)).collect();
-            return Err(format!("there is no {}; there are {}", named(&name), known.join(", ")));
+            let wrong = named(&name);
+            return Err(match nearest(&name, Options::NAMES.iter().copied()) {
+                Some(near) => format!("there is no {wrong}: did you mean {}?", named(near)),
+                None => {
+                    let known: Vec<String> = Options::NAMES.iter().map(|name| named(name)).collect();
+                    format!("there is no {wrong}; there are {}", known.join(", "))
+                }
+            });
         }
         let mut argument = OsString::from(format!("--{}=", name.replace('_', "-")));
         argument.push(&value);
@@ -186,81 +228,4 @@ fn parsed(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(environment: &[(&str, &str)], file: &str) -> Result<Effective> {
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = dir.path().join("firn.toml");
-        std::fs::write(&path, file).expect("it is written");
-        let flags = Options { bind: Some([127, 0, 0, 7].into()), ..Options::default() };
-        let environment: Vec<(OsString, OsString)> =
-            environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        Effective::new(flags, environment.into_iter(), Some(&path))
-    }
-
-    #[test]
-    fn flags_go_over_the_environment_over_the_file() {
-        let file = "memory_bytes = \"1 GiB\"\n[tree]\nblock_bytes = \"8 KiB\"\n\
-                    [serve]\nport = 1\nbind = \"127.0.0.2\"\nthreads = 3\nprotected_mode = false\n\
-                    tenant = \"team\"\nweight = 2\nstore_rates = \"reads=5k, write-bytes=1M\"\n";
-        let environment = [("FIRN_SERVE_PORT", "2"), ("FIRN_SERVE_MEMORY_BYTES", "64M"), ("OTHER", "x")];
-        let effective = with(&environment, file).unwrap();
-        let options = &effective.options;
-        assert_eq!((options.bind, options.port), (Some([127, 0, 0, 7].into()), Some(2)));
-        assert_eq!((options.threads, options.protected_mode), (Some(3), Some(false)));
-        let settings = &effective.settings;
-        assert_eq!((settings.memory_bytes, settings.engine.block_bytes), (64 << 20, 8 << 10));
-        assert_eq!(effective.settings.background_nice, 10);
-        assert_eq!(with(&[], "background_nice = 0").unwrap().settings.background_nice, 0);
-        let text = effective.to_toml();
-        for (start, source) in [
-            ("bind = \"127.0.0.7\" ", "# flag"),
-            ("port = 2 ", "# environment"),
-            ("threads = 3 ", "# file"),
-            ("protected_mode = \"no\" ", "# file"),
-            ("tenant = \"team\" ", "# file"),
-            ("weight = 2.0 ", "# file"),
-            ("store_rates = \"reads=5000,write-bytes=1048576\"", "# file"),
-            ("log_format = \"text\" ", "# default"),
-            ("http_port = 9379 ", "# default"),
-            ("# worker = ", "# default: not set"),
-            ("memory_bytes = \"64 MiB\" ", "# environment"),
-            ("block_bytes = \"8 KiB\" ", "# file"),
-            ("table_bytes = ", "# default"),
-        ] {
-            let line = text.lines().find(|line| line.starts_with(start));
-            assert!(line.is_some_and(|line| line.ends_with(source)), "{start}: {text}");
-        }
-        // What is printed amounts to the same when it is read.
-        let again = with(&[], &text).unwrap();
-        let shares = |options: &Options| (options.tenant.clone(), options.weight, options.store_rates);
-        assert_eq!(shares(&again.options), shares(&effective.options));
-        assert_eq!((&again.options.tenant, again.options.weight), (&Some("team".to_owned()), Some(2.0)));
-        assert_eq!((&again.options.port, &again.settings), (&effective.options.port, &effective.settings));
-        assert_eq!(again.options.log_level, options.log_level);
-    }
-
-    #[test]
-    fn what_nobody_knows_is_refused_with_what_there_is() {
-        type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a [&'a str]);
-        let cases: [Case<'_>; 12] = [
-            (&[("FIRN_SERVE_WEIGHT", "0")], "", &["FIRN_SERVE_WEIGHT = 0 is wrong", "0.001 to 1000"]),
-            (&[], "[serve]\ntenant = \"\"", &["`tenant` of [serve] = ", "1 to 256 bytes"]),
-            (&[("FIRN_SERVE_PROT", "1")], "", &["no FIRN_SERVE_PROT", "FIRN_SERVE_PORT, FIRN_SERVE_BIND"]),
-            (&[("FIRN_SERVE_PORT", "x")], "", &["FIRN_SERVE_PORT = x is wrong", "invalid digit"]),
-            (&[], "[serve]\nprot = 1", &["firn.toml", "no `prot` of [serve]", "`http_port` of [serve]"]),
-            (&[], "[serve]\nnetwork = \"pigeons\"", &["`pigeons` is none of auto, ring, epoll"]),
-            (&[], "serve = 1", &["write [serve]"]),
-            (&[], "[serve]\nthreads = 0", &["`threads` of [serve] = 0 is wrong", "at least 1"]),
-            (&[("FIRN_SERVE_THREADS", "0")], "", &["FIRN_SERVE_THREADS = 0 is wrong", "at least 1"]),
-            (&[], "background_nice = -20", &["`background_nice = -20` must be 0 to 19"]),
-            (&[], "[server]\nport = 1", &["there is no table [server]; there are [tree] and [serve]"]),
-            (&[], "memory_byte = 1", &["did you mean `memory_bytes`?"]),
-        ];
-        for (environment, file, words) in cases {
-            let said = with(environment, file).unwrap_err().to_string();
-            assert!(words.iter().all(|word| said.contains(word)), "{said}");
-        }
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use firn_engine::settings::parse_bytes;
 use firn_server::{LogFormat, LogLevel, Network, ServeSettings};
 
 use crate::database::DIR;
-use crate::http_port::HttpPort;
+use crate::http_port::{HttpPort, parse_port};
 use crate::service::{WEIGHT, parse_tenant, parse_weight};
 use crate::store_rates::StoreRates;
 
@@ -72,7 +72,7 @@ options! {
     #[arg(long, value_name = "RATES")]
     store_rates: StoreRates;
     /// Port to listen on; 0 takes a free one and says which. Default 6379.
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = parse_port)]
     port: u16;
     /// Address to listen on; other machines are let in only with a password, or without protected
     /// mode. Default 127.0.0.1.

@@ -1,5 +1,7 @@
 //! Options that mean nothing without others, or that others leave no room for.
 
+use firn_engine::Durability;
+
 use super::options::Options;
 use crate::ending::{Ending, Failure, Result};
 use crate::service::WEIGHT;
@@ -42,6 +44,12 @@ pub(super) fn check(options: &Options, take_over: bool) -> Result<()> {
             "{name} is for shared storage, and none is used: say --shared, or leave it out (of the file and the environment, too)"
         ));
     }
+    if let (None, Some(Durability::Shared)) = (&options.shared, options.durability) {
+        return refuse(
+            "--durability shared is for shared storage, and none is used: give --shared LOCATION, or --durability disk"
+                .to_owned(),
+        );
+    }
     if let (None, Some(name)) = (&options.control_plane, lacking(&of_planes)) {
         return refuse(format!(
             "{name} is for control planes, and none is used: say --control-plane, or leave it out (of the file and the environment, too)"
@@ -73,6 +81,9 @@ mod tests {
             let shared = Options { shared: Some("s3://b/p".to_owned()), ..options };
             assert!(check(&shared, take_over).is_ok(), "{name}");
         }
+        let durable = Options { durability: Some(Durability::Shared), ..none() };
+        assert!(refusal(durable.clone(), false).contains("give --shared LOCATION"));
+        assert!(check(&Options { shared: Some("s3://b/p".to_owned()), ..durable }, false).is_ok());
         let of_planes = [
             ("--control-plane-token-file", Options { control_plane_token_file: path(), ..none() }),
             ("--control-plane-ca", Options { control_plane_ca: path(), ..none() }),

@@ -32,6 +32,13 @@ fn shells_take_their_completions() {
         }
     }
     firn(&["completions", "csh"]).ended(2);
+    // As `| head` has it.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+    let child = command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("it starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     // Bash completes by it.
     let script = firn(&["completions", "bash"]).ended(0);
     let asked = format!(
@@ -49,6 +56,9 @@ fn each_command_has_a_manual_page() {
     for entry in std::fs::read_dir(folder.path()).expect("listed") {
         let path = entry.expect("listed").path();
         let page = std::fs::read_to_string(&path).expect("read");
+        // Its title, with the version, is one line, or the name is not found.
+        let title = page.lines().find(|line| line.starts_with(".TH ")).expect("a title");
+        assert!(title.contains("\"firn 0.1.0 (") && title.ends_with(" Firn"), "{title}");
         names.push(path.file_name().expect("a name").to_string_lossy().into_owned());
         if let Some((is_taken, complaints)) = checked("groff", &["-man", "-Tutf8", "-ww", "-z"], &page) {
             assert!(is_taken && complaints.is_empty(), "{}: {complaints}", path.display());

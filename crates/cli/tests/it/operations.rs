@@ -69,7 +69,10 @@ fn settings_come_from_a_file_and_the_environment_and_events_are_logged() {
     let mut command = Command::new(PROGRAM);
     let refused = command.arg("serve").env("FIRN_SERVE_PROT", "1").output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no FIRN_SERVE_PROT; there are"));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr)
+            .contains("no FIRN_SERVE_PROT: did you mean FIRN_SERVE_PORT?")
+    );
 }
 /// One server, one writer that counts up, and backups meanwhile: each holds at least what was
 /// acknowledged when it was asked for, and no gap.
@@ -98,7 +101,7 @@ fn a_backup_under_load_is_restored_whole() {
         }
         let before = acknowledged.load(Ordering::Acquire);
         let said = firn(&["backup", "--server", &http, "--to", "first"]).ended(0);
-        assert!(said.contains("backups/first holds all writes before position"), "{said}");
+        assert!(said.contains("backups/first holds all writes to "), "{said}");
         firn(&["backup", "--server", &http, "--to", "first"]).complained(1, &["first exists"]);
         firn(&["backup", "--server", &http, "--to", "../outside"]).complained(1, &["right in", "say a name"]);
         firn(&["backup", "--server", &http, "--to", ".hidden"]).complained(1, &["say a name"]);

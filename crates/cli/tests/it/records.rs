@@ -82,7 +82,7 @@ fn keyspaces_are_apart() {
 fn a_wrong_directory_is_refused_and_left_as_it_is() {
     let db = Db::new();
     for (command, rest) in [("get", &["k"][..]), ("put", &["k", "v"]), ("delete", &["k"]), ("scan", &[])] {
-        db.call(command, rest).complained(1, &["does not exist", "--create"]);
+        db.call(command, rest).complained(1, &["does not exist; check the path"]);
         assert!(!db.dir().exists(), "{command} created {}", db.dir().display());
     }
     fs::create_dir(db.dir()).expect("created");
@@ -123,7 +123,9 @@ fn a_second_opener_is_told_so() {
     for (command, rest) in [("get", &["k"][..]), ("put", &["k", "w"]), ("delete", &["k"]), ("scan", &[])] {
         // It is this one.
         let holder = format!("process {} (`", std::process::id());
-        db.call(command, rest).complained(5, &["db", "is locked", &holder]);
+        let answer = db.call(command, rest);
+        assert_eq!(answer.complaint.matches(text(&db.dir())).count(), 1, "{answer:?}");
+        answer.complained(5, &["is locked", &holder]);
     }
     assert_eq!(listing(&db.dir()), before);
     held.close().expect("closed");

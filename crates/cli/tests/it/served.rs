@@ -1,6 +1,8 @@
 //! A database that `firn serve` has written, under the other commands.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use firn_format::datatype::{DatabaseId, Field, FieldKey, Generation, Slot, UserKey, Value};
 use redis::Connection;
@@ -123,6 +125,38 @@ fn the_tools_show_what_clients_have_written() {
     assert!(stats.contains("written by `firn serve`: keys in databases 0, 3"), "{stats}");
     let sound = served.call("verify", &[]).ended(0);
     assert!(sound.starts_with("sound: ") && sound.contains(" parts of clients"), "{sound}");
+}
+
+#[test]
+fn records_that_clients_do_not_see_are_told() {
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("db");
+    firn(&["put", "--create", "--dir", text(&dir), "k", "v"]).ended(0);
+    let stats = firn(&["stats", "--dir", text(&dir)]).ended(0);
+    assert!(stats.contains("memtable 1 record;"), "{stats}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+    command.arg("serve").stderr(Stdio::piped());
+    let mut serving = Serving::start_as(&mut command, &dir).expect("it serves");
+    let mut said = serving.process.stderr.take().expect("piped");
+    redis::cmd("SET").arg("k").arg("of a client").exec(&mut rounds::connect(&serving.address)).expect("set");
+    serving.end();
+    let mut lines = String::new();
+    said.read_to_string(&mut lines).expect("read");
+    let warning = "holds records that clients of `firn serve` do not see";
+    assert_eq!(lines.matches(warning).count(), 1, "{lines}");
+    for (command, rest, shown) in
+        [("get", &["k"][..], "of a client\n"), ("scan", &[], "0\tk\tstring\t-\tof a client\n")]
+    {
+        let answer = firn(&[&[command, "--dir", text(&dir)], rest].concat());
+        assert!(answer.complaint.contains(warning), "{answer:?}");
+        assert_eq!(answer.ended(0), shown);
+    }
+    // Those that are asked for are no surprise.
+    let answer = firn(&["scan", "--dir", text(&dir), "--keyspace", "default"]);
+    assert_eq!((answer.out.as_str(), answer.complaint.as_str()), ("k\tv\n", ""));
+    // Where there is none, nothing is told.
+    let answer = Served::with(|client| redis::cmd("SET").arg("k").arg("v").exec(client).expect("set"));
+    assert_eq!(answer.call("get", &["k"]).complaint, "");
 }
 
 #[test]

@@ -46,10 +46,29 @@ fn wrong_command_lines_are_usage_errors() {
         (&["no-such-command"], "no-such-command"),
         (&["inspect"], "<FILE>"),
         (&["config", "--conf", "x"], "--config"),
+        (&["serve", "--port", "abc"], "a number from 0 to 65535"),
+        (&["serve", "--memory-bytes", "1"], "firn: --memory-bytes is wrong: setting"),
+        (&["serve", "--durability", "shared"], "give --shared LOCATION"),
     ] {
         let answer = firn(arguments);
         assert_eq!(answer.code, 2, "{answer:?}");
         assert!(answer.complaint.contains(word), "{answer:?}");
     }
     assert_eq!(firn(&[]).code, 2);
+}
+
+#[test]
+fn what_is_not_there_is_told_in_the_words_of_the_command() {
+    firn(&["restore", "--from", "no-such"])
+        .complained(1, &["firn: there is no backup no-such; check the path"]);
+    firn(&["put", "--dir", "no-such", "k", "v"]).complained(1, &["`firn put --create` makes a database"]);
+    let answer = firn(&["get", "--dir", "no-such", "k"]);
+    assert!(answer.complaint.ends_with("no-such does not exist; check the path\n"), "{answer:?}");
+    let answer = firn(&["serve", "--port", "0", "--http-port", "none", "--dir", "/proc/no-such"]);
+    assert_eq!(answer.complaint.matches("/proc/no-such").count(), 1, "{answer:?}");
+    answer.complained(1, &["name a directory that can be made"]);
+    // Port 1 is no port of this machine's tests.
+    let url = "http://127.0.0.1:1";
+    let absent = "no control plane answers at http://127.0.0.1:1: start one with `firn control-plane`";
+    firn(&["jobs", "--control-plane", url]).complained(1, &[absent, "--control-plane"]);
 }

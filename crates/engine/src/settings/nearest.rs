@@ -1,7 +1,7 @@
 //! The setting that a misspelt word probably means.
 
 /// The one of `known` nearest to `word`, if it is near enough to be meant.
-pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let far = word.chars().count().max(3) / 3 + 1;
     let (distance, name) = known.map(|name| (distance(word, name), name)).min()?;
     (distance <= far).then_some(name)

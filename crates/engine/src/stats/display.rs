@@ -256,14 +256,15 @@ impl TreeKeyspaceStats {
     fn parts(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if self.memtable_records > 0 {
-            parts.push(format!("memtable {} records", count(self.memtable_records)));
+            parts.push(format!("memtable {}", counted(self.memtable_records, "record")));
         }
         let run_records: u64 = self.runs.iter().map(|(_, records)| records).sum();
         if run_records > 0 {
-            parts.push(format!("{} runs {} records", self.runs.len(), count(run_records)));
+            let runs = counted(self.runs.len() as u64, "run");
+            parts.push(format!("{runs} {}", counted(run_records, "record")));
         }
         for (level, (tables, held)) in self.levels.iter().enumerate().filter(|(_, (tables, _))| *tables > 0) {
-            parts.push(format!("L{level} {} tables {}", count(*tables), bytes(*held)));
+            parts.push(format!("L{level} {} {}", counted(*tables, "table"), bytes(*held)));
         }
         if parts.is_empty() {
             parts.push("empty".to_owned());
@@ -297,6 +298,12 @@ fn count(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// So many of what one is called `one`.
+fn counted(number: u64, one: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {one}{ending}", count(number))
 }
 
 /// A time of `us` microseconds: `830 us`, `1.25 ms`, `12.0 s`, `5 min 3 s`, `2 h 5 min`.

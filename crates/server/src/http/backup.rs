@@ -77,7 +77,8 @@ fn back_up(shared: &Shared, path: &Path) -> Answer {
     match shared.store.db.backup(path) {
         Ok(copy) => {
             shared.diagnostics.log.note(LogLevel::Info, "backup", &[("path", Field::Text(&shown))]);
-            Answer::text(200, format!("{shown} holds all writes before position {}\n", copy.position.0))
+            let (dir, position) = (shared.settings.dir.display(), copy.position.0);
+            Answer::text(200, format!("{shown} holds all writes to {dir} before position {position}\n"))
         }
         Err(error) => {
             let why = error.to_string();

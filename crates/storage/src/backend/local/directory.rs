@@ -41,6 +41,7 @@ pub(super) fn sync_error(path: &Path, said: io::Error) -> Error {
 /// some.
 pub(super) fn error(path: &Path, action: &str, error: io::Error) -> Error {
     let advice = match error.kind() {
+        io::ErrorKind::NotFound if action == "create" => "; name a directory that can be made",
         io::ErrorKind::NotFound => "; check the path, or allow the database to be created",
         io::ErrorKind::NotADirectory => "; a database is a directory, name one",
         io::ErrorKind::PermissionDenied => "; run as the directory's owner or change its mode",
