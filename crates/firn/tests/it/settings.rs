@@ -80,16 +80,6 @@ fn hard_limits_on_the_page_are_the_defaults() {
     assert!(page.contains("by default 512 MiB") && defaults.memory_bytes == 512 << 20);
 }
 
-/// README.md repeats three defaults for people; they must be these.
-#[test]
-fn limits_in_the_readme_are_the_defaults() {
-    let readme = include_str!("../../../../README.md");
-    let defaults = Settings::default();
-    assert!(readme.contains("| key | 65 535 bytes |") && defaults.key_bytes_max == 65_535);
-    assert!(readme.contains("| value | 1 GiB |") && defaults.value_bytes_max == 1 << 30);
-    assert!(readme.contains("by default 512 MiB") && defaults.memory_bytes == 512 << 20);
-}
-
 /// What a setting is, its default and its range are written once.
 #[test]
 fn the_page_of_settings_is_the_list() {
