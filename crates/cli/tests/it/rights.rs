@@ -152,9 +152,8 @@ fn databases_and_workers_need_no_more_rights_than_the_guide_gives_them() {
     // No process has asked for anything that its user may not do.
     assert_eq!(scene.store().denied(), [""; 0]);
     assert!(!place.join(left).exists(), "{left} is still there");
-    let is_there = |scene: &Scene, id: &str| {
-        scene.store().unfinished_uploads().iter().any(|upload| upload.id == *id)
-    };
+    let is_there =
+        |scene: &Scene, id: &str| scene.store().unfinished_uploads().iter().any(|upload| upload.id == *id);
     assert!(!is_there(&scene, &upload), "its upload is still there");
     let data = scene.path("data");
     let verified =

@@ -90,7 +90,7 @@ fn a_second_opener_is_refused_in_this_process_and_in_another() {
         assert_refused(
             &error,
             ErrorKind::Conflict,
-            &[path.to_str().unwrap(), "another process", "close it there first"],
+            &[path.to_str().unwrap(), "another handle in this process", "close it there first"],
         );
     }
     let said = open_elsewhere(&path);
