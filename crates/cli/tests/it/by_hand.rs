@@ -178,7 +178,7 @@ fn a_killed_worker_is_lost_at_once_and_its_jobs_go_to_another() {
 #[test]
 fn a_watch_goes_on_while_its_control_plane_is_away() {
     let nobody = firn(&["jobs", "--control-plane", "http://127.0.0.1:9", "watch"]);
-    nobody.complained(1, &["control plane http://127.0.0.1:9", "refused"]);
+    nobody.complained(1, &["no control plane answers at http://127.0.0.1:9", "firn control-plane"]);
     let mut scene = Scene::new(false);
     let plane = scene.plane();
     let mut command = scene.command("jobs");

@@ -357,7 +357,7 @@ fn a_database_on_a_failing_store_keeps_everything_whoever_of_its_helpers_is_kill
 fn a_worker_that_is_asked_to_end_does_and_what_is_said_wrongly_is_explained() {
     let mut scene = Scene::new(false);
     let nobody = firn(&["jobs", "--control-plane", "http://127.0.0.1:9"]);
-    nobody.complained(1, &["control plane http://127.0.0.1:9", "refused"]);
+    nobody.complained(1, &["no control plane answers at http://127.0.0.1:9", "firn control-plane"]);
     let _plane = scene.plane();
     let within = scene.directory.path().display().to_string();
     let ask = |arguments: &[&str]| firn(&[&["jobs", "--control-plane", &scene.url], arguments].concat());
