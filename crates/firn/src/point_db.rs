@@ -306,7 +306,7 @@ impl PointDb {
     /// # let db = firn::Db::builder("example").storage(storage).open()?;
     /// db.put("k", "v")?;
     /// let stats = db.stats();
-    /// assert!(stats.to_string().contains("memtable 1 records") && stats.memory_bytes > 0);
+    /// assert!(stats.to_string().contains("memtable 1 record") && stats.memory_bytes > 0);
     /// # Ok(())
     /// # }
     /// ```
