@@ -28,7 +28,7 @@ pub struct Totals {
     pub kill_count: u64,
     /// Cuts by a power loss.
     pub power_loss_count: u64,
-    /// Cuts at an operation on values that a job had put together.
+    /// Cuts at an operation on values that a job or an ingestion put together.
     pub amid_count: u64,
     /// GCs of blob segments, before and after the cuts.
     pub gcs: GcCounts,
@@ -37,8 +37,8 @@ pub struct Totals {
 /// A cut that was survived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survived {
-    /// Whether the machine stopped at an operation on values that a job had put together: a
-    /// GC, or a compaction.
+    /// Whether the machine stopped at an operation on values that a job or an ingestion put
+    /// together.
     pub is_amid: bool,
     /// GCs before and after.
     pub gcs: GcCounts,
@@ -52,7 +52,7 @@ impl Totals {
 }
 
 /// Cuts the script of `seed` at every operation. Or, so that there are about `cuts_max` cuts, at
-/// some that are evenly spread, and at one on values that a job puts together.
+/// some that are evenly spread, and at one on values that a job or an ingestion puts together.
 ///
 /// At each operation: a kill (the last write whole, torn or not begun, in turn), and a power loss
 /// with a seed of its own. Steps whose first word is in `skip` are left out.
@@ -148,7 +148,7 @@ pub fn attempt(world: &dyn World, script: &Script, knobs: u64, cut: Cut) -> Resu
     })
 }
 
-/// Whether the operation, in words, names a blob segment that a job puts together.
+/// Whether the operation, in words, names a blob segment that a job or an ingestion puts together.
 fn is_on_made_values(operation: &str) -> bool {
     operation.split_whitespace().any(|word| matches!(parse(word), Some(FileName::CollectedBlobs { .. })))
 }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use firn_engine::OrderedOpKind;
 
-use crate::ops::{KEY_COUNT, Op, Part, SLOT_COUNT, SPACE_COUNT, Script, UpdateKind, Visit};
+use crate::ops::{KEY_COUNT, Op, Part, Record, SLOT_COUNT, SPACE_COUNT, Script, UpdateKind, Visit, key};
 
 /// What kind of script is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub fn script(seed: u64, profile: Profile) -> Script {
         Profile::Short => generator.rng.usize(20..70),
         Profile::Tail => generator.rng.usize(5..25),
     };
-    ops.extend((0..count).map(|_| generator.op()));
+    (0..count).for_each(|_| ops.append(&mut generator.step()));
     ops.push(Op::Verify);
     Script { seed, ops }
 }
@@ -40,6 +40,14 @@ struct Generator {
 }
 
 impl Generator {
+    /// One operation, or one with what belongs to it.
+    fn step(&mut self) -> Vec<Op> {
+        match self.rng.u8(0..20) {
+            0 => self.ingestion(),
+            _ => vec![self.op()],
+        }
+    }
+
     fn op(&mut self) -> Op {
         let is_long = self.profile == Profile::Everything;
         match self.rng.u32(0..1000) {
@@ -106,6 +114,45 @@ impl Generator {
                 Op::TransactionCommit { slot, parts, disk: self.rng.u8(0..6) == 0 }
             }
         }
+    }
+
+    /// An ingestion. Most are finished after some other steps; a few are dropped, or stay open.
+    fn ingestion(&mut self) -> Vec<Op> {
+        let slot = self.slot();
+        let mut ops = vec![Op::IngestBegin { slot, space: self.space(), records: self.records() }];
+        for _ in 0..self.rng.usize(0..4) {
+            ops.append(&mut self.step());
+        }
+        match self.rng.u8(0..16) {
+            0 => {}
+            1 => ops.push(Op::IngestDrop(slot)),
+            _ => ops.push(Op::IngestFinish(slot)),
+        }
+        ops
+    }
+
+    /// None, some, or records of most keys; in the order of their keys, but for a few.
+    fn records(&mut self) -> Vec<Record> {
+        let count = match self.rng.u8(0..16) {
+            0 => 0,
+            1..10 => self.rng.usize(1..8),
+            _ => self.rng.usize(20..80),
+        };
+        let mut numbers: Vec<u16> = (0..count).map(|_| self.key()).collect();
+        if self.rng.u8(0..8) > 0 {
+            numbers.sort_by_key(|number| key(*number));
+            numbers.dedup();
+        }
+        numbers.into_iter().map(|number| self.record(number)).collect()
+    }
+
+    fn record(&mut self, key: u16) -> Record {
+        let mut record = Record { key, bytes: self.bytes(), seed: self.value(), ttl_ms: 0 };
+        if self.rng.u8(0..6) == 0 {
+            record.ttl_ms = self.rng.u32(1..2000);
+            record.bytes = record.bytes.max(8);
+        }
+        record
     }
 
     fn part(&mut self) -> Part {

@@ -298,7 +298,7 @@ fn run_crash(world: &dyn World, options: &Cuts, corpus: &Path) -> bool {
     });
     report(&failures, corpus);
     println!(
-        "crash {}: {} cuts ({} kills, {} power losses, {} amid values that a job put together) of {} scripts from seed {first}, {}, {} violations, {:.1} s",
+        "crash {}: {} cuts ({} kills, {} power losses, {} amid values put together) of {} scripts from seed {first}, {}, {} violations, {:.1} s",
         world.name(),
         cuts(),
         kills.load(Ordering::Relaxed),

@@ -11,7 +11,7 @@ use firn_engine::{Compression, KeyspaceSettings, OrderedOpKind};
 pub const KEY_COUNT: u16 = 60;
 /// How many keyspaces scripts use; 0 is the default one, the last comes and goes.
 pub const SPACE_COUNT: u8 = 5;
-/// How many snapshots, scans and transactions are open at most.
+/// How many snapshots, scans, transactions and ingestions are open at most.
 pub const SLOT_COUNT: u8 = 3;
 
 /// One operation of a batch.
@@ -28,6 +28,19 @@ pub struct Part {
     /// Length of the value or operand.
     pub bytes: u32,
     /// Content of the value or operand.
+    pub seed: u64,
+    /// Milliseconds it lives; 0 = for ever.
+    pub ttl_ms: u32,
+}
+
+/// One record of an ingestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The key, by number.
+    pub key: u16,
+    /// Length of the value.
+    pub bytes: u32,
+    /// Content of the value.
     pub seed: u64,
     /// Milliseconds it lives; 0 = for ever.
     pub ttl_ms: u32,
@@ -160,6 +173,20 @@ pub enum Op {
         /// With durability `Disk`, whatever the default.
         disk: bool,
     },
+    /// Begins an ingestion in a slot, instead of the one there, and gives it records. Those whose
+    /// keys do not rise are refused.
+    IngestBegin {
+        /// The ingestion slot.
+        slot: u8,
+        /// The keyspace, by number.
+        space: u8,
+        /// The records, in the order they are given.
+        records: Vec<Record>,
+    },
+    /// Finishes an ingestion: its records are there.
+    IngestFinish(u8),
+    /// Drops an ingestion: it leaves nothing.
+    IngestDrop(u8),
     /// Reads everything, now and at every open snapshot.
     Verify,
     /// Takes a copy, opens it, reads everything, writes to it.

@@ -4,6 +4,7 @@
 //! the engine is gone (see [`Memory::cut_at`]) the run stops with [`Stop::Gone`];
 //! [`Runner::recover`] then opens what is left and holds it to the promise.
 
+mod ingest;
 mod past;
 mod read;
 mod recover;
@@ -30,6 +31,7 @@ use crate::model::{Model, Moment};
 use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
 use crate::panicked::panic_text;
 use crate::world::{Knobs, Opened, World};
+use ingest::OpenIngestion;
 use past::Past;
 use transact::OpenTransaction;
 
@@ -73,6 +75,8 @@ pub struct Runner<'w> {
     /// Records that were expected and that a compaction may have dropped, as often as one was
     /// missed.
     gone_count: u64,
+    /// Ingestions that were finished with records.
+    ingest_count: u64,
     past: Past,
     /// The last copy nothing was written to, and what it must hold.
     copy: Option<(PathBuf, Model)>,
@@ -82,6 +86,7 @@ pub struct Runner<'w> {
 struct Open {
     scans: BTreeMap<u8, OpenScan>,
     transactions: BTreeMap<u8, OpenTransaction>,
+    ingestions: BTreeMap<u8, OpenIngestion>,
     snapshots: BTreeMap<u8, (Snapshot, Moment)>,
     session: Box<dyn OrderedSession>,
     /// Completions of other tickets.
@@ -132,6 +137,7 @@ impl<'w> Runner<'w> {
             durable: 0,
             copy_count: 0,
             gone_count: 0,
+            ingest_count: 0,
             past: Past::default(),
             copy: None,
         };
@@ -189,6 +195,9 @@ impl<'w> Runner<'w> {
             Op::TransactionGet { slot, space, key } => self.transaction_get(*slot, *space, *key)?,
             Op::TransactionScan { slot, visit } => self.transaction_scan(*slot, *visit)?,
             Op::TransactionCommit { slot, parts, disk } => self.transaction_commit(*slot, parts, *disk)?,
+            Op::IngestBegin { slot, space, records } => self.ingest_begin(*slot, *space, records)?,
+            Op::IngestFinish(slot) => self.ingest_finish(*slot)?,
+            Op::IngestDrop(slot) => drop(self.opened()?.ingestions.remove(slot)),
             Op::Verify => self.verify()?,
             Op::CopyDatabase => self.take_copy()?,
             Op::Flush => self.maintain("flush", |open| open.opened.engine.flush())?,
@@ -259,6 +268,7 @@ impl<'w> Runner<'w> {
                 self.open = Some(Open {
                     scans: BTreeMap::new(),
                     transactions: BTreeMap::new(),
+                    ingestions: BTreeMap::new(),
                     snapshots: BTreeMap::new(),
                     session,
                     apart: BTreeMap::new(),

@@ -8,8 +8,8 @@ const ATTEMPTS_MAX: u32 = 3000;
 /// A script that still makes `fails` true and of which no single step can be left out (within a
 /// limit of runs).
 ///
-/// Leaves out halves, quarters, … of the steps, then single operations of batches, as long as that
-/// helps.
+/// Leaves out halves, quarters, … of the steps, then single operations of batches and records of
+/// ingestions, as long as that helps.
 pub fn shrink(script: &Script, fails: &mut dyn FnMut(&Script) -> bool) -> Script {
     let mut best = script.clone();
     let mut attempts = 0;
@@ -48,19 +48,29 @@ pub fn shrink(script: &Script, fails: &mut dyn FnMut(&Script) -> bool) -> Script
 fn shrink_batches(best: &mut Script, try_smaller: &mut dyn FnMut(&mut Script, Script) -> bool) {
     for index in 0..best.ops.len() {
         let mut part = 0;
-        while let Some(Op::Write { parts, .. }) = best.ops.get(index)
-            && parts.len() > 1
-            && part < parts.len()
+        while let Some(op) = best.ops.get(index)
+            && let Some(smaller_op) = without_part(op, part)
         {
             let mut smaller = best.clone();
-            if let Some(Op::Write { parts, .. }) = smaller.ops.get_mut(index) {
-                parts.remove(part);
-            }
+            smaller.ops[index] = smaller_op;
             if !try_smaller(best, smaller) {
                 part += 1;
             }
         }
     }
+}
+
+/// The step without one of its several operations or records, if it has so many.
+fn without_part(op: &Op, part: usize) -> Option<Op> {
+    let mut op = op.clone();
+    match &mut op {
+        Op::Write { parts, .. } if parts.len() > 1 && part < parts.len() => drop(parts.remove(part)),
+        Op::IngestBegin { records, .. } if records.len() > 1 && part < records.len() => {
+            _ = records.remove(part);
+        }
+        _ => return None,
+    }
+    Some(op)
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@
 //! scan 0 1 start=3 prefix=17:4 backward records=7
 //! transaction_begin 0                   then transaction_get, transaction_scan
 //! transaction_commit 0 - put:0:3:10:9005:0
+//! ingest_begin 0 1 4:10:9006:0 17:10:9007:500   slot, keyspace, then key:bytes:seed:ttl_ms
+//! ingest_finish 0                       or ingest_drop
 //! kill
 //! ```
 
@@ -19,7 +21,7 @@ use std::str::{FromStr, SplitWhitespace};
 
 use firn_engine::OrderedOpKind;
 
-use crate::ops::{Op, Part, Script, UpdateKind, Visit};
+use crate::ops::{Op, Part, Record, Script, UpdateKind, Visit};
 
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,6 +77,12 @@ impl fmt::Display for Op {
                 write!(f, "transaction_commit {slot}")?;
                 write_parts(parts, *disk, f)
             }
+            Op::IngestBegin { slot, space, records } => {
+                write!(f, "ingest_begin {slot} {space}")?;
+                records.iter().try_for_each(|record| write!(f, " {record}"))
+            }
+            Op::IngestFinish(slot) => write!(f, "ingest_finish {slot}"),
+            Op::IngestDrop(slot) => write!(f, "ingest_drop {slot}"),
             Op::Verify => write!(f, "verify"),
             Op::CopyDatabase => write!(f, "copy"),
             Op::Flush => write!(f, "flush"),
@@ -133,6 +141,13 @@ impl fmt::Display for Part {
     }
 }
 
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Record { key, bytes, seed, ttl_ms } = self;
+        write!(f, "{key}:{bytes}:{seed}:{ttl_ms}")
+    }
+}
+
 impl fmt::Display for Visit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.space)?;
@@ -165,16 +180,7 @@ impl FromStr for Op {
                 let (parts, disk) = parts(&mut words)?;
                 Op::Write { parts, single: word == "one", disk }
             }
-            "update" => {
-                let (space, key) = (number(&mut words)?, number(&mut words)?);
-                let kind = match words.next() {
-                    Some("grow") => UpdateKind::Grow,
-                    Some("delete") => UpdateKind::Delete,
-                    Some("keep") => UpdateKind::Keep,
-                    other => return Err(format!("{other:?} is no kind of update")),
-                };
-                Op::Update { space, key, kind, seed: number(&mut words)? }
-            }
+            "update" => update(&mut words)?,
             "get" => Op::Get { at: slot(&mut words)?, space: number(&mut words)?, key: number(&mut words)? },
             "multi_get" => {
                 let (at, space) = (slot(&mut words)?, number(&mut words)?);
@@ -203,6 +209,9 @@ impl FromStr for Op {
                 let (slot, (parts, disk)) = (number(&mut words)?, parts(&mut words)?);
                 Op::TransactionCommit { slot, parts, disk }
             }
+            "ingest_begin" => ingest_begin(&mut words)?,
+            "ingest_finish" => Op::IngestFinish(number(&mut words)?),
+            "ingest_drop" => Op::IngestDrop(number(&mut words)?),
             "verify" => Op::Verify,
             "copy" => Op::CopyDatabase,
             "flush" => Op::Flush,
@@ -273,6 +282,32 @@ fn part(word: &str) -> Result<Part, String> {
         OrderedOpKind::Delete => {}
     }
     Ok(part)
+}
+
+fn update(words: &mut SplitWhitespace<'_>) -> Result<Op, String> {
+    let (space, key) = (number(words)?, number(words)?);
+    let kind = match words.next() {
+        Some("grow") => UpdateKind::Grow,
+        Some("delete") => UpdateKind::Delete,
+        Some("keep") => UpdateKind::Keep,
+        other => return Err(format!("{other:?} is no kind of update")),
+    };
+    Ok(Op::Update { space, key, kind, seed: number(words)? })
+}
+
+fn ingest_begin(words: &mut SplitWhitespace<'_>) -> Result<Op, String> {
+    let (slot, space) = (number(words)?, number(words)?);
+    let records = words.map(record).collect::<Result<Vec<_>, _>>()?;
+    Ok(Op::IngestBegin { slot, space, records })
+}
+
+fn record(word: &str) -> Result<Record, String> {
+    match word.split(':').collect::<Vec<_>>()[..] {
+        [key, bytes, seed, ttl_ms] => {
+            Ok(Record { key: parse(key)?, bytes: parse(bytes)?, seed: parse(seed)?, ttl_ms: parse(ttl_ms)? })
+        }
+        _ => Err(format!("{word:?} is no record: it has too few or too many fields")),
+    }
 }
 
 fn visit(words: &mut SplitWhitespace<'_>) -> Result<Visit, String> {

@@ -31,6 +31,7 @@ fn scripts_print_and_parse_back() {
     }
     assert!("flush now".parse::<Script>().unwrap_err().contains("left over"));
     assert!("fly".parse::<Script>().unwrap_err().contains("line 1"));
+    assert!("ingest_begin 0 1 2:3".parse::<Script>().unwrap_err().contains("fields"));
     assert!("batch - put:1:2".parse::<Script>().unwrap_err().contains("fields"));
 }
 
@@ -46,6 +47,11 @@ fn a_short_script_can_be_written_by_hand() {
         one - delete:1:17
         get 0 1 17
         scan 0 1 start=3 prefix=17:4 backward records=7
+        ingest_begin 0 1 40:10:9005:0 41:10:9006:500
+        ingest_begin 1 0 40:10:9007:0 40:10:9008:0
+        one - delete:1:40
+        ingest_finish 0
+        ingest_drop 1
         kill
         verify";
     let script: Script = text.parse().unwrap();
@@ -103,6 +109,17 @@ fn scripts_on_the_tree_meet_what_filters_dropped() {
         gone_count += runner.gone_count;
     }
     assert!(gone_count > 0, "no script saw a filter drop anything");
+}
+
+#[test]
+fn scripts_on_the_tree_ingest() {
+    let mut ingest_count = 0;
+    for seed in 0..12 {
+        let mut runner = Runner::new(&TreeWorld, Knobs::draw(seed).stepped(), Memory::new(), seed).unwrap();
+        assert_eq!(runner.run(&script(seed, Profile::Everything)), Ok(()), "seed {seed}");
+        ingest_count += runner.ingest_count;
+    }
+    assert!(ingest_count > 40, "{ingest_count} ingestions");
 }
 
 /// The reference engine, counting how often it is asked for background work.

@@ -61,7 +61,7 @@ fn a_thousand_cuts_leave_what_was_promised() {
             Err(failure) => complain(&failure),
         }
     }
-    println!("{cut_count} cuts, {amid_count} amid values that a job put together, {gcs}");
+    println!("{cut_count} cuts, {amid_count} amid values put together, {gcs}");
     assert!(seeds.start > 100, "{} scripts are too few", seeds.start - 1);
     assert!(amid_count > 30, "{amid_count} cuts amid GCs are too few");
     all_kinds_occurred(&gcs);
