@@ -1,6 +1,7 @@
 //! Sorted records in bulk.
 
 mod beside; // other work that goes on meanwhile
+mod compacting; // compactions of its keys, in either order
 mod crash; // at every step
 mod placed; // where the files come to lie, and what is left of them
 mod machines; // on storage that other machines reach
