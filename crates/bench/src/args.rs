@@ -141,8 +141,9 @@ pub struct ServerArgs {
 /// `bench db`: the db_bench family.
 #[derive(Clone, Debug, Args)]
 pub struct DbArgs {
-    /// Benchmarks, run one after another: fillseq, fillrandom, overwrite, readrandom, readseq,
-    /// seekrandom, readwhilewriting, deleterandom; fills begin with an empty store
+    /// Benchmarks, run one after another: fillseq, fillbatch (in batches of 1000), fillingest (by
+    /// bulk ingestion), fillrandom, overwrite, readrandom, readseq, seekrandom, readwhilewriting,
+    /// deleterandom; fills begin with an empty store
     #[arg(
         long,
         value_name = "NAME,...",

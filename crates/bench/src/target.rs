@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use firn_engine::{Compression, Durability, Result};
+use firn_engine::{Compression, Durability, Error, Result};
 
 mod engine;
 mod firn;
@@ -144,6 +144,12 @@ pub trait Target: Send + Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
+/// Records in rising order of their keys.
+pub trait SortedRecords {
+    /// The key and the value of the next one; `None` = there is none left.
+    fn next(&mut self) -> Option<(&[u8], &[u8])>;
+}
+
 /// One thread's way into a target. Every call blocks until the operation is over.
 pub trait Client: Send {
     /// Whether `key` has a value; if so, `value` holds it (cleared first, memory reused).
@@ -173,6 +179,22 @@ pub trait Client: Send {
     /// If the store failed.
     fn update(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.insert(key, value)
+    }
+
+    /// Writes all of `records` as one batch.
+    ///
+    /// # Errors
+    /// `Invalid` where the harness knows no batches of this store; if the store failed.
+    fn write_batch(&mut self, _records: &mut dyn SortedRecords) -> Result<()> {
+        Err(Error::invalid("fillbatch cannot be run: the harness writes no batches to this store"))
+    }
+
+    /// Writes all of `records` by the store's bulk ingestion.
+    ///
+    /// # Errors
+    /// `Invalid` where the harness knows of none; if the store failed.
+    fn ingest(&mut self, _records: &mut dyn SortedRecords) -> Result<()> {
+        Err(Error::invalid("fillingest cannot be run: the harness knows no bulk ingestion of this store"))
     }
 
     /// Removes a record, if it is there.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use firn_bench::measure::{IoBytes, sleep};
 use firn_bench::target::{
-    Client, Counters, MemoryReport, OpenOptions, Settings, Target, TargetFactory, Visit, dir_disk_bytes,
+    Client, Counters, MemoryReport, OpenOptions, Settings, SortedRecords, Target, TargetFactory, Visit,
+    dir_disk_bytes,
 };
 use firn_engine::{Durability, Result};
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
@@ -97,8 +98,8 @@ impl Target for FjallTarget {
     }
 
     fn client(&self) -> Result<Box<dyn Client>> {
-        let sync = (self.durability == Durability::Disk).then(|| self.database.clone());
-        Ok(Box::new(FjallClient { keyspace: self.keyspace.clone(), sync }))
+        let (database, keyspace) = (self.database.clone(), self.keyspace.clone());
+        Ok(Box::new(FjallClient { database, keyspace, syncs: self.durability == Durability::Disk }))
     }
 
     fn drain(&self) -> Result<()> {
@@ -137,17 +138,16 @@ impl Target for FjallTarget {
 }
 
 struct FjallClient {
+    database: Database,
     keyspace: Keyspace,
-    /// The database, if every write is to be synced.
-    sync: Option<Database>,
+    /// Whether every write is synced.
+    syncs: bool,
 }
 
 impl FjallClient {
     fn written(&self, result: fjall::Result<()>) -> Result<()> {
         result
-            .and_then(|()| {
-                self.sync.as_ref().map_or(Ok(()), |database| database.persist(PersistMode::SyncData))
-            })
+            .and_then(|()| if self.syncs { self.database.persist(PersistMode::SyncData) } else { Ok(()) })
             .map_err(|error| failed("fjall cannot write", error))
     }
 }
@@ -161,6 +161,23 @@ impl Client for FjallClient {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.written(self.keyspace.insert(key, value))
+    }
+
+    fn write_batch(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        let mut batch = self.database.batch();
+        while let Some((key, value)) = records.next() {
+            batch.insert(&self.keyspace, key, value);
+        }
+        self.written(batch.commit())
+    }
+
+    fn ingest(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        let failed = |error| failed("fjall cannot ingest", error);
+        let mut ingestion = self.keyspace.start_ingestion().map_err(failed)?;
+        while let Some((key, value)) = records.next() {
+            ingestion.write(key, value).map_err(failed)?;
+        }
+        ingestion.finish().map_err(failed)
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_bench::target::{
-    Client, Counters, MemoryReport, OpenOptions, Settings, Target, TargetFactory, Visit, dir_disk_bytes,
+    Client, Counters, MemoryReport, OpenOptions, Settings, SortedRecords, Target, TargetFactory, Visit,
+    dir_disk_bytes,
 };
 use firn_engine::{Durability, Result};
 
@@ -102,7 +103,8 @@ impl Target for RocksTarget {
     }
 
     fn client(&self) -> Result<Box<dyn Client>> {
-        Ok(Box::new(RocksClient { database: Arc::clone(&self.database) }))
+        let ingest_dir = self.dir.join("ingest");
+        Ok(Box::new(RocksClient { database: Arc::clone(&self.database), ingest_dir }))
     }
 
     fn drain(&self) -> Result<()> {
@@ -116,7 +118,8 @@ impl Target for RocksTarget {
         Counters {
             bytes_written: ticker("rocksdb.wal.bytes")
                 + ticker("rocksdb.flush.write.bytes")
-                + ticker("rocksdb.compact.write.bytes"),
+                + ticker("rocksdb.compact.write.bytes")
+                + self.database.ingested_bytes(),
             bytes_read: ticker("rocksdb.last.level.read.bytes") + ticker("rocksdb.non.last.level.read.bytes"),
             // One counter for writers slowed and stopped.
             stall_us: ticker("rocksdb.stall.micros"),
@@ -143,6 +146,8 @@ impl Target for RocksTarget {
 
 struct RocksClient {
     database: Arc<Database>,
+    /// Where files lie until they are ingested.
+    ingest_dir: PathBuf,
 }
 
 impl Client for RocksClient {
@@ -152,6 +157,14 @@ impl Client for RocksClient {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.database.put(key, value)
+    }
+
+    fn write_batch(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        self.database.write_batch(records)
+    }
+
+    fn ingest(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        self.database.ingest(&self.ingest_dir, records)
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use firn_bench::suite::BenchDir;
-use firn_bench::target::{OpenOptions, Target};
+use firn_bench::target::{OpenOptions, SortedRecords, Target};
 
 use super::*;
 use crate::args::SuiteName;
@@ -69,6 +69,41 @@ fn every_engine_keeps_what_it_is_given() {
         assert_eq!(keys, ["key000007", "key000009", "key000009a", "key000010"], "{name}");
         assert_eq!(client.scan(b"key002998", 10, &mut |_, _| {}).unwrap(), 2, "{name}");
         assert!(target.disk_bytes() > 3_000 * 500, "{name}: {} bytes on disk", target.disk_bytes());
+        drop(client);
+        target.close().unwrap();
+    }
+}
+
+/// Records in order, by their numbers.
+struct Numbered {
+    left: std::ops::Range<u32>,
+    key: String,
+}
+
+impl SortedRecords for Numbered {
+    fn next(&mut self) -> Option<(&[u8], &[u8])> {
+        self.key = format!("key{:06}", self.left.next()?);
+        Some((self.key.as_bytes(), self.key.as_bytes()))
+    }
+}
+
+#[test]
+fn batches_and_ingestions_are_all_there_and_those_of_other_engines_are_refused() {
+    for name in present() {
+        let dir = BenchDir::new(None).unwrap();
+        let target = open(name, dir.path());
+        let mut client = target.client().unwrap();
+        let records = |left| Numbered { left, key: String::new() };
+        let written = [client.write_batch(&mut records(0..500)), client.ingest(&mut records(500..20_000))];
+        let are_known = !["lmdb", "redb"].contains(&name);
+        for result in written {
+            assert_eq!(result.is_ok(), are_known, "{name}: {result:?}");
+        }
+        if are_known {
+            let mut seen = 0;
+            let count = client.scan(b"", 30_000, &mut |key, value| seen += u32::from(key == value));
+            assert_eq!((count.unwrap(), seen), (20_000, 20_000), "{name}");
+        }
         drop(client);
         target.close().unwrap();
     }

@@ -97,6 +97,14 @@ impl DbSuite {
     }
 }
 
+/// The order of a benchmark's keys, in a word.
+fn distribution(benchmark: Benchmark) -> &'static str {
+    match benchmark.is_sorted_fill() || benchmark == Benchmark::ReadSeq {
+        true => "sequential",
+        false => "uniform",
+    }
+}
+
 impl Suite for DbSuite {
     fn steps(&self) -> Vec<String> {
         self.benchmarks.iter().map(|benchmark| benchmark.name().to_owned()).collect()
@@ -143,7 +151,7 @@ impl Suite for DbSuite {
             threads: phase.streams.iter().filter(|stream| stream.counted).count(),
             key_bytes: self.args.key_bytes,
             value_bytes: self.shape.value_bytes,
-            distribution: if benchmark.name().ends_with("seq") { "sequential" } else { "uniform" }.to_owned(),
+            distribution: distribution(benchmark).to_owned(),
             rate: phase.rate,
             seed,
             settings: target.settings(),

@@ -121,12 +121,15 @@ fn what_cannot_be_run_is_refused_before_anything_is_opened() {
 
 #[test]
 fn db_benchmarks_follow_each_other_on_what_is_there() {
-    let all = "fillseq,readrandom,readseq,seekrandom,overwrite,readwhilewriting,deleterandom,fillrandom";
+    let all = "fillbatch,fillingest,fillseq,readrandom,readseq,seekrandom,overwrite,readwhilewriting,deleterandom,fillrandom";
     let args = db(&["--benchmarks", all, "--num", "2000", "--value-bytes", "100", "--reads", "600"]);
     let results = run_all(&mut DbSuite::new(&args, false).unwrap());
     let by_name = |name: &str| results.iter().find(|result| result.context.workload == name).unwrap();
-    assert_eq!((by_name("fillseq").operations, by_name("fillseq").context.threads), (2_000, 1));
-    assert_eq!(by_name("fillseq").live_bytes, 2_000 * 116);
+    for name in ["fillseq", "fillbatch", "fillingest"] {
+        let (filled, sequential) = (by_name(name), "sequential".to_owned());
+        assert_eq!((filled.operations, filled.live_bytes), (2_000, 2_000 * 116), "{name}");
+        assert_eq!((filled.context.threads, &filled.context.distribution), (1, &sequential), "{name}");
+    }
     assert_eq!((by_name("readrandom").operations, by_name("readrandom").not_found), (600, 0));
     assert!(by_name("readseq").operations >= 600);
     assert_eq!(by_name("readwhilewriting").operations, 600);

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_engine::{
-    BatchLimit, Completion, Durability, Error, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt,
-    Result, ScanBatch, ScanRange, Ticket, WriteOptions,
+    Batch, BatchLimit, Completion, Durability, Error, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome,
+    ReadAt, Result, ScanBatch, ScanRange, Ticket, WriteOptions,
 };
 
-use super::{Client, Counters, MemoryReport, Settings, Target, Visit, dir_disk_bytes};
+use super::{Client, Counters, MemoryReport, Settings, SortedRecords, Target, Visit, dir_disk_bytes};
 
 /// Closes a store and everything that belongs to it.
 type Close = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
@@ -68,7 +68,13 @@ impl Target for EngineTarget {
         let mut session = self.engine.ordered_session();
         session.set_inline(true);
         let options = WriteOptions { durability: Some(self.durability), ..WriteOptions::default() };
-        Ok(Box::new(EngineClient { session, options, batch: ScanBatch::new() }))
+        Ok(Box::new(EngineClient {
+            engine: Arc::clone(&self.engine),
+            session,
+            options,
+            batch: Batch::new(),
+            scanned: ScanBatch::new(),
+        }))
     }
 
     fn drain(&self) -> Result<()> {
@@ -109,9 +115,11 @@ impl Target for EngineTarget {
 }
 
 struct EngineClient {
+    engine: Arc<dyn Ordered>,
     session: Box<dyn OrderedSession>,
     options: WriteOptions,
-    batch: ScanBatch,
+    batch: Batch,
+    scanned: ScanBatch,
 }
 
 impl EngineClient {
@@ -161,6 +169,23 @@ impl Client for EngineClient {
         self.written(outcome)
     }
 
+    fn write_batch(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        self.batch.clear();
+        while let Some((key, value)) = records.next() {
+            self.batch.put(KEYSPACE_DEFAULT, key, value);
+        }
+        let outcome = self.session.write(&self.batch, self.options)?;
+        self.written(outcome)
+    }
+
+    fn ingest(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        let mut ingestion = self.engine.ingest(KEYSPACE_DEFAULT)?;
+        while let Some((key, value)) = records.next() {
+            ingestion.put(key, value, 0)?;
+        }
+        ingestion.finish().map(drop)
+    }
+
     fn delete(&mut self, key: &[u8]) -> Result<()> {
         let outcome = self.session.delete(KEYSPACE_DEFAULT, key, self.options)?;
         self.written(outcome)
@@ -171,17 +196,17 @@ impl Client for EngineClient {
         let mut seen = 0;
         while seen < count {
             let limit = BatchLimit { records: (count - seen).min(1024), ..BatchLimit::default() };
-            if let Outcome::Pending(ticket) = scan.next_batch(limit, &mut self.batch)? {
+            if let Outcome::Pending(ticket) = scan.next_batch(limit, &mut self.scanned)? {
                 match self.completion(ticket)? {
-                    Completion::Scanned(batch) => self.batch = batch,
+                    Completion::Scanned(batch) => self.scanned = batch,
                     other => return Err(Error::bug(format!("a scan completed as {other:?}"))),
                 }
             }
-            for (key, value) in self.batch.records() {
+            for (key, value) in self.scanned.records() {
                 visit(key, value);
             }
-            seen += self.batch.len();
-            if self.batch.is_finished() {
+            seen += self.scanned.len();
+            if self.scanned.is_finished() {
                 break;
             }
         }

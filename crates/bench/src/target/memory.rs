@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use firn_engine::Result;
 
-use super::{Client, Counters, OpenOptions, Settings, Target, TargetFactory, Visit};
+use super::{Client, Counters, OpenOptions, Settings, SortedRecords, Target, TargetFactory, Visit};
 
 /// Opens empty [`MemoryTarget`]s; touches no file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +82,17 @@ impl Client for MemoryClient {
         let mut map = self.records.map.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(key.to_vec(), value.to_vec());
         Ok(())
+    }
+
+    fn write_batch(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        while let Some((key, value)) = records.next() {
+            self.insert(key, value)?;
+        }
+        Ok(())
+    }
+
+    fn ingest(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
+        self.write_batch(records)
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {

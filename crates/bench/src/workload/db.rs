@@ -2,7 +2,8 @@
 //!
 //! Source: LevelDB's and RocksDB's `db_bench`. Keys are numbers as eight bytes, most significant
 //! first, padded with `0` to the key size; `*random` draws them uniformly from `0..num`, so a
-//! random fill leaves about a third of the numbers without a record.
+//! random fill leaves about a third of the numbers without a record. `fillbatch` and `fillingest`
+//! are our own: what `fillseq` writes, as a store takes it in bulk.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use firn_engine::{Error, Result};
 
 use super::{Done, KeyStyle, Kind, NumberSet, Operations, ValuePool};
 use crate::distribution::{Sequential, stream_seed};
-use crate::target::Client;
+use crate::target::{Client, SortedRecords};
 
 #[cfg(test)]
 mod tests;
@@ -19,11 +20,18 @@ mod tests;
 /// Records a sequential read takes in one call.
 const SEQUENTIAL_RECORDS: usize = 256;
 
+/// Records of a batch of [`Benchmark::FillBatch`].
+const BATCH_RECORDS: u64 = 1000;
+
 /// One benchmark of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Benchmark {
     /// Writes all keys in order into an empty store; one thread.
     FillSeq,
+    /// The same in batches of a thousand records.
+    FillBatch,
+    /// The same by the store's bulk ingestion, which is one operation.
+    FillIngest,
     /// Writes random keys into an empty store.
     FillRandom,
     /// Writes random keys into the store as it is.
@@ -42,8 +50,10 @@ pub enum Benchmark {
 
 impl Benchmark {
     /// Every benchmark, in a sensible order.
-    pub const ALL: [Benchmark; 8] = [
+    pub const ALL: [Benchmark; 10] = [
         Benchmark::FillSeq,
+        Benchmark::FillBatch,
+        Benchmark::FillIngest,
         Benchmark::FillRandom,
         Benchmark::Overwrite,
         Benchmark::ReadRandom,
@@ -53,10 +63,12 @@ impl Benchmark {
         Benchmark::DeleteRandom,
     ];
 
-    /// The name db_bench gives it.
+    /// The name db_bench gives it, or would.
     pub fn name(self) -> &'static str {
         match self {
             Benchmark::FillSeq => "fillseq",
+            Benchmark::FillBatch => "fillbatch",
+            Benchmark::FillIngest => "fillingest",
             Benchmark::FillRandom => "fillrandom",
             Benchmark::Overwrite => "overwrite",
             Benchmark::ReadRandom => "readrandom",
@@ -80,7 +92,12 @@ impl Benchmark {
 
     /// Whether it begins with an empty store.
     pub fn wants_empty_store(self) -> bool {
-        matches!(self, Benchmark::FillSeq | Benchmark::FillRandom)
+        self.is_sorted_fill() || self == Benchmark::FillRandom
+    }
+
+    /// Whether it writes all keys in order, by one thread.
+    pub fn is_sorted_fill(self) -> bool {
+        matches!(self, Benchmark::FillSeq | Benchmark::FillBatch | Benchmark::FillIngest)
     }
 
     /// Whether it writes.
@@ -91,7 +108,9 @@ impl Benchmark {
     /// What its counted operations are.
     pub fn kind(self) -> Kind {
         match self {
-            Benchmark::FillSeq | Benchmark::FillRandom => Kind::Insert,
+            Benchmark::FillSeq | Benchmark::FillBatch | Benchmark::FillIngest | Benchmark::FillRandom => {
+                Kind::Insert
+            }
             Benchmark::Overwrite => Kind::Update,
             Benchmark::ReadRandom | Benchmark::ReadSeq | Benchmark::ReadWhileWriting => Kind::Read,
             Benchmark::SeekRandom => Kind::Scan,
@@ -121,6 +140,7 @@ pub struct Shape {
 pub struct DbStream {
     kind: Kind,
     choice: Choice,
+    unit: Unit,
     shape: Shape,
     random: Rng,
     number: u64,
@@ -138,19 +158,33 @@ enum Choice {
     Onward(Option<Vec<u8>>),
 }
 
+/// What an operation writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Record,
+    Batch,
+    /// All that there is to write.
+    Ingestion,
+}
+
 impl DbStream {
     /// Operations of `benchmark`; all its threads' streams are made with one call.
     pub fn streams(benchmark: Benchmark, shape: &Shape, threads: usize, seed: u64) -> Vec<DbStream> {
-        let threads = if benchmark == Benchmark::FillSeq { 1 } else { threads };
+        let threads = if benchmark.is_sorted_fill() { 1 } else { threads };
         let sequence = Arc::new(Sequential::new(0, shape.num.max(1) - 1));
         (0..threads)
             .map(|thread| {
                 let choice = match benchmark {
-                    Benchmark::FillSeq => Choice::InOrder(Arc::clone(&sequence), shape.num),
+                    _ if benchmark.is_sorted_fill() => Choice::InOrder(Arc::clone(&sequence), shape.num),
                     Benchmark::ReadSeq => Choice::Onward(Some(Vec::new())),
                     _ => Choice::Random,
                 };
-                Self::new(benchmark.kind(), choice, shape, stream_seed(seed, thread))
+                let unit = match benchmark {
+                    Benchmark::FillBatch => Unit::Batch,
+                    Benchmark::FillIngest => Unit::Ingestion,
+                    _ => Unit::Record,
+                };
+                Self { unit, ..Self::new(benchmark.kind(), choice, shape, stream_seed(seed, thread)) }
             })
             .collect()
     }
@@ -164,6 +198,7 @@ impl DbStream {
         Self {
             kind,
             choice,
+            unit: Unit::Record,
             shape: shape.clone(),
             random: Rng::with_seed(seed),
             number: 0,
@@ -209,6 +244,18 @@ impl Operations for DbStream {
         if matches!(self.choice, Choice::Onward(_)) {
             return self.read_onward(client);
         }
+        let nothing = Done { operations: 0, ..Done::wrote(0) };
+        match self.unit {
+            Unit::Record => {}
+            Unit::Batch => {
+                let mut records = Records { stream: self, records_max: BATCH_RECORDS, done: nothing };
+                return client.write_batch(&mut records).map(|()| records.done);
+            }
+            Unit::Ingestion => {
+                let mut records = Records { stream: self, records_max: u64::MAX, done: nothing };
+                return client.ingest(&mut records).map(|()| records.done);
+            }
+        }
         let key = &self.key;
         match self.kind {
             Kind::Read | Kind::ReadModifyWrite => {
@@ -234,5 +281,29 @@ impl Operations for DbStream {
                 Ok(Done::wrote(key.len()))
             }
         }
+    }
+}
+
+/// The record that a stream has prepared, and those behind it.
+struct Records<'s> {
+    stream: &'s mut DbStream,
+    /// As many as that at most.
+    records_max: u64,
+    /// What was taken.
+    done: Done,
+}
+
+impl SortedRecords for Records<'_> {
+    fn next(&mut self) -> Option<(&[u8], &[u8])> {
+        let Self { stream, records_max, done } = self;
+        if done.operations == *records_max || done.operations > 0 && stream.prepare().is_none() {
+            return None;
+        }
+        let DbStream { key, shape, random, number, .. } = &mut **stream;
+        let value = shape.values.draw(shape.value_bytes, random);
+        shape.live.insert(*number);
+        done.operations += 1;
+        done.written_bytes += (key.len() + value.len()) as u64;
+        Some((key.as_slice(), value))
     }
 }

@@ -10,20 +10,28 @@
 #![expect(unsafe_code, reason = "RocksDB is reached through its C interface")]
 
 use std::ffi::{CStr, CString, c_char};
+use std::path::Path;
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_bench::target::Visit;
+use firn_bench::target::{SortedRecords, Visit};
 use firn_engine::Result;
 
 use super::library::{Handle, Library};
+use crate::engine::failed;
+
+use file_writer::FileWriter;
 
 /// Index type of data blocks: binary search and a hash index.
 const BINARY_SEARCH_AND_HASH: i32 = 1;
 
 /// Statistics level that counts tickers and leaves histograms and timers out.
 const EXCEPT_HISTOGRAMS_OR_TIMERS: i32 = 1;
+
+/// Size of a file that is ingested: of RocksDB's own tables, where nothing else is said.
+const INGESTED_FILE_BYTES: u64 = 64 << 20;
 
 /// How a database is opened.
 pub(super) struct Opened {
@@ -46,6 +54,8 @@ pub(super) struct Database {
     cache: Handle,
     writes: Handle,
     reads: Handle,
+    /// Bytes of files that were ingested, which RocksDB does not count.
+    ingested_bytes: AtomicU64,
 }
 
 // SAFETY: point 2 of the safety model; nothing in the handles belongs to one thread.
@@ -63,6 +73,8 @@ macro_rules! call {
         unsafe { function($($argument),*) }
     }};
 }
+
+mod file_writer; // behind the macro, which it uses
 
 impl Database {
     /// Opens the database, creating it if it is missing.
@@ -103,7 +115,9 @@ impl Database {
         let reads = call!(l, readoptions_create());
         let mut error = ptr::null_mut();
         let database = call!(l, open(options, opened.path.as_ptr(), &raw mut error));
-        let opened = Self { library: Arc::clone(&library), database, options, cache, writes, reads };
+        let ingested_bytes = AtomicU64::new(0);
+        let library = Arc::clone(&library);
+        let opened = Self { library, database, options, cache, writes, reads, ingested_bytes };
         opened.library.check("cannot open RocksDB", error)?;
         Ok(opened)
     }
@@ -135,6 +149,70 @@ impl Database {
             put(self.database, self.writes, chars(key), key.len(), chars(value), value.len(), &raw mut error)
         );
         l.check("RocksDB cannot write", error)
+    }
+
+    /// Writes all of `records` as one batch.
+    pub(super) fn write_batch(&self, records: &mut dyn SortedRecords) -> Result<()> {
+        let l = &*self.library;
+        let batch = call!(l, writebatch_create());
+        while let Some((key, value)) = records.next() {
+            call!(l, writebatch_put(batch, chars(key), key.len(), chars(value), value.len()));
+        }
+        let mut error = ptr::null_mut();
+        call!(l, write(self.database, self.writes, batch, &raw mut error));
+        call!(l, writebatch_destroy(batch));
+        l.check("RocksDB cannot write a batch", error)
+    }
+
+    /// Writes `records` to files of [`INGESTED_FILE_BYTES`] in `dir`, which lies in the database's,
+    /// and has the database take them over.
+    pub(super) fn ingest(&self, dir: &Path, records: &mut dyn SortedRecords) -> Result<()> {
+        std::fs::create_dir_all(dir).map_err(|error| failed("no directory for files to ingest", error))?;
+        let writer = FileWriter::new(&self.library, self.options);
+        let (mut paths, mut is_open, mut bytes) = (Vec::new(), false, 0);
+        while let Some((key, value)) = records.next() {
+            if !is_open {
+                let path = dir.join(format!("{}.sst", paths.len()));
+                let path = CString::new(path.as_os_str().as_encoded_bytes());
+                let path = path.map_err(|error| failed("RocksDB takes no such path", error))?;
+                writer.open(&path)?;
+                paths.push(path);
+                is_open = true;
+            }
+            writer.put(key, value)?;
+            if writer.bytes() >= INGESTED_FILE_BYTES {
+                writer.finish()?;
+                bytes += writer.bytes();
+                is_open = false;
+            }
+        }
+        if is_open {
+            writer.finish()?;
+            bytes += writer.bytes();
+        }
+        self.take_over(&paths)?;
+        self.ingested_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes the files at `paths` a part of the database, by links.
+    fn take_over(&self, paths: &[CString]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let l = &*self.library;
+        let names: Vec<*const c_char> = paths.iter().map(|path| path.as_ptr()).collect();
+        let options = call!(l, ingestexternalfileoptions_create());
+        call!(l, ingestexternalfileoptions_set_move_files(options, 1));
+        let mut error = ptr::null_mut();
+        call!(l, ingest_external_file(self.database, names.as_ptr(), names.len(), options, &raw mut error));
+        call!(l, ingestexternalfileoptions_destroy(options));
+        l.check("RocksDB cannot ingest", error)
+    }
+
+    /// Bytes of files that were ingested.
+    pub(super) fn ingested_bytes(&self) -> u64 {
+        self.ingested_bytes.load(Ordering::Relaxed)
     }
 
     /// Removes `key`.

@@ -42,6 +42,29 @@ fn fillseq_writes_every_key_once_and_readseq_reads_them_all() {
 }
 
 #[test]
+fn bulk_fills_write_what_fillseq_writes_in_as_few_operations_as_they_say() {
+    let filled = |benchmark| {
+        let (shape, target) = (shape(2_500), MemoryTarget::default());
+        assert_eq!(DbStream::streams(benchmark, &shape, 4, SEED).len(), 1);
+        let mut stream = one(benchmark, &shape);
+        let (mut client, mut operations) = (target.client().unwrap(), Vec::new());
+        while stream.prepare().is_some() {
+            let done = stream.perform(client.as_mut()).unwrap();
+            assert_eq!(done.written_bytes, done.operations * 116);
+            operations.push(done.operations);
+        }
+        let mut all = Vec::new();
+        client.scan(b"", 3_000, &mut |key, value| all.push((key.to_vec(), value.to_vec()))).unwrap();
+        assert_eq!((all.len(), shape.live.count()), (2_500, 2_500));
+        (operations, all)
+    };
+    let (operations, expected) = filled(Benchmark::FillSeq);
+    assert_eq!(operations.len(), 2_500);
+    assert_eq!(filled(Benchmark::FillBatch), (vec![1_000, 1_000, 500], expected.clone()));
+    assert_eq!(filled(Benchmark::FillIngest), (vec![2_500], expected));
+}
+
+#[test]
 fn random_fill_leaves_holes_that_reads_and_live_records_agree_on() {
     let (shape, target) = (shape(10_000), MemoryTarget::default());
     run(&mut one(Benchmark::FillRandom, &shape), &target, 10_000);
