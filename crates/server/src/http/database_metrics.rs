@@ -201,7 +201,7 @@ fn takes_writes(stats: &Stats, text: &mut Exposition) {
 fn engine(stats: &Stats, text: &mut Exposition) {
     takes_writes(stats, text);
     let tree = stats.tree.clone().unwrap_or_default();
-    let singles: [(&str, Kind, u64, &str); 26] = [
+    let singles: [(&str, Kind, u64, &str); 27] = [
         ("memory_bytes", Gauge, stats.memory_bytes, "Memory that the engine holds for data."),
         ("memory_bytes_max", Gauge, stats.memory_bytes_max, "Its limit."),
         ("buffer_bytes", Gauge, tree.buffer_bytes, "Log and indexes that are not in tables yet."),
@@ -245,6 +245,7 @@ fn engine(stats: &Stats, text: &mut Exposition) {
         ("scan_dead_passed_total", Counter, tree.scan_dead_passed_count, "Dead records that scans passed."),
         ("syncs_total", Counter, stats.sync_count, "Syncs of log segments."),
         ("flushes_total", Counter, tree.flush_count, "Flushes of the buffer into tables."),
+        ("ingestions_total", Counter, tree.ingest_count, "Ingestions that were finished."),
         ("compactions_total", Counter, tree.compaction_count, "Compactions."),
         ("recycled_bytes", Gauge, stats.recycled_bytes, "Bytes of files kept to be written over."),
         ("merges_total", Counter, tree.merge_count, "Merges in the buffer."),

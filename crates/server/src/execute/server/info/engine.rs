@@ -33,6 +33,7 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     lines.line("scan_dead_passed_count", tree.scan_dead_passed_count);
     lines.line("sync_count", stats.sync_count);
     lines.line("flush_count", tree.flush_count);
+    lines.line("ingest_count", tree.ingest_count);
     lines.line("merge_count", tree.merge_count);
     lines.line("compaction_count", tree.compaction_count);
     lines.line("recycled_bytes", stats.recycled_bytes);
