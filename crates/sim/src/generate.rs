@@ -143,7 +143,12 @@ impl Generator {
             numbers.sort_by_key(|number| key(*number));
             numbers.dedup();
         }
-        numbers.into_iter().map(|number| self.record(number)).collect()
+        let mut records: Vec<Record> = numbers.into_iter().map(|number| self.record(number)).collect();
+        if self.rng.u8(0..4) == 0 {
+            // Of several tables, where values are not separated.
+            records.iter_mut().for_each(|record| record.bytes = record.bytes.max(self.rng.u32(2000..6000)));
+        }
+        records
     }
 
     fn record(&mut self, key: u16) -> Record {

@@ -121,7 +121,7 @@ fn readers_see_each_as_a_whole_whatever_goes_on() {
 }
 
 #[test]
-fn a_close_ends_it_and_leaves_what_the_next_opening_removes() {
+fn a_close_ends_it_and_nothing_of_it_is_left() {
     in_time("an ingestion beside a close", || {
         let world = World::new(tiny());
         let tree = world.open_threads();

@@ -10,9 +10,17 @@ use firn_tree::{Background, Severity, Tree, TreeOptions, VerifyOptions, verify};
 use super::{Model, all, compare, ingest, key, keyspaces, value};
 use crate::support::world::{World, put, session, settle, tiny};
 
-/// Records that are written before an ingestion, to both keyspaces; the last ones are in the log
-/// alone.
-fn prepared() -> (World, Arc<Tree>, KeyspaceId, [Model; 2]) {
+/// Where the buffer has records of the keyspace that is ingested into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Buffered {
+    /// Among the keys of the ingestion, so that all that was written before is flushed.
+    Among,
+    /// Beside them: what was written before is in the log alone.
+    Beside,
+}
+
+/// Records that are written before an ingestion, to both keyspaces.
+fn prepared(buffered: Buffered) -> (World, Arc<Tree>, KeyspaceId, [Model; 2]) {
     let world = World::new(tiny().with_engine(|tree| {
         tree.table_bytes = 64 << 10;
         tree.blob_segment_bytes = 64 << 10;
@@ -22,24 +30,27 @@ fn prepared() -> (World, Arc<Tree>, KeyspaceId, [Model; 2]) {
     let mut models = [Model::new(), Model::new()];
     ingest(&tree, keyspace, 0..50, 1, &mut models[1]).unwrap();
     let mut writer = session(&tree);
+    let first = if buffered == Buffered::Among { 40 } else { NUMBERS.end };
     for number in 0..30 {
         put(&mut writer, &key(number), b"other");
         models[0].insert(key(number), b"other".to_vec());
-        writer.put(keyspace, &key(number + 40), b"before", WriteOptions::default()).unwrap();
-        models[1].insert(key(number + 40), b"before".to_vec());
+        writer.put(keyspace, &key(first + number), b"before", WriteOptions::default()).unwrap();
+        models[1].insert(key(first + number), b"before".to_vec());
     }
     (world, tree, keyspace, models)
 }
 
-/// As few records as begin every kind of file.
-const NUMBERS: std::ops::Range<u32> = 20..520;
+/// As few records as begin every kind of file, and two tables.
+const NUMBERS: std::ops::Range<u32> = 20..1820;
 
 #[test]
 fn it_leaves_all_of_it_or_nothing_and_nothing_before_it_missing() {
     let mut outcomes = [0; 2];
-    for crash in [Crash::Kill, Crash::PowerLoss { seed: 5 }, Crash::PowerLoss { seed: 6 }] {
+    let crashes = [Crash::Kill, Crash::PowerLoss { seed: 5 }, Crash::PowerLoss { seed: 6 }];
+    let all = crashes.into_iter().flat_map(|crash| [Buffered::Among, Buffered::Beside].map(|it| (crash, it)));
+    for (crash, buffered) in all {
         for step in 0.. {
-            let (world, tree, keyspace, models) = prepared();
+            let (world, tree, keyspace, models) = prepared(buffered);
             let first = world.storage.operations();
             world.storage.cut_write_at(first + step, (step as usize * 4001) % 9000);
             let mut with = models[1].clone();
@@ -48,7 +59,7 @@ fn it_leaves_all_of_it_or_nothing_and_nothing_before_it_missing() {
                 finished.unwrap();
                 break;
             };
-            let what = format!("{crash:?} at step {step}, `{operation}`");
+            let what = format!("{crash:?} at step {step}, {buffered:?}, `{operation}`");
             let left = world.crash(crash);
             drop(tree);
             let found = found(&left, keyspace);
@@ -92,7 +103,7 @@ fn goes_on(world: &World, keyspace: KeyspaceId, mut found: [Model; 2], what: &st
     assert!(damage.is_empty(), "{what}: {damage:?}");
     let tree = world.open_on(Arc::new(world.storage.clone()), Background::Manual);
     let mut writer = session(&tree);
-    for number in [25, 300, 519] {
+    for number in [25, 300, NUMBERS.end - 1] {
         writer.put(keyspace, &key(number), b"afterwards", WriteOptions::default()).unwrap();
         found[1].insert(key(number), b"afterwards".to_vec());
     }

@@ -10,6 +10,7 @@ use firn_storage::backend::{Crash, Effect, Fault, Faulty, Operation, When};
 use firn_tree::{Background, Settings, Tree, TreeOptions};
 
 use super::{Model, all, compare, ingest, key, keyspaces, levels, value};
+use crate::support::in_time::in_time;
 use crate::support::scene::assert_sound;
 use crate::support::world::{Hook, World, put, session, settle, tiny};
 
@@ -172,25 +173,27 @@ fn one_that_is_dropped_or_fails_leaves_no_file() {
 
 #[test]
 fn where_others_write_among_the_keys_each_time_it_is_refused() {
-    let (world, hook) = (World::new(tiny()), Arc::new(Hook::default()));
-    let storage = hook.before(&world.storage, Operation::SyncDir, "");
-    let tree = world.open_on(Arc::new(storage), Background::Manual);
-    let mut other = session(&tree);
-    // Before each moment at which the keys could come.
-    hook.set(move || _ = put(&mut other, b"m", b"others"));
-    let mut ingestion = tree.ingest(KEYSPACE_DEFAULT).unwrap();
-    ingestion.put(b"a", b"1", 0).unwrap();
-    ingestion.put(b"z", b"1", 0).unwrap();
-    let error = ingestion.finish().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    assert!(error.to_string().contains("batches"), "{error}");
-    // While they rest it goes well.
-    hook.set(|| ());
-    let mut ingestion = tree.ingest(KEYSPACE_DEFAULT).unwrap();
-    ingestion.put(b"n", b"1", 0).unwrap();
-    ingestion.finish().unwrap();
-    let found = all(&tree, ReadAt::Latest, KEYSPACE_DEFAULT);
-    assert_eq!(found, Model::from([(b"m".to_vec(), b"others".to_vec()), (b"n".to_vec(), b"1".to_vec())]));
+    in_time("an ingestion among others' keys", || {
+        let (world, hook) = (World::new(tiny()), Arc::new(Hook::default()));
+        let storage = hook.before(&world.storage, Operation::SyncDir, "");
+        let tree = world.open_on(Arc::new(storage), Background::Manual);
+        let mut other = session(&tree);
+        // Before each moment at which the keys could come.
+        hook.set(move || _ = put(&mut other, b"m", b"others"));
+        let mut ingestion = tree.ingest(KEYSPACE_DEFAULT).unwrap();
+        ingestion.put(b"a", b"1", 0).unwrap();
+        ingestion.put(b"z", b"1", 0).unwrap();
+        let error = ingestion.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        assert!(error.to_string().contains("batches"), "{error}");
+        // While they rest it goes well.
+        hook.set(|| ());
+        let mut ingestion = tree.ingest(KEYSPACE_DEFAULT).unwrap();
+        ingestion.put(b"n", b"1", 0).unwrap();
+        ingestion.finish().unwrap();
+        let found = all(&tree, ReadAt::Latest, KEYSPACE_DEFAULT);
+        assert_eq!(found, Model::from([(b"m".to_vec(), b"others".to_vec()), (b"n".to_vec(), b"1".to_vec())]));
+    });
 }
 
 #[test]
