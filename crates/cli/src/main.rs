@@ -10,6 +10,7 @@
 
 mod build_info;
 mod ending;
+mod tips;
 mod escape;
 mod output;
 mod progress;
@@ -47,6 +48,7 @@ mod restore;
 mod completions;
 mod manual;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -103,7 +105,10 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| {
+        let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+        tips::with_tip(error, Arguments::command(), &words).exit()
+    });
     if arguments.until_stdin_closes
         && let Err(failure) = until_stdin_closes::watch(&ThreadSpawn::new())
     {

@@ -2,7 +2,7 @@
 //! no program with a panic.
 
 use std::fmt;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use crate::ending::{Ending, Failure, Result};
 
@@ -28,6 +28,11 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn new() -> Self {
         Self { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()), error: None }
+    }
+
+    /// Whether a person reads it, and no program.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.out.get_ref().is_terminal()
     }
 
     /// Writes `bytes` as they are; `false` once output is refused, so that the caller may stop

@@ -14,8 +14,9 @@ use crate::served::{self, Selected, Wanted};
 ///
 /// Of a database that `firn serve` has written it prints the keys of clients, with tabs between:
 /// database, key, type, seconds until it expires (`-`: never), and the value of a string of up to
-/// 64 KiB, or how many elements there are. `firn get` prints those. They lie in the order of their
-/// slots, so that --from, --to and --reverse go with --keyspace alone.
+/// 64 KiB, or how many elements there are. `firn get` prints those. A terminal is shown a line with
+/// the names of these columns first; a file or a pipe gets keys alone. Keys lie in the order of
+/// their slots, so that --from, --to and --reverse go with --keyspace alone.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -83,6 +84,9 @@ fn print_served(
     }
     let prefix = range.prefix.clone().unwrap_or_default();
     let mut output = Output::new();
+    if output.is_terminal() {
+        output.line(&served::head(!arguments.keys));
+    }
     let wanted = Wanted { selected: arguments.selected, prefix, limit: arguments.limit.unwrap_or(u64::MAX) };
     let show = |key: &ServedKey, now_ms| served::line_of(key, now_ms, arguments.notation, !arguments.keys);
     let printed = served::scan(database, served, &wanted, show, &mut output);

@@ -148,6 +148,12 @@ pub(crate) fn scan(
     Ok(())
 }
 
+/// The names of the columns of [`line_of`].
+pub(crate) fn head(with_value: bool) -> String {
+    let head = "DATABASE\tKEY\tTYPE\tEXPIRES";
+    if with_value { format!("{head}\tVALUE") } else { head.to_owned() }
+}
+
 /// A key as a line of `firn scan`, with or without what stands there.
 pub(crate) fn line_of(key: &ServedKey, now_ms: u64, notation: Notation, with_value: bool) -> String {
     let expires = match key.expires_at_ms() {

@@ -67,3 +67,50 @@ fn options_and_their_values_are_called_alike() {
     assert!(wrong.is_empty(), "values by other names: {wrong:#?}");
     assert!(count > 100, "{count} values");
 }
+
+/// What a person is told who calls the program with `words`.
+fn told(words: &[&str]) -> String {
+    let error = Arguments::try_parse_from(["firn"].iter().chain(words)).err().expect("a wrong command line");
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    tips::with_tip(error, Arguments::command(), &words).to_string()
+}
+
+/// Every command that has no words of its own and a directory or a settings file names the option
+/// for it.
+#[test]
+fn a_word_that_no_option_has_gets_a_tip_with_the_option() {
+    let mut count = 0;
+    for (name, command) in commands() {
+        let has = |long: &str| command.get_opts().any(|option| option.get_long() == Some(long));
+        if command.get_positionals().next().is_some() || !(has("dir") || has("config")) {
+            continue;
+        }
+        let (stray, tip) = match name.as_str() {
+            "firn restore" => ("x", "as in `--from x`"),
+            "firn backup" => ("x", "as in `--to x`"),
+            _ if has("dir") => ("x", "as in `--dir x`"),
+            _ => ("x.toml", "as in `--config x.toml`"),
+        };
+        let words: Vec<&str> = name.split(' ').skip(1).chain([stray]).collect();
+        let told = told(&words);
+        assert!(told.contains("tip: name it with an option, ") && told.contains(tip), "{name}: {told}");
+        count += 1;
+    }
+    assert!(count >= 8, "{count} commands");
+    for (words, tip) in [
+        (&["config", "a.toml"][..], "`--config a.toml`"),
+        (&["config", "somewhere"], "`--config somewhere`"),
+        (&["serve", "6380"], "`--port 6380`"),
+        (&["stats", "two words"], "`--dir 'two words'`"),
+        (&["backup", "127.0.0.1:9379"], "`--server 127.0.0.1:9379`"),
+        (&["jobs", "http://127.0.0.1:7380"], "`--control-plane http://127.0.0.1:7380`"),
+        (&["worker", "http://127.0.0.1:7380"], "`--control-plane http://127.0.0.1:7380`"),
+        (&["get", "somewhere", "k"], "the database's directory is named with `--dir <DIR>`"),
+    ] {
+        let told = told(words);
+        assert!(told.contains(tip), "{words:?}: {told}");
+    }
+    for words in [&["stats", "--dri", "x"][..], &["nonsense"], &["completions", "bash", "x"]] {
+        assert!(!told(words).contains("with an option"), "{words:?}");
+    }
+}

@@ -127,6 +127,47 @@ fn the_tools_show_what_clients_have_written() {
     assert!(sound.starts_with("sound: ") && sound.contains(" parts of clients"), "{sound}");
 }
 
+/// What the program writes to a terminal.
+fn on_a_terminal(arguments: &[&str]) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("a terminal");
+    let name = ptsname(&ours, Vec::new()).expect("a name").into_string().expect("UTF-8");
+    let theirs = std::fs::File::options().read(true).write(true).open(name).expect("a terminal");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).stdout(theirs);
+    let mut child = command.spawn().expect("it starts");
+    // It holds the other end.
+    drop(command);
+    let mut out = Vec::new();
+    // A terminal whose other end is closed ends with an error.
+    let _ = std::fs::File::from(ours).read_to_end(&mut out);
+    assert!(child.wait().expect("it ends").success());
+    String::from_utf8(out).expect("UTF-8").replace("\r\n", "\n")
+}
+
+#[test]
+fn a_terminal_is_shown_the_names_of_columns() {
+    let served = Served::with(|client| redis::cmd("SET").arg("k").arg("v").exec(client).expect("set"));
+    let dir = served.dir();
+    let scan = ["scan", "--dir", text(&dir)];
+    let shown = on_a_terminal(&scan);
+    // Terminals put columns where tabs are.
+    let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(
+        lines,
+        [vec!["DATABASE", "KEY", "TYPE", "EXPIRES", "VALUE"], vec!["0", "k", "string", "-", "v"]]
+    );
+    let keys = on_a_terminal(&[&scan[..], &["--keys"]].concat());
+    assert_eq!(keys.lines().next().map(|line| line.contains("VALUE")), Some(false), "{keys}");
+    // A program counts lines.
+    assert_eq!(firn(&scan).ended(0), "0\tk\tstring\t-\tv\n");
+    // Records of others have a key and a value, and no columns by name.
+    let plain = tempfile::tempdir().expect("a directory");
+    firn(&["put", "--create", "--dir", text(plain.path()), "k", "v"]).ended(0);
+    assert_eq!(on_a_terminal(&["scan", "--dir", text(plain.path())]).lines().count(), 1);
+}
+
 #[test]
 fn records_that_clients_do_not_see_are_told() {
     let home = tempfile::tempdir().expect("a directory");

@@ -54,6 +54,16 @@ fn wrong_command_lines_are_usage_errors() {
         assert_eq!(answer.code, 2, "{answer:?}");
         assert!(answer.complaint.contains(word), "{answer:?}");
     }
+    for (arguments, tip) in
+        [(["stats", "some-dir"], "`--dir some-dir`"), (["config", "some-file"], "`--config some-file`")]
+    {
+        let answer = firn(&arguments);
+        assert_eq!(answer.code, 2, "{answer:?}");
+        assert!(
+            answer.complaint.contains(&format!("tip: name it with an option, as in {tip}")),
+            "{answer:?}"
+        );
+    }
     assert_eq!(firn(&[]).code, 2);
 }
 
