@@ -1,9 +1,9 @@
 //! Counts the keys of the databases, for nothing else knows how many there are.
 //!
 //! Keys are written without being read, so that no counter could be kept (decision 0023). Up to
-//! [`COUNTED_AT_ONCE_MAX`] keys, the command that asks counts them. Beyond that, a task of the
-//! first server thread counts them all between requests, once a client has asked. What it found
-//! last is the answer, with its age.
+//! [`COUNTED_AT_ONCE_MAX`] keys, the command that asks counts them. Beyond that, or where many lie
+//! between that have expired or are deleted, a task of the first server thread counts them all
+//! between requests, once a client has asked. What it found last is the answer, with its age.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,8 +17,13 @@ use crate::server_thread::ServerThread;
 use crate::store::DATABASE_COUNT;
 use crate::transaction::{Transaction, decode_value};
 
-/// Keys of all databases that are counted while the client waits: a fraction of a millisecond.
+/// Keys of all databases that are counted while the client waits, those that have expired and are
+/// still there included: a fraction of a millisecond.
 pub(crate) const COUNTED_AT_ONCE_MAX: u64 = 1000;
+
+/// Batches that are read for that. Those keys need six, and each database one. In a batch the
+/// engine passes a bounded number of records that are dead.
+const BATCHES_AT_ONCE_MAX: usize = 32;
 
 /// Milliseconds between looks whether a client has asked, and at least between two counts.
 const LOOK_MS: u64 = 200;
@@ -52,11 +57,10 @@ pub(crate) async fn of_all(thread: &Rc<ServerThread>) -> Result<Counted> {
     let key_counts = &thread.shared.diagnostics.key_counts;
     let databases = thread.shared.store.databases.load_full();
     let mut transaction = Transaction::reading(thread);
-    let (mut counts, mut left, mut age) = (Vec::new(), COUNTED_AT_ONCE_MAX, Age::New);
+    let (mut counts, mut left, mut age) = (Vec::new(), Left::AT_ONCE, Age::New);
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
-        let (counted, is_all) = count(thread, &mut transaction, id, left).await?;
-        left -= counted.keys.min(left);
+        let (counted, is_all) = count(thread, &mut transaction, id, &mut left).await?;
         if is_all {
             counts.push(counted);
             continue;
@@ -73,24 +77,38 @@ pub(crate) async fn of_all(thread: &Rc<ServerThread>) -> Result<Counted> {
     Ok(Counted { counts, age })
 }
 
-/// Counts up to `keys_max` keys of a database; whether that is all. Damaged records are passed
-/// over: what else there is is told all the same.
+/// What a count may still look at.
+#[derive(Debug)]
+struct Left {
+    records: u64,
+    batches: usize,
+}
+
+impl Left {
+    const AT_ONCE: Self = Self { records: COUNTED_AT_ONCE_MAX, batches: BATCHES_AT_ONCE_MAX };
+    const ALL: Self = Self { records: u64::MAX, batches: usize::MAX };
+}
+
+/// Counts the keys of a database as far as `left` allows, and takes from it; whether that is all.
+/// Damaged records are passed over: what else there is is told all the same.
 async fn count(
     thread: &ServerThread,
     transaction: &mut Transaction,
     id: DatabaseId,
-    keys_max: u64,
+    left: &mut Left,
 ) -> Result<(KeyCount, bool)> {
     let (mut start, mut end) = (Vec::new(), Vec::new());
     range::database(id, &mut start, &mut end);
     let now_ms = transaction.now_ms();
     let cursor = transaction.scan(transaction.keyspaces().keys, ScanRange::between(&start, &end))?;
-    let mut cursor = cursor.in_short_turns();
+    let mut cursor = cursor.in_short_turns().within(left.batches);
     let mut counted = KeyCount::default();
     while let Some((key, record)) = cursor.next().await? {
-        if counted.keys == keys_max {
+        if left.records == 0 {
+            left.batches = cursor.batches_left();
             return Ok((counted, false));
         }
+        left.records -= 1;
         let value = match decode_value(record) {
             Ok(value) => value,
             Err(failure) => {
@@ -105,7 +123,8 @@ async fn count(
             counted.left_ms = counted.left_ms.saturating_add(expires_at_ms.saturating_sub(now_ms));
         }
     }
-    Ok((counted, true))
+    left.batches = cursor.batches_left();
+    Ok((counted, !cursor.is_cut_short()))
 }
 
 /// Counts all keys whenever a client has asked. Runs until the server thread ends.
@@ -131,8 +150,8 @@ async fn count_all(thread: &Rc<ServerThread>) -> Result<Vec<(DatabaseId, KeyCoun
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
         // A moment of its own for each: one over all would keep what is deleted meanwhile.
-        let mut transaction = Transaction::reading(thread);
-        counts.push((id, count(thread, &mut transaction, id, u64::MAX).await?.0));
+        let (mut transaction, mut all) = (Transaction::reading(thread), Left::ALL);
+        counts.push((id, count(thread, &mut transaction, id, &mut all).await?.0));
     }
     Ok(counts)
 }

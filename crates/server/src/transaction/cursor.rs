@@ -33,6 +33,8 @@ pub(crate) struct Cursor {
     /// What a batch holds at most.
     batch_max: BatchLimit,
     is_begun: bool,
+    /// Batches that may still be asked for.
+    batches_left: usize,
     /// In the order of the walk.
     own: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
     /// The own write that was answered last.
@@ -59,6 +61,7 @@ impl Transaction {
             records: FIRST_RECORDS,
             batch_max: BatchLimit { records: RECORDS_MAX, ..BatchLimit::default() },
             is_begun: false,
+            batches_left: usize::MAX,
             own,
             current: (Vec::new(), Vec::new()),
         })
@@ -78,6 +81,23 @@ impl Cursor {
         self
     }
 
+    /// The same walk, which [is cut short](Self::is_cut_short) after so many batches: also where it
+    /// passes more that is deleted or has expired than it gives.
+    pub(crate) fn within(mut self, batches: usize) -> Self {
+        self.batches_left = batches;
+        self
+    }
+
+    /// Batches that it has not asked for.
+    pub(crate) fn batches_left(&self) -> usize {
+        self.batches_left
+    }
+
+    /// Whether the walk ended before its range does.
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.batches_left == 0 && !self.batch.is_finished()
+    }
+
     /// Says before the first record that so many will be asked for: it reads no more than that at
     /// first.
     pub(crate) fn expect(&mut self, records: u64) {
@@ -90,6 +110,9 @@ impl Cursor {
     pub(crate) async fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         loop {
             if self.next == self.batch.len() && !self.batch.is_finished() {
+                if self.batches_left == 0 {
+                    return Ok(None);
+                }
                 self.refill().await?;
                 continue;
             }
@@ -134,6 +157,7 @@ impl Cursor {
             self.thread.breathe().await;
         }
         let limit = BatchLimit { records: self.records, ..self.batch_max };
+        self.batches_left -= 1;
         self.thread.engine.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
         self.next = 0;
         self.records = (self.records * 4).min(self.batch_max.records);
