@@ -85,7 +85,11 @@ impl std::fmt::Display for Said {
     }
 }
 
-impl std::error::Error for Said {}
+impl std::error::Error for Said {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.system.as_deref().map(|system| system as _)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -86,6 +86,25 @@ pub struct Error {
     pub source: Option<Cause>,
 }
 
+/// How a machine knows that another one has its database: the cause of what it fails with then.
+#[derive(Clone, Debug)]
+pub(crate) struct TakenOver(pub(crate) String);
+
+impl TakenOver {
+    /// That one, if it is `error` or what caused it.
+    pub(crate) fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+    }
+}
+
+impl fmt::Display for TakenOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TakenOver {}
+
 /// What caused an [`Error`]: an error of any crate.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
@@ -111,6 +130,13 @@ impl Error {
     /// A promise inside Firn is broken.
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Bug, "", message)
+    }
+
+    /// Another machine has the database, or is about to.
+    pub(crate) fn taken_over(sign: TakenOver) -> Self {
+        let message = "the database was opened on another machine, or is about to be, and nothing is written here any \
+                       more: have clients connect to where it is open, and end this process";
+        Self::new(ErrorKind::Closed, "", message).because(sign)
     }
 
     /// The same error with its cause.

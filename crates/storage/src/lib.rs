@@ -62,6 +62,7 @@ pub mod file;
 
 pub use backend::{FileBytes, ReadFile, Storage, StorageLock, WriteFile};
 pub use clock::{Clock, ManualClock, SystemClock};
+pub(crate) use error::TakenOver;
 pub use error::{Cause, Error, ErrorKind, Result};
 pub use load::{Load, ProcessLoad};
 pub use spawn::{Priority, Spawn, ThreadSpawn};

@@ -11,6 +11,7 @@ use crate::object_store::{LOCATION, Scene};
 use crate::program::{firn, text};
 use crate::rounds::{self, Model, SETTINGS, value};
 use crate::serve::Serving;
+use crate::service_http::get_at;
 
 /// A database, and how it is reached.
 struct Shared {
@@ -113,6 +114,10 @@ fn verify(in_store: bool) {
     let put = ["put", "--shared", location, "--dir", text(&other), "k", "v"];
     scene.call(&put).complained(5, &["lies in another directory"]);
     ask(&other).complained(5, &["lies in another directory"]);
+    let repair =
+        |dir: &PathBuf| scene.call(&["repair", "--dry-run", "--shared", location, "--dir", text(dir)]);
+    repair(&other).complained(5, &["lies in another directory"]);
+    assert!(repair(dir).ended(0).starts_with("no edit is torn and no log is damaged"));
     firn(&["verify", "--dir", text(dir)]).complained(1, &["has only the log", "--shared"]);
     if !in_store {
         firn(&["verify", "--dir", location]).complained(5, &["is the shared part of a database"]);
@@ -256,4 +261,37 @@ fn a_whole_database_is_not_taken_for_the_log_of_another() {
         answer.complained(1, &["holds a whole database", "leave --shared out"]);
     }
     assert_eq!(firn(&["get", "--dir", text(&at("whole")), "k"]).ended(0), "v\n");
+}
+
+/// A server whose database another one has taken says so to its clients and its operator, and where
+/// to go.
+#[test]
+fn a_server_that_was_taken_over_says_where_to_go() {
+    let mut shared = Shared::new(false);
+    let old = shared.serve(&["--http-port", "0"]);
+    shared.write(&old, 0);
+    let mut command = shared.scene.command();
+    command.args(["serve", "--shared", &shared.location, "--take-over"]);
+    let new = Serving::start_as(&mut command, &shared.scene.path("new")).expect("it serves");
+    // Whichever comes first: a write that is refused, or a connection that is cut off.
+    let refused = || {
+        let mut client = rounds::connect(&old.address);
+        (0..1000).find_map(|round| {
+            let saved: redis::RedisResult<()> = redis::cmd("SAVE").query(&mut client);
+            let set: redis::RedisResult<()> = redis::cmd("SET").arg("k").arg(round).query(&mut client);
+            saved.and(set).err()
+        })
+    };
+    for what in ["as it finds out", "from then on"] {
+        let error = refused().expect("it writes no more").to_string();
+        for words in ["opened on another machine", "connect to where it is open"] {
+            assert!(error.contains(words), "{what}: no {words:?} in {error}");
+        }
+        assert!(!error.contains("reopen"), "{what}: {error}");
+    }
+    let http = old.http.as_deref().expect("it answers").trim_start_matches("http://");
+    let (_, status) = get_at(http, "/status");
+    assert!(status.contains("connect to where it is open") && status.contains("takes no writes"), "{status}");
+    redis::cmd("SET").arg("k").arg("v").exec(&mut rounds::connect(&new.address)).expect("it writes");
+    new.end();
 }

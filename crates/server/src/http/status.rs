@@ -51,10 +51,7 @@ fn described(stats: &Stats, is_ending: bool, paused: Option<(&str, u64)>) -> (&'
     let mut add = |level, text: String| notices.push(Notice { level, text });
     if let Some(why) = &stats.write_failure {
         state = "takes no writes";
-        add(
-            Level::Bad,
-            format!("Nothing is written any more, since a write to the log failed; reads go on: {why}"),
-        );
+        add(Level::Bad, format!("Nothing is written any more, and reads go on: {why}"));
     }
     if let Some(why) = &stats.write_refusal {
         state = "takes no writes";

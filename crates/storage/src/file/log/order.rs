@@ -16,7 +16,7 @@ use super::room::check_room;
 use super::segment::Segment;
 use super::synced::Synced;
 use crate::file::obsolete::ObsoleteFiles;
-use crate::{Cause, Error, ErrorKind, Result, Storage};
+use crate::{Cause, Error, ErrorKind, Result, Storage, TakenOver};
 
 /// The log of one open database.
 ///
@@ -355,8 +355,12 @@ impl<C, R: Referred> Log<C, R> {
         }
     }
 
-    /// What writers are told after [`fail`](Self::fail).
+    /// What writers are told after [`fail`](Self::fail). Where the cause is another machine, another
+    /// opening here is no remedy.
     pub fn poisoned(&self) -> Error {
+        if let Some(sign) = self.poison.get().and_then(|cause| TakenOver::find(&**cause)) {
+            return Error::taken_over(sign.clone());
+        }
         let message = "writes are refused since an earlier failure; reopen the database";
         Error { source: self.poison.get().cloned(), ..Error::new(ErrorKind::Closed, "", message) }
     }

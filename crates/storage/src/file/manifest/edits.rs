@@ -8,7 +8,7 @@ use firn_format::file_name;
 use super::Content;
 use super::asking::{publish_until_answered, until_answered};
 use super::load::{Base, Loaded, Written, read_all};
-use crate::{Clock, Error, ErrorKind, Result, Storage};
+use crate::{Clock, Error, ErrorKind, Result, Storage, TakenOver};
 
 /// Number of an edit that is never removed: it says that there has been a first edit, which may be
 /// gone since. Only where other machines can write to the manifest at any moment.
@@ -236,10 +236,7 @@ impl<S: Content> Manifest<S> {
 
     fn taken_over(&mut self, name: &str) -> Error {
         self.is_taken_over = true;
-        let message = format!(
-            "the database was opened on another machine, or is about to be ({name} is not this one's edit): nothing is written here any more"
-        );
-        Error::new(ErrorKind::Closed, "", message)
+        Error::taken_over(TakenOver(format!("{name} is not this one's edit")))
     }
 
     /// What the edits add up to.

@@ -43,6 +43,10 @@ fn another_machine_has_what_was_acknowledged_as_shared_and_nothing_is_acknowledg
     let refused = writer.put(KEYSPACE_DEFAULT, b"late", b"", SHARED).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed, "{}", describe(&refused));
     assert!(old.stats().write_failure.unwrap().contains("opened on another machine"));
+    // Whichever it is that wrote there: a log object here, an edit elsewhere.
+    let refused = writer.put(KEYSPACE_DEFAULT, b"later", b"", HERE).unwrap_err().to_string();
+    assert!(refused.contains("log object") && refused.contains("connect to where it is open"), "{refused}");
+    assert!(!refused.contains("reopen"), "{refused}");
     assert_eq!(get_in(&mut writer, KEYSPACE_DEFAULT, b"here"), Some(b"still".to_vec()));
     drop((writer, old));
     // What was restored is the second one's own by now, kills included.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, TakenOver};
 use firn_format::Position;
 use firn_format::file_name;
 
@@ -131,10 +131,8 @@ impl SharedLog {
                 // An answer was lost.
                 Ok(true) => Ok(()),
                 Ok(false) => {
-                    let message = format!(
-                        "the database was opened on another machine, or was about to be ({name} is not this one's): nothing is written here any more"
-                    );
-                    Err(refused_for_good(env, &Error::new(ErrorKind::Closed, "", message)))
+                    let sign = TakenOver(format!("{name} is not this one's log object"));
+                    Err(refused_for_good(env, &Error::taken_over(sign)))
                 }
                 Err(error) if error.kind == ErrorKind::Refused => Err(error),
                 Err(error) => Err(refused_for_good(env, &error)),
