@@ -34,10 +34,10 @@ pub enum Room {
 /// Units that failed, by kinds `K`.
 #[derive(Debug)]
 pub struct Backoff<K> {
-    /// The last unit with room kept for it found none.
-    kept: Option<Refusal>,
+    /// The last unit with room kept for it found none, and of which kind it was.
+    kept: Option<(K, Refusal)>,
     /// The last unit without found none.
-    left: Option<Refusal>,
+    left: Option<(K, Refusal)>,
     /// Kinds of which the last unit failed.
     resting: BTreeMap<K, Refusal>,
 }
@@ -78,12 +78,12 @@ impl<K> Default for Backoff<K> {
 impl<K: Copy + Ord> Backoff<K> {
     /// Whether units that write files may be tried at `now`.
     pub fn may_write(&self, now: Duration) -> bool {
-        self.may_use_kept_room(now) && self.left.as_ref().is_none_or(|refusal| refusal.is_over(now))
+        self.may_use_kept_room(now) && self.left.as_ref().is_none_or(|(_, refusal)| refusal.is_over(now))
     }
 
     /// Whether units with room kept for them may.
     pub fn may_use_kept_room(&self, now: Duration) -> bool {
-        self.kept.as_ref().is_none_or(|refusal| refusal.is_over(now))
+        self.kept.as_ref().is_none_or(|(_, refusal)| refusal.is_over(now))
     }
 
     /// Whether units of `kind` may be tried at `now`.
@@ -108,7 +108,7 @@ impl<K: Copy + Ord> Backoff<K> {
 
     /// Why the last unit with room kept for it found none, if it did.
     pub fn kept_refusal(&self) -> Option<&Error> {
-        self.kept.as_ref().map(|refusal| &refusal.why)
+        self.kept.as_ref().map(|(_, refusal)| &refusal.why)
     }
 
     /// Whether a unit that writes files found no room, and none has written since.
@@ -118,8 +118,8 @@ impl<K: Copy + Ord> Backoff<K> {
 
     /// All that was refused or rests, as far as `counts` says of a kind that it does; room first.
     pub fn refusals(&self, counts: impl Fn(&K) -> bool) -> impl Iterator<Item = &Error> {
-        let resting = self.resting.iter().filter(move |(kind, _)| counts(kind)).map(|(_, refusal)| refusal);
-        self.kept.iter().chain(&self.left).chain(resting).map(|refusal| &refusal.why)
+        let room = self.kept.iter().chain(&self.left).map(|(kind, refusal)| (kind, refusal));
+        room.chain(&self.resting).filter(move |(kind, _)| counts(kind)).map(|(_, refusal)| &refusal.why)
     }
 
     /// Lets no unit of `kind` begin for a while; for longer if the one before failed too.
@@ -138,7 +138,7 @@ impl<K: Copy + Ord> Backoff<K> {
             Room::Left => &mut self.left,
             Room::Kept => &mut self.kept,
         };
-        *refusal = Some(Refusal::new(why, refusal.as_ref(), now));
+        *refusal = Some((kind, Refusal::new(why, refusal.as_ref().map(|(_, before)| before), now)));
     }
 
     /// A unit of `kind` came off.
@@ -155,6 +155,15 @@ impl<K: Copy + Ord> Backoff<K> {
     /// Units with room kept for them may be tried again.
     pub fn forget_kept_room(&mut self) {
         self.kept = None;
+    }
+
+    /// Kinds of which `is_gone` holds have nothing to be tried any more. What one of them was
+    /// refused holds up no other either.
+    pub fn forget_gone(&mut self, is_gone: impl Fn(&K) -> bool) {
+        for refusal in [&mut self.kept, &mut self.left] {
+            refusal.take_if(|(kind, _)| is_gone(kind));
+        }
+        self.forget(is_gone);
     }
 
     /// Kinds of which `is_meant` holds may be tried at once.

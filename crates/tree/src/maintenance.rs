@@ -107,23 +107,18 @@ impl Maintenance {
     /// dropped, too.
     pub(crate) fn refusal(&self, live: impl Fn(u32) -> bool) -> Option<Error> {
         let busy = self.schedule.lock();
-        let is_live = |(kind, keyspace): &Unit| match kind {
-            TaskKind::FlushSmall
-            | TaskKind::CompactSmall
-            | TaskKind::Repack
-            | TaskKind::Values
-            | TaskKind::BlobGc
-            | TaskKind::LogObjects
-            | TaskKind::Log
-            | TaskKind::Files => true,
-            TaskKind::Freeze
-            | TaskKind::Merge
-            | TaskKind::Flush
-            | TaskKind::Compact
-            | TaskKind::Reclaim
-            | TaskKind::FlushForGc => live(*keyspace),
-        };
+        let is_live = |(kind, keyspace): &Unit| !kind.is_of_one_keyspace() || live(*keyspace);
         busy.backoff.refusals(is_live).next().cloned()
+    }
+
+    /// Forgets what was refused to `keyspace`, which is dropped, and to several keyspaces together:
+    /// it may have been the cause. What fails without it is told again.
+    pub(crate) fn forget_keyspace(&self, keyspace: u32) {
+        let mut busy = self.schedule.lock();
+        busy.backoff.forget_gone(|(kind, of)| match kind {
+            TaskKind::FlushSmall | TaskKind::CompactSmall | TaskKind::Repack => true,
+            kind => kind.is_of_one_keyspace() && *of == keyspace,
+        });
     }
 
     /// Blob segments that are being collected, and those that no GC can read.

@@ -153,6 +153,7 @@ impl Engine for Tree {
             return Err(Error::invalid("the default keyspace cannot be dropped"));
         }
         shared.edits().drop_keyspace(id)?;
+        shared.maintenance.forget_keyspace(id.0);
         // The cause of a refused flush may be gone with the keyspace, and so is the space it took.
         retry_flushes(&shared.maintenance);
         Ok(())

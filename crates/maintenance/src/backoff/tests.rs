@@ -57,6 +57,23 @@ fn room_that_is_left_does_not_hold_up_what_has_room_kept_for_it() {
 }
 
 #[test]
+fn what_is_gone_holds_up_nothing_and_is_not_told() {
+    for room in [Room::Left, Room::Kept] {
+        let mut backoff = Backoff::default();
+        backoff.refuse('a', room, full(), Duration::ZERO);
+        backoff.rest('a', full(), Duration::ZERO);
+        backoff.rest('b', full(), Duration::ZERO);
+        assert_eq!(backoff.refusals(|_| true).count(), 3);
+        assert_eq!(backoff.refusals(|kind| *kind == 'b').count(), 1, "room is of the kind that found none");
+        backoff.forget_gone(|kind| *kind == 'c');
+        assert!(backoff.is_refused() && backoff.has_failed('a'));
+        backoff.forget_gone(|kind| *kind == 'a');
+        assert!(!backoff.is_refused() && backoff.may_write(Duration::ZERO));
+        assert!(!backoff.has_failed('a') && backoff.has_failed('b'));
+    }
+}
+
+#[test]
 fn what_a_kind_that_rests_was_refused_says_nothing_of_others() {
     let mut backoff = Backoff::default();
     backoff.rest('a', full(), Duration::ZERO);

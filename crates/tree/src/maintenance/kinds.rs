@@ -30,6 +30,24 @@ pub(crate) enum TaskKind {
 }
 
 impl TaskKind {
+    /// Whether units of this kind are each of one keyspace, and have nothing to do once that is
+    /// dropped.
+    pub(crate) fn is_of_one_keyspace(self) -> bool {
+        match self {
+            Self::FlushSmall
+            | Self::CompactSmall
+            | Self::Repack
+            | Self::Values
+            | Self::BlobGc
+            | Self::LogObjects
+            | Self::Log
+            | Self::Files => false,
+            Self::Freeze | Self::Merge | Self::Flush | Self::Compact | Self::Reclaim | Self::FlushForGc => {
+                true
+            }
+        }
+    }
+
     /// What room units of this kind need: one which finds none says something of all others that
     /// write files. Jobs leave room for flushes.
     pub(crate) fn room(self) -> Room {

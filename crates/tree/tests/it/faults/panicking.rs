@@ -213,3 +213,31 @@ fn t11_an_operator_that_panics_in_the_background_is_tried_again() {
     assert_eq!(scene.tree.stats().background_refusal, None);
     scene.goes_on(&whole);
 }
+
+/// Nothing else is to be done, so that nothing but the drop says that the cause is gone.
+#[test]
+fn t11_a_refusal_does_not_outlive_its_keyspace() {
+    let scene = Scene::new();
+    let mut session = session(&scene.tree);
+    for _ in 0..6 {
+        scene.merge(&mut session);
+        scene.tree.flush().unwrap();
+    }
+    scene.joining.panic_from(1);
+    while scene.tree.step().unwrap_or(true) {}
+    let refusal = || scene.tree.stats().background_refusal;
+    assert!(refusal().is_some_and(|why| why.contains("a compaction panicked")), "{:?}", refusal());
+    scene.tree.drop_keyspace(scene.keyspace).unwrap();
+    assert_eq!(refusal(), None);
+
+    // Of several keyspaces together, twice: it rests as well.
+    let again = Scene::new();
+    put(&mut crate::support::world::session(&again.tree), b"else", b"v");
+    for _ in 0..2 {
+        again.joining.panic_from(1);
+        again.tree.flush().unwrap_err();
+    }
+    assert!(again.tree.stats().background_refusal.is_some());
+    again.tree.drop_keyspace(again.keyspace).unwrap();
+    assert_eq!(again.tree.stats().background_refusal, None);
+}
