@@ -97,7 +97,8 @@ pub trait Engine: Send + Sync {
     fn stats(&self) -> Stats;
 
     /// Stops background work, makes everything acknowledged durable, refuses later writes. Reads
-    /// may go on, of what was there then.
+    /// may go on, of what was there then; where they do, another opening of the same files is a
+    /// `Conflict` until those under way have ended.
     ///
     /// Idempotent. Dropping the last handle does the same and ignores the error.
     fn close(&self) -> Result<()>;

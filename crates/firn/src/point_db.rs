@@ -315,8 +315,9 @@ impl PointDb {
     }
 
     /// Makes everything durable and ends; waits for background work to end. Later calls are refused
-    /// through all handles, sessions and scans; a read that is under way may still answer. Errors
-    /// that dropping would hide show here.
+    /// through all handles, sessions and scans. A read that another thread is in the midst of may
+    /// still answer, and until then another opening is a `Conflict`. Errors that dropping would
+    /// hide show here.
     ///
     /// # Errors
     /// `Invalid` in a function that the database calls on a thread of its own, as a pending update

@@ -59,7 +59,7 @@ impl Database {
     pub(crate) fn check_not_closed(&self) -> Result<()> {
         match self.closed.load(Ordering::Acquire) {
             false => Ok(()),
-            true => Err(Error::new(ErrorKind::Closed, "the database is closed")),
+            true => Err(closed()),
         }
     }
 
@@ -156,4 +156,10 @@ impl Database {
     pub(crate) fn is_manual(&self) -> bool {
         self.maintenance.schedule.is_manual()
     }
+}
+
+/// What comes after `close` is told.
+#[cold]
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the database is closed")
 }

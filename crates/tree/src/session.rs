@@ -246,7 +246,7 @@ impl Drop for TreeSession {
     }
 }
 
-/// The point a read sees; `Closed` after `close`.
+/// The point a read sees; `Closed` after `close`. The version is loaded before.
 #[inline]
 fn point(shared: &Database, version: &Version, at: ReadAt<'_>) -> Result<Position> {
     shared.check_not_closed()?;
@@ -354,8 +354,10 @@ impl Session for TreeSession {
 
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         let version = self.shared.catalog.version.load();
-        // Where the keyspace does not exist, the reads report that.
-        if let Ok(keyspace) = version.keyspace(keyspace.0) {
+        // Where the keyspace does not exist, or the database is closed, the reads report that.
+        if let Ok(keyspace) = version.keyspace(keyspace.0)
+            && self.shared.check_not_closed().is_ok()
+        {
             version.prefetch(keyspace, keys);
         }
     }
@@ -518,10 +520,10 @@ impl Session for TreeSession {
 
 impl OrderedSession for TreeSession {
     fn scan(&mut self, at: ReadAt<'_>, keyspace: KeyspaceId, range: ScanRange) -> Result<Box<dyn Scan>> {
-        let version = self.shared.catalog.version.load_full();
+        let version = self.shared.catalog.version.load();
         let before = point(&self.shared, &version, at)?;
         let later = (!self.inline).then(|| (self.queue.sender(), Arc::clone(&self.tickets)));
-        let scan = TreeScan::open(&self.shared, version, before, keyspace, range, later)?;
+        let scan = TreeScan::open(&self.shared, &version, before, keyspace, range, later)?;
         Ok(Box::new(scan))
     }
 

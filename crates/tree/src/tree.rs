@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use firn_engine::{
     DatabaseCopy, Engine, Error, Ingestion, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Ordered,
@@ -11,7 +11,6 @@ use firn_engine::{
 };
 use firn_format::manifest::Change;
 use firn_maintenance::{step, wait_until};
-use firn_storage::StorageLock;
 
 use crate::background::{Inputs, flush_through, remove_obsolete};
 use crate::copy::copy_to;
@@ -30,11 +29,11 @@ use crate::write::retry_flushes;
 /// Shared between threads by `Arc`; each opens sessions of its own.
 /// 1. One tree holds its directory: a second opener gets `Conflict`.
 /// 2. What was acknowledged is found by the next opening, as the durability asked for promises.
-/// 3. Dropping the tree closes it.
+/// 3. Dropping the tree closes it. Its directory is free then, once reads have ended that other
+///    threads are in the midst of.
 #[derive(Debug)]
 pub struct Tree {
     pub(crate) shared: Arc<Database>,
-    lock: Mutex<Option<Box<dyn StorageLock>>>,
 }
 
 impl Tree {
@@ -47,7 +46,8 @@ impl Tree {
     /// `Corrupt` with file and offset when something durable is damaged.
     pub fn open(options: TreeOptions) -> Result<Arc<Self>> {
         let (shared, lock) = open(&options)?;
-        Ok(Arc::new(Self { shared, lock: Mutex::new(Some(lock)) }))
+        shared.catalog.change_version(|version| version.lock = Some(Arc::from(lock)));
+        Ok(Arc::new(Self { shared }))
     }
 
     /// Does one unit of background work on this thread; returns whether there was any. For
@@ -204,7 +204,8 @@ impl Engine for Tree {
         }
         let result = self.shut_down();
         self.shared.catalog.manifest.lock().unwrap_or_else(PoisonError::into_inner).end();
-        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // Reads under way have the version before, and with it the lock.
+        self.shared.catalog.change_version(|version| version.lock = None);
         // Calls that still wait for room or for a pace return now; no later event would wake them.
         self.shared.commit.admission.release();
         self.shared.commit.admission.end();

@@ -70,15 +70,15 @@ impl TreeScan {
     /// through it, and so does a first batch that has much to sort.
     pub(crate) fn open(
         shared: &Arc<Database>,
-        version: Arc<Version>,
+        version: &Version,
         before: Position,
         keyspace: KeyspaceId,
         range: ScanRange,
         later: Option<Later>,
     ) -> Result<Self> {
         let keyspace = Arc::clone(version.keyspace(keyspace.0)?);
-        let point = Point { before: before.sequence(), latest: shared.commit.read_position(&version) };
-        Ok(Self::over(Walk::open(Arc::clone(shared), version, point, keyspace, range), later))
+        let point = Point { before: before.sequence(), latest: shared.commit.read_position(version) };
+        Ok(Self::over(Walk::open(Arc::clone(shared), version.records(), point, keyspace, range), later))
     }
 
     /// A scan that does `walk`.
@@ -155,7 +155,7 @@ struct Point {
     latest: Position,
 }
 
-/// The walk itself; owns the version it reads.
+/// The walk itself; owns the places it reads.
 struct Walk {
     shared: Arc<Database>,
     /// Taken by the first batch.
@@ -165,7 +165,8 @@ struct Walk {
     tombstones: Covers,
     dead: DeadRows,
     keyspace: Arc<Keyspace>,
-    version: Arc<Version>,
+    /// Of the version that it began with: what its keyspace's records lie in.
+    version: Version,
     point: Point,
     bounds: Bounds,
     finished: bool,
@@ -181,7 +182,7 @@ struct Walk {
 impl Walk {
     fn open(
         shared: Arc<Database>,
-        version: Arc<Version>,
+        version: Version,
         point: Point,
         keyspace: Arc<Keyspace>,
         range: ScanRange,
@@ -210,11 +211,13 @@ impl Walk {
 
     /// A walk over `range` that sees what this one does.
     fn begin_again(&self, range: ScanRange) -> Self {
-        let (shared, version) = (Arc::clone(&self.shared), Arc::clone(&self.version));
+        let (shared, version) = (Arc::clone(&self.shared), self.version.records());
         Self::open(shared, version, self.point, Arc::clone(&self.keyspace), range)
     }
 
     fn fill(&mut self, limit: BatchLimit, out: &mut ScanBatch) -> Result<()> {
+        // Holds the directory: what the walk has of its own does not.
+        let _current = self.shared.catalog.version.load();
         self.shared.check_not_closed()?;
         self.dead.passed = 0;
         let filled = self.walk(limit, out);

@@ -8,6 +8,7 @@ use firn_engine::{Compression, Error, KeyspaceSettings, MergeOperator, PrefixExt
 use firn_format::Position;
 use firn_format::compression::Compression as Codec;
 use firn_format::manifest::KeyspaceText;
+use firn_storage::StorageLock;
 
 use super::Levels;
 use crate::blobs::BlobMap;
@@ -17,12 +18,14 @@ use crate::memtable::Memtable;
 use crate::settings::Settings;
 use crate::version::observed::Observed;
 
-/// Everything the database consists of at one moment. Readers hold it for one operation, scans for
-/// longer.
+/// Everything the database consists of at one moment. Readers hold it for one operation.
 ///
 /// 1. Every record with a position below the watermark read *after* the version is in exactly one
 ///    live place of it, or superseded by one that is.
 /// 2. Places are ordered by age: memtable, frozen memtables, runs, level 0, deeper levels.
+/// 3. The directory stays locked until the last reader is gone that found a version with a lock.
+///    `Tree::close` stores one without, once it is said that the database is closed. Readers load
+///    the version first, and ask then whether it is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Version {
     /// By id; `None` = dropped or never there.
@@ -30,9 +33,19 @@ pub(crate) struct Version {
     pub(crate) segments: Arc<SegmentMap>,
     /// Blob segments that its records may refer to, but for those that were begun since.
     pub(crate) blobs: Arc<BlobMap>,
+    /// The directory's, so that it is held as long as a reader uses the version: files that others
+    /// may write over are mapped. `None` = the database is closed.
+    pub(crate) lock: Option<Arc<dyn StorageLock>>,
 }
 
 impl Version {
+    /// What a reader of one keyspace needs beside that, for longer than one operation: without the
+    /// directory's lock.
+    pub(crate) fn records(&self) -> Self {
+        let (segments, blobs) = (Arc::clone(&self.segments), Arc::clone(&self.blobs));
+        Self { keyspaces: Vec::new(), segments, blobs, lock: None }
+    }
+
     #[inline]
     pub(crate) fn keyspace(&self, id: u32) -> Result<&Arc<Keyspace>> {
         match self.keyspaces.get(id as usize) {

@@ -25,7 +25,7 @@ use firn_format::key::key_hash;
 use firn_format::{Position, Sequence};
 
 use crate::commit::{Appended, Blobs, CommitEnv, CommitPipeline, Condition, Frame};
-use crate::database::Database;
+use crate::database::{Database, closed};
 use crate::read::{Found, Lookup};
 use crate::reads::Reads;
 
@@ -128,6 +128,9 @@ impl<E: CommitEnv> Updates<'_, E> {
         let mut value = Vec::new();
         loop {
             let version = self.reads.catalog.version.load_full();
+            if version.lock.is_none() {
+                return Err(closed());
+            }
             let before = self.pipeline.read_position(&version);
             let found = self.reads.lookup(&version, &Lookup::latest(keyspace, key, before), &mut value)?;
             self.reads.counters.count_read(found);
