@@ -72,7 +72,8 @@ struct Shows {
     /// Show below each job that was done what its stages took, in ms. It waits for a worker
     /// (queue), its inputs are opened (open), read (read) and merged (merge), and its outputs
     /// written (write). Of a job that runs all but the first are told together (ran), of others how
-    /// long they waited.
+    /// long they waited. What its database does then (check, commit) is in that one's metrics:
+    /// firn_engine_job_stage_seconds.
     #[arg(long, conflicts_with = "json")]
     stages: bool,
     /// Print one line of JSON for each look: everything that there is to know, for programs.

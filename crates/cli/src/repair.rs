@@ -1,14 +1,12 @@
 //! `firn repair`: a database that damage keeps closed.
 
-use std::sync::Arc;
-
-use firn_storage::backend::{Local, LocalOptions};
 use firn_tree::RepairOptions;
 
 use crate::access::Access;
-use crate::database::{Directory, check_directory};
+use crate::database::{Directory, check_directory, check_division};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::Output;
+use crate::shared_storage::SharedName;
 
 /// Make a damaged database open again where the rest of it is whole. That is a database whose
 /// newest manifest edit is torn, or whose log is damaged amid what was never synced.
@@ -19,22 +17,30 @@ use crate::output::Output;
 /// where an edit is torn and other things are damaged too (exit code 3): then restore a backup.
 /// Damage of tables and blob segments alone is not looked for: `firn verify` finds it. No process
 /// may have the database open.
+///
+/// Of a database on shared storage the log is mended: name the directory that has it, on its
+/// machine, and --shared. A torn edit there stays, since other machines may have read it.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     dir: Directory,
+    #[command(flatten)]
+    shared: SharedName,
     /// Only print what would be done.
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
-    let Arguments { dir: Directory { dir }, dry_run } = arguments;
-    check_directory(dir, if *dry_run { Access::Read } else { Access::Write })?;
+    let Arguments { dir: Directory { dir }, shared, dry_run } = arguments;
+    let is_shared = shared.shared.is_some();
+    check_directory(dir, if is_shared { Access::ReadLog } else { Access::Read })?;
+    check_division(dir, shared.shared.as_deref())?;
     let failed = |error: &firn_engine::Error| Failure::database(dir, error);
-    let local = Local::open(dir, LocalOptions { create: false })
-        .map_err(|error| failed(&firn_tree::storage_error(error)))?;
-    let options = RepairOptions { storage: Arc::new(local), dry_run: *dry_run };
+    let storage = shared.files(dir)?;
+    // Its files, without those that other machines reach.
+    let log = is_shared.then(|| SharedName::default().files(dir)).transpose()?;
+    let options = RepairOptions { storage, log, dry_run: *dry_run };
     let steps = firn_tree::repair(&options).map_err(|error| failed(&error))?;
     let mut output = Output::new();
     for step in &steps {

@@ -8,6 +8,9 @@
 //! Nothing is destroyed. A file that is taken away gets another name, with [`ASIDE`] behind it; a
 //! file that is cut is first copied under such a name. Openings pass such files by. All other
 //! damage needs a backup.
+//!
+//! Of a database on shared storage only the log is repaired, in the directory that has it. An edit
+//! there stays: other machines may have read it, and its number is never given twice.
 
 mod hiding; // a backend without one of its files
 
@@ -22,7 +25,7 @@ use firn_storage::file::manifest::load;
 
 use self::hiding::Hiding;
 use crate::error::{from_format, from_storage};
-use crate::recovery::{Gap, gap};
+use crate::recovery::{Gap, gap, log_conflict};
 use crate::verify::{VerifyOptions, verify};
 use crate::version::state::State;
 
@@ -33,8 +36,11 @@ const ASIDE: &str = ".aside";
 /// What is to be repaired, and whether it is.
 #[derive(Clone, Debug)]
 pub struct RepairOptions {
-    /// Where the database's files lie: one directory.
+    /// Where the database's files lie.
     pub storage: Arc<dyn Storage>,
+    /// The directory of the log, where other files lie on shared storage; `None` = one directory
+    /// has all.
+    pub log: Option<Arc<dyn Storage>>,
     /// Only says what would be done.
     pub dry_run: bool,
 }
@@ -63,7 +69,8 @@ impl fmt::Display for RepairStep {
 }
 
 /// Mends a database that a torn newest manifest edit, or damage amid the unsynced log, keeps from
-/// being opened. Returns what it did, in order.
+/// being opened. Returns what it did, in order. On shared storage an edit is left as it is, and the
+/// log is mended from the directory that has it.
 ///
 /// Nothing is deleted: what is taken away is kept in the directory, under other names. Nothing is
 /// done that would lose a record which was known to be on the device. No steps: there is nothing
@@ -71,20 +78,24 @@ impl fmt::Display for RepairStep {
 /// reads all of the database.
 ///
 /// # Errors
-/// `Conflict` if a process has the database open; `Corrupt` if records would be lost that were on
-/// the device, or if an edit is torn and other things are damaged too; `Invalid` for a database on
-/// shared storage or none: nothing is changed then. Errors of the storage: some steps may be done.
+/// `Conflict` if a process has the database open, or its log lies in another directory; `Corrupt`
+/// if records would be lost that were on the device, or if an edit is torn and other things are
+/// damaged too, or it lies on shared storage; `Invalid` where there is no database, or shared
+/// storage is not told apart from the log: nothing is changed then. Errors of the storage: some
+/// steps may be done.
 pub fn repair(options: &RepairOptions) -> Result<Vec<RepairStep>> {
     let storage = &options.storage;
-    if storage.shared_part().is_some() {
+    if storage.shared_part().is_some() != options.log.is_some() {
         let backend = storage.describe();
         return Err(Error::invalid(format!(
-            "{backend} lies on shared storage: only one directory is repaired"
+            "{backend}: name the directory of the log, and it alone, beside shared storage"
         )));
     }
+    let log = options.log.as_ref().unwrap_or(storage);
     let _lock = storage.lock(!options.dry_run).map_err(from_storage)?;
     let mut steps = Vec::new();
     let view = match torn_edit(&**storage)? {
+        Some((name, error)) if options.log.is_some() => return Err(torn_where_others_read(&name, &error)),
         Some((name, error)) => {
             let view: Arc<dyn Storage> = Arc::new(Hiding::new(Arc::clone(storage), &name));
             check_without(&view, &name)?;
@@ -97,14 +108,27 @@ pub fn repair(options: &RepairOptions) -> Result<Vec<RepairStep>> {
     let Some(loaded) = load::<State>(&*view, 0).map_err(from_storage)? else {
         return Err(Error::invalid(format!("{} holds no database", storage.describe())));
     };
+    if let Some(conflict) = log_conflict(&**storage, &loaded.state) {
+        return Err(conflict);
+    }
     if let Some(gap) = gap(&view, &loaded.state)? {
-        steps.extend(log_steps(&**storage, &gap)?);
+        steps.extend(log_steps(&**log, &gap)?);
     }
     if !options.dry_run {
-        steps.iter().try_for_each(|step| apply(&**storage, step))?;
-        storage.sync_dir().map_err(from_storage)?;
+        // Where there is an edit among them, the log lies with it.
+        steps.iter().try_for_each(|step| apply(&**log, step))?;
+        log.sync_dir().map_err(from_storage)?;
     }
     Ok(steps)
+}
+
+/// Why the edit `name`, which `error` is about, is left as it is.
+fn torn_where_others_read(name: &str, error: &Error) -> Error {
+    let message = format!(
+        "the edit is damaged ({error}), and other machines may have read it, so that it is not set aside. Nothing was changed; \
+         bring the file back from a copy or from the store's versions, or restore the database from a backup"
+    );
+    Error::corrupt(Location { file: name.to_owned(), offset: None }, message)
 }
 
 /// The newest manifest edit, if it does not decode, and why. An edit that a newer release wrote is

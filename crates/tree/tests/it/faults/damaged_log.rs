@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
-use firn_engine::{Durability, ErrorKind, KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
+use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
 use firn_storage::Storage;
 use firn_storage::backend::{Crash, Memory};
-use firn_tree::{RepairOptions, RepairStep, repair};
+use firn_tree::{RepairOptions, RepairStep, Tree, repair};
 
 use crate::support::inspect::report;
+use crate::support::machine::{HERE, Machine};
 use crate::support::world::{World, rows, session, tiny};
 
 const KEYS: u32 = 900;
@@ -116,7 +117,7 @@ fn t13_the_tail_of_a_kill_opens_without_a_word() {
 }
 
 fn repaired(storage: &Memory, dry_run: bool) -> Vec<RepairStep> {
-    repair(&RepairOptions { storage: Arc::new(storage.clone()), dry_run }).unwrap()
+    repair(&RepairOptions { storage: Arc::new(storage.clone()), log: None, dry_run }).unwrap()
 }
 
 #[test]
@@ -147,4 +148,61 @@ fn t13_repair_keeps_what_is_behind_aside() {
             "{what}: an opening keeps them"
         );
     }
+}
+
+/// Of a database on shared storage the directory of the log is repaired, and it alone.
+#[test]
+fn t13_a_log_beside_shared_storage_is_repaired() {
+    for (what, damage) in DAMAGES {
+        let shared = Memory::new();
+        let machine = Machine::new(tiny(), &shared, 7);
+        let tree = machine.open();
+        let mut writer = session(&tree);
+        for key in 0..KEYS {
+            let value = vec![key as u8 | 1; VALUE_BYTES];
+            writer.put(KEYSPACE_DEFAULT, &key.to_be_bytes(), &value, HERE).unwrap();
+        }
+        drop(writer);
+        let left = shared.crash(Crash::Kill);
+        let machine = Machine { local: machine.local.crash(Crash::Kill), shared: left, ..machine };
+        let there = crate::support::sample::read_files(&machine.shared);
+        damage(&machine.local, &logs(&machine.local));
+        Tree::open(machine.options()).unwrap_err();
+        let repaired = |of: &Machine, dry_run: bool| {
+            let log: Arc<dyn Storage> = Arc::new(of.local.clone());
+            let storage = of.backend_on(&of.local, &of.shared);
+            repair(&RepairOptions { storage, log: Some(log), dry_run })
+        };
+        let error = repaired(&Machine::new(tiny(), &machine.shared, 8), true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{what}: {error}");
+        let planned = repaired(&machine, true).unwrap();
+        assert!(!planned.is_empty(), "{what}");
+        assert_eq!(repaired(&machine, false).unwrap(), planned, "{what}");
+        assert_eq!(repaired(&machine, true).unwrap(), [], "{what}: it is done");
+        assert_eq!(crate::support::sample::read_files(&machine.shared), there, "{what}");
+        let tree = machine.open();
+        let found = rows(&mut session(&tree), ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::all());
+        assert!((found.len() as u32) < KEYS, "{what}: {}", found.len());
+    }
+}
+
+/// What other machines may have read is not taken back.
+#[test]
+fn t13_a_torn_edit_on_shared_storage_is_left_as_it_is() {
+    let shared = Memory::new();
+    let machine = Machine::new(tiny(), &shared, 7);
+    machine.open().close().unwrap();
+    let files = shared.list().unwrap().into_iter().map(|(name, _)| name);
+    let edit = files.filter(|name| name.starts_with("manifest-")).max().unwrap();
+    write(&shared, &edit, 20, &[0xff; 4]);
+    let before = crate::support::sample::read_files(&shared);
+    let (storage, log) =
+        (machine.backend_on(&machine.local, &shared), Arc::new(machine.local.clone()) as Arc<dyn Storage>);
+    let options = RepairOptions { storage, log: Some(log), dry_run: false };
+    let error = repair(&options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("other machines may have read it"), "{error}");
+    assert_eq!(crate::support::sample::read_files(&shared), before);
+    let unnamed = repair(&RepairOptions { log: None, ..options }).unwrap_err();
+    assert_eq!(unnamed.kind(), ErrorKind::Invalid, "{unnamed}");
 }

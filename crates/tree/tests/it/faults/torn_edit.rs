@@ -47,7 +47,7 @@ fn holds(tree: &Tree) {
 }
 
 fn run(storage: &Memory, dry_run: bool) -> firn_engine::Result<Vec<RepairStep>> {
-    repair(&RepairOptions { storage: Arc::new(storage.clone()), dry_run })
+    repair(&RepairOptions { storage: Arc::new(storage.clone()), log: None, dry_run })
 }
 
 /// What is done to a file of that name.
