@@ -105,10 +105,14 @@ fn since_the_start(counts: &Counts, text: &mut Exposition) {
     text.family(
         name,
         Counter,
-        "Attempts taken from workers: their connections broke (lost), not heard of (silent), no further (stuck).",
+        "Attempts taken from workers: their connections broke (lost), not heard of (silent), no further (stuck), not begun (unbegun).",
     );
-    let whys =
-        [("lost", counts.expired_lost), ("silent", counts.expired_silent), ("stuck", counts.expired_stuck)];
+    let whys = [
+        ("lost", counts.expired_lost),
+        ("silent", counts.expired_silent),
+        ("stuck", counts.expired_stuck),
+        ("unbegun", counts.expired_unbegun),
+    ];
     for (why, count) in whys {
         text.sample(name, &[("why", &why)], count);
     }

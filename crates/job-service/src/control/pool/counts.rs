@@ -30,6 +30,9 @@ pub struct Counts {
     pub expired_lost: u64,
     /// Attempts that got nowhere.
     pub expired_stuck: u64,
+    /// Attempts that were given back because their workers did not begin them for the time of a
+    /// lease: no failure.
+    pub expired_unbegun: u64,
     /// Attempts that were stopped for more urgent ones.
     pub preempted: u64,
     /// Attempts that workers gave up, by why.

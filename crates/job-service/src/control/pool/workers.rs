@@ -361,6 +361,7 @@ impl Pool {
             }
             if !silent(&attempt) && !attempt.has_begun {
                 // It has more to do than was known here, which is no failure.
+                self.counts.expired_unbegun += 1;
                 let message = format!("its worker did not begin it for {} s", lease.as_secs());
                 let failure = Failure { kind: FailureKind::Cancelled, message };
                 self.attempt_failed(now, id, attempt.worker, failure, Timings::default());

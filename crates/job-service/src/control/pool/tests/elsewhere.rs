@@ -95,7 +95,7 @@ fn what_lies_in_a_workers_queue_is_given_to_others_and_is_no_failure() {
     assert_eq!((jobs[0].state, workers[0].failing.as_str()), (JobState::Waiting, ""));
     assert_eq!(jobs[0].failure, "its worker did not begin it for 10 s");
     let counts = pool.figures(seconds(11)).counts;
-    assert_eq!((counts.expired_stuck, counts.expired_silent), (0, 0));
+    assert_eq!((counts.expired_stuck, counts.expired_silent, counts.expired_unbegun), (0, 0, 1));
     assert!(pool.attempts(CLIENT, &[1]).is_as(&Default::default()), "nobody has failed");
     assert_eq!(only(pull(&mut pool, seconds(11), B)).key, key(1), "without a pause");
 }
