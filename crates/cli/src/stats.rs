@@ -44,9 +44,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 }
 
 /// The figures that are one number, by name.
-fn figures(stats: &Stats) -> [(&'static str, u64); 60] {
+fn figures(stats: &Stats) -> [(&'static str, u64); 63] {
     let tree = stats.tree.clone().unwrap_or_default();
     [
+        ("open_us", stats.open_us),
         ("user_write_bytes_total", stats.user_write_bytes_total),
         ("log_write_bytes_total", stats.log_write_bytes_total),
         ("flush_write_bytes_total", tree.flush_write_bytes_total),
@@ -72,6 +73,8 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 60] {
         ("log_object_write_bytes_total", stats.log_object_write_bytes_total),
         ("slowdown_us_total", stats.slowdown_us_total),
         ("stop_us_total", stats.stop_us_total),
+        ("slowdown_wall_us_total", stats.slowdown_wall_us_total),
+        ("stop_wall_us_total", stats.stop_wall_us_total),
         ("memory_bytes", stats.memory_bytes),
         ("memory_bytes_max", stats.memory_bytes_max),
         ("buffer_bytes", tree.buffer_bytes),

@@ -12,6 +12,8 @@ use crate::{BlobStats, Compression, Durability, JobStats, KeyspaceId};
 pub struct Stats {
     /// What acknowledged writes survive unless they say otherwise.
     pub durability: Durability,
+    /// Microseconds of the clock since the database was opened, which is when counters begin.
+    pub open_us: u64,
     /// Bytes of keys and values callers wrote.
     pub user_write_bytes_total: u64,
     /// Bytes written to log segments.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use firn_engine::{Error, ErrorKind, Result, Semantics};
 use firn_maintenance::ObsoleteGc;
@@ -51,6 +52,8 @@ pub(crate) struct Database {
     pub(crate) maintenance: Maintenance,
     pub(crate) read_only: bool,
     pub(crate) closed: AtomicBool,
+    /// When, by the engine's clock.
+    pub(crate) opened: Duration,
 }
 
 impl Database {

@@ -126,6 +126,7 @@ fn start(options: &TreeOptions, manifest: Manifest, begun: Begun) -> Result<Arc<
         },
         read_only: options.read_only,
         closed: AtomicBool::new(false),
+        opened: options.clock.now(),
     });
     // What lies behind their ends is void since the last edit.
     recovered.segments.iter().for_each(|segment| segment.cut());

@@ -49,6 +49,7 @@ pub(crate) fn stats(database: &Database) -> Stats {
     };
     Stats {
         durability: database.settings.durability,
+        open_us: now.saturating_sub(database.opened).as_micros() as u64,
         user_write_bytes_total: read(&database.commit.user_write_bytes),
         log_write_bytes_total: read(&database.commit.log.written_bytes),
         manifest_write_bytes_total: read(&database.catalog.manifest_write_bytes),

@@ -146,12 +146,19 @@ fn readers_change_nothing_on_disk() {
 fn stats_are_lines_or_json() {
     let db = Db::with(&[("k", "v")]);
     let lines = firn(&["stats", "--dir", text(&db.dir())]).ended(0);
-    assert!(lines.starts_with("durability: process") && lines.contains("\nkeyspaces\n"), "{lines}");
+    assert!(
+        lines.starts_with("durability: process")
+            && lines.contains("\nopen for: ")
+            && lines.contains("\nkeyspaces\n"),
+        "{lines}"
+    );
     assert!(lines.lines().count() < 25 && !lines.contains("_total"), "{lines}");
     let json = firn(&["stats", "--json", "--dir", text(&db.dir())]).ended(0);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["memory_bytes_max"], 512 << 20);
     assert_eq!(json["keyspaces"][0]["name"], "default");
+    assert!(json["open_us"].as_u64() > Some(0), "{json}");
+    assert_eq!((&json["slowdown_wall_us_total"], &json["stop_wall_us_total"]), (&0.into(), &0.into()));
 }
 
 #[test]

@@ -33,6 +33,9 @@ impl fmt::Display for Stats {
             Durability::Shared => "loss of the machine",
         };
         writeln!(f, "durability: {}, writes survive {survived}", self.durability.name())?;
+        if self.open_us > 0 {
+            writeln!(f, "open for: {}", time(self.open_us))?;
+        }
         subjects.iter().filter(|subject| !subject.lines.is_empty()).try_for_each(|subject| {
             writeln!(f, "\n{}", subject.title)?;
             subject.lines.iter().try_for_each(|(name, text)| writeln!(f, "  {name:<NAME_COLUMNS$} {text}"))
@@ -156,7 +159,9 @@ impl Stats {
         subject.count("syncs of the log", self.sync_count);
         subject.count("syncs of large values", blobs.sync_count);
         subject.time("slowed down, in all", self.slowdown_us_total);
+        subject.time("  by the clock", self.slowdown_wall_us_total);
         subject.time("stopped, in all", self.stop_us_total);
+        subject.time("  by the clock", self.stop_wall_us_total);
         subject
     }
 

@@ -1,6 +1,7 @@
 //! The shortest paths through everything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_engine::{
     Engine, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome, ReadAt, ScanBatch, ScanRange, WriteOptions,
@@ -103,4 +104,15 @@ fn what_is_put_is_got_scanned_reopened_and_flushed() {
     let tree = Tree::open(options(&storage, small())).unwrap();
     let mut session = inline(&tree);
     assert_eq!(count(&mut *session, ScanRange::all().backward()), n);
+}
+
+#[test]
+fn statistics_say_how_long_the_database_is_open() {
+    let (storage, clock) = (Memory::new(), Arc::new(ManualClock::new(1_000_000)));
+    clock.advance(Duration::from_secs(3));
+    let tree =
+        Tree::open(TreeOptions { clock: Arc::clone(&clock) as _, ..options(&storage, small()) }).unwrap();
+    assert_eq!(tree.stats().open_us, 0);
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(tree.stats().open_us, 5_000_000);
 }

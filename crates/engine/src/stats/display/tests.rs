@@ -33,9 +33,11 @@ fn subjects_stand_apart_and_trouble_comes_first() {
     let blobs = BlobStats { write_count: 3, write_bytes_total: 3 << 20, ..BlobStats::default() };
     let stats = Stats {
         durability: Durability::Disk,
+        open_us: 303_000_000,
         user_write_bytes_total: 4 << 20,
         log_write_bytes_total: 7 << 20,
         stop_us_total: 1500,
+        stop_wall_us_total: 900,
         memory_bytes: 100 << 20,
         memory_bytes_max: 512 << 20,
         write_refusal: Some("the disk is full".to_owned()),
@@ -58,6 +60,7 @@ fn subjects_stand_apart_and_trouble_comes_first() {
     };
     let expected = "\
 durability: disk, writes survive loss of power
+open for: 5 min 3 s
 
 trouble
   writes are refused         the disk is full
@@ -74,6 +77,7 @@ writes since the opening
     log                      7.00 MiB
     large values             3, 3.00 MiB
   stopped, in all            1.50 ms
+    by the clock             900 us
 
 jobs
     away                     2

@@ -55,6 +55,7 @@ pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     if let Some(cache) = &stats.shared_cache {
         shared_cache(cache, lines);
     }
+    lines.line("open_us", stats.open_us);
     lines.line("slowdown_us_total", stats.slowdown_us_total);
     lines.line("stop_us_total", stats.stop_us_total);
     lines.line("slowdown_wall_us_total", stats.slowdown_wall_us_total);
