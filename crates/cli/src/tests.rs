@@ -68,8 +68,8 @@ fn options_and_their_values_are_called_alike() {
     assert!(count > 100, "{count} values");
 }
 
-/// What a person is told who calls the program with `words`.
-fn told(words: &[&str]) -> String {
+/// The answer to a call of the program with `words`, which is wrong.
+fn complaint_of(words: &[&str]) -> String {
     let error = Arguments::try_parse_from(["firn"].iter().chain(words)).err().expect("a wrong command line");
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     tips::with_tip(error, Arguments::command(), &words).to_string()
@@ -92,8 +92,11 @@ fn a_word_that_no_option_has_gets_a_tip_with_the_option() {
             _ => ("x.toml", "as in `--config x.toml`"),
         };
         let words: Vec<&str> = name.split(' ').skip(1).chain([stray]).collect();
-        let told = told(&words);
-        assert!(told.contains("tip: name it with an option, ") && told.contains(tip), "{name}: {told}");
+        let complaint = complaint_of(&words);
+        assert!(
+            complaint.contains("tip: name it with an option, ") && complaint.contains(tip),
+            "{name}: {complaint}"
+        );
         count += 1;
     }
     assert!(count >= 8, "{count} commands");
@@ -107,10 +110,10 @@ fn a_word_that_no_option_has_gets_a_tip_with_the_option() {
         (&["worker", "http://127.0.0.1:7380"], "`--control-plane http://127.0.0.1:7380`"),
         (&["get", "somewhere", "k"], "the database's directory is named with `--dir <DIR>`"),
     ] {
-        let told = told(words);
-        assert!(told.contains(tip), "{words:?}: {told}");
+        let complaint = complaint_of(words);
+        assert!(complaint.contains(tip), "{words:?}: {complaint}");
     }
     for words in [&["stats", "--dri", "x"][..], &["nonsense"], &["completions", "bash", "x"]] {
-        assert!(!told(words).contains("with an option"), "{words:?}");
+        assert!(!complaint_of(words).contains("with an option"), "{words:?}");
     }
 }

@@ -355,8 +355,8 @@ impl<C, R: Referred> Log<C, R> {
         }
     }
 
-    /// What writers are told after [`fail`](Self::fail). Where the cause is another machine, another
-    /// opening here is no remedy.
+    /// What writers are told after [`fail`](Self::fail). Where the cause is another machine,
+    /// another opening here is no remedy.
     pub fn poisoned(&self) -> Error {
         if let Some(sign) = self.poison.get().and_then(|cause| TakenOver::find(&**cause)) {
             return Error::taken_over(sign.clone());

@@ -97,7 +97,7 @@ fn what_is_finished_lies_where_others_reach_it_and_the_rest_does_not() {
 
 /// Cause and remedy, and none that does not help: another opening here would be refused.
 #[track_caller]
-fn assert_says_where_to_go(message: &str) {
+fn assert_names_the_remedy(message: &str) {
     for words in ["opened on another machine", "connect to where it is open", "is not this one's "] {
         assert!(message.contains(words), "no {words:?} in {message}");
     }
@@ -124,10 +124,10 @@ fn another_machine_takes_over_what_is_in_tables_and_the_first_one_stops() {
     // The first one finds out with its next edit, harms nothing, and goes on answering.
     let refused = old.flush().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed, "{}", describe(&refused));
-    assert_says_where_to_go(&refused.to_string());
+    assert_names_the_remedy(&refused.to_string());
     let refused = writer.put(keyspace, b"more", b"", WriteOptions::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed, "{}", describe(&refused));
-    assert_says_where_to_go(&refused.to_string());
+    assert_names_the_remedy(&refused.to_string());
     assert_eq!(get_in(&mut writer, keyspace, b"lost"), Some(vec![1; 5000]));
     drop(writer);
     // Neither closes nor removes what is the second one's.
