@@ -144,9 +144,9 @@ impl Generator {
             numbers.dedup();
         }
         let mut records: Vec<Record> = numbers.into_iter().map(|number| self.record(number)).collect();
-        if self.rng.u8(0..4) == 0 {
+        if count >= 20 && self.rng.bool() {
             // Of several tables, where values are not separated.
-            records.iter_mut().for_each(|record| record.bytes = record.bytes.max(self.rng.u32(2000..6000)));
+            records.iter_mut().for_each(|record| record.bytes = record.bytes.max(self.rng.u32(3000..6000)));
         }
         records
     }
