@@ -1,4 +1,4 @@
-//! Byte-addressable regions: the arena of a log segment.
+//! Byte-addressable regions: the arena of a log segment, and words that change where they lie.
 //!
 //! A [`Region`] is zeroed memory of fixed capacity that many threads fill at once and many threads
 //! read while it fills. A writer reserves a range, fills it, and publishes it as a *frame*. Readers
@@ -8,6 +8,8 @@
 //!   reserve ─► Reservation: bytes_mut ─► publish ─► advance ─► read
 //!   (fetch_add)  (this thread's alone)   (first word)  (prefix grows)  (any thread)
 //! ```
+//!
+//! [`Words`] is memory without such an order: words that any thread changes at any time.
 //!
 //! # Not here
 //! - What frames hold: crate `format`. Here a frame is its length and bytes.
@@ -33,6 +35,9 @@
 //!    by [`Region::read`].
 //! 5. **The tail behind a sealed end** is never reserved, read or written again, so its pages may
 //!    go back.
+//! 6. **Words are atomics for life.** Of memory in a [`Words`] no bytes are lent: each access is an
+//!    atomic one of a whole, aligned word, so no two race. Established by `Words`, which alone has
+//!    that memory and calls nothing else of it.
 
 mod sync;
 mod memory;
@@ -41,8 +46,10 @@ mod reservation;
 mod load;
 mod region;
 mod pool;
+mod words;
 
 pub use load::LoadError;
 pub use pool::Pool;
 pub use region::{Full, Region};
 pub use reservation::Reservation;
+pub use words::Words;

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use firn_format::manifest::KeyspaceText;
+
+use crate::{Error, Result};
+
 /// Number of a keyspace inside one database; never reused after a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyspaceId(pub u32);
@@ -81,6 +85,41 @@ pub struct KeyspaceSettings {
 }
 
 impl KeyspaceSettings {
+    /// These settings as a manifest keeps them. For engines.
+    pub fn to_text(&self) -> KeyspaceText {
+        KeyspaceText {
+            compression: self.compression.map(|compression| compression.name().to_owned()),
+            merge_operator: self.merge_operator.clone(),
+            compaction_filter: self.compaction_filter.clone(),
+            prefix_extractor: self.prefix_extractor.clone(),
+            separate_bytes: self.separate_bytes.map(|bytes| bytes.to_string()),
+        }
+    }
+
+    /// Inverse of [`to_text`](Self::to_text). For engines.
+    ///
+    /// # Errors
+    /// `Invalid` for a word that this release does not know.
+    pub fn from_text(text: &KeyspaceText) -> Result<Self> {
+        let compression = text.compression.as_ref().map(|name| {
+            let unknown = || Error::invalid(format!("this release knows no compression {name:?}"));
+            Compression::from_name(name).ok_or_else(unknown)
+        });
+        let separate_bytes = text.separate_bytes.as_ref().map(|text| {
+            text.parse().map_err(|_| {
+                let said = "which is no number of bytes";
+                Error::invalid(format!("separate_bytes of a keyspace is {text:?}, {said}"))
+            })
+        });
+        Ok(Self {
+            compression: compression.transpose()?,
+            separate_bytes: separate_bytes.transpose()?,
+            merge_operator: text.merge_operator.clone(),
+            compaction_filter: text.compaction_filter.clone(),
+            prefix_extractor: text.prefix_extractor.clone(),
+        })
+    }
+
     /// Whether a keyspace created with `self` fits a request for `other`. They may differ in what
     /// can be changed later, and in what `other` leaves to the engine's settings.
     pub fn fits(&self, other: &Self) -> bool {

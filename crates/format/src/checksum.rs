@@ -17,6 +17,33 @@ pub fn xxh3(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
+/// xxh3, 64 bits, seed 0, of bytes that come in pieces.
+#[derive(Clone, Default)]
+pub struct Hasher(xxhash_rust::xxh3::Xxh3Default);
+
+impl Hasher {
+    /// Of no bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next piece.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// [`xxh3`] of all of them.
+    pub fn finish(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+impl std::fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Hasher").finish()
+    }
+}
+
 /// xxh3, 64 bits, of `bytes` with the xxh3 of `head` as seed: one checksum over two pieces.
 #[inline]
 pub fn xxh3_of_two(head: &[u8], bytes: &[u8]) -> u64 {
@@ -41,7 +68,7 @@ fn frame_salt(frame_bytes: u32, position: Position, generation: u64) -> u32 {
 
 /// A bijection of 64-bit numbers that spreads each bit over all (the finalizer of SplitMix64).
 #[inline]
-fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

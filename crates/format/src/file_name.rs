@@ -11,6 +11,9 @@
 //! <number>.blobs               a blob segment that was written to; its number in 8 hex digits
 //! <stem>-<index>.blobs         a blob segment that a GC made, named as tables are
 //! <generation>-<number>.group   a log object; generation of its log and number in 16 hex digits each
+//! <base>.hybrid                 a segment of a hybrid log; the address of its first word in 16 hex digits
+//! <generation>-<index>.redo     a redo log; its generation and number there in 16 hex digits each
+//! <number>.value                a value that lies alone; its number in 16 hex digits
 //! ```
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file
 //! depends on its name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`]
@@ -77,6 +80,17 @@ pub enum FileName {
         /// From 0.
         number: u64,
     },
+    /// Segment of a hybrid log whose first word has this address.
+    HybridSegment(u64),
+    /// A redo log.
+    Redo {
+        /// Grows with each checkpoint.
+        generation: u64,
+        /// From 0.
+        index: u64,
+    },
+    /// A value that lies alone.
+    Value(u64),
 }
 
 /// Name of the lock file.
@@ -91,6 +105,21 @@ pub const HOME: &str = "home";
 /// Name of the log segment whose byte 0 has position `base`.
 pub fn log_segment(base: Position) -> String {
     FileName::LogSegment(base).to_string()
+}
+
+/// Name of the segment of a hybrid log whose first word has the address `base`.
+pub fn hybrid_segment(base: u64) -> String {
+    FileName::HybridSegment(base).to_string()
+}
+
+/// Name of the `index`th redo log of `generation`.
+pub fn redo(generation: u64, index: u64) -> String {
+    FileName::Redo { generation, index }.to_string()
+}
+
+/// Name of the file of value `number`.
+pub fn value(number: u64) -> String {
+    FileName::Value(number).to_string()
 }
 
 /// Name of manifest edit `number`.
@@ -217,6 +246,16 @@ pub fn parse(name: &str) -> Option<FileName> {
         let (generation, number) = name.split_once('-')?;
         return Some(FileName::LogObject { generation: hex16(generation)?, number: hex16(number)? });
     }
+    if let Some(base) = name.strip_suffix(".hybrid") {
+        return hex16(base).map(FileName::HybridSegment);
+    }
+    if let Some(name) = name.strip_suffix(".redo") {
+        let (generation, index) = name.split_once('-')?;
+        return Some(FileName::Redo { generation: hex16(generation)?, index: hex16(index)? });
+    }
+    if let Some(number) = name.strip_suffix(".value") {
+        return hex16(number).map(FileName::Value);
+    }
     let parsed = if let Some(name) = name.strip_suffix(".table") {
         let (stem, index) = numbered(name)?;
         FileName::Table { stem, index }
@@ -272,6 +311,9 @@ impl fmt::Display for FileName {
             FileName::BlobSegment(number) => write!(f, "{:08x}.blobs", number.0),
             FileName::CollectedBlobs { stem, index } => write!(f, "{stem}-{index:06}.blobs"),
             FileName::LogObject { generation, number } => write!(f, "{generation:016x}-{number:016x}.group"),
+            FileName::HybridSegment(base) => write!(f, "{base:016x}.hybrid"),
+            FileName::Redo { generation, index } => write!(f, "{generation:016x}-{index:016x}.redo"),
+            FileName::Value(number) => write!(f, "{number:016x}.value"),
         }
     }
 }

@@ -56,6 +56,7 @@ pub mod manifest;
 pub mod home;
 pub mod log_object;
 pub mod combiner;
+pub mod hybrid;
 pub mod datatype;
 pub mod dump;
 

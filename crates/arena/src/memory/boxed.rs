@@ -6,6 +6,9 @@
 
 use std::cell::UnsafeCell;
 use std::io;
+use std::ops::Range;
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// See invariant 1 of the crate.
 pub(crate) struct Memory {
@@ -149,4 +152,37 @@ impl Memory {
     /// A box keeps its pages.
     #[expect(unsafe_code, reason = "the same contract as the mapped memory's")]
     pub(crate) unsafe fn discard_from(&self, _offset: usize) {}
+
+    /// As for the mapped memory.
+    pub(crate) fn atomic_word(&self, index: usize) -> &AtomicU64 {
+        &self.atomic_words(index..index + 1)[0]
+    }
+
+    /// As for the mapped memory.
+    #[cfg(not(loom))]
+    pub(crate) fn atomic_words(&self, range: Range<usize>) -> &[AtomicU64] {
+        assert!(range.end <= self.words.len(), "words {range:?} are outside the memory");
+        let words = &self.words[range];
+        // SAFETY: a word and an atomic have the same size and alignment; only atomic accesses
+        // (invariant 6).
+        #[expect(unsafe_code, reason = "words of the box are atomics")]
+        unsafe {
+            std::slice::from_raw_parts(UnsafeCell::raw_get(words.as_ptr()).cast::<AtomicU64>(), words.len())
+        }
+    }
+
+    /// As for the mapped memory.
+    #[cfg(loom)]
+    pub(crate) fn atomic_words(&self, range: Range<usize>) -> &[AtomicU64] {
+        assert!(range.end <= self.firsts.len(), "words {range:?} are outside the memory");
+        &self.firsts[range]
+    }
+
+    /// As for the mapped memory, with pages of 4 KiB.
+    pub(crate) fn discard_words(&self, range: Range<usize>) {
+        let (start, end) = (range.start.next_multiple_of(512), range.end / 512 * 512);
+        if start < end {
+            self.atomic_words(start..end).iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        }
+    }
 }

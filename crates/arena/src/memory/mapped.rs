@@ -2,6 +2,7 @@
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -179,6 +180,58 @@ impl Memory {
         let given = unsafe { rustix::mm::madvise(address.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         // The pages stay ours if the kernel refuses: more memory used, nothing wrong.
         debug_assert!(given.is_ok(), "madvise(DONTNEED): {given:?}");
+    }
+
+    /// The word numbered `index`, counted in words of 8 bytes.
+    ///
+    /// Sound for memory of which no bytes are ever lent (invariant 6): then every access to it is
+    /// atomic, and is one of a whole word.
+    #[inline]
+    pub(crate) fn atomic_word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.capacity / 8, "word {index} is outside the memory");
+        // SAFETY: `index * 8 + 8 <= capacity`, so the address is inside the mapping (invariant 1).
+        #[expect(unsafe_code, reason = "pointer arithmetic")]
+        let at = unsafe { self.base.cast::<AtomicU64>().add(index) };
+        // SAFETY: mapped, initialised and 8-aligned (invariant 1); only atomic accesses
+        // (invariant 6); the mapping lives as long as `self`.
+        #[expect(unsafe_code, reason = "words of the mapping are atomics")]
+        unsafe {
+            at.as_ref()
+        }
+    }
+
+    /// The words of `range`; as [`atomic_word`](Self::atomic_word).
+    #[inline]
+    pub(crate) fn atomic_words(&self, range: Range<usize>) -> &[AtomicU64] {
+        let count = range.end.checked_sub(range.start).expect("a range that does not go back");
+        assert!(range.end <= self.capacity / 8, "words {range:?} are outside the memory");
+        // SAFETY: `start * 8 <= capacity`, so the address is inside the mapping or one past.
+        #[expect(unsafe_code, reason = "pointer arithmetic")]
+        let at = unsafe { self.base.cast::<AtomicU64>().add(range.start) };
+        // SAFETY: `count` words from there are mapped, initialised and 8-aligned (invariant 1);
+        // only atomic accesses (invariant 6).
+        #[expect(unsafe_code, reason = "words of the mapping are atomics")]
+        unsafe {
+            std::slice::from_raw_parts(at.as_ptr(), count)
+        }
+    }
+
+    /// Gives the whole pages within the words of `range` back; they read as zeros afterwards.
+    pub(crate) fn discard_words(&self, range: Range<usize>) {
+        let page_bytes = rustix::param::page_size();
+        let start = (range.start * 8).next_multiple_of(page_bytes);
+        let end = range.end * 8 / page_bytes * page_bytes;
+        let Some(bytes) = end.checked_sub(start).filter(|&bytes| bytes > 0) else { return };
+        let address = self.address(start, bytes);
+        // SAFETY: whole pages of our own mapping, of which only atomic words are in use
+        // (invariant 6): to them this is a store of zeros.
+        #[expect(unsafe_code, reason = "the system call")]
+        let given = unsafe { rustix::mm::madvise(address.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
+        if given.is_err() {
+            // The pages stay, as after a refused advice; the words have to be zero all the same.
+            let words = self.atomic_words(start / 8..end / 8);
+            words.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        }
     }
 }
 

@@ -90,6 +90,16 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         }
         Change::NextNumber(number) => line("NextNumber", format_args!("{number}")),
         Change::Tick { ms } => line("Tick", format_args!("{ms} ms since the Unix epoch")),
+        Change::Hashed { page_bits, segment_bits } => line(
+            "Hashed",
+            format_args!("hashed engine, pages of 2^{page_bits} words, segments of 2^{segment_bits}"),
+        ),
+        Change::HybridCut { address, redo } => line(
+            "HybridCut",
+            format_args!("on the device below address {address}, then redo logs from generation {redo} on"),
+        ),
+        Change::HybridBegin { address } => line("HybridBegin", format_args!("at address {address}")),
+        Change::PositionsGiven { position } => line("PositionsGiven", format_args!("below {position}")),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
         Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),
         Change::Superseded { file, thousandths } => {

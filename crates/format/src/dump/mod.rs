@@ -13,6 +13,7 @@ pub mod log;
 pub mod manifest;
 pub mod table;
 pub mod blob;
+pub mod hybrid;
 pub mod datatype;
 
 use std::fmt::{self, Write};
@@ -60,6 +61,12 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         Some(FileName::Table { .. }) => table::dump(bytes, &mut lines)?,
         Some(FileName::Tables { .. }) => table::dump_all(bytes, &mut lines)?,
         Some(FileName::BlobSegment(_) | FileName::CollectedBlobs { .. }) => blob::dump(bytes, &mut lines)?,
+        Some(FileName::HybridSegment(_)) => hybrid::dump_segment(bytes, &mut lines)?,
+        Some(FileName::Redo { .. }) => hybrid::dump_redo(bytes, &mut lines)?,
+        Some(FileName::Value(_)) => {
+            lines.line(0, bytes.len(), "value", format_args!("{}", Shown(bytes)))?;
+            None
+        }
         None if table::is_table(bytes) => table::dump(bytes, &mut lines)?,
         None => match bytes.first_chunk::<8>() {
             Some(&SEGMENT_MAGIC) => log::dump(bytes, &mut lines)?,
@@ -68,6 +75,8 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             Some(&COMBINER_MAGIC) => combiner::dump(bytes, &mut lines)?,
             Some(&LOG_OBJECT_MAGIC) => log_object::dump(bytes, &mut lines)?,
             Some(&BLOB_SEGMENT_MAGIC) => blob::dump(bytes, &mut lines)?,
+            Some(&hybrid::SEGMENT_MAGIC) => hybrid::dump_segment(bytes, &mut lines)?,
+            Some(&hybrid::REDO_MAGIC) => hybrid::dump_redo(bytes, &mut lines)?,
             _ => {
                 let expected = "a log segment, a manifest edit, a table or a blob segment";
                 Some(Error::new(0, expected, format!("{name:?}")))

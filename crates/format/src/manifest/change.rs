@@ -38,6 +38,10 @@
 //!  69  DropRelocation     victim number
 //!  70  AddObsolete      keyspace number, then a reference set (see `table::references`): what became obsolete
 //!  71  RemoveObsolete   keyspace number, then a reference set: what was obsolete and is no table's any more
+//!  96  Hashed           page_bits number, segment_bits number
+//!  97  HybridCut        address number, redo number
+//!  98  HybridBegin      address number
+//!  99  PositionsGiven   position number
 //! ```
 //! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for blob
 //! segments in `blobs`.
@@ -54,6 +58,7 @@ use crate::blob::{Ordinals, SegmentNumber};
 use crate::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result};
 use crate::file_name;
+use crate::hybrid::{ADDRESS_BITS, ADDRESS_MAX};
 use crate::key::{POSITION_END, Position};
 use crate::manifest::blobs::{BlobSegmentMeta, RelocationTarget, segment_number};
 use crate::manifest::keyspace::KeyspaceText;
@@ -248,6 +253,31 @@ pub enum Change {
         /// All of them were obsolete.
         references: ReferenceSet,
     },
+    /// The database is one of the hashed engine; its log has these sizes.
+    Hashed {
+        /// Words of a page, as a power of two.
+        page_bits: u32,
+        /// Words of a segment, as a power of two.
+        segment_bits: u32,
+    },
+    /// A checkpoint of the hashed engine: its hybrid log lies on the device up to an address, and
+    /// what came later is in redo logs.
+    HybridCut {
+        /// One past the last word that counts.
+        address: u64,
+        /// The first generation of redo logs that counts.
+        redo: u64,
+    },
+    /// Positions below this one may have been given to writes.
+    PositionsGiven {
+        /// The next opening gives none below.
+        position: Position,
+    },
+    /// The hybrid log begins here: what lies before is not needed any more.
+    HybridBegin {
+        /// The oldest word.
+        address: u64,
+    },
 }
 
 impl Change {
@@ -281,6 +311,10 @@ impl Change {
             Change::DropRelocation { .. } => 69,
             Change::AddObsolete { .. } => 70,
             Change::RemoveObsolete { .. } => 71,
+            Change::Hashed { .. } => 96,
+            Change::HybridCut { .. } => 97,
+            Change::HybridBegin { .. } => 98,
+            Change::PositionsGiven { .. } => 99,
         }
     }
 
@@ -330,7 +364,9 @@ impl Change {
                 varint::encode(position.0, out);
                 varint::encode(*generation, out);
             }
-            Change::DurableThrough { position } | Change::CleanEnd { position } => {
+            Change::DurableThrough { position }
+            | Change::CleanEnd { position }
+            | Change::PositionsGiven { position } => {
                 varint::encode(position.0, out);
             }
             Change::NextNumber(number) => varint::encode(*number, out),
@@ -360,6 +396,15 @@ impl Change {
                 varint::encode((*keyspace).into(), out);
                 references.encode(out);
             }
+            Change::Hashed { page_bits, segment_bits } => {
+                varint::encode((*page_bits).into(), out);
+                varint::encode((*segment_bits).into(), out);
+            }
+            Change::HybridCut { address, redo } => {
+                varint::encode(*address, out);
+                varint::encode(*redo, out);
+            }
+            Change::HybridBegin { address } => varint::encode(*address, out),
         }
     }
 
@@ -428,10 +473,14 @@ impl Change {
                 keyspace: fields.number32()?,
                 references: ReferenceSet::take_from(fields)?,
             },
+            96 => Change::Hashed { page_bits: bits(fields)?, segment_bits: bits(fields)? },
+            97 => Change::HybridCut { address: address(fields)?, redo: fields.number()? },
+            98 => Change::HybridBegin { address: address(fields)? },
+            99 => Change::PositionsGiven { position: position(fields)? },
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 19 or 64 to 71", found));
+                return Err(Error::new(offset, "a change of tag 1 to 19, 64 to 71 or 96 to 99", found));
             }
         })
     }
@@ -456,6 +505,24 @@ pub(super) fn position(fields: &mut Reader<'_>) -> Result<Position> {
         return Err(Error::new(offset, "a log position of at most 2^59", format!("{number}")));
     }
     Ok(Position(number))
+}
+
+/// An address of the hybrid log.
+fn address(fields: &mut Reader<'_>) -> Result<u64> {
+    let offset = fields.offset();
+    match fields.number()? {
+        address @ ..=ADDRESS_MAX => Ok(address),
+        address => Err(Error::new(offset, "an address below 2^45", format!("{address}"))),
+    }
+}
+
+/// A size of the hybrid log, as a power of two.
+fn bits(fields: &mut Reader<'_>) -> Result<u32> {
+    let offset = fields.offset();
+    match fields.number32()? {
+        bits @ 9..ADDRESS_BITS => Ok(bits),
+        bits => Err(Error::new(offset, "the logarithm of a size, 9 to 44", format!("{bits}"))),
+    }
 }
 
 /// A share of a whole.

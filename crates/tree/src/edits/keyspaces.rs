@@ -9,7 +9,7 @@ use firn_format::manifest::Change;
 use super::{Edits, drop_dead_segments};
 use crate::error::from_storage;
 use crate::memtable::{Gaps, Memtable};
-use crate::version::set::{check_separate_bytes, to_text};
+use crate::version::set::check_separate_bytes;
 use crate::version::{Definition, Keyspace, Levels, Version};
 
 /// Longest keyspace name.
@@ -59,7 +59,7 @@ impl Edits<'_> {
         let start = self.pipeline.log.active().base();
         manifest
             .commit(&[
-                Change::Keyspace { id, name: name.to_owned(), settings: to_text(&definition.settings) },
+                Change::Keyspace { id, name: name.to_owned(), settings: definition.settings.to_text() },
                 Change::FlushedThrough { keyspace: id, position: start },
             ])
             .map_err(from_storage)?;
@@ -115,7 +115,7 @@ impl Edits<'_> {
         if bytes.is_some() {
             self.blobs.want();
         }
-        let settings = to_text(&definition.settings);
+        let settings = definition.settings.to_text();
         manifest
             .commit(&[Change::Keyspace { id: id.0, name: definition.name.clone(), settings }])
             .map_err(from_storage)?;

@@ -16,7 +16,7 @@ use crate::version::state::State;
 pub(super) fn start_manifest(options: &TreeOptions, manifest: &mut Manifest) -> Result<()> {
     if manifest.is_new() {
         let id = u128::from(options.seed) << 64 | u128::from(options.clock.unix_ms());
-        let settings = crate::version::set::to_text(&KeyspaceSettings::default());
+        let settings = KeyspaceSettings::default().to_text();
         manifest
             .commit(&[
                 Change::Database { id },

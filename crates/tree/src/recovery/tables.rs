@@ -11,7 +11,6 @@ use firn_storage::file::obsolete::ObsoleteFiles;
 use crate::memtable::{GapBudget, Gaps, Memtable};
 use crate::settings::TreeOptions;
 use crate::version::open_tables::open_tables;
-use crate::version::set::from_text;
 use crate::version::state::{KeyspaceState, State, TableState};
 use crate::version::{Definition, Keyspace, Levels, Table, Version};
 
@@ -74,7 +73,7 @@ pub(super) fn definition(options: &TreeOptions, id: u32, keyspace: &KeyspaceStat
     Definition::new(
         id,
         &keyspace.name,
-        from_text(&keyspace.settings())?,
+        KeyspaceSettings::from_text(&keyspace.settings())?,
         (options.settings.compression, &options.semantics),
     )
 }

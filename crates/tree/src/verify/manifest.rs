@@ -9,7 +9,6 @@ use firn_format::manifest::{Change, ManifestEdit};
 
 use super::{Severity, Verifier, no_database};
 use crate::error::from_format;
-use crate::version::set::from_text;
 use crate::version::state::State;
 
 /// What the manifest says.
@@ -172,7 +171,7 @@ impl Verifier<'_> {
                 );
                 self.damage(file, None, message);
             }
-            if let Err(error) = from_text(&keyspace.settings()) {
+            if let Err(error) = KeyspaceSettings::from_text(&keyspace.settings()) {
                 self.damage(file, None, format!("keyspace {:?}: {}", keyspace.name, error.message()));
             }
         }

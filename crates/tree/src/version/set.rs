@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use firn_engine::{Compression, Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics};
+use firn_engine::{Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_format::Position;
 use firn_format::compression::Compression as Codec;
-use firn_format::manifest::KeyspaceText;
 use firn_storage::StorageLock;
 
 use super::Levels;
@@ -241,41 +240,6 @@ pub(crate) fn separate_bytes(keyspace: &Keyspace, settings: &Settings) -> u32 {
         bytes => bytes,
     };
     keyspace.definition.settings.separate_bytes.unwrap_or(of_database)
-}
-
-/// Settings as the manifest keeps them.
-pub(crate) fn to_text(settings: &KeyspaceSettings) -> KeyspaceText {
-    KeyspaceText {
-        compression: settings.compression.map(|compression| compression.name().to_owned()),
-        merge_operator: settings.merge_operator.clone(),
-        compaction_filter: settings.compaction_filter.clone(),
-        prefix_extractor: settings.prefix_extractor.clone(),
-        separate_bytes: settings.separate_bytes.map(|bytes| bytes.to_string()),
-    }
-}
-
-/// Inverse of [`to_text`].
-pub(crate) fn from_text(text: &KeyspaceText) -> Result<KeyspaceSettings> {
-    let compression = match &text.compression {
-        None => None,
-        Some(name) => Some(
-            Compression::from_name(name)
-                .ok_or_else(|| Error::invalid(format!("this release knows no compression {name:?}")))?,
-        ),
-    };
-    let separate_bytes = match &text.separate_bytes {
-        None => None,
-        Some(text) => Some(text.parse().map_err(|_| {
-            Error::invalid(format!("separate_bytes of a keyspace is {text:?}, which is no number of bytes"))
-        })?),
-    };
-    Ok(KeyspaceSettings {
-        compression,
-        separate_bytes,
-        merge_operator: text.merge_operator.clone(),
-        compaction_filter: text.compaction_filter.clone(),
-        prefix_extractor: text.prefix_extractor.clone(),
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,120 @@
+//! Background work: writing pages out, and checkpoints.
+
+use std::time::Duration;
+
+use firn_engine::{Error, Result};
+use firn_maintenance::{InProgress, Room, Schedule, Work};
+
+use crate::database::Database;
+
+/// One unit of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Write out what never changes any more, and take it out of memory where that is needed.
+    Flush,
+    Checkpoint,
+}
+
+/// What is in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    flush: bool,
+    checkpoint: bool,
+}
+
+/// Kinds of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Flush,
+    Checkpoint,
+}
+
+impl Claims {
+    fn of(&mut self, task: Task) -> &mut bool {
+        match task {
+            Task::Flush => &mut self.flush,
+            Task::Checkpoint => &mut self.checkpoint,
+        }
+    }
+}
+
+impl Work for Database {
+    type Task = Task;
+    type Claims = Claims;
+    type Kind = Kind;
+
+    fn schedule(&self) -> &Schedule<Claims, Kind> {
+        &self.schedule
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn choose(&self, state: &InProgress<Claims, Kind>) -> Option<Task> {
+        if self.failure().is_some() {
+            return None;
+        }
+        let now = self.now();
+        let may = |kind| state.backoff.may_try(kind, now);
+        if !state.claims.flush
+            && may(Kind::Flush)
+            && state.backoff.may_use_kept_room(now)
+            && self.wants_flush()
+        {
+            return Some(Task::Flush);
+        }
+        let may_checkpoint =
+            !state.claims.checkpoint && may(Kind::Checkpoint) && state.backoff.may_write(now);
+        (may_checkpoint && self.wants_checkpoint()).then_some(Task::Checkpoint)
+    }
+
+    fn claim(&self, claims: &mut Claims, task: &Task) {
+        *claims.of(*task) = true;
+    }
+
+    fn release(&self, claims: &mut Claims, task: &Task) {
+        *claims.of(*task) = false;
+    }
+
+    fn perform(&self, task: &Task) -> Result<()> {
+        match task {
+            Task::Flush => self.flush_and_evict().map(|_| ()),
+            Task::Checkpoint => self.checkpoint(),
+        }
+    }
+
+    fn kind(&self, task: &Task) -> Kind {
+        match task {
+            Task::Flush => Kind::Flush,
+            Task::Checkpoint => Kind::Checkpoint,
+        }
+    }
+
+    fn room(&self, task: &Task) -> Room {
+        match task {
+            Task::Flush => Room::Kept,
+            Task::Checkpoint => Room::Left,
+        }
+    }
+
+    fn set_aside(&self, _task: &Task, _error: &Error) -> bool {
+        false
+    }
+
+    fn make_room(&self) {}
+
+    fn explain(&self, error: Error) -> Error {
+        self.store.log.markers.set_trouble(Some(error.clone()));
+        error
+    }
+
+    fn poison(&self, error: &Error) {
+        let _first = self.failure.set(error.clone());
+        self.store.log.markers.set_trouble(Some(error.clone()));
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
+    }
+}

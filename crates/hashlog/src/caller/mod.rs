@@ -1,0 +1,258 @@
+//! What a session's calls come to: operations that are tried within an epoch, and what is waited
+//! for between two tries.
+//!
+//! A caller that may not wait answers `None` where it would have to, and has changed nothing then.
+//! Its session has another one, which may, do the call on a thread of the pool.
+
+mod batch;
+mod change;
+mod follow;
+mod read;
+
+pub(crate) use read::Looked;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use firn_engine::{
+    Durability, Error, ErrorKind, KeyspaceId, Op, OpKind, Position, ReadAt, Result, check_value_bytes,
+};
+
+use crate::database::Database;
+use crate::log::Parts;
+use crate::ops::{Access, Attempt, Key, Store, operand_of, parts_of, reference_of};
+use crate::sync::Patience;
+
+/// Longest key.
+pub(crate) const KEY_BYTES_MAX: usize = 0xffff;
+
+/// Longest value.
+pub(crate) const VALUE_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// One session's way into the database.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) database: Arc<Database>,
+    access: Access,
+    pub(crate) may_wait: bool,
+    /// Reused by calls that read a value to change it.
+    scratch: Vec<u8>,
+    uncounted_bytes: u64,
+}
+
+/// What a call came to that was tried as often as needed.
+enum Tried<T> {
+    Done(T),
+    /// What is wanted lies on the device.
+    OnDevice,
+    /// It would have to be waited for.
+    MustWait,
+}
+
+impl Caller {
+    /// # Errors
+    /// `Retry` if there are too many sessions.
+    pub(crate) fn new(database: &Arc<Database>) -> Result<Self> {
+        let access = Access::new(&database.store).ok_or_else(|| {
+            Error::new(ErrorKind::Retry, "too many sessions are open: close some, or share them")
+        })?;
+        Ok(Self {
+            database: Arc::clone(database),
+            access,
+            may_wait: true,
+            scratch: Vec::new(),
+            uncounted_bytes: 0,
+        })
+    }
+
+    /// Tries until it is done, outside the epoch between two tries.
+    #[inline]
+    fn attempt<T>(&mut self, mut attempt: impl FnMut(&Store) -> Attempt<T>) -> Result<Tried<T>> {
+        let mut patience = Patience::default();
+        loop {
+            let outcome = {
+                let (store, _inside) = self.access.enter();
+                attempt(store)
+            };
+            match outcome {
+                Attempt::Done(result) => return Ok(Tried::Done(result)),
+                Attempt::Again => patience.wait(),
+                Attempt::OnDevice => return Ok(Tried::OnDevice),
+                Attempt::NoRoom(beyond) => {
+                    if !self.may_wait {
+                        self.database.schedule.wake();
+                        return Ok(Tried::MustWait);
+                    }
+                    self.database.wait_for_room(beyond)?;
+                }
+                Attempt::IndexFull => return Err(index_full()),
+                Attempt::Failed(error) => return Err(error),
+            }
+        }
+    }
+
+    /// As [`attempt`](Self::attempt) for a write, with the position after it.
+    #[inline]
+    fn attempt_write<T>(
+        &mut self,
+        mut attempt: impl FnMut(&Store) -> Attempt<T>,
+    ) -> Result<Tried<(Position, T)>> {
+        let mut patience = Patience::default();
+        loop {
+            let outcome = {
+                let (store, _inside) = self.access.enter();
+                let snapshots = &self.database.snapshots;
+                attempt(store).map(|result| (snapshots.next(), result))
+            };
+            match outcome {
+                Attempt::Done(result) => return Ok(Tried::Done(result)),
+                Attempt::Again => patience.wait(),
+                Attempt::OnDevice => return Ok(Tried::OnDevice),
+                Attempt::NoRoom(beyond) => {
+                    if !self.may_wait {
+                        self.database.schedule.wake();
+                        return Ok(Tried::MustWait);
+                    }
+                    self.database.wait_for_room(beyond)?;
+                }
+                Attempt::IndexFull => return Err(index_full()),
+                Attempt::Failed(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The address that records are below which a reader at `at` sees.
+    pub(crate) fn end_of(&self, at: ReadAt<'_>) -> Result<u64> {
+        match at {
+            ReadAt::Latest => Ok(u64::MAX),
+            ReadAt::Snapshot(snapshot) => self.database.snapshots.end_of(snapshot),
+        }
+    }
+
+    /// Refuses what no write may be.
+    pub(crate) fn check(&self, op: &Op<'_>) -> Result<()> {
+        self.check_key(op.keyspace, op.key)?;
+        check_value_bytes(op.value.len() as u64, VALUE_BYTES_MAX)?;
+        if op.kind == OpKind::Merge && self.database.keyspaces.get(op.keyspace)?.operator.is_none() {
+            return Err(Error::invalid(format!("{} has no merge operator", op.keyspace)));
+        }
+        Ok(())
+    }
+
+    /// Refuses keys that there cannot be.
+    pub(crate) fn check_key(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
+        self.database.keyspaces.check(keyspace)?;
+        if key.len() > KEY_BYTES_MAX {
+            let found = key.len();
+            return Err(Error::invalid(format!("a key of {found} bytes: {KEY_BYTES_MAX} is the limit")));
+        }
+        Ok(())
+    }
+
+    /// Does one operation of a batch by itself.
+    #[inline]
+    pub(crate) fn write(&mut self, op: &Op<'_>) -> Result<Option<Position>> {
+        self.check(op)?;
+        let key = Key::new(op.keyspace.0, op.key);
+        let tried = match op.kind {
+            OpKind::Delete => self.attempt_write(|store| store.delete(key))?,
+            OpKind::Merge => {
+                let operand = operand_of(key, op.value);
+                let reference;
+                let parts = if self.is_inline(&operand) {
+                    operand
+                } else {
+                    reference = self.database.values.write(op.value)?;
+                    reference_of(key, &reference, 0, true)
+                };
+                self.attempt_write(|store| store.append(key, &parts).map(|_| ()))?
+            }
+            OpKind::Put => {
+                let parts = parts_of(key, op.value, op.expires_at_ms);
+                if self.is_inline(&parts) {
+                    self.attempt_write(|store| store.upsert(key, &parts).map(|_| ()))?
+                } else {
+                    let reference = self.database.values.write(op.value)?;
+                    let parts = reference_of(key, &reference, op.expires_at_ms, false);
+                    self.attempt_write(|store| store.append(key, &parts).map(|_| ()))?
+                }
+            }
+        };
+        match tried {
+            Tried::Done((position, ())) => {
+                self.count_written(op.key.len() + op.value.len());
+                Ok(Some(position))
+            }
+            Tried::OnDevice => Err(Error::bug("a blind write does not read")),
+            Tried::MustWait => Ok(None),
+        }
+    }
+
+    /// Whether a record with these parts lies in the log, or its value in a file of its own.
+    #[inline]
+    pub(crate) fn is_inline(&self, parts: &Parts<'_>) -> bool {
+        parts.shape.words() as u64 <= self.database.store.log.tail.page_words() / 4
+    }
+
+    /// Whether a value of so many bytes lies in the log.
+    pub(crate) fn is_short(&self, key: &[u8], value_bytes: u64) -> bool {
+        let words = (key.len() as u64).div_ceil(8) + value_bytes.div_ceil(8) + 5;
+        words <= self.database.store.log.tail.page_words() / 4
+    }
+
+    /// Sets `key` to the value that lies alone where `reference` says.
+    pub(crate) fn put_reference(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        reference: &[u8],
+        expires_at_ms: u64,
+    ) -> Result<Position> {
+        let key = Key::new(keyspace.0, key);
+        let parts = reference_of(key, reference, expires_at_ms, false);
+        match self.attempt_write(|store| store.append(key, &parts).map(|_| ()))? {
+            Tried::Done((position, ())) => Ok(position),
+            Tried::OnDevice | Tried::MustWait => Err(Error::bug("a blind write of a caller that may wait")),
+        }
+    }
+
+    /// Makes everything that was written survive what `durability` says. May wait for the device.
+    pub(crate) fn make_durable(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Process => Ok(()),
+            Durability::Disk => self.database.sync(),
+            Durability::Shared => Err(not_shared()),
+        }
+    }
+
+    /// Counts bytes written, in steps that keep the shared counter off the path of each write.
+    #[inline]
+    pub(crate) fn count_written(&mut self, bytes: usize) {
+        const STEP_BYTES: u64 = 64 << 10;
+        self.uncounted_bytes += bytes as u64;
+        if self.uncounted_bytes >= STEP_BYTES {
+            self.flush_count();
+        }
+    }
+
+    fn flush_count(&mut self) {
+        let bytes = std::mem::take(&mut self.uncounted_bytes);
+        self.database.counters.user_write_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.flush_count();
+    }
+}
+
+/// The promise that a database on one machine cannot make.
+pub(crate) fn not_shared() -> Error {
+    Error::invalid("durability `shared` needs a database on shared storage, which the hashed engine has not yet")
+}
+
+fn index_full() -> Error {
+    let message = "the index has no memory left: raise memory_bytes, or index_bytes_max";
+    Error::new(ErrorKind::Retry, message)
+}

@@ -1,0 +1,55 @@
+//! A checkpoint: all that was written before one moment lies on the device.
+//!
+//! ```text
+//!   the next generation of redo logs is made
+//!   stop: no operation is under way ─► cut = tail, read-only; redo turns ─► operations go on
+//!   pages before the cut are written out and synced ─► edit: cut, generation ─► older redo logs go
+//! ```
+//! A crash before the edit finds both generations of redo logs, after it the later one alone.
+
+use std::sync::atomic::Ordering;
+use std::sync::PoisonError;
+
+use firn_engine::{Error, Position, Result};
+use firn_format::manifest::Change;
+
+use crate::database::Database;
+use crate::error::from_storage;
+
+impl Database {
+    /// Takes a checkpoint. Blocks for writing out what was not yet; operations wait only for the
+    /// moment of the cut.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let _turn = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.take_checkpoint().map(|_| ())
+    }
+
+    /// As [`checkpoint`](Self::checkpoint), for a caller that holds `checkpointing`; answers the
+    /// position that all writes in it lie before, and no others do.
+    pub(crate) fn take_checkpoint(&self) -> Result<Position> {
+        let redo = self.store.redo.as_ref().ok_or_else(|| Error::bug("a database without a redo log"))?;
+        let next = redo.prepare()?;
+        let (cut, generation, position) = {
+            let _stopped = self.store.epochs.stop();
+            let cut = self.store.log.tail.next();
+            self.store.log.markers.cut(cut);
+            (cut, redo.turn(next), Position(self.snapshots.next().0 + 1))
+        };
+        let first = {
+            let _turn = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+            self.flush_to(cut)?;
+            self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().cut
+        };
+        self.values.sync()?;
+        self.device.sync(first, cut)?;
+        let changes = [
+            Change::HybridCut { address: cut, redo: generation },
+            Change::PositionsGiven { position: self.snapshots.given_ahead() },
+            Change::Tick { ms: self.now_ms() },
+        ];
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner).commit(&changes).map_err(from_storage)?;
+        redo.remove_before(generation)?;
+        self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+        Ok(position)
+    }
+}

@@ -1,0 +1,172 @@
+//! One open database: its owners, and what they do together.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use firn_engine::{Error, ErrorKind, LockTable, Result, Semantics, Snapshot};
+use firn_maintenance::Schedule;
+use firn_storage::backend::ReadPool;
+use firn_storage::{Clock, Storage};
+
+use crate::background::{Claims, Kind};
+use crate::device::Device;
+use crate::keyspaces::Keyspaces;
+use crate::ops::Store;
+use crate::settings::Settings;
+use crate::snapshots::Snapshots;
+use crate::state::Manifest;
+use crate::stripes::Stripes;
+use crate::values::Values;
+
+/// What sessions and background work share. Composes owners and owns nothing else.
+///
+/// Lock order: `checkpointing`, then `flushing`, then `manifest`.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) settings: Settings,
+    pub(crate) semantics: Semantics,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) device: Device,
+    pub(crate) values: Values,
+    pub(crate) keyspaces: Keyspaces,
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// Held by batches while their records become visible one by one.
+    pub(crate) stripes: Stripes,
+    pub(crate) locks: Arc<LockTable>,
+    /// Does what sessions may not wait for; `None` where the owner does all work.
+    pub(crate) pool: Option<ReadPool>,
+    pub(crate) schedule: Schedule<Claims, Kind>,
+    /// Held while a checkpoint is taken, or copied.
+    pub(crate) checkpointing: Mutex<()>,
+    /// Held by the thread that writes pages to the device.
+    pub(crate) flushing: Mutex<()>,
+    /// Why nothing is written any more.
+    pub(crate) failure: OnceLock<Error>,
+    pub(crate) is_closed: AtomicBool,
+    /// The latest moment that an earlier run of the database has seen.
+    pub(crate) tick_ms: u64,
+    pub(crate) counters: Counters,
+}
+
+/// What is counted; each only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) user_write_bytes: AtomicU64,
+    pub(crate) flush_bytes: AtomicU64,
+    pub(crate) device_reads: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+}
+
+impl Database {
+    /// Now, for expiry: never before a moment that an earlier run of the database has seen.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.unix_ms().max(self.tick_ms)
+    }
+
+    /// Refuses what comes after a close.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+        }
+        Ok(())
+    }
+
+    /// Refuses writes after a close, or a failure that ends writing.
+    #[inline]
+    pub(crate) fn check_writes(&self) -> Result<()> {
+        self.check_open()?;
+        match self.failure.get() {
+            Some(cause) => {
+                let message = "nothing is written any more, since background work failed for good";
+                Err(Error::new(ErrorKind::Closed, message).because(cause.clone()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the tail may go beyond this address.
+    pub(crate) fn wait_for_room(&self, beyond: u64) -> Result<()> {
+        if self.schedule.is_manual() {
+            while self.store.log.tail.limit() < beyond {
+                if !self.flush_and_evict()? {
+                    return Err(Error::bug("the log is full, and nothing of it can be written out"));
+                }
+            }
+            return Ok(());
+        }
+        self.schedule.wake();
+        self.store.log.markers.wait_until(|| self.store.log.tail.limit() >= beyond)
+    }
+
+    /// Writes out what never changes any more, and takes what the tail will need out of memory.
+    /// Answers whether there was anything to do.
+    pub(crate) fn flush_and_evict(&self) -> Result<bool> {
+        let _turn = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.store.epochs.run_due();
+        let flushed = self.flush_to(self.store.log.markers.safe_read_only.load(Ordering::Acquire))?;
+        Ok(flushed | self.store.log.evict(&self.store.epochs))
+    }
+
+    /// Writes out the log up to `to`; the caller holds `flushing`.
+    pub(crate) fn flush_to(&self, to: u64) -> Result<bool> {
+        let markers = &self.store.log.markers;
+        let from = markers.flushed.load(Ordering::Acquire);
+        if from >= to {
+            return Ok(false);
+        }
+        self.device.flush(&self.store.log, from, to)?;
+        self.counters.flush_bytes.fetch_add(8 * (to - from), Ordering::Relaxed);
+        markers.flushed.store(to, Ordering::Release);
+        markers.set_trouble(None);
+        Ok(true)
+    }
+
+    /// A snapshot of everything that was written.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
+        self.check_open()?;
+        let _stopped = self.store.epochs.stop();
+        let end = self.store.log.tail.next();
+        self.store.log.markers.cut(end);
+        Ok(self.snapshots.take(end))
+    }
+
+    /// Makes everything that was written survive loss of power.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.values.sync()?;
+        match &self.store.redo {
+            Some(redo) => redo.sync(),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `body` on a thread of the pool, or on this one where the owner does all work.
+    pub(crate) fn on_pool(&self, body: impl FnOnce() + Send + 'static) {
+        let rejected = match &self.pool {
+            Some(pool) => pool.submit(Box::new(body)),
+            None => {
+                body();
+                return;
+            }
+        };
+        if let Err(rejected) = rejected {
+            rejected.into_body()();
+        }
+    }
+
+    /// Whether background work has something to write out or to evict.
+    pub(crate) fn wants_flush(&self) -> bool {
+        let markers = &self.store.log.markers;
+        self.store.epochs.run_due();
+        markers.safe_read_only.load(Ordering::Acquire) > markers.flushed.load(Ordering::Acquire)
+            || self.store.log.wants_evict()
+    }
+
+    /// Whether the redo log is so long that a checkpoint is due.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.store.redo.as_ref().is_some_and(|redo| redo.bytes() >= self.settings.engine.redo_bytes_max)
+    }
+}

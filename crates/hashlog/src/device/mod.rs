@@ -1,0 +1,139 @@
+//! The part of the log that lies on a device: segments, as long as they are needed.
+//!
+//! ```text
+//!   log, below safe read-only ─► flush: image of whole records ─► the segment's file, appended to
+//!   address below head ─► read: the record's bytes ─► checked ─► a record of one's own
+//! ```
+//! A segment holds the words whose addresses have the same upper bits; its file is named by the
+//! first of them.
+
+mod flush;
+mod read;
+mod scan;
+
+pub(crate) use read::DeviceRecord;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use firn_engine::Result;
+use firn_format::file_name;
+use firn_format::hybrid::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use firn_storage::{Storage, WriteFile};
+
+use crate::error::from_storage;
+
+/// Segments of one log, by the address of their first word.
+#[derive(Debug)]
+pub(crate) struct Device {
+    storage: Arc<dyn Storage>,
+    database: u128,
+    generation: u64,
+    /// Words of a segment, as a power of two.
+    segment_bits: u32,
+    segments: RwLock<BTreeMap<u64, Arc<dyn WriteFile>>>,
+}
+
+impl Device {
+    /// A log whose segments have `1 << segment_bits` words; `bases` are those that are there.
+    pub(crate) fn open(
+        storage: &Arc<dyn Storage>,
+        (database, generation): (u128, u64),
+        segment_bits: u32,
+        bases: impl Iterator<Item = u64>,
+    ) -> Result<Self> {
+        let mut segments = BTreeMap::new();
+        for base in bases {
+            let file = storage.open_write(&file_name::hybrid_segment(base)).map_err(from_storage)?;
+            segments.insert(base, file);
+        }
+        let segments = RwLock::new(segments);
+        Ok(Self { storage: Arc::clone(storage), database, generation, segment_bits, segments })
+    }
+
+    /// The first address of the segment with `address`.
+    fn base_of(&self, address: u64) -> u64 {
+        address >> self.segment_bits << self.segment_bits
+    }
+
+    /// The first address behind the segment with `address`.
+    fn end_of(&self, address: u64) -> u64 {
+        self.base_of(address) + (1 << self.segment_bits)
+    }
+
+    /// Where in its file the word of `address` lies.
+    fn offset_of(&self, address: u64) -> u64 {
+        SEGMENT_HEADER_BYTES as u64 + 8 * (address - self.base_of(address))
+    }
+
+    /// The file of the segment with `address`, if it was not removed.
+    fn segment(&self, address: u64) -> Option<Arc<dyn WriteFile>> {
+        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+        segments.get(&self.base_of(address)).cloned()
+    }
+
+    /// The file of the segment with `address`, made if it is not there.
+    fn segment_to_write(&self, address: u64) -> Result<Arc<dyn WriteFile>> {
+        if let Some(file) = self.segment(address) {
+            return Ok(file);
+        }
+        let base = self.base_of(address);
+        let header = SegmentHeader {
+            database: self.database,
+            base,
+            words: 1 << self.segment_bits,
+            generation: self.generation,
+        };
+        let name = file_name::hybrid_segment(base);
+        let file = self.storage.create(&name).map_err(from_storage)?;
+        file.write_at(0, &header.encode()).map_err(from_storage)?;
+        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+        segments.insert(base, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Makes everything that was flushed of `from..to` survive loss of power.
+    pub(crate) fn sync(&self, from: u64, to: u64) -> Result<()> {
+        let files: Vec<_> = {
+            let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+            segments.range(self.base_of(from)..to).map(|(_, file)| Arc::clone(file)).collect()
+        };
+        files.iter().try_for_each(|file| file.sync()).map_err(from_storage)?;
+        self.storage.sync_dir().map_err(from_storage)
+    }
+
+    /// Removes the segments that lie wholly before `begin`. Reads of them that have begun may fail.
+    pub(crate) fn truncate(&self, begin: u64) -> Result<()> {
+        let gone: Vec<u64> = {
+            let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+            let bases = segments.keys().copied();
+            bases.take_while(|base| base + (1 << self.segment_bits) <= begin).collect()
+        };
+        for base in gone {
+            self.storage.remove(&file_name::hybrid_segment(base)).map_err(from_storage)?;
+            self.segments.write().unwrap_or_else(PoisonError::into_inner).remove(&base);
+        }
+        Ok(())
+    }
+
+    /// The first addresses of all segments, and how many words each holds.
+    pub(crate) fn bases(&self) -> (Vec<u64>, u64) {
+        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+        (segments.keys().copied().collect(), 1 << self.segment_bits)
+    }
+
+    /// Fills `out` from byte `offset` of the file of the segment with `address`.
+    pub(crate) fn read_file(&self, address: u64, offset: u64, out: &mut [u8]) -> Result<()> {
+        match self.segment(address) {
+            Some(file) => file.read_at(offset, out).map_err(from_storage),
+            None => Err(firn_engine::Error::bug("a segment that is there")),
+        }
+    }
+
+    /// Bytes of all segments' files.
+    pub(crate) fn bytes(&self, flushed: u64) -> u64 {
+        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+        let whole = |base: &u64| flushed.clamp(*base, base + (1 << self.segment_bits)) - base;
+        segments.keys().map(|base| SEGMENT_HEADER_BYTES as u64 + 8 * whole(base)).sum()
+    }
+}

@@ -1,0 +1,12 @@
+//! Errors of other crates as the contract has them.
+
+use firn_engine::{Error, ErrorKind};
+
+pub(crate) use firn_maintenance::from_storage;
+
+/// The contract's error for bytes of `file` that are not what was written.
+pub(crate) fn from_format(file: &str, error: firn_format::Error) -> Error {
+    let kind = if error.is_newer { ErrorKind::Invalid } else { ErrorKind::Corrupt };
+    let location = firn_engine::Location { file: file.to_owned(), offset: Some(error.offset as u64) };
+    Error::new(kind, error.to_string()).at(location)
+}

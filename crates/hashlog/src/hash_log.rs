@@ -1,0 +1,226 @@
+//! The hashed engine as an engine.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn_engine::{
+    DatabaseCopy, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, KeyspaceStats,
+    Ordered, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
+};
+use firn_format::manifest::Change;
+use firn_maintenance::{step, wait_until};
+use firn_storage::StorageLock;
+
+use crate::database::Database;
+use crate::error::from_storage;
+use crate::keyspaces::Keyspace;
+use crate::recovery::open;
+use crate::session::HashSession;
+use crate::settings::HashOptions;
+
+/// Longest name of a keyspace.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A key-value store without order: a hash index over a log whose newest part is changed where it
+/// lies.
+///
+/// Shared between threads by `Arc`; each opens sessions of its own.
+/// 1. One hashed engine holds its directory: a second opener gets `Conflict`.
+/// 2. What was acknowledged is found by the next opening, as the durability asked for promises.
+///    "Prefix" means of each session: writes of different sessions that nobody compared may be
+///    recovered without one another.
+/// 3. Dropping it closes it.
+#[derive(Debug)]
+pub struct HashLog {
+    database: Arc<Database>,
+    lock: Mutex<Option<Box<dyn StorageLock>>>,
+}
+
+impl HashLog {
+    /// Opens or creates the database of `options`. Blocks for recovery, which reads the whole log.
+    ///
+    /// # Errors
+    /// `Conflict` if another process has it open; `Invalid` for settings out of range, a directory
+    /// without a database, a newer format, or a keyspace whose operator is not registered;
+    /// `Corrupt` with file and offset when something durable is damaged, or the database is one of
+    /// the ordered engine.
+    pub fn open(options: &HashOptions) -> Result<Arc<Self>> {
+        let (database, lock) = open(options)?;
+        Ok(Arc::new(Self { database, lock: Mutex::new(Some(lock)) }))
+    }
+
+    /// Does one unit of background work on this thread; returns whether there was any. For
+    /// [`crate::Background::Manual`].
+    ///
+    /// # Errors
+    /// What the unit failed with.
+    pub fn step(&self) -> Result<bool> {
+        step(&*self.database)
+    }
+
+    fn shut_down(&self) -> Result<()> {
+        let database = &*self.database;
+        database.schedule.stop();
+        if let Some(pool) = &database.pool {
+            pool.shutdown();
+        }
+        match database.failure.get() {
+            Some(failure) => Err(failure.clone()),
+            None => {
+                database.checkpoint()?;
+                let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+                let given = Change::PositionsGiven { position: database.snapshots.given() };
+                manifest.commit(&[given]).map_err(from_storage)
+            }
+        }
+    }
+}
+
+impl Drop for HashLog {
+    fn drop(&mut self) {
+        // There is no caller to return the error to; the redo log keeps what was acknowledged.
+        let _ignored = self.close();
+    }
+}
+
+impl Engine for HashLog {
+    fn session(&self) -> Box<dyn Session> {
+        Box::new(HashSession::new(&self.database))
+    }
+
+    fn create_keyspace(&self, name: &str, settings: KeyspaceSettings) -> Result<KeyspaceId> {
+        let database = &*self.database;
+        database.check_writes()?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            let found = name.len();
+            return Err(Error::invalid(format!("a keyspace name has 1 to {NAME_BYTES_MAX} bytes, not {found}")));
+        }
+        let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(existing) = database.keyspaces.find(name) {
+            if existing.settings.fits(&settings) {
+                return Ok(existing.id);
+            }
+            let message = format!("keyspace {name:?} exists with other settings");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let id = u32::try_from(manifest.state().next_number)
+            .map_err(|_| Error::invalid("there are no keyspace ids left"))?;
+        let keyspace = Keyspace::new(KeyspaceId(id), name, settings, &database.semantics)?;
+        let settings = keyspace.settings.to_text();
+        let change = Change::Keyspace { id, name: name.to_owned(), settings };
+        manifest.commit(&[change]).map_err(from_storage)?;
+        database.keyspaces.put(keyspace);
+        Ok(KeyspaceId(id))
+    }
+
+    fn keyspace(&self, name: &str) -> Option<KeyspaceId> {
+        self.database.keyspaces.find(name).map(|keyspace| keyspace.id)
+    }
+
+    fn keyspaces(&self) -> Vec<(String, KeyspaceId)> {
+        let all = self.database.keyspaces.all();
+        all.iter().map(|keyspace| (keyspace.name.clone(), keyspace.id)).collect()
+    }
+
+    fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
+        let database = &*self.database;
+        database.check_writes()?;
+        if id == KEYSPACE_DEFAULT {
+            return Err(Error::invalid("the default keyspace cannot be dropped"));
+        }
+        let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        database.keyspaces.check(id)?;
+        manifest.commit(&[Change::DropKeyspace { id: id.0 }]).map_err(from_storage)?;
+        database.keyspaces.remove(id);
+        Ok(())
+    }
+
+    fn set_separate_bytes(&self, id: KeyspaceId, bytes: Option<u32>) -> Result<()> {
+        let database = &*self.database;
+        database.check_writes()?;
+        let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = database.keyspaces.get(id)?;
+        let settings = KeyspaceSettings { separate_bytes: bytes, ..old.settings.clone() };
+        let keyspace = Keyspace::new(id, &old.name, settings, &database.semantics)?;
+        let settings = keyspace.settings.to_text();
+        let change = Change::Keyspace { id: id.0, name: old.name.clone(), settings };
+        manifest.commit(&[change]).map_err(from_storage)?;
+        database.keyspaces.put(keyspace);
+        Ok(())
+    }
+
+    fn put_from(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value_bytes: u64,
+        source: &mut dyn Read,
+        options: WriteOptions,
+    ) -> Result<Position> {
+        let mut session = HashSession::new(&self.database);
+        session.set_inline(true);
+        session.put_from(keyspace, key, ValueSource::new(source, value_bytes), options)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        self.database.snapshot()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.database.check_writes()?;
+        self.database.checkpoint()
+    }
+
+    fn sync(&self) -> Result<Position> {
+        self.database.check_writes()?;
+        let position = self.database.snapshots.given();
+        self.database.sync()?;
+        Ok(position)
+    }
+
+    fn wait_idle(&self) -> Result<()> {
+        wait_until(&*self.database, || false)
+    }
+
+    fn copy_to(&self, path: &Path) -> Result<DatabaseCopy> {
+        self.database.check_open()?;
+        self.database.copy_to(path)
+    }
+
+    fn stats(&self) -> Stats {
+        let database = &*self.database;
+        let keyspaces = database.keyspaces.all();
+        let stats_of = |keyspace: &Arc<Keyspace>| KeyspaceStats {
+            id: keyspace.id.0,
+            name: keyspace.name.clone(),
+            ..KeyspaceStats::default()
+        };
+        let failure = database.failure.get();
+        Stats {
+            durability: database.settings.durability,
+            user_write_bytes_total: database.counters.user_write_bytes.load(Ordering::Relaxed),
+            memory_bytes: database.store.index.bytes() + database.store.log.used_bytes(),
+            memory_bytes_max: database.settings.memory_bytes,
+            log_bytes: database.store.redo.as_ref().map_or(0, crate::redo::Redo::bytes),
+            snapshot_count: database.snapshots.count(),
+            write_failure: failure.map(ToString::to_string),
+            keyspaces: keyspaces.iter().map(stats_of).collect(),
+            ..Stats::default()
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.database.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let result = self.shut_down();
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        result
+    }
+
+    fn ordered(self: Arc<Self>) -> Option<Arc<dyn Ordered>> {
+        None
+    }
+}

@@ -1,0 +1,201 @@
+//! A slot's run doubles, bucket by bucket, while it is used.
+//!
+//! ```text
+//!   begin: a new run of twice the size in the directory, marked as growing; its buckets are not ready
+//!   whoever comes to a bucket that is not ready splits the old one for it:
+//!     freeze every word of the old bucket's chain ─► divide its entries by one bit of the tag
+//!     ─► store them in the two new buckets ─► both are ready
+//!   each insertion splits one more; the last one ends the growth, and the old run is freed
+//! ```
+//! A thread that found a place in the old bucket before it was frozen fails when it changes it, and
+//! begins anew. So no thread waits for a growth as a whole: at most for another one that splits the
+//! very bucket.
+
+use std::io;
+use std::sync::Arc;
+
+use firn_arena::Words;
+
+use super::entry::{Entry, freeze};
+use super::slab::{BUCKET_WORDS, Slab};
+use super::{ENTRIES, Index, Link, Run, SLOTS};
+use crate::sync::{AtomicU64, Ordering, Patience, lock};
+
+/// Entries for each bucket from which on a slot grows.
+const ENTRIES_PER_BUCKET: u64 = 6;
+
+/// Bits of the hash that an entry has: a run of more buckets would have to read records to grow.
+const SIZE_MAX: u32 = 16;
+
+/// Growths in progress, by slot.
+pub(super) struct Growth {
+    words: Words,
+}
+
+/// Words for each slot: the old run, the next of its buckets to split, and how many are split.
+const WORDS: usize = 3;
+
+impl Growth {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { words: Words::zeroed(SLOTS * WORDS)? })
+    }
+
+    fn old(&self, slot: usize) -> &AtomicU64 {
+        self.words.word(slot * WORDS)
+    }
+
+    fn next(&self, slot: usize) -> &AtomicU64 {
+        self.words.word(slot * WORDS + 1)
+    }
+
+    fn split(&self, slot: usize) -> &AtomicU64 {
+        self.words.word(slot * WORDS + 2)
+    }
+}
+
+impl Index {
+    /// Begins to grow the slot if `entries` are too many for `run`, or goes on with it.
+    pub(super) fn grow_if_full(&self, slot: usize, run: Run, entries: u64) {
+        if run.is_growing() {
+            self.split_next(slot, run);
+        } else if entries > entries_max(slot, run.size()) && run.size() < SIZE_MAX {
+            self.begin_growth(slot, run);
+        }
+    }
+
+    /// Splits what `bucket` of the growing `run` gets its entries from, unless that is done.
+    #[inline]
+    pub(super) fn split_before(&self, run: Run, slot: usize, bucket: u64) {
+        if !Link(self.words(bucket)[ENTRIES].load(Ordering::Acquire)).is_ready() {
+            let old_count = 1 << (run.size() - 1);
+            self.split(slot, run, (bucket - run.first()) & (old_count - 1));
+        }
+    }
+
+    fn begin_growth(&self, slot: usize, run: Run) {
+        let _turn = lock(&self.beginning);
+        // Without room the slot stays as it is: its chains get longer.
+        if self.run(slot) != run {
+            return;
+        }
+        let Some(first) = self.slab.take(run.size() + 1) else { return };
+        self.growth.old(slot).store(run.0, Ordering::Relaxed);
+        self.growth.next(slot).store(0, Ordering::Relaxed);
+        self.growth.split(slot).store(0, Ordering::Relaxed);
+        let grown = Run::new(first, run.size() + 1).0 | Run::GROWING;
+        self.directory.word(slot).store(grown, Ordering::Release);
+    }
+
+    /// Splits one bucket that nobody has asked for yet.
+    fn split_next(&self, slot: usize, run: Run) {
+        let old_count = 1 << (run.size() - 1);
+        let next = self.growth.next(slot);
+        if next.load(Ordering::Relaxed) < old_count {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index < old_count {
+                self.split(slot, run, index);
+            }
+        }
+    }
+
+    /// Splits bucket `index` of the old run, or waits until another thread has.
+    #[cold]
+    fn split(&self, slot: usize, run: Run, index: u64) {
+        let old = Run(self.growth.old(slot).load(Ordering::Relaxed));
+        let halves = [run.first() + index, run.first() + index + (1 << old.size())];
+        let first_link = &self.words(halves[0])[ENTRIES];
+        let claimed = first_link.compare_exchange(0, Link::CLAIMED, Ordering::AcqRel, Ordering::Acquire);
+        if claimed.is_err() {
+            let mut patience = Patience::default();
+            while halves.iter().any(|half| !Link(self.words(*half)[ENTRIES].load(Ordering::Acquire)).is_ready()) {
+                patience.wait();
+            }
+            return;
+        }
+        let mut sides = halves.map(|half| Side { bucket: half, used: 0, overflow: Vec::new() });
+        self.freeze_chain(old.first() + index, |entry| {
+            let side = usize::from(entry.tag() >> old.size() & 1);
+            sides[side].push(self, entry);
+        });
+        for (half, side) in halves.iter().zip(&sides) {
+            let overflow = side.overflow.first().copied().unwrap_or_default();
+            self.words(*half)[ENTRIES].store(overflow | Link::READY, Ordering::Release);
+        }
+        if self.growth.split(slot).fetch_add(1, Ordering::AcqRel) + 1 == 1 << old.size() {
+            self.end_growth(slot, run, old);
+        }
+    }
+
+    /// Freezes all of a bucket's chain, and hands on what is in it.
+    fn freeze_chain(&self, bucket: u64, mut take: impl FnMut(Entry)) {
+        let mut next = Some(bucket);
+        while let Some(bucket) = next {
+            let words = self.words(bucket);
+            for word in &words[..ENTRIES] {
+                let entry = freeze(word);
+                if !entry.is_free() && !entry.is_tentative() {
+                    take(entry);
+                }
+            }
+            next = Link(words[ENTRIES].fetch_or(Link::FROZEN, Ordering::AcqRel)).overflow();
+        }
+    }
+
+    fn end_growth(&self, slot: usize, run: Run, old: Run) {
+        let whole = Run::new(run.first(), run.size());
+        self.directory.word(slot).store(whole.0, Ordering::Release);
+        let slab = Arc::clone(&self.slab);
+        self.epochs.bump(move || free_run(&slab, old));
+    }
+}
+
+/// Entries of a slot from which on it grows: a quarter more or less, so that the slots of evenly
+/// spread keys do not all grow at once.
+fn entries_max(slot: usize, size: u32) -> u64 {
+    let buckets = 1_u64 << size;
+    let even = ENTRIES_PER_BUCKET * buckets;
+    // Between 0 and 63, the same for a slot at all times.
+    let jitter = (slot as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+    even - even / 8 + even * jitter / 256
+}
+
+/// Gives back a run, with its overflow buckets.
+fn free_run(slab: &Slab, run: Run) {
+    for bucket in run.first()..run.first() + (1 << run.size()) {
+        let link = |bucket: u64| {
+            let link = slab.words().word(bucket as usize * BUCKET_WORDS + ENTRIES);
+            Link(link.load(Ordering::Acquire)).overflow()
+        };
+        let mut next = link(bucket);
+        while let Some(overflow) = next {
+            next = link(overflow);
+            slab.give_back(overflow, 0);
+        }
+    }
+    slab.give_back(run.first(), run.size());
+}
+
+/// One half of a bucket that is split: no other thread reads it yet.
+struct Side {
+    /// The bucket that is being filled.
+    bucket: u64,
+    used: usize,
+    overflow: Vec<u64>,
+}
+
+impl Side {
+    fn push(&mut self, index: &Index, entry: Entry) {
+        if self.used == ENTRIES {
+            // Both halves together need no more buckets than the old chain had and one: the slab
+            // has room for the old run as well as for the new one.
+            let bucket = index.slab.take_reserved();
+            if let Some(last) = self.overflow.last() {
+                index.words(*last)[ENTRIES].store(bucket, Ordering::Relaxed);
+            }
+            self.overflow.push(bucket);
+            (self.bucket, self.used) = (bucket, 0);
+        }
+        index.words(self.bucket)[self.used].store(entry.0, Ordering::Relaxed);
+        self.used += 1;
+    }
+}

@@ -1,0 +1,126 @@
+//! A new entry: how of several threads that insert one tag only one succeeds.
+//!
+//! Two threads may find different free places for the same tag, after a third has freed one of
+//! them. So an entry is *tentative* first: it has its place, and lookups pass it by. Then its thread
+//! walks the chain again. If another entry with the tag is there, tentative or not, it frees its
+//! place and begins anew; else it makes its own one visible. Of two threads that do this at once at
+//! least one sees the other's tentative entry: both store before they look, and the operations on
+//! the words are totally ordered. Both may see each other, and both begin anew, after pauses of
+//! random length.
+
+use super::{ENTRIES, Entry, Index, KeyHash, Link, Place, Run, Walk};
+use crate::sync::{Ordering, Patience, fence, lock};
+
+/// What an insertion found or made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Inserted {
+    /// The entry leads to the caller's record.
+    New,
+    /// There is an entry with the tag: the caller's record belongs in front of its chain.
+    Existing(Place, Entry),
+    /// No memory is left for a bucket.
+    Full,
+}
+
+impl Index {
+    /// Makes an entry that leads to `address`, unless there is one with the key's tag.
+    pub(crate) fn insert(&self, hash: KeyHash, address: u64) -> Inserted {
+        let entry = Entry::new(hash.tag(), address);
+        let mut patience = Patience::default();
+        loop {
+            let run = match self.run(hash.slot()) {
+                run if run.is_none() => match self.first_run(hash.slot()) {
+                    Some(run) => run,
+                    None => return Inserted::Full,
+                },
+                run => run,
+            };
+            let bucket = self.bucket(run, hash);
+            let place = match self.walk(bucket, hash.tag()) {
+                Walk::Found(place, entry) => return Inserted::Existing(place, entry),
+                Walk::Absent { free: Some(place), .. } => place,
+                Walk::Absent { free: None, last } => match self.extend(last) {
+                    Extended::By(place) => place,
+                    Extended::Raced => continue,
+                    Extended::Full => return Inserted::Full,
+                },
+                Walk::Frozen => {
+                    patience.wait();
+                    continue;
+                }
+            };
+            if !self.change(place, Entry::FREE, entry.tentative()) {
+                continue;
+            }
+            // Between the store of one's own entry and the look at the others.
+            fence(Ordering::SeqCst);
+            if self.is_alone(bucket, place, hash.tag()) && self.change(place, entry.tentative(), entry) {
+                self.count(hash, run);
+                return Inserted::New;
+            }
+            // Fails where the bucket is being split meanwhile: a tentative entry does not move.
+            self.change(place, entry.tentative(), Entry::FREE);
+            for _ in 0..fastrand::u32(..8) {
+                patience.wait();
+            }
+        }
+    }
+
+    /// Whether the entry at `place` is the only one with `tag` in the chain of `bucket`, tentative
+    /// ones included.
+    fn is_alone(&self, bucket: u64, place: Place, tag: u16) -> bool {
+        let mut next = Some(bucket);
+        while let Some(bucket) = next {
+            let words = self.words(bucket);
+            for (index, word) in words[..ENTRIES].iter().enumerate() {
+                let entry = Entry(word.load(Ordering::Acquire));
+                let is_own = place.word == bucket as usize * super::BUCKET_WORDS + index;
+                if !is_own && !entry.is_free() && entry.tag() == tag {
+                    return false;
+                }
+            }
+            next = Link(words[ENTRIES].load(Ordering::Acquire)).overflow();
+        }
+        true
+    }
+
+    /// A bucket behind `last`, which is full.
+    fn extend(&self, last: u64) -> Extended {
+        let Some(bucket) = self.slab.take(0) else { return Extended::Full };
+        let link = &self.words(last)[ENTRIES];
+        let old = link.load(Ordering::Relaxed);
+        let is_last = Link(old).overflow().is_none() && !Link(old).is_frozen();
+        // An overflow bucket has no split of its own to wait for.
+        if is_last && link.compare_exchange(old, old | bucket, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Extended::By(Place { word: bucket as usize * super::BUCKET_WORDS });
+        }
+        self.slab.give_back(bucket, 0);
+        Extended::Raced
+    }
+
+    /// The first bucket of a slot.
+    fn first_run(&self, slot: usize) -> Option<Run> {
+        let _turn = lock(&self.beginning);
+        let found = self.run(slot);
+        if !found.is_none() {
+            return Some(found);
+        }
+        let run = Run::new(self.slab.take(0)?, 0);
+        self.directory.word(slot).store(run.0, Ordering::Release);
+        Some(run)
+    }
+
+    /// Counts a new entry, and has the slot grow where it has many.
+    fn count(&self, hash: KeyHash, run: Run) {
+        let entries = self.counts.word(hash.slot()).fetch_add(1, Ordering::Relaxed) + 1;
+        self.grow_if_full(hash.slot(), run, entries);
+    }
+}
+
+/// What became of a chain that was full.
+enum Extended {
+    By(Place),
+    /// Another thread extended it, or it is being split.
+    Raced,
+    Full,
+}

@@ -1,0 +1,254 @@
+//! The hash index: from a key's hash to the newest record of its chain.
+//!
+//! ```text
+//!   hash ─► slot ─► directory: run of 2^k buckets ─► bucket ─► entry with the key's tag ─► address
+//!                                                      └─ overflow bucket ─► …
+//! ```
+//! A bucket is a cache line: seven entries and a link. The index holds no keys: keys with the same
+//! slot, bucket and tag share an entry, and their records are one chain. Each slot has a run of its
+//! own, which grows by itself ([`grow`]).
+//!
+//! # Rules
+//! 1. Every change of a chain is one compare-and-swap of its entry, from what was read before.
+//! 2. Of two entries with one tag in one bucket, only one is ever seen by lookups ([`insert`]).
+//! 3. A frozen entry never changes again; who meets one begins anew at the directory.
+//!
+//! All calls are for threads that are inside an epoch: runs are freed when no operation is left
+//! that may hold their places.
+
+mod entry;
+mod hash;
+mod slab;
+mod insert;
+mod grow;
+
+pub(crate) use entry::Entry;
+pub(crate) use hash::{KeyHash, SLOTS};
+pub(crate) use insert::Inserted;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use firn_arena::Words;
+
+use crate::epoch::Epochs;
+use crate::sync::{AtomicU64, Mutex, Ordering, Patience};
+use slab::{BUCKET_WORDS, Slab};
+
+/// Entries of a bucket; the last word is its link.
+const ENTRIES: usize = BUCKET_WORDS - 1;
+
+/// The hash index of one engine.
+pub(crate) struct Index {
+    /// The run of each slot: [`Run`] in a word.
+    directory: Words,
+    /// Entries of each slot that are in use.
+    counts: Words,
+    growth: grow::Growth,
+    slab: Arc<Slab>,
+    epochs: Arc<Epochs>,
+    /// One slot at a time begins to grow.
+    beginning: Mutex<()>,
+}
+
+/// What the directory has of a slot: its first bucket, 36 bits, how many there are, as a power of
+/// two, and whether some have not got their entries yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run(u64);
+
+impl Run {
+    const FIRST_BITS: u32 = 36;
+    const GROWING: u64 = 1 << 63;
+
+    fn new(first: u64, size: u32) -> Self {
+        Self(u64::from(size) << Self::FIRST_BITS | first)
+    }
+
+    /// No key of the slot was ever written.
+    fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    fn first(self) -> u64 {
+        self.0 & ((1 << Self::FIRST_BITS) - 1)
+    }
+
+    /// The binary logarithm of the number of buckets.
+    fn size(self) -> u32 {
+        (self.0 >> Self::FIRST_BITS & 0x3f) as u32
+    }
+
+    fn is_growing(self) -> bool {
+        self.0 & Self::GROWING != 0
+    }
+}
+
+/// The last word of a bucket: the overflow bucket behind it, and in a run that grows how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link(u64);
+
+impl Link {
+    const BUCKET: u64 = (1 << Run::FIRST_BITS) - 1;
+    /// A thread is filling the bucket.
+    const CLAIMED: u64 = 1 << 60;
+    /// The bucket has what it gets of the bucket that was split.
+    const READY: u64 = 1 << 61;
+    const FROZEN: u64 = 1 << 62;
+
+    fn overflow(self) -> Option<u64> {
+        Some(self.0 & Self::BUCKET).filter(|bucket| *bucket != 0)
+    }
+
+    fn is_ready(self) -> bool {
+        self.0 & Self::READY != 0
+    }
+
+    fn is_frozen(self) -> bool {
+        self.0 & Self::FROZEN != 0
+    }
+}
+
+/// Where an entry was found, to change it there. Holds within the operation that found it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    word: usize,
+}
+
+/// What a walk along a bucket's chain came to.
+enum Walk {
+    Found(Place, Entry),
+    /// No entry with the tag; the first free place, and the last bucket of the chain.
+    Absent { free: Option<Place>, last: u64 },
+    /// The bucket is being split.
+    Frozen,
+}
+
+impl Index {
+    /// An empty index with room for `buckets`, which take memory as they are used.
+    pub(crate) fn new(buckets: usize, epochs: Arc<Epochs>) -> io::Result<Self> {
+        Ok(Self {
+            directory: Words::zeroed(SLOTS)?,
+            counts: Words::zeroed(SLOTS)?,
+            growth: grow::Growth::new()?,
+            slab: Arc::new(Slab::new(buckets)?),
+            epochs,
+            beginning: Mutex::new(()),
+        })
+    }
+
+    /// The entry that leads to the chain of the key, if there is one.
+    #[inline]
+    pub(crate) fn find(&self, hash: KeyHash) -> Option<(Place, Entry)> {
+        let mut patience = Patience::default();
+        loop {
+            let run = self.run(hash.slot());
+            if run.is_none() {
+                return None;
+            }
+            match self.walk(self.bucket(run, hash), hash.tag()) {
+                Walk::Found(place, entry) => return Some((place, entry)),
+                Walk::Absent { .. } => return None,
+                Walk::Frozen => patience.wait(),
+            }
+        }
+    }
+
+    /// Has the entry at `place`, which is `old`, lead to `address` instead. `false` if it is not
+    /// `old` any more: the caller begins anew.
+    #[inline]
+    pub(crate) fn lead_to(&self, place: Place, old: Entry, address: u64) -> bool {
+        self.change(place, old, old.leading_to(address))
+    }
+
+    /// Frees the entry at `place`, which is `old`; `false` as in [`lead_to`](Self::lead_to).
+    pub(crate) fn remove(&self, hash: KeyHash, place: Place, old: Entry) -> bool {
+        let removed = self.change(place, old, Entry::FREE);
+        if removed {
+            self.counts.word(hash.slot()).fetch_sub(1, Ordering::Relaxed);
+        }
+        removed
+    }
+
+    /// Loads the bucket of a key into the processor's cache, for a lookup that follows.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        let run = Run(self.directory.word(hash.slot()).load(Ordering::Relaxed));
+        if !run.is_none() {
+            let bucket = run.first() + hash.bucket(run.size());
+            firn_storage::backend::prefetch(self.slab.words().word(bucket as usize * BUCKET_WORDS));
+        }
+    }
+
+    /// Entries of all slots.
+    pub(crate) fn entries(&self) -> u64 {
+        self.counts.words(0..SLOTS).iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.slab.bytes()
+    }
+
+    fn run(&self, slot: usize) -> Run {
+        Run(self.directory.word(slot).load(Ordering::Acquire))
+    }
+
+    /// The bucket of the key, with its entries in it.
+    #[inline]
+    fn bucket(&self, run: Run, hash: KeyHash) -> u64 {
+        let bucket = run.first() + hash.bucket(run.size());
+        if run.is_growing() {
+            self.split_before(run, hash.slot(), bucket);
+        }
+        bucket
+    }
+
+    #[inline]
+    fn change(&self, place: Place, old: Entry, new: Entry) -> bool {
+        let word = self.slab.words().word(place.word);
+        word.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The words of `bucket`.
+    #[inline]
+    fn words(&self, bucket: u64) -> &[AtomicU64] {
+        let first = bucket as usize * BUCKET_WORDS;
+        self.slab.words().words(first..first + BUCKET_WORDS)
+    }
+
+    /// Looks for `tag` in the chain that begins with `bucket`.
+    #[inline]
+    fn walk(&self, bucket: u64, tag: u16) -> Walk {
+        let (mut bucket, mut free) = (bucket, None);
+        loop {
+            let words = self.words(bucket);
+            for (index, word) in words[..ENTRIES].iter().enumerate() {
+                let entry = Entry(word.load(Ordering::Acquire));
+                let place = Place { word: bucket as usize * BUCKET_WORDS + index };
+                if entry.is_frozen() {
+                    return Walk::Frozen;
+                }
+                if entry.is_free() {
+                    free = free.or(Some(place));
+                } else if entry.tag() == tag && !entry.is_tentative() {
+                    return Walk::Found(place, entry);
+                }
+            }
+            let link = Link(words[ENTRIES].load(Ordering::Acquire));
+            if link.is_frozen() {
+                return Walk::Frozen;
+            }
+            match link.overflow() {
+                Some(overflow) => bucket = overflow,
+                None => return Walk::Absent { free, last: bucket },
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}

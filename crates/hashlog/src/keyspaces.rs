@@ -1,0 +1,93 @@
+//! The keyspaces of a database, as operations look them up.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use firn_engine::{Error, KeyspaceId, KeyspaceSettings, MergeOperator, Result, Semantics};
+
+/// One keyspace.
+#[derive(Debug)]
+pub(crate) struct Keyspace {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    pub(crate) settings: KeyspaceSettings,
+    pub(crate) operator: Option<Arc<dyn MergeOperator>>,
+}
+
+/// All that are there, in the order of their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Keyspaces(RwLock<Vec<Arc<Keyspace>>>);
+
+impl Keyspaces {
+    /// The keyspace with this id.
+    pub(crate) fn get(&self, id: KeyspaceId) -> Result<Arc<Keyspace>> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        match all.binary_search_by_key(&id, |keyspace| keyspace.id) {
+            Ok(index) => Ok(Arc::clone(&all[index])),
+            Err(_) => Err(unknown(id)),
+        }
+    }
+
+    /// Whether there is one with this id. The default one always is.
+    #[inline]
+    pub(crate) fn check(&self, id: KeyspaceId) -> Result<()> {
+        if id == firn_engine::KEYSPACE_DEFAULT {
+            return Ok(());
+        }
+        self.get(id).map(|_| ())
+    }
+
+    /// The keyspace called `name`.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Keyspace>> {
+        self.all().into_iter().find(|keyspace| keyspace.name == name)
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Keyspace>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds one, or replaces the one with its id.
+    pub(crate) fn put(&self, keyspace: Keyspace) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match all.binary_search_by_key(&keyspace.id, |other| other.id) {
+            Ok(index) => all[index] = Arc::new(keyspace),
+            Err(index) => all.insert(index, Arc::new(keyspace)),
+        }
+    }
+
+    /// Takes the one with this id out.
+    pub(crate) fn remove(&self, id: KeyspaceId) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).retain(|keyspace| keyspace.id != id);
+    }
+}
+
+impl Keyspace {
+    /// A keyspace whose names have code in `semantics`.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that has none.
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: &str,
+        settings: KeyspaceSettings,
+        semantics: &Semantics,
+    ) -> Result<Self> {
+        let known: [(&str, &Option<String>, &dyn Fn(&str) -> bool); 3] = [
+            ("merge operator", &settings.merge_operator, &|code| semantics.merge_operator(code).is_some()),
+            ("compaction filter", &settings.compaction_filter, &|code| semantics.compaction_filter(code).is_some()),
+            ("prefix extractor", &settings.prefix_extractor, &|code| semantics.prefix_extractor(code).is_some()),
+        ];
+        for (what, code, is_known) in known {
+            if let Some(code) = code.as_ref().filter(|code| !is_known(code)) {
+                let remedy = "register it before opening the database";
+                return Err(Error::invalid(format!("keyspace {name:?} uses the {what} {code:?}: {remedy}")));
+            }
+        }
+        let operator = settings.merge_operator.as_ref().and_then(|code| semantics.merge_operator(code));
+        Ok(Self { id, name: name.to_owned(), settings, operator })
+    }
+}
+
+fn unknown(id: KeyspaceId) -> Error {
+    Error::invalid(format!("there is no {id}: it was dropped, or is another database's"))
+}

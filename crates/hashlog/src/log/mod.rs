@@ -1,0 +1,174 @@
+//! The hybrid log: addresses, the memory under its newest part, and what may be done where.
+//!
+//! ```text
+//!  begin ─ … ─ head ─ … ─ safe read-only ─ … ─ read-only ─ … ─ tail ─ … ─ limit
+//!  │ device    │ memory, never changes     │ changes end   │ changed in place   │ zeroed pages
+//! ```
+//! An address counts words of 8 bytes. Memory is a ring: the word of an address is where its lower
+//! bits say. Records never cross a page.
+
+mod markers;
+mod record;
+mod tail;
+
+pub(crate) use markers::Markers;
+pub(crate) use record::{Content, NewRecord, Parts, Record};
+pub(crate) use tail::Room;
+
+use std::io;
+use std::sync::Arc;
+
+use firn_arena::Words;
+use firn_format::hybrid::ADDRESS_MIN;
+
+use crate::epoch::Epochs;
+use crate::sync::Ordering;
+use tail::Tail;
+
+/// Pages behind the tail that are kept free, so that writers seldom wait for one.
+const FREE_PAGES: u64 = 2;
+
+/// Pages that are never changed in place: those on their way to the device.
+const READ_ONLY_PAGES_MIN: u64 = FREE_PAGES + 2;
+
+/// Pages that a log has at least.
+pub(crate) const PAGES_MIN: u64 = 2 * READ_ONLY_PAGES_MIN;
+
+/// The log of one engine, as far as it is in memory.
+#[derive(Debug)]
+pub(crate) struct Log {
+    memory: Words,
+    /// Words of the ring less one.
+    mask: u64,
+    /// Words that may be in memory at once.
+    capacity: u64,
+    /// Words before the tail's page that may be changed in place.
+    mutable: u64,
+    pub(crate) tail: Tail,
+    pub(crate) markers: Arc<Markers>,
+}
+
+impl Log {
+    /// A log that goes on at `next`, with `capacity` words in memory, in pages of `1 << page_bits`
+    /// words. What lies in `begin..next` is on the device.
+    pub(crate) fn new((begin, next): (u64, u64), capacity: u64, page_bits: u32) -> io::Result<Self> {
+        let pages = (capacity >> page_bits).max(PAGES_MIN);
+        let capacity = pages << page_bits;
+        let ring = capacity.next_power_of_two();
+        let mutable = pages - (pages / 10).max(READ_ONLY_PAGES_MIN);
+        // The first page may have been begun before: its first words are on the device alone.
+        let first_page = next >> page_bits << page_bits;
+        Ok(Self {
+            memory: Words::zeroed(usize::try_from(ring).map_err(|_| io::ErrorKind::InvalidInput)?)?,
+            mask: ring - 1,
+            capacity,
+            mutable: mutable << page_bits,
+            tail: Tail::new(next, first_page + capacity, page_bits),
+            markers: Arc::new(Markers::new(begin.max(ADDRESS_MIN), next, first_page)),
+        })
+    }
+
+    /// The record at `address`, which is in memory.
+    #[inline]
+    pub(crate) fn record(&self, address: u64) -> Record<'_> {
+        Record::at(&self.memory, (address & self.mask) as usize)
+    }
+
+    /// The words that were reserved at `address`.
+    #[inline]
+    pub(crate) fn reserved(&self, address: u64, words: usize) -> NewRecord<'_> {
+        let first = (address & self.mask) as usize;
+        NewRecord::over(self.memory.words(first..first + words))
+    }
+
+    /// Loads the first words of the record at `address` into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, address: u64) {
+        firn_storage::backend::prefetch(self.memory.word((address & self.mask) as usize));
+    }
+
+    /// Appends the words from `address` on to `out`; they are in memory, within one page.
+    pub(crate) fn copy_words(&self, address: u64, count: usize, out: &mut Vec<u8>) {
+        let first = (address & self.mask) as usize;
+        for word in self.memory.words(first..first + count) {
+            out.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+    }
+
+    /// The oldest address there is.
+    #[inline]
+    pub(crate) fn begin(&self) -> u64 {
+        self.markers.begin.load(Ordering::Acquire)
+    }
+
+    /// The oldest address that is in memory.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        self.markers.head.load(Ordering::Acquire)
+    }
+
+    /// The oldest address of which records may be changed in place.
+    #[inline]
+    pub(crate) fn read_only(&self) -> u64 {
+        self.markers.read_only.load(Ordering::Acquire)
+    }
+
+    /// Whether there is memory for `words` in records of any length.
+    pub(crate) fn has_room(&self, words: u64) -> bool {
+        // The rest of each page may be too short for the next record, which takes a quarter of one
+        // at most.
+        self.tail.next() + words + words / 2 + self.tail.page_words() <= self.tail.limit()
+    }
+
+    /// The tail has come to the page of `address`: what lies far enough before it is read-only.
+    #[cold]
+    pub(crate) fn turn(&self, epochs: &Epochs, address: u64) {
+        let read_only = self.tail.page_of(address).saturating_sub(self.mutable);
+        self.markers.move_read_only(epochs, read_only);
+    }
+
+    /// Takes pages that are on the device out of memory, as many as the tail will need next.
+    /// Answers whether it did anything.
+    pub(crate) fn evict(&self, epochs: &Epochs) -> bool {
+        let has_moved = self.markers.move_head(epochs, self.wanted_head());
+        epochs.run_due();
+        has_moved | self.free_evicted()
+    }
+
+    /// Whether [`evict`](Self::evict) would do anything.
+    pub(crate) fn wants_evict(&self) -> bool {
+        self.wanted_head() > self.head()
+            || self.markers.safe_head.load(Ordering::Acquire) > *self.markers.freed()
+    }
+
+    /// Where memory should begin, as far as what lies before is on the device.
+    fn wanted_head(&self) -> u64 {
+        let wanted = self.tail.next() + FREE_PAGES * self.tail.page_words();
+        let flushed = self.markers.flushed.load(Ordering::Acquire);
+        self.tail.page_of(wanted.saturating_sub(self.capacity).min(flushed))
+    }
+
+    /// Gives the memory of pages that no operation can still read to the tail.
+    fn free_evicted(&self) -> bool {
+        let mut freed = self.markers.freed();
+        let safe_head = self.markers.safe_head.load(Ordering::Acquire);
+        if *freed >= safe_head {
+            return false;
+        }
+        while *freed < safe_head {
+            let end = safe_head.min((*freed | self.mask) + 1);
+            let first = (*freed & self.mask) as usize;
+            self.memory.discard(first..first + (end - *freed) as usize);
+            *freed = end;
+        }
+        self.tail.extend(self.tail.page_of(safe_head) + self.capacity);
+        drop(freed);
+        self.markers.tell();
+        true
+    }
+
+    /// Bytes of the log that are in memory.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        8 * (self.tail.next() - self.head())
+    }
+}

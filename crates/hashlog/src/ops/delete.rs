@@ -1,0 +1,39 @@
+//! Removing a key.
+//!
+//! | newest record | outcome |
+//! |---|---|
+//! | in memory, a tombstone | nothing |
+//! | in memory, mutable | made a tombstone in place |
+//! | in memory, read-only or sealed | a new record, a tombstone |
+//! | on the device | the same; nothing is read |
+//! | nowhere | nothing |
+
+use super::{Attempt, Key, Newest, Store, tombstone_of};
+
+impl Store {
+    /// Removes `key`.
+    pub(crate) fn delete(&self, key: Key<'_>) -> Attempt<()> {
+        let (found, newest) = self.find(key);
+        let tombstone = tombstone_of(key);
+        match newest {
+            Newest::Nowhere => return Attempt::Done(()),
+            Newest::At(address, record) => {
+                if let Some(latched) = record.latch() {
+                    if latched.content().is_tombstone {
+                        return Attempt::Done(());
+                    }
+                    if address >= self.log.read_only() && latched.can_end() {
+                        let at = (address, latched.next_sequence());
+                        if let Err(error) = self.log_change(key.hash, &tombstone, at) {
+                            return Attempt::Failed(error);
+                        }
+                        latched.put_tombstone();
+                        return Attempt::Done(());
+                    }
+                }
+            }
+            Newest::OnDevice(_) => {}
+        }
+        self.publish(key.hash, found, &tombstone).map(|_| ())
+    }
+}

@@ -1,0 +1,259 @@
+//! Operations on one key, as far as memory has what they need.
+//!
+//! Each file has one operation, and at its head what it does by where the newest record of the key
+//! lies. An attempt runs within one epoch and never waits. What keeps it from ending is its answer
+//! ([`Attempt`]), and the caller begins anew outside the epoch.
+
+mod read;
+mod upsert;
+mod delete;
+mod rmw;
+
+pub(crate) use read::Seen;
+
+use std::sync::Arc;
+
+use firn_engine::{Error, ErrorKind, Result};
+use firn_format::hybrid::Shape;
+
+use crate::epoch::{Epochs, Inside, Participant, Stopped};
+use crate::index::{Entry, Index, Inserted, KeyHash, Place};
+use crate::log::{Log, Parts, Record, Room};
+use crate::redo::Redo;
+
+/// A key as the engine looks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key<'k> {
+    pub(crate) keyspace: u32,
+    pub(crate) bytes: &'k [u8],
+    pub(crate) hash: KeyHash,
+}
+
+impl<'k> Key<'k> {
+    #[inline]
+    pub(crate) fn new(keyspace: u32, bytes: &'k [u8]) -> Self {
+        let hash = firn_format::key::key_hash(bytes) ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self { keyspace, bytes, hash: KeyHash::new(hash) }
+    }
+}
+
+/// What an attempt came to.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Attempt<T> {
+    Done(T),
+    /// Another thread was faster: begin anew.
+    Again,
+    /// There is no memory for a new record until the log's limit is beyond this address.
+    NoRoom(u64),
+    /// The index has no memory for a new entry.
+    IndexFull,
+    /// What is wanted lies on the device.
+    OnDevice,
+    /// Nothing was done, or the error says otherwise.
+    Failed(Error),
+}
+
+impl<T> Attempt<T> {
+    /// The same with what `f` makes of the result.
+    #[inline]
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Attempt<U> {
+        match self {
+            Self::Done(result) => Attempt::Done(f(result)),
+            Self::Again => Attempt::Again,
+            Self::NoRoom(beyond) => Attempt::NoRoom(beyond),
+            Self::IndexFull => Attempt::IndexFull,
+            Self::OnDevice => Attempt::OnDevice,
+            Self::Failed(error) => Attempt::Failed(error),
+        }
+    }
+}
+
+/// Where the newest record of a key is.
+pub(crate) enum Newest<'l> {
+    /// In memory, at this address.
+    At(u64, Record<'l>),
+    /// On the device, if anywhere: the chain goes on there.
+    OnDevice(u64),
+    Nowhere,
+}
+
+/// The entry of a key's chain, as an operation found it.
+pub(crate) type Found = Option<(Place, Entry)>;
+
+/// Index and log: what operations work on.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) index: Index,
+    pub(crate) log: Log,
+    /// What makes a change survive the process; `None` where only checkpoints do.
+    pub(crate) redo: Option<Redo>,
+    pub(crate) epochs: Arc<Epochs>,
+}
+
+impl Store {
+    /// The chain of `key`, and its newest record there. For callers that are inside an epoch.
+    #[inline]
+    pub(crate) fn find(&self, key: Key<'_>) -> (Found, Newest<'_>) {
+        let Some((place, entry)) = self.index.find(key.hash) else { return (None, Newest::Nowhere) };
+        (Some((place, entry)), self.walk(key, entry.address(), u64::MAX))
+    }
+
+    /// The newest record of `key` before `end`, in the chain from `address` on.
+    #[inline]
+    pub(crate) fn walk(&self, key: Key<'_>, mut address: u64, end: u64) -> Newest<'_> {
+        let head = self.log.head();
+        loop {
+            if address < head {
+                return match address >= self.log.begin() {
+                    true => Newest::OnDevice(address),
+                    false => Newest::Nowhere,
+                };
+            }
+            let record = self.log.record(address);
+            if address < end && record.is_of(key.keyspace, key.bytes) {
+                return Newest::At(address, record);
+            }
+            address = record.link().previous();
+        }
+    }
+
+    /// Puts a record in front of the chain that was `found`, and has the redo log know it.
+    #[inline]
+    pub(crate) fn publish(&self, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
+        let published = self.publish_silently(hash, found, parts);
+        if let (Attempt::Done(address), Some(redo)) = (&published, &self.redo)
+            && let Err(error) = redo.append_change(hash.slot(), &parts.change(*address, 0))
+        {
+            return Attempt::Failed(not_durable(error));
+        }
+        published
+    }
+
+    /// Puts a record in front of the chain of `key`, whatever that has.
+    pub(crate) fn append(&self, key: Key<'_>, parts: &Parts<'_>) -> Attempt<u64> {
+        self.publish(key.hash, self.index.find(key.hash), parts)
+    }
+
+    /// Whether the newest record of `key` that is in memory lies at `end` or above. What is on the
+    /// device does not: no snapshot outlives the memory of what was written after it.
+    pub(crate) fn is_newer(&self, key: Key<'_>, end: u64) -> bool {
+        match self.find(key).1 {
+            Newest::At(address, _) => address >= end,
+            Newest::OnDevice(address) => address >= end,
+            Newest::Nowhere => false,
+        }
+    }
+
+    /// Has the redo log know of a change in place that is about to be made.
+    #[inline]
+    pub(crate) fn log_change(&self, hash: KeyHash, parts: &Parts<'_>, at: (u64, u32)) -> Result<()> {
+        match &self.redo {
+            Some(redo) => redo.append_change(hash.slot(), &parts.change(at.0, at.1)),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a record in front of the chain that was `found`.
+    pub(crate) fn publish_silently(&self, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
+        let words = parts.shape.words();
+        let address = match self.log.tail.reserve(words as u64) {
+            Room::At(address) => address,
+            Room::Turned(address) => {
+                self.log.turn(&self.epochs, address);
+                address
+            }
+            Room::Full(beyond) => return Attempt::NoRoom(beyond),
+        };
+        let record = self.log.reserved(address, words);
+        record.fill(parts, found.map_or(0, |(_, entry)| entry.address()));
+        let is_published = match found {
+            Some((place, entry)) => self.index.lead_to(place, entry, address),
+            None => match self.index.insert(hash, address) {
+                Inserted::New => true,
+                Inserted::Existing(..) => false,
+                Inserted::Full => {
+                    self.log.record(address).invalidate();
+                    return Attempt::IndexFull;
+                }
+            },
+        };
+        if is_published {
+            return Attempt::Done(address);
+        }
+        self.log.record(address).invalidate();
+        Attempt::Again
+    }
+}
+
+/// A change that is made, and does not survive what it should.
+pub(crate) fn not_durable(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Retry => {
+            let message = "the write is done and reads find it, but it does not survive the process yet";
+            Error::new(ErrorKind::NotDurable, message).because(error)
+        }
+        _ => error,
+    }
+}
+
+/// The parts of a record with a value.
+#[inline]
+pub(crate) fn parts_of<'a>(key: Key<'a>, value: &'a [u8], expires_at_ms: u64) -> Parts<'a> {
+    let shape = Shape {
+        key_bytes: key.bytes.len(),
+        value_bytes: value.len(),
+        has_expiry: expires_at_ms != 0,
+        has_keyspace: key.keyspace != 0,
+        ..Shape::default()
+    };
+    Parts { shape: shape.fitted(), keyspace: key.keyspace, key: key.bytes, value, expires_at_ms }
+}
+
+/// The parts of a record with an operand.
+pub(crate) fn operand_of<'a>(key: Key<'a>, operand: &'a [u8]) -> Parts<'a> {
+    let parts = parts_of(key, operand, 0);
+    Parts { shape: Shape { is_operand: true, ..parts.shape }, ..parts }
+}
+
+/// The parts of a record whose value, or operand, lies alone.
+pub(crate) fn reference_of<'a>(
+    key: Key<'a>,
+    reference: &'a [u8],
+    expires_at_ms: u64,
+    is_operand: bool,
+) -> Parts<'a> {
+    let parts = parts_of(key, reference, expires_at_ms);
+    Parts { shape: Shape { is_reference: true, is_operand, ..parts.shape }, ..parts }
+}
+
+/// The parts of a record that says that its key has no value.
+pub(crate) fn tombstone_of(key: Key<'_>) -> Parts<'_> {
+    let parts = parts_of(key, &[], 0);
+    Parts { shape: Shape { is_tombstone: true, ..parts.shape }, ..parts }
+}
+
+/// One session's way into the store.
+#[derive(Debug)]
+pub(crate) struct Access {
+    pub(crate) store: Arc<Store>,
+    participant: Participant,
+}
+
+impl Access {
+    /// `None` if there are too many.
+    pub(crate) fn new(store: &Arc<Store>) -> Option<Self> {
+        Some(Self { store: Arc::clone(store), participant: store.epochs.join()? })
+    }
+
+    /// The store, within an epoch.
+    #[inline]
+    pub(crate) fn enter(&mut self) -> (&Store, Inside<'_>) {
+        (&self.store, self.participant.enter())
+    }
+
+    /// The store, within an epoch of the one that has stopped all others.
+    pub(crate) fn enter_stopped(&mut self, stopped: &Stopped<'_>) -> (&Store, Inside<'_>) {
+        (&self.store, self.participant.enter_stopped(stopped))
+    }
+}

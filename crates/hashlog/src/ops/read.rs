@@ -1,0 +1,46 @@
+//! Reading the value of a key.
+//!
+//! | newest record | outcome |
+//! |---|---|
+//! | in memory, a value | that value, as of one moment |
+//! | in memory, a tombstone or expired | none |
+//! | in memory, an operand or a reference | the caller follows it |
+//! | on the device | the caller reads it |
+//! | nowhere | none |
+
+use super::{Attempt, Key, Newest, Store};
+use crate::log::Content;
+
+/// What a read found, so that a later change can say that it is still so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// No record of the key.
+    Nothing,
+    /// This record in memory, after so many changes.
+    Record { address: u64, sequence: u32 },
+    /// A record, or none, in a chain that began with this one, and none of the key in memory.
+    Below { top: u64 },
+}
+
+impl Store {
+    /// Reads the newest record of `key` that is older than `end`. `out`, which is cleared, gets its
+    /// value.
+    #[inline]
+    pub(crate) fn read(&self, key: Key<'_>, end: u64, out: &mut Vec<u8>) -> Attempt<Option<(Content, Seen)>> {
+        let Some((_, entry)) = self.index.find(key.hash) else {
+            out.clear();
+            return Attempt::Done(None);
+        };
+        match self.walk(key, entry.address(), end) {
+            Newest::At(address, record) => {
+                let content = record.read(out);
+                Attempt::Done(Some((content, Seen::Record { address, sequence: content.sequence })))
+            }
+            Newest::OnDevice(_) => Attempt::OnDevice,
+            Newest::Nowhere => {
+                out.clear();
+                Attempt::Done(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! From files to a database.
+//!
+//! ```text
+//!   manifest ─► begin, cut, first redo generation
+//!   segments, begin to cut ─► index: the newest record of each chain
+//!   redo logs ─► newest change of each key ─► records behind the cut
+//!   the next generation of redo logs ─► edit ─► open
+//! ```
+//! What lies behind the cut in a segment is of a process that died, and is written over. A crash
+//! amid a recovery leaves what was there: the redo logs stay until the next checkpoint.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use firn_engine::{
+    Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, LockTable, Result,
+};
+use firn_format::file_name::{self, FileName};
+use firn_format::hybrid::ADDRESS_MIN;
+use firn_format::hybrid::redo::RedoChange;
+use firn_format::manifest::Change;
+use firn_maintenance::{Schedule, start_threads};
+use firn_storage::backend::ReadPool;
+use firn_storage::file::manifest::load;
+use firn_storage::StorageLock;
+
+use crate::database::{Counters, Database};
+use crate::device::Device;
+use crate::epoch::Epochs;
+use crate::error::from_storage;
+use crate::index::{Index, Inserted};
+use crate::keyspaces::{Keyspace, Keyspaces};
+use crate::log::{Log, Parts};
+use crate::ops::{Access, Attempt, Key, Store};
+use crate::redo::{Redo, replay};
+use crate::settings::{Background, HashOptions};
+use crate::snapshots::Snapshots;
+use crate::state::{Manifest, State};
+use crate::stripes::Stripes;
+use crate::values::{Values, number_of};
+
+/// Edits after which one restates everything.
+const EDITS_MAX: u64 = 64;
+
+/// Reads that wait for a thread, at most.
+const QUEUED_READS_MAX: usize = 1 << 16;
+
+/// Opens the database of `options`; the lock is held as long as the answer's second half.
+pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
+    options.settings.validate_limits()?;
+    let lock = options.storage.lock(true).map_err(from_storage)?;
+    let mut manifest = load_manifest(options)?;
+    let state = manifest.state().clone();
+    let Some((page_bits, segment_bits)) = state.sizes else {
+        return Err(Error::new(ErrorKind::Corrupt, "the manifest names no sizes of a hashed database"));
+    };
+    let epochs = Epochs::new();
+    let capacity = options.settings.memory_bytes.saturating_sub(options.settings.engine.index_bytes_max) / 8;
+    let buckets = usize::try_from(options.settings.engine.index_bytes_max / 64).unwrap_or(usize::MAX >> 8);
+    let index = Index::new(buckets, Arc::clone(&epochs)).map_err(no_memory)?;
+    let log = Log::new((state.begin, state.cut), capacity, page_bits).map_err(no_memory)?;
+    let device = open_device(options, &state, segment_bits)?;
+    let mut live = BTreeSet::new();
+    device.scan(state.begin, state.cut, &mut |address, record| {
+        note_reference(record.content().is_reference, record.value(), &mut live);
+        put(&index, Key::new(record.keyspace(), record.key()), address)
+    })?;
+    let values = Values::new(&options.storage)?;
+    let mut store = Store { index, log, redo: None, epochs };
+    let (store_replayed, latest) = replay_into(options, &state, store, &device, &mut live)?;
+    store = store_replayed;
+    values.remove_others(&live)?;
+    store.redo = Some(Redo::new(&options.storage, state.database, latest + 1)?);
+    let keyspaces = open_keyspaces(options, &state)?;
+    let snapshots = Snapshots::new(state.given);
+    let given = Change::PositionsGiven { position: snapshots.given_ahead() };
+    manifest.commit(&[given]).map_err(from_storage)?;
+    let pool = match &options.background {
+        Background::Threads(spawn) => {
+            let threads = options.settings.read_threads;
+            Some(ReadPool::new(threads, QUEUED_READS_MAX, &**spawn).map_err(from_storage)?)
+        }
+        Background::Manual => None,
+    };
+    let database = Arc::new(Database {
+        storage: Arc::clone(&options.storage),
+        settings: options.settings.clone(),
+        semantics: options.semantics.clone(),
+        clock: Arc::clone(&options.clock),
+        store: Arc::new(store),
+        device,
+        values,
+        keyspaces,
+        manifest: Mutex::new(manifest),
+        snapshots,
+        stripes: Stripes::new(),
+        locks: LockTable::new(),
+        pool,
+        schedule: Schedule::new(matches!(options.background, Background::Manual)),
+        checkpointing: Mutex::new(()),
+        flushing: Mutex::new(()),
+        failure: OnceLock::new(),
+        is_closed: AtomicBool::new(false),
+        tick_ms: state.tick_ms,
+        counters: Counters::default(),
+    });
+    if let Background::Threads(spawn) = &options.background {
+        start_threads(&database, options.settings.background_threads.max(2), &**spawn)?;
+    }
+    Ok((database, lock))
+}
+
+fn load_manifest(options: &HashOptions) -> Result<Manifest> {
+    let loaded = load::<State>(&*options.storage, 0).map_err(from_storage)?;
+    let is_new = loaded.is_none();
+    if is_new && !options.create {
+        let backend = options.storage.describe();
+        let message = format!("{backend} holds no database; create one by opening it for writing");
+        return Err(Error::invalid(message));
+    }
+    let components = (Arc::clone(&options.storage), Arc::clone(&options.clock));
+    let mut manifest = Manifest::new(components, loaded, EDITS_MAX);
+    if is_new {
+        let bits = |bytes: u64| (bytes / 8).ilog2();
+        let engine = &options.settings.engine;
+        let default = KeyspaceSettings::default().to_text();
+        let changes = [
+            Change::Database { id: fastrand::Rng::with_seed(options.seed).u128(..) },
+            Change::Hashed { page_bits: bits(engine.page_bytes), segment_bits: bits(engine.segment_bytes) },
+            Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings: default },
+            Change::HybridCut { address: ADDRESS_MIN, redo: 1 },
+        ];
+        manifest.commit(&changes).map_err(from_storage)?;
+    }
+    Ok(manifest)
+}
+
+/// The segments that count; removes those that a process has begun behind the cut.
+fn open_device(options: &HashOptions, state: &State, segment_bits: u32) -> Result<Device> {
+    let mut bases = Vec::new();
+    for (name, _) in options.storage.list().map_err(from_storage)? {
+        if let Some(FileName::HybridSegment(base)) = file_name::parse(&name) {
+            let is_needed = base < state.cut && base + (1 << segment_bits) > state.begin;
+            match is_needed {
+                true => bases.push(base),
+                false => options.storage.remove(&name).map_err(from_storage)?,
+            }
+        }
+    }
+    Device::open(&options.storage, (state.database, state.redo), segment_bits, bases.into_iter())
+}
+
+fn open_keyspaces(options: &HashOptions, state: &State) -> Result<Keyspaces> {
+    let keyspaces = Keyspaces::default();
+    for (id, (name, settings)) in &state.keyspaces {
+        let settings = KeyspaceSettings::from_text(settings)?;
+        keyspaces.put(Keyspace::new(KeyspaceId(*id), name, settings, &options.semantics)?);
+    }
+    Ok(keyspaces)
+}
+
+/// Has the chain of `key` begin at `address`, which is newer than all before.
+fn put(index: &Index, key: Key<'_>, address: u64) -> Result<()> {
+    match index.insert(key.hash, address) {
+        Inserted::New => Ok(()),
+        Inserted::Existing(place, entry) if index.lead_to(place, entry, address) => Ok(()),
+        Inserted::Existing(..) => Err(Error::bug("an index that changes during recovery")),
+        Inserted::Full => Err(Error::invalid(
+            "the index needs more memory than index_bytes_max: raise it, or memory_bytes",
+        )),
+    }
+}
+
+/// Puts what redo logs have behind the cut; answers the latest generation there is.
+fn replay_into(
+    options: &HashOptions,
+    state: &State,
+    store: Store,
+    device: &Device,
+    live: &mut BTreeSet<u64>,
+) -> Result<(Store, u64)> {
+    let store = Arc::new(store);
+    let mut access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
+    let latest = replay(&options.storage, state.database, state.redo, &mut |change| {
+        note_reference(change.shape.is_reference, change.value, live);
+        apply(&mut access, device, change)
+    })?;
+    drop(access);
+    let store = Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))?;
+    Ok((store, latest))
+}
+
+/// Makes `change` the newest record of its key.
+fn apply(access: &mut Access, device: &Device, change: &RedoChange<'_>) -> Result<()> {
+    let RedoChange { shape, keyspace, key, value, expires_at_ms, .. } = *change;
+    let parts = Parts { shape, keyspace, key, value, expires_at_ms };
+    let key = Key::new(keyspace, key);
+    loop {
+        let outcome = {
+            let (store, _inside) = access.enter();
+            store.append(key, &parts)
+        };
+        match outcome {
+            Attempt::Done(_) => return Ok(()),
+            Attempt::Again | Attempt::OnDevice => {}
+            Attempt::NoRoom(_) => {
+                let store = &access.store;
+                store.epochs.run_due();
+                let markers = &store.log.markers;
+                let (from, to) = (
+                    markers.flushed.load(Ordering::Acquire),
+                    markers.safe_read_only.load(Ordering::Acquire),
+                );
+                device.flush(&store.log, from, to)?;
+                markers.flushed.store(to.max(from), Ordering::Release);
+                store.log.evict(&store.epochs);
+            }
+            Attempt::IndexFull => {
+                let message = "the index needs more memory than index_bytes_max: raise it, or memory_bytes";
+                return Err(Error::invalid(message));
+            }
+            Attempt::Failed(error) => return Err(error),
+        }
+    }
+}
+
+fn note_reference(is_reference: bool, value: &[u8], live: &mut BTreeSet<u64>) {
+    if is_reference && let Some(number) = number_of(value) {
+        live.insert(number);
+    }
+}
+
+fn no_memory(error: std::io::Error) -> Error {
+    let message = "the system gives no memory for index and log: lower memory_bytes";
+    Error::new(ErrorKind::Retry, message).because(Error::invalid(error.to_string()))
+}
+

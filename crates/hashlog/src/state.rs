@@ -1,0 +1,146 @@
+//! What the manifest of a hashed engine carries.
+
+use std::collections::BTreeMap;
+
+use firn_format::Position;
+use firn_format::hybrid::ADDRESS_MIN;
+use firn_format::manifest::{Change, EditEncoder, KeyspaceText, ManifestEdit};
+use firn_storage::file::manifest::{self, Content, Edit};
+
+/// The manifest of a hashed engine.
+pub(crate) type Manifest = manifest::Manifest<State>;
+
+/// What a database is made of, besides its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Its identity.
+    pub(crate) database: u128,
+    /// Words of a page and of a segment, as powers of two; `None` before the first edit.
+    pub(crate) sizes: Option<(u32, u32)>,
+    /// The log begins here.
+    pub(crate) begin: u64,
+    /// What lies before this address is on the device.
+    pub(crate) cut: u64,
+    /// What came later is in redo logs of this generation and those after it.
+    pub(crate) redo: u64,
+    /// Numbers below were given to keyspaces.
+    pub(crate) next_number: u64,
+    /// Positions below may have been given to writes.
+    pub(crate) given: Position,
+    /// The latest moment that was seen, for expiry.
+    pub(crate) tick_ms: u64,
+    /// Name and settings of each keyspace, by id.
+    pub(crate) keyspaces: BTreeMap<u32, (String, KeyspaceText)>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            database: 0,
+            sizes: None,
+            begin: ADDRESS_MIN,
+            cut: ADDRESS_MIN,
+            redo: 0,
+            next_number: 1,
+            given: Position(0),
+            tick_ms: 0,
+            keyspaces: BTreeMap::new(),
+        }
+    }
+}
+
+impl State {
+    fn restate(&self, push: &mut dyn FnMut(Change)) {
+        push(self.identity());
+        if let Some((page_bits, segment_bits)) = self.sizes {
+            push(Change::Hashed { page_bits, segment_bits });
+        }
+        for (id, (name, settings)) in &self.keyspaces {
+            push(Change::Keyspace { id: *id, name: name.clone(), settings: settings.clone() });
+        }
+        push(Change::HybridBegin { address: self.begin });
+        push(Change::HybridCut { address: self.cut, redo: self.redo });
+        push(Change::NextNumber(self.next_number));
+        push(Change::PositionsGiven { position: self.given });
+        push(Change::Tick { ms: self.tick_ms });
+    }
+}
+
+/// The redo generation, which grows with each opening, is in every edit.
+impl Content for State {
+    type Change = Change;
+    type Before = State;
+
+    fn apply(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Database { id } => self.database = *id,
+            Change::Hashed { page_bits, segment_bits } => self.sizes = Some((*page_bits, *segment_bits)),
+            Change::Keyspace { id, name, settings } => {
+                self.keyspaces.insert(*id, (name.clone(), settings.clone()));
+                self.next_number = self.next_number.max(u64::from(*id) + 1);
+            }
+            Change::DropKeyspace { id } => {
+                self.keyspaces.remove(id).ok_or_else(|| format!("there is no keyspace {id} to drop"))?;
+            }
+            Change::HybridBegin { address } if *address < self.begin => {
+                return Err(format!("the log begins at {}, and cannot again at {address}", self.begin));
+            }
+            Change::HybridBegin { address } => self.begin = *address,
+            Change::HybridCut { address, redo } => {
+                if *address < self.cut || *redo < self.redo {
+                    let Self { cut, redo: last, .. } = self;
+                    return Err(format!("a checkpoint at {address}, {redo} after one at {cut}, {last}"));
+                }
+                (self.cut, self.redo) = (*address, *redo);
+            }
+            Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
+            Change::PositionsGiven { position } => self.given = *position,
+            Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
+            Change::TakeOver { .. } => {}
+            other => {
+                return Err(format!(
+                    "this is a database of the ordered engine (change {}): open it with that engine",
+                    other.tag()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn before(&self, _changes: &[Change]) -> State {
+        self.clone()
+    }
+
+    fn restore(&mut self, before: State) {
+        *self = before;
+    }
+
+    fn encode(&self, number: u64, changes: &[Change]) -> Vec<u8> {
+        let mut encoder = EditEncoder::default();
+        changes.iter().for_each(|change| encoder.push(change));
+        encoder.finish(number, false, self.redo)
+    }
+
+    fn encode_base(&self, number: u64) -> Vec<u8> {
+        let mut encoder = EditEncoder::default();
+        self.restate(&mut |change| encoder.push(&change));
+        encoder.finish(number, true, self.redo)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Edit<Change>, firn_format::Error> {
+        let ManifestEdit { number, base, changes, .. } = ManifestEdit::decode(bytes)?;
+        Ok(Edit { number, is_base: base, changes })
+    }
+
+    fn take_over(home: u128) -> Change {
+        Change::TakeOver { id: home }
+    }
+
+    fn is_take_over(change: &Change) -> bool {
+        matches!(change, Change::TakeOver { .. })
+    }
+
+    fn identity(&self) -> Change {
+        Change::Database { id: self.database }
+    }
+}

@@ -1,0 +1,80 @@
+//! Batches amid which no reader of several keys comes.
+//!
+//! A batch makes its records visible one by one. Meanwhile the stripes of its keys are odd: whoever
+//! reads several keys as of one moment looks at their stripes before and after.
+
+use crate::index::KeyHash;
+use crate::sync::{AtomicU64, Ordering, Patience};
+
+const STRIPES: usize = 1 << 12;
+
+/// Counts of batches, for keys that share a stripe by their hash.
+#[derive(Debug)]
+pub(crate) struct Stripes(Box<[AtomicU64]>);
+
+/// Stripes that a batch holds; let go when dropped.
+pub(crate) struct Held<'s> {
+    stripes: &'s Stripes,
+    held: Vec<usize>,
+}
+
+impl Stripes {
+    pub(crate) fn new() -> Self {
+        Self((0..STRIPES).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Waits for the stripes of these keys, and holds them.
+    pub(crate) fn hold(&self, hashes: impl Iterator<Item = KeyHash>) -> Held<'_> {
+        let mut wanted: Vec<usize> = hashes.map(stripe_of).collect();
+        // In one order, so that no two batches wait for each other.
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut held = Held { stripes: self, held: Vec::with_capacity(wanted.len()) };
+        for index in wanted {
+            let mut patience = Patience::default();
+            loop {
+                let count = self.0[index].load(Ordering::Relaxed);
+                let is_free = count % 2 == 0;
+                if is_free
+                    && self.0[index]
+                        .compare_exchange(count, count + 1, Ordering::Acquire, Ordering::Relaxed)
+                        .is_ok()
+                {
+                    break;
+                }
+                patience.wait();
+            }
+            held.held.push(index);
+        }
+        held
+    }
+
+    /// The count of a key's stripe, as soon as no batch holds it.
+    pub(crate) fn seen(&self, hash: KeyHash) -> u64 {
+        let mut patience = Patience::default();
+        loop {
+            let count = self.0[stripe_of(hash)].load(Ordering::Acquire);
+            if count % 2 == 0 {
+                return count;
+            }
+            patience.wait();
+        }
+    }
+
+    /// The count of a key's stripe now.
+    pub(crate) fn now(&self, hash: KeyHash) -> u64 {
+        self.0[stripe_of(hash)].load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        for index in &self.held {
+            self.stripes.0[*index].fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+fn stripe_of(hash: KeyHash) -> usize {
+    (usize::from(hash.tag()) ^ hash.slot().wrapping_mul(31)) % STRIPES
+}

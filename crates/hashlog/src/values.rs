@@ -1,0 +1,153 @@
+//! Values that are too long for a page: each lies alone, in a file of its own.
+//!
+//! ```text
+//!   file:       the value's bytes
+//!   reference:  number u64 LE │ bytes u64 LE │ xxh3 of the bytes u64 LE
+//! ```
+//! The file is there before the record that refers to it, and never changes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn_engine::{Error, ErrorKind, Location, Result, ValueSource};
+use firn_format::checksum::xxh3;
+use firn_format::file_name::{self, FileName};
+use firn_storage::{Storage, WriteFile};
+
+use crate::error::from_storage;
+
+/// Bytes of a reference.
+pub(crate) const REFERENCE_BYTES: usize = 24;
+
+/// Bytes of a source that are in memory at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The values of one database that lie alone.
+#[derive(Debug)]
+pub(crate) struct Values {
+    storage: Arc<dyn Storage>,
+    next: AtomicU64,
+    /// Written, and not synced yet.
+    unsynced: Mutex<Vec<Arc<dyn WriteFile>>>,
+}
+
+impl Values {
+    /// Those on `storage`.
+    pub(crate) fn new(storage: &Arc<dyn Storage>) -> Result<Self> {
+        let numbers = numbers(storage)?;
+        let next = AtomicU64::new(numbers.last().map_or(0, |last| last + 1));
+        Ok(Self { storage: Arc::clone(storage), next, unsynced: Mutex::default() })
+    }
+
+    /// Writes a value; answers its reference.
+    pub(crate) fn write(&self, value: &[u8]) -> Result<[u8; REFERENCE_BYTES]> {
+        let mut source = value;
+        self.write_from(&mut ValueSource::new(&mut source, value.len() as u64))
+    }
+
+    /// Writes what `source` brings; answers its reference. After an error nothing is left.
+    pub(crate) fn write_from(&self, source: &mut ValueSource<'_>) -> Result<[u8; REFERENCE_BYTES]> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let name = file_name::value(number);
+        let file = self.storage.create(&name).map_err(from_storage)?;
+        let written = self.fill(&*file, source);
+        match written {
+            Ok(checksum) => {
+                self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+                Ok(reference(number, source.value_bytes(), checksum))
+            }
+            Err(error) => {
+                drop(file);
+                // What stays is removed by the next opening: no record refers to it.
+                let _left = self.storage.remove(&name);
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(&self, file: &dyn WriteFile, source: &mut ValueSource<'_>) -> Result<u64> {
+        let (mut at, mut piece) = (0, Vec::new());
+        let mut hasher = firn_format::checksum::Hasher::new();
+        while source.next_piece(PIECE_BYTES, &mut piece)? {
+            file.write_at(at, &piece).map_err(from_storage)?;
+            hasher.update(&piece);
+            at += piece.len() as u64;
+        }
+        Ok(hasher.finish())
+    }
+
+    /// The value that `reference` leads to.
+    ///
+    /// # Errors
+    /// `Corrupt`, with the file, if it is not what was written.
+    pub(crate) fn read(&self, reference: &[u8]) -> Result<Vec<u8>> {
+        let number = |index: usize| {
+            let bytes = reference.get(8 * index..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let (Some(file), Some(bytes), Some(checksum)) = (number(0), number(1), number(2)) else {
+            return Err(Error::bug("a reference of 24 bytes"));
+        };
+        let name = file_name::value(file);
+        let corrupt = |message: String| {
+            Error::new(ErrorKind::Corrupt, message).at(Location { file: name.clone(), offset: None })
+        };
+        let file = self.storage.open_read_known(&name, bytes).map_err(|error| match error.kind {
+            firn_storage::ErrorKind::NotFound => corrupt("expected a value, found no file".to_owned()),
+            _ => from_storage(error),
+        })?;
+        let mut value = vec![0; bytes as usize];
+        file.read_at(0, &mut value).map_err(from_storage)?;
+        match xxh3(&value) {
+            found if found == checksum => Ok(value),
+            found => Err(corrupt(format!("expected a value with checksum {checksum:016x}, found {found:016x}"))),
+        }
+    }
+
+    /// Makes every value that was written survive loss of power.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let files = std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner));
+        if files.is_empty() {
+            return Ok(());
+        }
+        files.iter().try_for_each(|file| file.sync()).map_err(from_storage)?;
+        self.storage.sync_dir().map_err(from_storage)
+    }
+
+    /// Removes the values that no reference in `live` leads to.
+    pub(crate) fn remove_others(&self, live: &std::collections::BTreeSet<u64>) -> Result<()> {
+        for number in numbers(&self.storage)? {
+            if !live.contains(&number) {
+                self.storage.remove(&file_name::value(number)).map_err(from_storage)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number of the value that `reference` leads to.
+pub(crate) fn number_of(reference: &[u8]) -> Option<u64> {
+    reference.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+fn reference(number: u64, bytes: u64, checksum: u64) -> [u8; REFERENCE_BYTES] {
+    let mut out = [0; REFERENCE_BYTES];
+    for (to, word) in out.chunks_exact_mut(8).zip([number, bytes, checksum]) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    out
+}
+
+/// Numbers of all values on `storage`, in order.
+fn numbers(storage: &Arc<dyn Storage>) -> Result<Vec<u64>> {
+    let names = storage.list().map_err(from_storage)?;
+    let mut numbers: Vec<u64> = names
+        .iter()
+        .filter_map(|(name, _)| match file_name::parse(name)? {
+            FileName::Value(number) => Some(number),
+            _ => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}

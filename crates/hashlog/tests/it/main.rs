@@ -1,0 +1,5 @@
+//! Tests of the hashed engine from outside.
+
+mod support;
+mod conformance;
+mod exact_sums;

@@ -1,0 +1,102 @@
+//! Schedules of the index: `RUSTFLAGS="--cfg loom" cargo test -p firn-hashlog --test loom_index`.
+//!
+//! The index is private to its crate, so this test takes it in by its path.
+#![cfg(loom)]
+#![expect(dead_code, unused_imports, unreachable_pub, reason = "each test of a private module uses a part of it")]
+
+#[path = "../src/sync.rs"]
+mod sync;
+#[path = "../src/epoch.rs"]
+mod epoch;
+#[path = "../src/index/mod.rs"]
+mod index;
+
+use std::sync::Arc;
+
+use epoch::Epochs;
+use index::{Index, Inserted, KeyHash};
+use loom::thread;
+
+/// Schedules with more switches than this between threads that could go on are not tried.
+fn model(f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(f);
+}
+
+/// A key of slot 0 with this tag.
+fn hash(tag: u16) -> KeyHash {
+    KeyHash::new(u64::from(tag))
+}
+
+/// Inserts `address`, or puts it in front of the chain that is there; answers what it replaced.
+fn put(index: &Index, tag: u16, address: u64) -> u64 {
+    loop {
+        match index.insert(hash(tag), address) {
+            Inserted::New => return 0,
+            Inserted::Existing(place, entry) => {
+                if index.lead_to(place, entry, address) {
+                    return entry.address();
+                }
+            }
+            Inserted::Full => panic!("there is room"),
+        }
+    }
+}
+
+/// Two threads insert one tag while a third frees a place before it: all are in one chain.
+#[test]
+fn two_insertions_of_one_tag_make_one_entry() {
+    model(|| {
+        let epochs = Epochs::new();
+        let index = Arc::new(Index::new(16, Arc::clone(&epochs)).unwrap());
+        put(&index, 7, 8);
+        let threads: Vec<_> = [16, 24]
+            .into_iter()
+            .map(|address| {
+                let (index, mut participant) = (Arc::clone(&index), epochs.join().unwrap());
+                thread::spawn(move || {
+                    let _inside = participant.enter();
+                    put(&index, 5, address)
+                })
+            })
+            .collect();
+        let (place, entry) = index.find(hash(7)).expect("it is there");
+        assert!(index.remove(hash(7), place, entry));
+        let mut replaced: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        replaced.push(index.find(hash(5)).expect("two threads have put it").1.address());
+        replaced.sort_unstable();
+        assert_eq!(replaced, [0, 16, 24], "one was first, the other came in front of it");
+    });
+}
+
+/// A slot grows while another thread changes and inserts: nothing is lost, nothing is there twice.
+#[test]
+fn a_slot_that_grows_keeps_its_entries() {
+    model(|| {
+        let epochs = Epochs::new();
+        let index = Arc::new(Index::new(32, Arc::clone(&epochs)).unwrap());
+        for tag in 0..6 {
+            put(&index, tag, 8 + u64::from(tag));
+        }
+        let other = {
+            let (index, mut participant) = (Arc::clone(&index), epochs.join().unwrap());
+            thread::spawn(move || {
+                let _inside = participant.enter();
+                assert_eq!(put(&index, 1, 101), 9);
+            })
+        };
+        {
+            let mut participant = epochs.join().unwrap();
+            for tag in 6..8 {
+                let _inside = participant.enter();
+                put(&index, tag, 8 + u64::from(tag));
+            }
+        }
+        other.join().unwrap();
+        for tag in 0..8 {
+            let expected = if tag == 1 { 101 } else { 8 + u64::from(tag) };
+            assert_eq!(index.find(hash(tag)).expect("it was put").1.address(), expected, "tag {tag}");
+        }
+    });
+}

@@ -1,0 +1,74 @@
+//! Schedules of a record's latch: `RUSTFLAGS="--cfg loom" cargo test -p firn-hashlog --test loom_record`.
+//!
+//! Records are private to their crate, so this test takes them in by their path.
+#![cfg(loom)]
+#![expect(dead_code, unused_imports, unreachable_pub, reason = "each test of a private module uses a part of it")]
+
+#[path = "../src/sync.rs"]
+mod sync;
+#[path = "../src/log/record.rs"]
+mod record;
+
+use std::sync::Arc;
+
+use firn_arena::Words;
+use firn_format::hybrid::Shape;
+use loom::thread;
+use record::{Changed, NewRecord, Parts, Record};
+
+const KEY: &[u8] = b"key";
+
+/// A record with a value of `value`, at the beginning of words of its own.
+fn words_with(value: &[u8]) -> Arc<Words> {
+    let shape = Shape { key_bytes: KEY.len(), value_bytes: value.len(), ..Shape::default() }.fitted();
+    let words = Words::zeroed(shape.words()).unwrap();
+    let parts = Parts { shape, keyspace: 0, key: KEY, value, expires_at_ms: 0 };
+    NewRecord::over(words.words(0..shape.words())).fill(&parts, 0);
+    Arc::new(words)
+}
+
+/// A reader beside a writer sees one of two values and never a part of each.
+#[test]
+fn values_are_read_whole() {
+    loom::model(|| {
+        let words = words_with(&[1; 16]);
+        let writer = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || {
+                let latched = Record::at(&words, 0).latch().expect("nothing seals it");
+                assert_eq!(latched.put(&[2; 16], 0), Changed::Done);
+            })
+        };
+        let mut out = Vec::new();
+        Record::at(&words, 0).read(&mut out);
+        assert!(out == [1; 16] || out == [2; 16], "{out:?}");
+        writer.join().unwrap();
+        Record::at(&words, 0).read(&mut out);
+        assert_eq!(out, [2; 16]);
+    });
+}
+
+/// Two threads that add, and one that seals and copies: no addition is lost.
+#[test]
+fn no_change_comes_between_a_seal_and_the_copy() {
+    loom::model(|| {
+        let words = words_with(&0_u64.to_le_bytes());
+        let adder = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || match Record::at(&words, 0).latch() {
+                Some(latched) => {
+                    let sum = latched.number() + 1;
+                    latched.put_number(sum);
+                    true
+                }
+                None => false,
+            })
+        };
+        let sealed = Record::at(&words, 0).latch().map(|latched| latched.seal());
+        assert_eq!(sealed, Some(Changed::Sealed));
+        let mut copy = Vec::new();
+        Record::at(&words, 0).read(&mut copy);
+        let added = adder.join().unwrap();
+        assert_eq!(copy, u64::from(added).to_le_bytes(), "an addition that was made is in the copy");
+    });
+}
