@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "firn-tree",
         &["firn-engine", "firn-format", "firn-storage", "firn-arena", "firn-jobs", "firn-maintenance"],
     ),
+    ("firn-hashlog", &["firn-engine", "firn-format", "firn-storage", "firn-arena", "firn-maintenance"]),
     ("firn", &["firn-engine", "firn-tree", "firn-jobs", "firn-storage"]),
     ("firn-server", &["firn", "firn-engine", "firn-format", "firn-lua", "firn-protocol"]),
     ("firn-bench", &["firn", "firn-engine", "firn-protocol"]),

@@ -17,6 +17,9 @@ fn names_are_frozen_and_parse_back() {
         (FileName::BlobSegment(SegmentNumber(u32::MAX)), "ffffffff.blobs"),
         (FileName::CollectedBlobs { stem: "gc-7".into(), index: 3 }, "gc-7-000003.blobs"),
         (FileName::LogObject { generation: 1, number: 0xab }, "0000000000000001-00000000000000ab.group"),
+        (FileName::HybridSegment(1 << 23), "0000000000800000.hybrid"),
+        (FileName::Redo { generation: 2, index: 3 }, "0000000000000002-0000000000000003.redo"),
+        (FileName::Value(0xab), "00000000000000ab.value"),
     ];
     for (parsed, name) in &names {
         assert_eq!(parsed.to_string(), *name);

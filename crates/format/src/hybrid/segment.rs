@@ -4,13 +4,12 @@
 //! offset size  field         meaning
 //!      0    8  magic         "FIRNHYB1"
 //!      8    4  version       u32 LE, see `FormatVersion`
-//!     12    4  checksum      u32 LE, crc32c over the 64 bytes with this field zero
+//!     12    4  checksum      u32 LE, crc32c over these 56 bytes with this field zero
 //!     16   16  database      u128 LE, identity of the database
 //!     32    8  base          u64 LE, address of the first word
 //!     40    8  words         u64 LE, words of a whole segment
 //!     48    8  generation    u64 LE, of the opening that began the segment
-//!     56    8  zero
-//!     64       zeros up to 4096
+//!     56       zeros up to 4096
 //!   4096       words, the lowest byte first: records and zeros (see `image`)
 //! ```
 //! The word of address `a` is at `4096 + 8 * (a - base)`.
@@ -28,7 +27,7 @@ pub const SEGMENT_MAGIC: [u8; 8] = *b"FIRNHYB1";
 pub const SEGMENT_HEADER_BYTES: usize = 4096;
 
 /// Bytes of the header that say something.
-const SIGNED_BYTES: usize = 64;
+const SIGNED_BYTES: usize = 56;
 
 /// Which database a segment belongs to, and where in its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ impl SegmentHeader {
         out.extend_from_slice(&(FormatVersion::CURRENT as u32).to_le_bytes());
         out.extend_from_slice(&checksum.to_le_bytes());
         out.extend_from_slice(&self.database.to_le_bytes());
-        for field in [self.base, self.words, self.generation, 0] {
+        for field in [self.base, self.words, self.generation] {
             out.extend_from_slice(&field.to_le_bytes());
         }
         out

@@ -103,6 +103,10 @@ fn changes() -> Vec<Change> {
         Change::DropRelocation { victim: SegmentNumber(0) },
         Change::AddObsolete { keyspace: 0, references: ReferenceSet::default() },
         Change::RemoveObsolete { keyspace: 0, references: ReferenceSet::default() },
+        Change::Hashed { page_bits: 0, segment_bits: 0 },
+        Change::HybridCut { address: 0, redo: 0 },
+        Change::HybridBegin { address: 0 },
+        Change::PositionsGiven { position },
     ]
 }
 

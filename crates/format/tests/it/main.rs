@@ -8,6 +8,7 @@ mod samples;
 mod tables;
 mod blobs;
 mod combiner;
+mod hybrid;
 mod datatypes;
 mod enums;
 mod damage;

@@ -67,6 +67,16 @@ pub(crate) fn samples() -> Vec<Sample> {
     ));
     samples.push(edit("manifest-edit-v1-take-over", false, vec![Change::TakeOver { id: 0x1234 << 100 }]));
     samples.push(edit("manifest-edit-v1-boot", false, vec![Change::Boot { id: 0x1234 << 100 }]));
+    samples.push(edit(
+        "manifest-edit-v1-hashed",
+        true,
+        vec![
+            Change::Hashed { page_bits: 16, segment_bits: 23 },
+            Change::HybridBegin { address: 1 << 23 },
+            Change::HybridCut { address: 123_456_789, redo: 42 },
+            Change::PositionsGiven { position: Position(1 << 40) },
+        ],
+    ));
     samples.push(home());
     samples
         .push(log_object("log-object-v1-pieces", &log_object_id().encode(LogObjectKind::Whole, &pieces())));
@@ -75,6 +85,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.extend(crate::tables::samples());
     samples.extend(crate::blobs::samples());
     samples.extend(crate::datatypes::samples());
+    samples.extend(crate::hybrid::samples());
     samples
 }
 
