@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use firn_engine::settings::MIB;
-use firn_engine::{Durability, Engine, KEYSPACE_DEFAULT, ReadAt, Rmw, Session, WriteOptions};
+use firn_engine::{Durability, Engine, KEYSPACE_DEFAULT, ReadAt, Rmw, WriteOptions};
 use firn_hashlog::{Background, HashLog, HashOptions, Settings};
 use firn_storage::backend::{Local, LocalOptions};
 use firn_storage::{SystemClock, ThreadSpawn};

@@ -30,6 +30,7 @@ impl Database {
         let redo = self.store.redo.as_ref().ok_or_else(|| Error::bug("a database without a redo log"))?;
         let next = redo.prepare()?;
         let (cut, generation, position) = {
+            let _whole = self.batches.write().unwrap_or_else(PoisonError::into_inner);
             let _stopped = self.store.epochs.stop();
             let cut = self.store.log.tail.next();
             self.store.log.markers.cut(cut);

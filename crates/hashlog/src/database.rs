@@ -1,10 +1,10 @@
 //! One open database: its owners, and what they do together.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use firn_engine::{Error, ErrorKind, LockTable, Result, Semantics, Snapshot};
-use firn_maintenance::Schedule;
+use firn_maintenance::{Schedule, Work};
 use firn_storage::backend::ReadPool;
 use firn_storage::{Clock, Storage};
 
@@ -20,7 +20,7 @@ use crate::values::Values;
 
 /// What sessions and background work share. Composes owners and owns nothing else.
 ///
-/// Lock order: `checkpointing`, then `flushing`, then `manifest`.
+/// Lock order: `checkpointing`, then `flushing`, then `manifest`; `batches`, then `stripes`.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) storage: Arc<dyn Storage>,
@@ -35,6 +35,9 @@ pub(crate) struct Database {
     pub(crate) snapshots: Arc<Snapshots>,
     /// Held by batches while their records become visible one by one.
     pub(crate) stripes: Stripes,
+    /// Read by batches until they are whole, written where a moment between two operations is
+    /// chosen: no batch is half before it.
+    pub(crate) batches: RwLock<()>,
     pub(crate) locks: Arc<LockTable>,
     /// Does what sessions may not wait for; `None` where the owner does all work.
     pub(crate) pool: Option<ReadPool>,
@@ -128,6 +131,7 @@ impl Database {
     /// A snapshot of everything that was written.
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
         self.check_open()?;
+        let _whole = self.batches.write().unwrap_or_else(PoisonError::into_inner);
         let _stopped = self.store.epochs.stop();
         let end = self.store.log.tail.next();
         self.store.log.markers.cut(end);
@@ -137,10 +141,12 @@ impl Database {
     /// Makes everything that was written survive loss of power.
     pub(crate) fn sync(&self) -> Result<()> {
         self.values.sync()?;
-        match &self.store.redo {
-            Some(redo) => redo.sync(),
-            None => Ok(()),
-        }
+        let synced = self.store.redo.as_ref().map_or(Ok(()), crate::redo::Redo::sync);
+        synced.inspect_err(|error| {
+            if error.kind() == ErrorKind::Closed {
+                self.poison(error);
+            }
+        })
     }
 
     /// Runs `body` on a thread of the pool, or on this one where the owner does all work.

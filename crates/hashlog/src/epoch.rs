@@ -176,7 +176,7 @@ impl Participant {
         if epochs.is_stopped.load(Ordering::Relaxed) {
             wait_for_start(epochs, cell);
         }
-        Inside { cell }
+        Inside { cell, participant: self.index }
     }
 }
 
@@ -186,7 +186,7 @@ impl Participant {
         let cell = &self.epochs.cells[self.index].0.epoch;
         cell.store(stopped.epochs.current.load(Ordering::Relaxed), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        Inside { cell }
+        Inside { cell, participant: self.index }
     }
 }
 
@@ -219,6 +219,8 @@ impl Drop for Participant {
 #[must_use]
 pub(crate) struct Inside<'p> {
     cell: &'p AtomicU64,
+    /// Which participant it is.
+    pub(crate) participant: usize,
 }
 
 impl Drop for Inside<'_> {

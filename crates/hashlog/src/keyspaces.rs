@@ -72,18 +72,20 @@ impl Keyspace {
         settings: KeyspaceSettings,
         semantics: &Semantics,
     ) -> Result<Self> {
-        let known: [(&str, &Option<String>, &dyn Fn(&str) -> bool); 3] = [
-            ("merge operator", &settings.merge_operator, &|code| semantics.merge_operator(code).is_some()),
-            ("compaction filter", &settings.compaction_filter, &|code| semantics.compaction_filter(code).is_some()),
-            ("prefix extractor", &settings.prefix_extractor, &|code| semantics.prefix_extractor(code).is_some()),
-        ];
-        for (what, code, is_known) in known {
-            if let Some(code) = code.as_ref().filter(|code| !is_known(code)) {
+        let operator = settings.merge_operator.as_deref();
+        let filter = settings.compaction_filter.as_deref();
+        let extractor = settings.prefix_extractor.as_deref();
+        for (what, code, is_known) in [
+            ("merge operator", operator, operator.and_then(|code| semantics.merge_operator(code)).is_some()),
+            ("compaction filter", filter, filter.and_then(|code| semantics.compaction_filter(code)).is_some()),
+            ("prefix extractor", extractor, extractor.and_then(|code| semantics.prefix_extractor(code)).is_some()),
+        ] {
+            if let (Some(code), false) = (code, is_known) {
                 let remedy = "register it before opening the database";
                 return Err(Error::invalid(format!("keyspace {name:?} uses the {what} {code:?}: {remedy}")));
             }
         }
-        let operator = settings.merge_operator.as_ref().and_then(|code| semantics.merge_operator(code));
+        let operator = operator.and_then(|code| semantics.merge_operator(code));
         Ok(Self { id, name: name.to_owned(), settings, operator })
     }
 }

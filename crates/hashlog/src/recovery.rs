@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use firn_engine::{
     Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, LockTable, Result,
@@ -95,6 +95,7 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         manifest: Mutex::new(manifest),
         snapshots,
         stripes: Stripes::new(),
+        batches: RwLock::new(()),
         locks: LockTable::new(),
         pool,
         schedule: Schedule::new(matches!(options.background, Background::Manual)),
@@ -198,8 +199,8 @@ fn apply(access: &mut Access, device: &Device, change: &RedoChange<'_>) -> Resul
     let key = Key::new(keyspace, key);
     loop {
         let outcome = {
-            let (store, _inside) = access.enter();
-            store.append(key, &parts)
+            let (store, inside) = access.enter();
+            store.append(&inside, key, &parts)
         };
         match outcome {
             Attempt::Done(_) => return Ok(()),

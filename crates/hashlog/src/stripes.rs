@@ -34,7 +34,7 @@ impl Stripes {
             let mut patience = Patience::default();
             loop {
                 let count = self.0[index].load(Ordering::Relaxed);
-                let is_free = count % 2 == 0;
+                let is_free = count.is_multiple_of(2);
                 if is_free
                     && self.0[index]
                         .compare_exchange(count, count + 1, Ordering::Acquire, Ordering::Relaxed)
@@ -54,7 +54,7 @@ impl Stripes {
         let mut patience = Patience::default();
         loop {
             let count = self.0[stripe_of(hash)].load(Ordering::Acquire);
-            if count % 2 == 0 {
+            if count.is_multiple_of(2) {
                 return count;
             }
             patience.wait();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_engine::{Compression, Durability, Engine, Error, ErrorKind, Ordered, Result};
+use firn_hashlog::{HashLog, HashOptions};
 use firn_jobs::{Executor, Local};
 use firn_storage::{Clock, Storage, ThreadSpawn};
 use firn_tree::{Background, Settings, Tree, TreeOptions, VerifyOptions, verify};
@@ -256,6 +257,49 @@ impl World for TreeWorld {
     }
 }
 
+/// The hashed engine. Scripts need an ordered one; kills and batches do not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HashWorld;
+
+impl World for HashWorld {
+    fn name(&self) -> &'static str {
+        "hash"
+    }
+
+    fn open(&self, storage: Arc<dyn Storage>, knobs: &Knobs, clock: Arc<dyn Clock>) -> Result<Opened> {
+        let background = match knobs.has_threads {
+            true => firn_hashlog::Background::Threads(Arc::new(ThreadSpawn::new())),
+            false => firn_hashlog::Background::Manual,
+        };
+        let settings = firn_hashlog::Settings {
+            durability: knobs.durability,
+            memory_bytes: 16 << 20,
+            ..firn_hashlog::Settings::default()
+        };
+        let settings = settings.with_engine(|hash| {
+            hash.index_bytes_max = 8 << 20;
+            hash.page_bytes = 512 << 10;
+            hash.segment_bytes = 1 << 20;
+            hash.redo_bytes_max = knobs.memtable_bytes;
+        });
+        let hash = HashLog::open(&HashOptions {
+            storage,
+            settings,
+            semantics: semantics(),
+            clock,
+            background,
+            seed: 7,
+            create: true,
+        })?;
+        let (stepped, is_manual) = (Arc::downgrade(&hash), !knobs.has_threads);
+        let step = Box::new(move || match stepped.upgrade() {
+            Some(hash) if is_manual => hash.step(),
+            _ => Ok(false),
+        });
+        Ok(Opened { engine: hash, step, workers: None, aside: None })
+    }
+}
+
 impl TreeWorld {
     /// Opens the database, whose jobs `workers` are to do, if there are any.
     pub(crate) fn open_with(
@@ -381,6 +425,7 @@ fn tree_settings(knobs: &Knobs) -> Settings {
 pub fn world(name: &str) -> Option<Box<dyn World>> {
     match name {
         "tree" => Some(Box::new(TreeWorld)),
+        "hash" => Some(Box::new(HashWorld)),
         "reference" => Some(Box::new(ReferenceWorld::default())),
         "broken" => Some(Box::new(ReferenceWorld { fault: Some(Fault::LateJournal(WRITES_LOST)) })),
         _ => None,

@@ -62,11 +62,11 @@ pub fn dump_segment(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
 /// # Errors
 /// If the lines cannot be written.
 pub fn dump_redo(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
-    let RedoHeader { database, generation, index } = match RedoHeader::decode(bytes) {
+    let RedoHeader { database, generation, index, boot } = match RedoHeader::decode(bytes) {
         Ok(header) => header,
         Err(error) => return Ok(Some(error)),
     };
-    let of = format_args!("database {database:032x}, generation {generation}, log {index}");
+    let of = format_args!("database {database:032x}, generation {generation}, log {index}, boot {boot:032x}");
     lines.line(0, REDO_HEADER_BYTES, "header", of)?;
     let mut at = REDO_HEADER_BYTES;
     loop {

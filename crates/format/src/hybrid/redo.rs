@@ -9,6 +9,17 @@
 //! has the whole value, after it, and of several changes of a key that with the greatest (address,
 //! sequence) is the newest. The checksum is crc32c of all changes, exclusive-or a mix of the
 //! generation, the entry's place and its length. A word of zero ends the entries.
+//!
+//! ```text
+//! offset size  field       meaning
+//!      0    8  magic       "FIRNRED1"
+//!      8    4  version     u32 LE, see `FormatVersion`
+//!     12    4  checksum    u32 LE, crc32c over the 64 bytes with this field zero
+//!     16   16  database    u128 LE, identity of the database
+//!     32    8  generation  u64 LE
+//!     40    8  index       u64 LE, which of the generation's logs
+//!     48   16  boot        u128 LE, run of the machine; 0 = not known
+//! ```
 //! Since: FormatVersion::V1. Golden: golden/redo-v1-*.{bin,txt}.
 
 use crate::bytes::Reader;
@@ -35,6 +46,9 @@ pub struct RedoHeader {
     pub generation: u64,
     /// Which of the generation's logs this is, from 0.
     pub index: u64,
+    /// The run of the machine in which it is written, as the system names it; 0 = not known. As long
+    /// as that lasts, no entry is missing before one that is there.
+    pub boot: u128,
 }
 
 impl RedoHeader {
@@ -46,13 +60,14 @@ impl RedoHeader {
 
     fn encode_with(&self, checksum: u32) -> [u8; REDO_HEADER_BYTES] {
         let mut bytes = [0; REDO_HEADER_BYTES];
-        let fields: [&[u8]; 6] = [
+        let fields: [&[u8]; 7] = [
             &REDO_MAGIC,
             &(FormatVersion::CURRENT as u32).to_le_bytes(),
             &checksum.to_le_bytes(),
             &self.database.to_le_bytes(),
             &self.generation.to_le_bytes(),
             &self.index.to_le_bytes(),
+            &self.boot.to_le_bytes(),
         ];
         for (to, from) in bytes.iter_mut().zip(fields.into_iter().flatten()) {
             *to = *from;
@@ -76,9 +91,10 @@ impl RedoHeader {
         }
         FormatVersion::of(fields.u32()?, 8)?;
         let found = fields.u32()?;
-        let header = Self { database: fields.u128()?, generation: fields.u64()?, index: fields.u64()? };
+        let (database, generation, index) = (fields.u128()?, fields.u64()?, fields.u64()?);
+        let header = Self { database, generation, index, boot: fields.u128()? };
         let expected = crc32c(&header.encode_with(0));
-        if found != expected || fields.rest().iter().any(|byte| *byte != 0) {
+        if found != expected {
             return Err(Error::new(12, format!("header checksum {expected:08x}"), format!("{found:08x}")));
         }
         Ok(header)

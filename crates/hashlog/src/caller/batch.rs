@@ -2,11 +2,14 @@
 //!
 //! Records of a batch are always new ones. While they become visible one by one the batch holds the
 //! stripes of its keys; readers of several keys look at those. The redo log gets one entry for all
-//! of them.
+//! of them. No snapshot and no checkpoint is taken between two of its records.
+
+use std::sync::PoisonError;
 
 use firn_engine::{Batch, Op, OpKind, Position, ReadSet, Result, conflict};
 
 use super::{Caller, index_full};
+use crate::epoch::Inside;
 use crate::log::Parts;
 use crate::ops::{Attempt, Key, Store, not_durable, operand_of, parts_of, reference_of, tombstone_of};
 use crate::sync::Patience;
@@ -47,15 +50,16 @@ impl Caller {
             return Ok(None);
         }
         let database = std::sync::Arc::clone(&self.database);
+        let _whole = database.batches.read().unwrap_or_else(PoisonError::into_inner);
         let _held = database.stripes.hold(ready.iter().map(|ready| ready.key.hash));
         let mut addresses = Vec::with_capacity(ready.len());
         for ready in &ready {
             let parts = ready.parts();
             addresses.push(self.publish_surely(ready.key, &parts)?);
         }
-        log_batch(&database.store, &ready, &addresses)?;
         let position = {
-            let (_store, _inside) = self.access.enter();
+            let (store, inside) = self.access.enter();
+            log_batch(store, &inside, &ready, &addresses)?;
             self.database.snapshots.next()
         };
         self.count_written(batch.data_bytes());
@@ -94,7 +98,7 @@ impl Caller {
                 addresses.push(publish_alone(store, ready)?);
             }
             let position = self.database.snapshots.next();
-            log_batch(store, &ready, &addresses)?;
+            log_batch(store, &inside, &ready, &addresses)?;
             drop(inside);
             self.count_written(batch.data_bytes());
             return Ok(Some(position));
@@ -152,10 +156,9 @@ impl Caller {
 }
 
 /// Has the redo log know of a whole batch.
-fn log_batch(store: &Store, ready: &[Ready<'_>], addresses: &[u64]) -> Result<()> {
+fn log_batch(store: &Store, inside: &Inside<'_>, ready: &[Ready<'_>], addresses: &[u64]) -> Result<()> {
     let Some(redo) = &store.redo else { return Ok(()) };
-    let hint = ready.first().map_or(0, |ready| ready.key.hash.slot());
-    let logged = redo.append(hint, |entry| {
+    let logged = redo.append(inside.participant, |entry| {
         for (ready, address) in ready.iter().zip(addresses) {
             entry.push(&ready.parts().change(*address, 0));
         }

@@ -59,7 +59,7 @@ impl Caller {
                 }
             };
             let mut is_other = false;
-            let tried = self.attempt_write(|store| match store.change_if(key, seen, &parts) {
+            let tried = self.attempt_write(|store, inside| match store.change_if(inside, key, seen, &parts) {
                 // Outside the epoch it is read again.
                 Attempt::Again | Attempt::OnDevice => {
                     is_other = true;
@@ -102,9 +102,9 @@ impl Caller {
         if let (Rmw::Add(by), 0) = (rmw, expires_at_ms) {
             let found = Key::new(keyspace.0, key);
             let added = {
-                let (store, _inside) = self.access.enter();
+                let (store, inside) = self.access.enter();
                 let snapshots = &self.database.snapshots;
-                store.add_in_place(found, by).map(|sum| sum.map(|sum| (sum, snapshots.next())))
+                store.add_in_place(&inside, found, by).map(|sum| sum.map(|sum| (sum, snapshots.next())))
             };
             if let Some(added) = added {
                 let (sum, position) = added?;

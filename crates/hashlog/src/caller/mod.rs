@@ -19,6 +19,7 @@ use firn_engine::{
 };
 
 use crate::database::Database;
+use crate::epoch::Inside;
 use crate::log::Parts;
 use crate::ops::{Access, Attempt, Key, Store, operand_of, parts_of, reference_of};
 use crate::sync::Patience;
@@ -67,12 +68,12 @@ impl Caller {
 
     /// Tries until it is done, outside the epoch between two tries.
     #[inline]
-    fn attempt<T>(&mut self, mut attempt: impl FnMut(&Store) -> Attempt<T>) -> Result<Tried<T>> {
+    fn attempt<T>(&mut self, mut attempt: impl FnMut(&Store, &Inside<'_>) -> Attempt<T>) -> Result<Tried<T>> {
         let mut patience = Patience::default();
         loop {
             let outcome = {
-                let (store, _inside) = self.access.enter();
-                attempt(store)
+                let (store, inside) = self.access.enter();
+                attempt(store, &inside)
             };
             match outcome {
                 Attempt::Done(result) => return Ok(Tried::Done(result)),
@@ -95,14 +96,14 @@ impl Caller {
     #[inline]
     fn attempt_write<T>(
         &mut self,
-        mut attempt: impl FnMut(&Store) -> Attempt<T>,
+        mut attempt: impl FnMut(&Store, &Inside<'_>) -> Attempt<T>,
     ) -> Result<Tried<(Position, T)>> {
         let mut patience = Patience::default();
         loop {
             let outcome = {
-                let (store, _inside) = self.access.enter();
+                let (store, inside) = self.access.enter();
                 let snapshots = &self.database.snapshots;
-                attempt(store).map(|result| (snapshots.next(), result))
+                attempt(store, &inside).map(|result| (snapshots.next(), result))
             };
             match outcome {
                 Attempt::Done(result) => return Ok(Tried::Done(result)),
@@ -155,7 +156,7 @@ impl Caller {
         self.check(op)?;
         let key = Key::new(op.keyspace.0, op.key);
         let tried = match op.kind {
-            OpKind::Delete => self.attempt_write(|store| store.delete(key))?,
+            OpKind::Delete => self.attempt_write(|store, inside| store.delete(inside, key))?,
             OpKind::Merge => {
                 let operand = operand_of(key, op.value);
                 let reference;
@@ -165,16 +166,16 @@ impl Caller {
                     reference = self.database.values.write(op.value)?;
                     reference_of(key, &reference, 0, true)
                 };
-                self.attempt_write(|store| store.append(key, &parts).map(|_| ()))?
+                self.attempt_write(|store, inside| store.append(inside, key, &parts).map(|_| ()))?
             }
             OpKind::Put => {
                 let parts = parts_of(key, op.value, op.expires_at_ms);
                 if self.is_inline(&parts) {
-                    self.attempt_write(|store| store.upsert(key, &parts).map(|_| ()))?
+                    self.attempt_write(|store, inside| store.upsert(inside, key, &parts).map(|_| ()))?
                 } else {
                     let reference = self.database.values.write(op.value)?;
                     let parts = reference_of(key, &reference, op.expires_at_ms, false);
-                    self.attempt_write(|store| store.append(key, &parts).map(|_| ()))?
+                    self.attempt_write(|store, inside| store.append(inside, key, &parts).map(|_| ()))?
                 }
             }
         };
@@ -210,7 +211,7 @@ impl Caller {
     ) -> Result<Position> {
         let key = Key::new(keyspace.0, key);
         let parts = reference_of(key, reference, expires_at_ms, false);
-        match self.attempt_write(|store| store.append(key, &parts).map(|_| ()))? {
+        match self.attempt_write(|store, inside| store.append(inside, key, &parts).map(|_| ()))? {
             Tried::Done((position, ())) => Ok(position),
             Tried::OnDevice | Tried::MustWait => Err(Error::bug("a blind write of a caller that may wait")),
         }

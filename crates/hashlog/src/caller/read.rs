@@ -24,7 +24,7 @@ impl Caller {
     /// The value of `key` in `out`, which is cleared first, and what was seen.
     #[inline]
     pub(crate) fn look_up(&mut self, key: Key<'_>, end: u64, out: &mut Vec<u8>) -> Result<(Looked, Seen)> {
-        match self.attempt(|store| store.read(key, end, out))? {
+        match self.attempt(|store, _inside| store.read(key, end, out))? {
             Tried::Done(None) => return Ok((Looked::Nothing, Seen::Nothing)),
             Tried::Done(Some((content, seen))) => {
                 if content.is_tombstone {
@@ -47,6 +47,19 @@ impl Caller {
             return Ok((Looked::MustWait, Seen::Nothing));
         }
         self.follow(key, end, out)
+    }
+
+    /// Loads what lookups of `keys` touch first: the bucket of each, then the record that it leads
+    /// to.
+    pub(crate) fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
+        let (store, _inside) = self.access.enter();
+        let hash = |key: &&[u8]| Key::new(keyspace.0, key).hash;
+        keys.iter().for_each(|key| store.index.prefetch(hash(key)));
+        for key in keys {
+            if let Some((_, entry)) = store.index.find(hash(key)) {
+                store.log.prefetch(entry.address());
+            }
+        }
     }
 
     /// As [`look_up`](Self::look_up) for a caller of the contract.

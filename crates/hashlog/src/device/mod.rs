@@ -102,20 +102,6 @@ impl Device {
         self.storage.sync_dir().map_err(from_storage)
     }
 
-    /// Removes the segments that lie wholly before `begin`. Reads of them that have begun may fail.
-    pub(crate) fn truncate(&self, begin: u64) -> Result<()> {
-        let gone: Vec<u64> = {
-            let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
-            let bases = segments.keys().copied();
-            bases.take_while(|base| base + (1 << self.segment_bits) <= begin).collect()
-        };
-        for base in gone {
-            self.storage.remove(&file_name::hybrid_segment(base)).map_err(from_storage)?;
-            self.segments.write().unwrap_or_else(PoisonError::into_inner).remove(&base);
-        }
-        Ok(())
-    }
-
     /// The first addresses of all segments, and how many words each holds.
     pub(crate) fn bases(&self) -> (Vec<u64>, u64) {
         let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
@@ -128,12 +114,5 @@ impl Device {
             Some(file) => file.read_at(offset, out).map_err(from_storage),
             None => Err(firn_engine::Error::bug("a segment that is there")),
         }
-    }
-
-    /// Bytes of all segments' files.
-    pub(crate) fn bytes(&self, flushed: u64) -> u64 {
-        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
-        let whole = |base: &u64| flushed.clamp(*base, base + (1 << self.segment_bits)) - base;
-        segments.keys().map(|base| SEGMENT_HEADER_BYTES as u64 + 8 * whole(base)).sum()
     }
 }

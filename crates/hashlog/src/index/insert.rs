@@ -2,11 +2,10 @@
 //!
 //! Two threads may find different free places for the same tag, after a third has freed one of
 //! them. So an entry is *tentative* first: it has its place, and lookups pass it by. Then its thread
-//! walks the chain again. If another entry with the tag is there, tentative or not, it frees its
-//! place and begins anew; else it makes its own one visible. Of two threads that do this at once at
-//! least one sees the other's tentative entry: both store before they look, and the operations on
-//! the words are totally ordered. Both may see each other, and both begin anew, after pauses of
-//! random length.
+//! walks the chain again, and makes the entry visible if no other has the tag. Of two threads that
+//! do this at once at least one sees the other's entry: both store before they look, with a
+//! sequentially consistent fence between. Where both are tentative the one that comes later in the
+//! chain frees its place and begins anew, and the other waits for that.
 
 use super::{ENTRIES, Entry, Index, KeyHash, Link, Place, Run, Walk};
 use crate::sync::{Ordering, Patience, fence, lock};
@@ -38,8 +37,12 @@ impl Index {
             let bucket = self.bucket(run, hash);
             let place = match self.walk(bucket, hash.tag()) {
                 Walk::Found(place, entry) => return Inserted::Existing(place, entry),
+                Walk::Absent { is_being_inserted: true, .. } => {
+                    patience.wait();
+                    continue;
+                }
                 Walk::Absent { free: Some(place), .. } => place,
-                Walk::Absent { free: None, last } => match self.extend(last) {
+                Walk::Absent { free: None, last, .. } => match self.extend(last) {
                     Extended::By(place) => place,
                     Extended::Raced => continue,
                     Extended::Full => return Inserted::Full,
@@ -60,23 +63,32 @@ impl Index {
             }
             // Fails where the bucket is being split meanwhile: a tentative entry does not move.
             self.change(place, entry.tentative(), Entry::FREE);
-            for _ in 0..fastrand::u32(..8) {
-                patience.wait();
-            }
+            patience.wait();
         }
     }
 
-    /// Whether the entry at `place` is the only one with `tag` in the chain of `bucket`, tentative
-    /// ones included.
+    /// Whether the tentative entry at `place` is the one with `tag` in the chain of `bucket` that
+    /// may become visible. Waits for others behind it, which will not.
     fn is_alone(&self, bucket: u64, place: Place, tag: u16) -> bool {
-        let mut next = Some(bucket);
+        let (mut next, mut is_behind) = (Some(bucket), false);
         while let Some(bucket) = next {
             let words = self.words(bucket);
             for (index, word) in words[..ENTRIES].iter().enumerate() {
-                let entry = Entry(word.load(Ordering::Acquire));
-                let is_own = place.word == bucket as usize * super::BUCKET_WORDS + index;
-                if !is_own && !entry.is_free() && entry.tag() == tag {
-                    return false;
+                if place.word == bucket as usize * super::BUCKET_WORDS + index {
+                    is_behind = true;
+                    continue;
+                }
+                let mut patience = Patience::default();
+                loop {
+                    let entry = Entry(word.load(Ordering::Acquire));
+                    let is_other = !entry.is_free() && entry.tag() == tag;
+                    if !is_other {
+                        break;
+                    }
+                    if !is_behind || !entry.is_tentative() || entry.is_frozen() {
+                        return false;
+                    }
+                    patience.wait();
                 }
             }
             next = Link(words[ENTRIES].load(Ordering::Acquire)).overflow();

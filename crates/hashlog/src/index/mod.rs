@@ -118,8 +118,9 @@ pub(crate) struct Place {
 /// What a walk along a bucket's chain came to.
 enum Walk {
     Found(Place, Entry),
-    /// No entry with the tag; the first free place, and the last bucket of the chain.
-    Absent { free: Option<Place>, last: u64 },
+    /// No entry with the tag, but for one that is perhaps being inserted; the first free place, and
+    /// the last bucket of the chain.
+    Absent { free: Option<Place>, last: u64, is_being_inserted: bool },
     /// The bucket is being split.
     Frozen,
 }
@@ -161,15 +162,6 @@ impl Index {
         self.change(place, old, old.leading_to(address))
     }
 
-    /// Frees the entry at `place`, which is `old`; `false` as in [`lead_to`](Self::lead_to).
-    pub(crate) fn remove(&self, hash: KeyHash, place: Place, old: Entry) -> bool {
-        let removed = self.change(place, old, Entry::FREE);
-        if removed {
-            self.counts.word(hash.slot()).fetch_sub(1, Ordering::Relaxed);
-        }
-        removed
-    }
-
     /// Loads the bucket of a key into the processor's cache, for a lookup that follows.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash) {
@@ -178,11 +170,6 @@ impl Index {
             let bucket = run.first() + hash.bucket(run.size());
             firn_storage::backend::prefetch(self.slab.words().word(bucket as usize * BUCKET_WORDS));
         }
-    }
-
-    /// Entries of all slots.
-    pub(crate) fn entries(&self) -> u64 {
-        self.counts.words(0..SLOTS).iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Bytes of memory in use.
@@ -220,7 +207,7 @@ impl Index {
     /// Looks for `tag` in the chain that begins with `bucket`.
     #[inline]
     fn walk(&self, bucket: u64, tag: u16) -> Walk {
-        let (mut bucket, mut free) = (bucket, None);
+        let (mut bucket, mut free, mut is_being_inserted) = (bucket, None, false);
         loop {
             let words = self.words(bucket);
             for (index, word) in words[..ENTRIES].iter().enumerate() {
@@ -231,8 +218,11 @@ impl Index {
                 }
                 if entry.is_free() {
                     free = free.or(Some(place));
-                } else if entry.tag() == tag && !entry.is_tentative() {
-                    return Walk::Found(place, entry);
+                } else if entry.tag() == tag {
+                    if !entry.is_tentative() {
+                        return Walk::Found(place, entry);
+                    }
+                    is_being_inserted = true;
                 }
             }
             let link = Link(words[ENTRIES].load(Ordering::Acquire));
@@ -241,7 +231,7 @@ impl Index {
             }
             match link.overflow() {
                 Some(overflow) => bucket = overflow,
-                None => return Walk::Absent { free, last: bucket },
+                None => return Walk::Absent { free, last: bucket, is_being_inserted },
             }
         }
     }

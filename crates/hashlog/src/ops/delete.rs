@@ -9,10 +9,11 @@
 //! | nowhere | nothing |
 
 use super::{Attempt, Key, Newest, Store, tombstone_of};
+use crate::epoch::Inside;
 
 impl Store {
     /// Removes `key`.
-    pub(crate) fn delete(&self, key: Key<'_>) -> Attempt<()> {
+    pub(crate) fn delete(&self, inside: &Inside<'_>, key: Key<'_>) -> Attempt<()> {
         let (found, newest) = self.find(key);
         let tombstone = tombstone_of(key);
         match newest {
@@ -24,7 +25,7 @@ impl Store {
                     }
                     if address >= self.log.read_only() && latched.can_end() {
                         let at = (address, latched.next_sequence());
-                        if let Err(error) = self.log_change(key.hash, &tombstone, at) {
+                        if let Err(error) = self.log_change(inside, &tombstone, at) {
                             return Attempt::Failed(error);
                         }
                         latched.put_tombstone();
@@ -34,6 +35,6 @@ impl Store {
             }
             Newest::OnDevice(_) => {}
         }
-        self.publish(key.hash, found, &tombstone).map(|_| ())
+        self.publish(inside, key.hash, found, &tombstone).map(|_| ())
     }
 }

@@ -120,10 +120,10 @@ impl Store {
 
     /// Puts a record in front of the chain that was `found`, and has the redo log know it.
     #[inline]
-    pub(crate) fn publish(&self, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
+    pub(crate) fn publish(&self, inside: &Inside<'_>, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
         let published = self.publish_silently(hash, found, parts);
         if let (Attempt::Done(address), Some(redo)) = (&published, &self.redo)
-            && let Err(error) = redo.append_change(hash.slot(), &parts.change(*address, 0))
+            && let Err(error) = redo.append_change(inside.participant, &parts.change(*address, 0))
         {
             return Attempt::Failed(not_durable(error));
         }
@@ -131,8 +131,8 @@ impl Store {
     }
 
     /// Puts a record in front of the chain of `key`, whatever that has.
-    pub(crate) fn append(&self, key: Key<'_>, parts: &Parts<'_>) -> Attempt<u64> {
-        self.publish(key.hash, self.index.find(key.hash), parts)
+    pub(crate) fn append(&self, inside: &Inside<'_>, key: Key<'_>, parts: &Parts<'_>) -> Attempt<u64> {
+        self.publish(inside, key.hash, self.index.find(key.hash), parts)
     }
 
     /// Whether the newest record of `key` that is in memory lies at `end` or above. What is on the
@@ -147,9 +147,9 @@ impl Store {
 
     /// Has the redo log know of a change in place that is about to be made.
     #[inline]
-    pub(crate) fn log_change(&self, hash: KeyHash, parts: &Parts<'_>, at: (u64, u32)) -> Result<()> {
+    pub(crate) fn log_change(&self, inside: &Inside<'_>, parts: &Parts<'_>, at: (u64, u32)) -> Result<()> {
         match &self.redo {
-            Some(redo) => redo.append_change(hash.slot(), &parts.change(at.0, at.1)),
+            Some(redo) => redo.append_change(inside.participant, &parts.change(at.0, at.1)),
             None => Ok(()),
         }
     }

@@ -15,13 +15,14 @@
 use firn_engine::{Error, Result};
 
 use super::{Attempt, Found, Key, Newest, Seen, Store, parts_of};
+use crate::epoch::Inside;
 use crate::log::Parts;
 
 impl Store {
     /// Adds `by` to the number that `key` has where that can be done in place; `None`: it cannot,
     /// and nothing was done.
     #[inline]
-    pub(crate) fn add_in_place(&self, key: Key<'_>, by: i64) -> Option<Result<i64>> {
+    pub(crate) fn add_in_place(&self, inside: &Inside<'_>, key: Key<'_>, by: i64) -> Option<Result<i64>> {
         let Newest::At(address, record) = self.find(key).1 else { return None };
         if address < self.log.read_only() {
             return None;
@@ -34,7 +35,7 @@ impl Store {
         if self.redo.is_some() {
             let value = sum.to_le_bytes();
             let at = (address, latched.next_sequence());
-            if let Err(error) = self.log_change(key.hash, &parts_of(key, &value, 0), at) {
+            if let Err(error) = self.log_change(inside, &parts_of(key, &value, 0), at) {
                 return Some(Err(error));
             }
         }
@@ -44,7 +45,13 @@ impl Store {
 
     /// Gives `key` what `parts` say, a value or none, if it still has what was `seen`; otherwise
     /// `Again`.
-    pub(crate) fn change_if(&self, key: Key<'_>, seen: Seen, parts: &Parts<'_>) -> Attempt<()> {
+    pub(crate) fn change_if(
+        &self,
+        inside: &Inside<'_>,
+        key: Key<'_>,
+        seen: Seen,
+        parts: &Parts<'_>,
+    ) -> Attempt<()> {
         let (found, newest) = self.find(key);
         match (newest, seen) {
             (Newest::Nowhere, Seen::Nothing) => {}
@@ -54,7 +61,7 @@ impl Store {
                     Some(latched) if latched.content().sequence != sequence => return Attempt::Again,
                     Some(latched) if address >= self.log.read_only() && latched.fits(parts) => {
                         let at = (address, latched.next_sequence());
-                        if let Err(error) = self.log_change(key.hash, parts, at) {
+                        if let Err(error) = self.log_change(inside, parts, at) {
                             return Attempt::Failed(error);
                         }
                         match parts.shape.is_tombstone {
@@ -76,7 +83,7 @@ impl Store {
             }
             _ => return Attempt::Again,
         }
-        self.publish(key.hash, found, parts).map(|_| ())
+        self.publish(inside, key.hash, found, parts).map(|_| ())
     }
 
     /// Whether `key` has what was `seen`.

@@ -9,24 +9,25 @@
 //! | nowhere | a new record, and perhaps an entry |
 
 use super::{Attempt, Key, Newest, Store};
+use crate::epoch::Inside;
 use crate::log::Parts;
 
 impl Store {
     /// Sets `key` to the value of `parts`; answers the address where it lies.
     #[inline]
-    pub(crate) fn upsert(&self, key: Key<'_>, parts: &Parts<'_>) -> Attempt<u64> {
+    pub(crate) fn upsert(&self, inside: &Inside<'_>, key: Key<'_>, parts: &Parts<'_>) -> Attempt<u64> {
         let (found, newest) = self.find(key);
         if let Newest::At(address, record) = newest
             && address >= self.log.read_only()
             && let Some(latched) = record.latch()
             && latched.fits(parts)
         {
-            if let Err(error) = self.log_change(key.hash, parts, (address, latched.next_sequence())) {
+            if let Err(error) = self.log_change(inside, parts, (address, latched.next_sequence())) {
                 return Attempt::Failed(error);
             }
             latched.put(parts);
             return Attempt::Done(address);
         }
-        self.publish(key.hash, found, parts)
+        self.publish(inside, key.hash, found, parts)
     }
 }

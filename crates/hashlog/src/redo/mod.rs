@@ -11,9 +11,9 @@ mod replay;
 
 pub(crate) use replay::replay;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use firn_engine::Result;
+use firn_engine::{Error, Result};
 use firn_format::file_name;
 use firn_format::hybrid::redo::{REDO_HEADER_BYTES, RedoChange, RedoEntry, RedoHeader};
 use firn_storage::{Storage, WriteFile};
@@ -30,6 +30,10 @@ pub(crate) struct Redo {
     storage: Arc<dyn Storage>,
     database: u128,
     files: [Apart<Mutex<RedoFile>>; FILES],
+    /// Held by the caller that syncs; others that wait for it find their own entries synced.
+    syncing: Mutex<()>,
+    /// Why nothing is appended any more: a sync has failed.
+    failure: OnceLock<Error>,
     /// Bytes of entries since the last checkpoint.
     bytes: AtomicU64,
 }
@@ -53,15 +57,26 @@ impl Redo {
     pub(crate) fn new(storage: &Arc<dyn Storage>, database: u128, generation: u64) -> Result<Self> {
         let NextGeneration(files) = make(storage, database, generation)?;
         let files = files.map(|file| Apart(Mutex::new(file)));
-        Ok(Self { storage: Arc::clone(storage), database, files, bytes: AtomicU64::new(0) })
+        Ok(Self {
+            storage: Arc::clone(storage),
+            database,
+            files,
+            syncing: Mutex::new(()),
+            failure: OnceLock::new(),
+            bytes: AtomicU64::new(0),
+        })
     }
 
     /// Appends an entry with what `fill` puts into it. When this returns it survives the process.
+    /// Entries of one `writer` are in one file, in their order.
     ///
     /// # Errors
     /// Those of the storage: no part of the entry counts then.
-    pub(crate) fn append(&self, hint: usize, fill: impl FnOnce(&mut RedoEntry)) -> Result<()> {
-        let mut file = lock(&self.files[hint % FILES].0);
+    pub(crate) fn append(&self, writer: usize, fill: impl FnOnce(&mut RedoEntry)) -> Result<()> {
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
+        let mut file = lock(&self.files[writer % FILES].0);
         let RedoFile { generation, file: to, end, entry, is_unsynced } = &mut *file;
         entry.begin();
         fill(entry);
@@ -75,8 +90,8 @@ impl Redo {
 
     /// Appends an entry with one change.
     #[inline]
-    pub(crate) fn append_change(&self, hint: usize, change: &RedoChange<'_>) -> Result<()> {
-        self.append(hint, |entry| entry.push(change))
+    pub(crate) fn append_change(&self, writer: usize, change: &RedoChange<'_>) -> Result<()> {
+        self.append(writer, |entry| entry.push(change))
     }
 
     /// Bytes of entries since the last checkpoint.
@@ -84,16 +99,26 @@ impl Redo {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Makes everything that was appended survive loss of power.
+    /// Makes everything that was appended survive loss of power. Appending goes on meanwhile.
+    ///
+    /// # Errors
+    /// `Closed` after a sync that failed, with its cause, for good.
     pub(crate) fn sync(&self) -> Result<()> {
+        let _turn = lock(&self.syncing);
         for file in &self.files {
-            let mut file = lock(&file.0);
-            if file.is_unsynced {
-                file.file.sync().map_err(from_storage)?;
-                file.is_unsynced = false;
+            let unsynced = {
+                let mut file = lock(&file.0);
+                std::mem::take(&mut file.is_unsynced).then(|| Arc::clone(&file.file))
+            };
+            let Some(unsynced) = unsynced else { continue };
+            if let Err(error) = unsynced.sync().map_err(from_storage) {
+                return Err(self.failure.get_or_init(|| error).clone());
             }
         }
-        Ok(())
+        match self.failure.get() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
     }
 
     /// Makes the files of the generation after this one.
@@ -130,12 +155,13 @@ fn make(storage: &Arc<dyn Storage>, database: u128, generation: u64) -> Result<N
     let mut files = Vec::with_capacity(FILES);
     for index in 0..FILES as u64 {
         let file = storage.create(&file_name::redo(generation, index)).map_err(from_storage)?;
-        let header = RedoHeader { database, generation, index };
+        let boot = storage.boot_id().unwrap_or_default();
+        let header = RedoHeader { database, generation, index, boot };
         file.write_at(0, &header.encode()).map_err(from_storage)?;
         let end = REDO_HEADER_BYTES as u64;
         files.push(RedoFile { generation, file, end, entry: RedoEntry::default(), is_unsynced: true });
     }
     storage.sync_dir().map_err(from_storage)?;
-    let files = files.try_into().map_err(|_| firn_engine::Error::bug("as many files as were made"))?;
+    let files = files.try_into().map_err(|_| Error::bug("as many files as were made"))?;
     Ok(NextGeneration(files))
 }

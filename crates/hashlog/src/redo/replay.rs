@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firn_engine::Result;
 use firn_format::file_name::{self, FileName};
 use firn_format::hybrid::Shape;
-use firn_format::hybrid::redo::{REDO_HEADER_BYTES, RedoChange, RedoFound, RedoHeader, entry_at, next_change};
+use firn_format::hybrid::redo::{ENTRY_HEAD_BYTES, REDO_HEADER_BYTES, RedoChange, RedoFound, RedoHeader, entry_at, next_change};
 use firn_storage::Storage;
 
 use crate::error::{from_format, from_storage};
@@ -117,13 +117,22 @@ fn each_change(
             return Err(from_format(name, firn_format::Error::new(16, expected, found)));
         }
         let mut at = REDO_HEADER_BYTES;
-        while let RedoFound::Entry(body) = entry_at(bytes.get(at..).unwrap_or_default(), *generation, at as u64) {
+        let entry_of = |at: usize| entry_at(bytes.get(at..).unwrap_or_default(), *generation, at as u64);
+        while let RedoFound::Entry(body) = entry_of(at) {
             let mut rest = body;
             while let Some(change) = next_change(&mut rest).map_err(|error| from_format(name, error.based(at)))? {
                 let (address, sequence) = (change.address, change.sequence);
                 take(&change, Newest { generation: *generation, address, sequence })?;
             }
-            at += firn_format::hybrid::redo::ENTRY_HEAD_BYTES + body.len();
+            at += ENTRY_HEAD_BYTES + body.len();
+        }
+        // Within one run of the machine what was written is there: a gap was made later. Loss of
+        // power may leave one, before which everything that was synced lies.
+        let is_same_run = header.boot != 0 && storage.boot_id() == Some(header.boot);
+        let is_entry = |at: &usize| matches!(entry_of(*at), RedoFound::Entry(_));
+        if is_same_run && let Some(next) = (at + 8..bytes.len()).step_by(8).find(is_entry) {
+            let found = format!("one that is not whole, and another one at {next}");
+            return Err(from_format(name, firn_format::Error::new(at, "an entry of a redo log", found)));
         }
     }
     Ok(())

@@ -225,8 +225,9 @@ impl Session for HashSession {
     }
 
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
-        let store = &self.database.store;
-        keys.iter().for_each(|key| store.index.prefetch(Key::new(keyspace.0, key).hash));
+        if let Ok(caller) = &mut self.caller {
+            caller.prefetch(keyspace, keys);
+        }
     }
 
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {

@@ -86,6 +86,12 @@ fn killed_processes_lose_nothing() {
     assert!(is_good, "{said}");
 }
 
+#[test]
+fn killed_processes_of_the_hashed_engine_lose_nothing() {
+    let (is_good, said) = kill("hash");
+    assert!(is_good, "{said}");
+}
+
 /// Canary: a process that loses its newest write is noticed.
 #[test]
 fn a_killed_process_that_loses_a_write_is_noticed() {

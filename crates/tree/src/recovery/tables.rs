@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_engine::Result;
+use firn_engine::{KeyspaceSettings, Result};
 use firn_format::Position;
 use firn_storage::file::cache::BlockCache;
 use firn_storage::file::obsolete::ObsoleteFiles;

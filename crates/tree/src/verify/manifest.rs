@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_engine::{KEYSPACE_DEFAULT, Result};
+use firn_engine::{KEYSPACE_DEFAULT, KeyspaceSettings, Result};
 use firn_format::Position;
 use firn_format::file_name::{FileName, manifest_edit};
 use firn_format::manifest::{Change, ManifestEdit};

@@ -72,6 +72,10 @@ impl Before {
             | Change::Boot { .. }
             | Change::TakeOver { .. }
             | Change::NextNumber(_)
+            | Change::Hashed { .. }
+            | Change::HybridCut { .. }
+            | Change::HybridBegin { .. }
+            | Change::PositionsGiven { .. }
             | Change::Tick { .. } => {} // the rest has it
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use firn_engine::{Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics};
+use firn_engine::{Compression, Error, KeyspaceSettings, MergeOperator, PrefixExtractor, Result, Semantics};
 use firn_format::Position;
 use firn_format::compression::Compression as Codec;
 use firn_storage::StorageLock;

@@ -131,6 +131,13 @@ impl State {
                 self.log_objects = Some(NamedObjects { generation: *generation, first: *first, cut });
             }
             Change::Boot { id } => self.boot = *id,
+            Change::Hashed { .. }
+            | Change::HybridCut { .. }
+            | Change::HybridBegin { .. }
+            | Change::PositionsGiven { .. } => {
+                let remedy = "open it with that engine";
+                return Err(unfit(format!("this is a database of the hashed engine: {remedy}")));
+            }
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
