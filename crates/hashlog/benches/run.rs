@@ -1,7 +1,6 @@
 //! Operations in memory, as programs call them: `cargo bench -p firn-hashlog --bench run [KEYS]`.
 //!
-//! Keys and values of 8 bytes, keys drawn uniformly, one session. Beside each figure stands what the
-//! two cache misses of an operation take, as a chase over the same memory.
+//! Keys and values of 8 bytes, keys drawn uniformly, one session.
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and measures time")]
 

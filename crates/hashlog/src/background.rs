@@ -6,37 +6,7 @@ use firn_engine::{Error, Result};
 use firn_maintenance::{InProgress, Room, Schedule, Work};
 
 use crate::database::Database;
-
-/// One unit of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    /// Write out what never changes any more, and take it out of memory where that is needed.
-    Flush,
-    Checkpoint,
-}
-
-/// What is in progress.
-#[derive(Debug, Default)]
-pub(crate) struct Claims {
-    flush: bool,
-    checkpoint: bool,
-}
-
-/// Kinds of units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Flush,
-    Checkpoint,
-}
-
-impl Claims {
-    fn of(&mut self, task: Task) -> &mut bool {
-        match task {
-            Task::Flush => &mut self.flush,
-            Task::Checkpoint => &mut self.checkpoint,
-        }
-    }
-}
+use crate::tasks::{Claims, Kind, Task};
 
 impl Work for Database {
     type Task = Task;
@@ -44,11 +14,11 @@ impl Work for Database {
     type Kind = Kind;
 
     fn schedule(&self) -> &Schedule<Claims, Kind> {
-        &self.schedule
+        &self.maintenance.schedule
     }
 
     fn now(&self) -> Duration {
-        self.clock.now()
+        self.env.clock.now()
     }
 
     fn choose(&self, state: &InProgress<Claims, Kind>) -> Option<Task> {
@@ -110,11 +80,11 @@ impl Work for Database {
     }
 
     fn poison(&self, error: &Error) {
-        let _first = self.failure.set(error.clone());
+        let _first = self.maintenance.failure.set(error.clone());
         self.store.log.markers.set_trouble(Some(error.clone()));
     }
 
     fn failure(&self) -> Option<Error> {
-        self.failure.get().cloned()
+        self.maintenance.failure.get().cloned()
     }
 }

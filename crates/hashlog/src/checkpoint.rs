@@ -7,8 +7,8 @@
 //! ```
 //! A crash before the edit finds both generations of redo logs, after it the later one alone.
 
-use std::sync::atomic::Ordering;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use firn_engine::{Error, Position, Result};
 use firn_format::manifest::Change;
@@ -20,7 +20,7 @@ impl Database {
     /// Takes a checkpoint. Blocks for writing out what was not yet; operations wait only for the
     /// moment of the cut.
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        let _turn = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.moments.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         self.take_checkpoint().map(|_| ())
     }
 
@@ -30,14 +30,14 @@ impl Database {
         let redo = self.store.redo.as_ref().ok_or_else(|| Error::bug("a database without a redo log"))?;
         let next = redo.prepare()?;
         let (cut, generation, position) = {
-            let _whole = self.batches.write().unwrap_or_else(PoisonError::into_inner);
+            let _whole = self.moments.batches.write().unwrap_or_else(PoisonError::into_inner);
             let _stopped = self.store.epochs.stop();
             let cut = self.store.log.tail.next();
             self.store.log.markers.cut(cut);
             (cut, redo.turn(next), Position(self.snapshots.next().0 + 1))
         };
         let first = {
-            let _turn = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = self.maintenance.flushing.lock().unwrap_or_else(PoisonError::into_inner);
             self.flush_to(cut)?;
             self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().cut
         };
@@ -48,7 +48,11 @@ impl Database {
             Change::PositionsGiven { position: self.snapshots.given_ahead() },
             Change::Tick { ms: self.now_ms() },
         ];
-        self.manifest.lock().unwrap_or_else(PoisonError::into_inner).commit(&changes).map_err(from_storage)?;
+        self.manifest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .commit(&changes)
+            .map_err(from_storage)?;
         redo.remove_before(generation)?;
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(position)

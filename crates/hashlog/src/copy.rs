@@ -17,7 +17,7 @@ impl Database {
     /// A copy at `path`: a checkpoint, its whole segments as links, the last one as a copy.
     pub(crate) fn copy_to(&self, path: &Path) -> Result<DatabaseCopy> {
         // No other checkpoint is taken meanwhile.
-        let _turn = self.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.moments.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let position = self.take_checkpoint()?;
         let state = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().clone();
         let (bases, words) = self.device.bases();
@@ -29,12 +29,12 @@ impl Database {
                 false => last = Some(base),
             }
         }
-        for (name, _) in self.storage.list().map_err(from_storage)? {
+        for (name, _) in self.env.storage.list().map_err(from_storage)? {
             if let Some(FileName::Value(_)) = file_name::parse(&name) {
                 linked.push(name);
             }
         }
-        let copy = self.storage.link_into(&linked, path).map_err(from_storage)?;
+        let copy = self.env.storage.link_into(&linked, path).map_err(from_storage)?;
         if let Some(base) = last {
             let name = file_name::hybrid_segment(base);
             let to = copy.create(&name).map_err(from_storage)?;

@@ -8,7 +8,6 @@ use firn_maintenance::{Schedule, Work};
 use firn_storage::backend::ReadPool;
 use firn_storage::{Clock, Storage};
 
-use crate::background::{Claims, Kind};
 use crate::device::Device;
 use crate::keyspaces::Keyspaces;
 use crate::ops::Store;
@@ -16,6 +15,7 @@ use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::state::Manifest;
 use crate::stripes::Stripes;
+use crate::tasks::{Claims, Kind};
 use crate::values::Values;
 
 /// What sessions and background work share. Composes owners and owns nothing else.
@@ -23,35 +23,53 @@ use crate::values::Values;
 /// Lock order: `checkpointing`, then `flushing`, then `manifest`; `batches`, then `stripes`.
 #[derive(Debug)]
 pub(crate) struct Database {
-    pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) settings: Settings,
-    pub(crate) semantics: Semantics,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) env: Environment,
     pub(crate) store: Arc<Store>,
     pub(crate) device: Device,
     pub(crate) values: Values,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) moments: Moments,
+    pub(crate) locks: Arc<LockTable>,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) is_closed: AtomicBool,
+    /// The latest moment that an earlier run of the database has seen.
+    pub(crate) tick_ms: u64,
+    pub(crate) counters: Counters,
+}
+
+/// What the database was opened with.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) settings: Settings,
+    pub(crate) semantics: Semantics,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What keeps batches whole at moments that all sessions see.
+#[derive(Debug)]
+pub(crate) struct Moments {
     /// Held by batches while their records become visible one by one.
     pub(crate) stripes: Stripes,
     /// Read by batches until they are whole, written where a moment between two operations is
     /// chosen: no batch is half before it.
     pub(crate) batches: RwLock<()>,
-    pub(crate) locks: Arc<LockTable>,
-    /// Does what sessions may not wait for; `None` where the owner does all work.
-    pub(crate) pool: Option<ReadPool>,
-    pub(crate) schedule: Schedule<Claims, Kind>,
     /// Held while a checkpoint is taken, or copied.
     pub(crate) checkpointing: Mutex<()>,
+}
+
+/// Background work, and what is done for sessions that may not wait.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    pub(crate) schedule: Schedule<Claims, Kind>,
+    /// Does what sessions may not wait for; `None` where the owner does all work.
+    pub(crate) pool: Option<ReadPool>,
     /// Held by the thread that writes pages to the device.
     pub(crate) flushing: Mutex<()>,
     /// Why nothing is written any more.
     pub(crate) failure: OnceLock<Error>,
-    pub(crate) is_closed: AtomicBool,
-    /// The latest moment that an earlier run of the database has seen.
-    pub(crate) tick_ms: u64,
-    pub(crate) counters: Counters,
 }
 
 /// What is counted; each only grows.
@@ -66,7 +84,7 @@ pub(crate) struct Counters {
 impl Database {
     /// Now, for expiry: never before a moment that an earlier run of the database has seen.
     pub(crate) fn now_ms(&self) -> u64 {
-        self.clock.unix_ms().max(self.tick_ms)
+        self.env.clock.unix_ms().max(self.tick_ms)
     }
 
     /// Refuses what comes after a close.
@@ -82,7 +100,7 @@ impl Database {
     #[inline]
     pub(crate) fn check_writes(&self) -> Result<()> {
         self.check_open()?;
-        match self.failure.get() {
+        match self.maintenance.failure.get() {
             Some(cause) => {
                 let message = "nothing is written any more, since background work failed for good";
                 Err(Error::new(ErrorKind::Closed, message).because(cause.clone()))
@@ -93,7 +111,7 @@ impl Database {
 
     /// Waits until the tail may go beyond this address.
     pub(crate) fn wait_for_room(&self, beyond: u64) -> Result<()> {
-        if self.schedule.is_manual() {
+        if self.maintenance.schedule.is_manual() {
             while self.store.log.tail.limit() < beyond {
                 if !self.flush_and_evict()? {
                     return Err(Error::bug("the log is full, and nothing of it can be written out"));
@@ -101,14 +119,14 @@ impl Database {
             }
             return Ok(());
         }
-        self.schedule.wake();
+        self.maintenance.schedule.wake();
         self.store.log.markers.wait_until(|| self.store.log.tail.limit() >= beyond)
     }
 
     /// Writes out what never changes any more, and takes what the tail will need out of memory.
     /// Answers whether there was anything to do.
     pub(crate) fn flush_and_evict(&self) -> Result<bool> {
-        let _turn = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.maintenance.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.store.epochs.run_due();
         let flushed = self.flush_to(self.store.log.markers.safe_read_only.load(Ordering::Acquire))?;
         Ok(flushed | self.store.log.evict(&self.store.epochs))
@@ -131,7 +149,7 @@ impl Database {
     /// A snapshot of everything that was written.
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
         self.check_open()?;
-        let _whole = self.batches.write().unwrap_or_else(PoisonError::into_inner);
+        let _whole = self.moments.batches.write().unwrap_or_else(PoisonError::into_inner);
         let _stopped = self.store.epochs.stop();
         let end = self.store.log.tail.next();
         self.store.log.markers.cut(end);
@@ -151,7 +169,7 @@ impl Database {
 
     /// Runs `body` on a thread of the pool, or on this one where the owner does all work.
     pub(crate) fn on_pool(&self, body: impl FnOnce() + Send + 'static) {
-        let rejected = match &self.pool {
+        let rejected = match &self.maintenance.pool {
             Some(pool) => pool.submit(Box::new(body)),
             None => {
                 body();
@@ -173,6 +191,6 @@ impl Database {
 
     /// Whether the redo log is so long that a checkpoint is due.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.store.redo.as_ref().is_some_and(|redo| redo.bytes() >= self.settings.engine.redo_bytes_max)
+        self.store.redo.as_ref().is_some_and(|redo| redo.bytes() >= self.env.settings.engine.redo_bytes_max)
     }
 }

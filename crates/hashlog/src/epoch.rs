@@ -2,8 +2,8 @@
 //!
 //! An operation reads addresses and then touches what lies there. What it may still touch must not
 //! be flushed, evicted or freed meanwhile. So each operation says that it has begun, and in which
-//! *epoch*; whoever takes something away begins a new epoch, and acts when all operations of the
-//! old one have ended.
+//! *epoch*; what takes something away begins a new epoch, and acts when all operations of the old
+//! one have ended.
 //!
 //! ```text
 //!   operation ─► enter: cell = current epoch ─► … ─► leave: cell = 0
@@ -16,15 +16,17 @@
 //! away stores the new address and then reads all cells. Both have a sequentially consistent fence
 //! between the two. Fences are totally ordered: if the participant's comes first, its cell is
 //! seen and waited for; if it comes last, the participant reads the new address. The same holds
-//! for `stop`'s flag. Leaving releases what the operation did, and whoever finds the cell empty
-//! acquires it.
+//! for `stop`'s flag. Leaving releases what the operation did, and a thread that finds the cell
+//! empty acquires it.
 //!
 //! A participant MUST NOT wait for anything while it is inside: all others would wait for it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::sync::{Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, fence, lock};
+use crate::sync::{
+    Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, fence, lock,
+};
 
 /// What runs once an epoch has passed.
 type Action = Box<dyn FnOnce() + Send>;

@@ -29,8 +29,8 @@ const NAME_BYTES_MAX: usize = 255;
 /// Shared between threads by `Arc`; each opens sessions of its own.
 /// 1. One hashed engine holds its directory: a second opener gets `Conflict`.
 /// 2. What was acknowledged is found by the next opening, as the durability asked for promises.
-///    "Prefix" means of each session: writes of different sessions that nobody compared may be
-///    recovered without one another.
+///    "Prefix" means of each session: of two sessions that did not wait for each other, the later
+///    write may be recovered without the earlier.
 /// 3. Dropping it closes it.
 #[derive(Debug)]
 pub struct HashLog {
@@ -62,11 +62,11 @@ impl HashLog {
 
     fn shut_down(&self) -> Result<()> {
         let database = &*self.database;
-        database.schedule.stop();
-        if let Some(pool) = &database.pool {
+        database.maintenance.schedule.stop();
+        if let Some(pool) = &database.maintenance.pool {
             pool.shutdown();
         }
-        match database.failure.get() {
+        match database.maintenance.failure.get() {
             Some(failure) => Err(failure.clone()),
             None => {
                 database.checkpoint()?;
@@ -95,7 +95,9 @@ impl Engine for HashLog {
         database.check_writes()?;
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             let found = name.len();
-            return Err(Error::invalid(format!("a keyspace name has 1 to {NAME_BYTES_MAX} bytes, not {found}")));
+            return Err(Error::invalid(format!(
+                "a keyspace name has 1 to {NAME_BYTES_MAX} bytes, not {found}"
+            )));
         }
         let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(existing) = database.keyspaces.find(name) {
@@ -107,7 +109,7 @@ impl Engine for HashLog {
         }
         let id = u32::try_from(manifest.state().next_number)
             .map_err(|_| Error::invalid("there are no keyspace ids left"))?;
-        let keyspace = Keyspace::new(KeyspaceId(id), name, settings, &database.semantics)?;
+        let keyspace = Keyspace::new(KeyspaceId(id), name, settings, &database.env.semantics)?;
         let settings = keyspace.settings.to_text();
         let change = Change::Keyspace { id, name: name.to_owned(), settings };
         manifest.commit(&[change]).map_err(from_storage)?;
@@ -143,7 +145,7 @@ impl Engine for HashLog {
         let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let old = database.keyspaces.get(id)?;
         let settings = KeyspaceSettings { separate_bytes: bytes, ..old.settings.clone() };
-        let keyspace = Keyspace::new(id, &old.name, settings, &database.semantics)?;
+        let keyspace = Keyspace::new(id, &old.name, settings, &database.env.semantics)?;
         let settings = keyspace.settings.to_text();
         let change = Change::Keyspace { id: id.0, name: old.name.clone(), settings };
         manifest.commit(&[change]).map_err(from_storage)?;
@@ -197,12 +199,12 @@ impl Engine for HashLog {
             name: keyspace.name.clone(),
             ..KeyspaceStats::default()
         };
-        let failure = database.failure.get();
+        let failure = database.maintenance.failure.get();
         Stats {
-            durability: database.settings.durability,
+            durability: database.env.settings.durability,
             user_write_bytes_total: database.counters.user_write_bytes.load(Ordering::Relaxed),
             memory_bytes: database.store.index.bytes() + database.store.log.used_bytes(),
-            memory_bytes_max: database.settings.memory_bytes,
+            memory_bytes_max: database.env.settings.memory_bytes,
             log_bytes: database.store.redo.as_ref().map_or(0, crate::redo::Redo::bytes),
             snapshot_count: database.snapshots.count(),
             write_failure: failure.map(ToString::to_string),

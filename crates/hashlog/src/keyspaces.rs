@@ -77,8 +77,16 @@ impl Keyspace {
         let extractor = settings.prefix_extractor.as_deref();
         for (what, code, is_known) in [
             ("merge operator", operator, operator.and_then(|code| semantics.merge_operator(code)).is_some()),
-            ("compaction filter", filter, filter.and_then(|code| semantics.compaction_filter(code)).is_some()),
-            ("prefix extractor", extractor, extractor.and_then(|code| semantics.prefix_extractor(code)).is_some()),
+            (
+                "compaction filter",
+                filter,
+                filter.and_then(|code| semantics.compaction_filter(code)).is_some(),
+            ),
+            (
+                "prefix extractor",
+                extractor,
+                extractor.and_then(|code| semantics.prefix_extractor(code)).is_some(),
+            ),
         ] {
             if let (Some(code), false) = (code, is_known) {
                 let remedy = "register it before opening the database";

@@ -42,6 +42,7 @@ mod snapshots;
 mod stripes; // of batches
 mod state; // of the manifest
 mod keyspaces;
+mod tasks; // of background work
 mod database;
 mod background;
 mod copy;

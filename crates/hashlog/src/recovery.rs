@@ -13,19 +13,17 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use firn_engine::{
-    Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, LockTable, Result,
-};
+use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, LockTable, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::hybrid::ADDRESS_MIN;
 use firn_format::hybrid::redo::RedoChange;
 use firn_format::manifest::Change;
 use firn_maintenance::{Schedule, start_threads};
+use firn_storage::StorageLock;
 use firn_storage::backend::ReadPool;
 use firn_storage::file::manifest::load;
-use firn_storage::StorageLock;
 
-use crate::database::{Counters, Database};
+use crate::database::{Counters, Database, Environment, Maintenance, Moments};
 use crate::device::Device;
 use crate::epoch::Epochs;
 use crate::error::from_storage;
@@ -83,25 +81,31 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         }
         Background::Manual => None,
     };
-    let database = Arc::new(Database {
+    let env = Environment {
         storage: Arc::clone(&options.storage),
         settings: options.settings.clone(),
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
+    };
+    let moments =
+        Moments { stripes: Stripes::new(), batches: RwLock::new(()), checkpointing: Mutex::new(()) };
+    let maintenance = Maintenance {
+        schedule: Schedule::new(matches!(options.background, Background::Manual)),
+        pool,
+        flushing: Mutex::new(()),
+        failure: OnceLock::new(),
+    };
+    let database = Arc::new(Database {
+        env,
         store: Arc::new(store),
         device,
         values,
         keyspaces,
         manifest: Mutex::new(manifest),
         snapshots,
-        stripes: Stripes::new(),
-        batches: RwLock::new(()),
+        moments,
         locks: LockTable::new(),
-        pool,
-        schedule: Schedule::new(matches!(options.background, Background::Manual)),
-        checkpointing: Mutex::new(()),
-        flushing: Mutex::new(()),
-        failure: OnceLock::new(),
+        maintenance,
         is_closed: AtomicBool::new(false),
         tick_ms: state.tick_ms,
         counters: Counters::default(),
@@ -167,9 +171,9 @@ fn put(index: &Index, key: Key<'_>, address: u64) -> Result<()> {
         Inserted::New => Ok(()),
         Inserted::Existing(place, entry) if index.lead_to(place, entry, address) => Ok(()),
         Inserted::Existing(..) => Err(Error::bug("an index that changes during recovery")),
-        Inserted::Full => Err(Error::invalid(
-            "the index needs more memory than index_bytes_max: raise it, or memory_bytes",
-        )),
+        Inserted::Full => {
+            Err(Error::invalid("the index needs more memory than index_bytes_max: raise it, or memory_bytes"))
+        }
     }
 }
 
@@ -209,10 +213,8 @@ fn apply(access: &mut Access, device: &Device, change: &RedoChange<'_>) -> Resul
                 let store = &access.store;
                 store.epochs.run_due();
                 let markers = &store.log.markers;
-                let (from, to) = (
-                    markers.flushed.load(Ordering::Acquire),
-                    markers.safe_read_only.load(Ordering::Acquire),
-                );
+                let (from, to) =
+                    (markers.flushed.load(Ordering::Acquire), markers.safe_read_only.load(Ordering::Acquire));
                 device.flush(&store.log, from, to)?;
                 markers.flushed.store(to.max(from), Ordering::Release);
                 store.log.evict(&store.epochs);
@@ -236,4 +238,3 @@ fn no_memory(error: std::io::Error) -> Error {
     let message = "the system gives no memory for index and log: lower memory_bytes";
     Error::new(ErrorKind::Retry, message).because(Error::invalid(error.to_string()))
 }
-

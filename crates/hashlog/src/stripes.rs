@@ -1,7 +1,7 @@
 //! Batches amid which no reader of several keys comes.
 //!
-//! A batch makes its records visible one by one. Meanwhile the stripes of its keys are odd: whoever
-//! reads several keys as of one moment looks at their stripes before and after.
+//! A batch makes its records visible one by one. Meanwhile the stripes of its keys are odd: a read
+//! of several keys as of one moment looks at their stripes before and after.
 
 use crate::index::KeyHash;
 use crate::sync::{AtomicU64, Ordering, Patience};

@@ -100,7 +100,9 @@ impl Values {
         file.read_at(0, &mut value).map_err(from_storage)?;
         match xxh3(&value) {
             found if found == checksum => Ok(value),
-            found => Err(corrupt(format!("expected a value with checksum {checksum:016x}, found {found:016x}"))),
+            found => {
+                Err(corrupt(format!("expected a value with checksum {checksum:016x}, found {found:016x}")))
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use loom::thread;
 /// Schedules with more switches than this between threads that could go on are not tried.
 fn model(f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(2);
     builder.check(f);
 }
 

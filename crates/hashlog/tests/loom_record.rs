@@ -1,4 +1,5 @@
-//! Schedules of a record's latch: `RUSTFLAGS="--cfg loom" cargo test -p firn-hashlog --test loom_record`.
+//! Schedules of a record's latch:
+//! `RUSTFLAGS="--cfg loom" cargo test -p firn-hashlog --test loom_record`.
 //!
 //! Records are private to their crate, so this test takes them in by their path.
 #![cfg(loom)]

@@ -9,7 +9,9 @@ use crate::dump::{Dumped, Lines, Shown};
 use crate::error::Error;
 use crate::hybrid::image::{open_record, shape_at};
 use crate::hybrid::record::Shape;
-use crate::hybrid::redo::{ENTRY_HEAD_BYTES, REDO_HEADER_BYTES, RedoFound, RedoHeader, entry_at, next_change};
+use crate::hybrid::redo::{
+    ENTRY_HEAD_BYTES, REDO_HEADER_BYTES, RedoFound, RedoHeader, entry_at, next_change,
+};
 use crate::hybrid::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 
 /// Writes a segment: its header, a line for each record, with its key.
@@ -26,7 +28,9 @@ pub fn dump_segment(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
         0,
         SEGMENT_HEADER_BYTES,
         "header",
-        format_args!("database {database:032x}, {words} words from address {base} on, generation {generation}"),
+        format_args!(
+            "database {database:032x}, {words} words from address {base} on, generation {generation}"
+        ),
     )?;
     let mut at = SEGMENT_HEADER_BYTES;
     while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= 8) {
@@ -73,7 +77,9 @@ pub fn dump_redo(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
         let body = match entry_at(bytes.get(at..).unwrap_or_default(), generation, at as u64) {
             RedoFound::Entry(body) => body,
             RedoFound::End => return Ok(None),
-            RedoFound::Torn => return Ok(Some(Error::new(at, "an entry, or zeros", "an entry that is not whole"))),
+            RedoFound::Torn => {
+                return Ok(Some(Error::new(at, "an entry, or zeros", "an entry that is not whole")));
+            }
         };
         let mut rest = body;
         let mut change_at = at + ENTRY_HEAD_BYTES;

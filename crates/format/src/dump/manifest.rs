@@ -53,6 +53,52 @@ fn dump_header(header: &[u8], lines: &mut Lines<'_>) -> fmt::Result {
     lines.line(40, 8, "checksum", format_args!("{checksum:016x}"))
 }
 
+/// A change of the hashed engine's own.
+fn dump_hashed(
+    change: &Change,
+    line: &mut dyn FnMut(&str, fmt::Arguments<'_>) -> fmt::Result,
+) -> fmt::Result {
+    match change {
+        Change::Hashed { page_bits, segment_bits } => {
+            let sizes = format_args!("pages of 2^{page_bits} words, segments of 2^{segment_bits}");
+            line("Hashed", sizes)
+        }
+        Change::HybridCut { address, redo } => {
+            line("HybridCut", format_args!("below address {address}, redo logs from generation {redo} on"))
+        }
+        Change::HybridBegin { address } => line("HybridBegin", format_args!("at address {address}")),
+        Change::PositionsGiven { position } => line("PositionsGiven", format_args!("below {position}")),
+        _ => Ok(()),
+    }
+}
+
+/// A change of separated values.
+fn dump_blobs(change: &Change, line: &mut dyn FnMut(&str, fmt::Arguments<'_>) -> fmt::Result) -> fmt::Result {
+    match change {
+        Change::AddBlobSegment { segment } => {
+            let BlobSegmentMeta { number, file, bytes, ordinals, value_bytes, checksum, sealed_at } = segment;
+            let what = format_args!(
+                "{number}, file {file}, {bytes} bytes, {ordinals} values of {value_bytes} bytes, footer checksum \
+                 {checksum:016x}, sealed at log position {sealed_at}"
+            );
+            line("AddBlobSegment", what)
+        }
+        Change::NextBlobSegment(number) => line("NextBlobSegment", format_args!("{number}")),
+        Change::RemoveBlobSegment { number } => line("RemoveBlobSegment", format_args!("{number}")),
+        Change::DeadMap { number, dead } => {
+            let (count, last) = (dead.len(), dead.last().unwrap_or_default());
+            line("DeadMap", format_args!("segment {number}, {count} more values, the last one {last}"))
+        }
+        Change::Relocation { victim, place } => {
+            let RelocationTarget { holder, offset, bytes } = place;
+            let what = format_args!("of segment {victim}, {bytes} bytes at {offset} of segment {holder}");
+            line("Relocation", what)
+        }
+        Change::DropRelocation { victim } => line("DropRelocation", format_args!("of segment {victim}")),
+        _ => Ok(()),
+    }
+}
+
 fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_>) -> fmt::Result {
     let mut line = |field: &str, meaning: fmt::Arguments<'_>| lines.line(offset, size, field, meaning);
     let is_flushed = matches!(change, Change::FlushedThrough { .. });
@@ -90,41 +136,21 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         }
         Change::NextNumber(number) => line("NextNumber", format_args!("{number}")),
         Change::Tick { ms } => line("Tick", format_args!("{ms} ms since the Unix epoch")),
-        Change::Hashed { page_bits, segment_bits } => line(
-            "Hashed",
-            format_args!("hashed engine, pages of 2^{page_bits} words, segments of 2^{segment_bits}"),
-        ),
-        Change::HybridCut { address, redo } => line(
-            "HybridCut",
-            format_args!("on the device below address {address}, then redo logs from generation {redo} on"),
-        ),
-        Change::HybridBegin { address } => line("HybridBegin", format_args!("at address {address}")),
-        Change::PositionsGiven { position } => line("PositionsGiven", format_args!("below {position}")),
+        Change::Hashed { .. }
+        | Change::HybridCut { .. }
+        | Change::HybridBegin { .. }
+        | Change::PositionsGiven { .. } => dump_hashed(change, &mut line),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
         Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),
         Change::Superseded { file, thousandths } => {
             line("Superseded", format_args!("file {file} thousandths {thousandths}"))
         }
-        Change::AddBlobSegment { segment } => {
-            let BlobSegmentMeta { number, file, bytes, ordinals, value_bytes, checksum, sealed_at } = segment;
-            let what = format_args!(
-                "{number}, file {file}, {bytes} bytes, {ordinals} values of {value_bytes} bytes, footer checksum \
-                 {checksum:016x}, sealed at log position {sealed_at}"
-            );
-            line("AddBlobSegment", what)
-        }
-        Change::NextBlobSegment(number) => line("NextBlobSegment", format_args!("{number}")),
-        Change::RemoveBlobSegment { number } => line("RemoveBlobSegment", format_args!("{number}")),
-        Change::DeadMap { number, dead } => {
-            let (count, last) = (dead.len(), dead.last().unwrap_or_default());
-            line("DeadMap", format_args!("segment {number}, {count} more values, the last one {last}"))
-        }
-        Change::Relocation { victim, place } => {
-            let RelocationTarget { holder, offset, bytes } = place;
-            let what = format_args!("of segment {victim}, {bytes} bytes at {offset} of segment {holder}");
-            line("Relocation", what)
-        }
-        Change::DropRelocation { victim } => line("DropRelocation", format_args!("of segment {victim}")),
+        Change::AddBlobSegment { .. }
+        | Change::NextBlobSegment(_)
+        | Change::RemoveBlobSegment { .. }
+        | Change::DeadMap { .. }
+        | Change::Relocation { .. }
+        | Change::DropRelocation { .. } => dump_blobs(change, &mut line),
         Change::AddObsolete { keyspace, references } => {
             line("AddObsolete", format_args!("keyspace {keyspace}, {} more references", references.len()))
         }

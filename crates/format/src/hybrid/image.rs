@@ -55,7 +55,8 @@ fn checksum_of(address: u64, bytes: &[u8]) -> u32 {
     crc32c(bytes) ^ (mix(address) >> 32) as u32
 }
 
-/// The shape of the record that `bytes` begin with; `None` for a word that is zero, between records.
+/// The shape of the record that `bytes` begin with; `None` for a word that is zero, between
+/// records.
 ///
 /// # Errors
 /// What lies there is neither, or `bytes` end before the shape is known.

@@ -195,7 +195,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape whose second word is `state`; `lengths` gives the word behind it, where there is one.
+    /// The shape whose second word is `state`; `lengths` gives the word behind it, where there is
+    /// one.
     #[inline]
     pub fn decode(state: State, lengths: impl FnOnce() -> u64) -> Self {
         let word = state.0;

@@ -46,8 +46,8 @@ pub struct RedoHeader {
     pub generation: u64,
     /// Which of the generation's logs this is, from 0.
     pub index: u64,
-    /// The run of the machine in which it is written, as the system names it; 0 = not known. As long
-    /// as that lasts, no entry is missing before one that is there.
+    /// The run of the machine in which it is written, as the system names it; 0 = not known. As
+    /// long as that lasts, no entry is missing before one that is there.
     pub boot: u128,
 }
 

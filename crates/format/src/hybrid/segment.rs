@@ -70,7 +70,8 @@ impl SegmentHeader {
     /// Names the first field that is wrong: too short, another kind of file, a newer format, a
     /// checksum that does not match, bytes that are not zero where they should be.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let Some((header, zeros)) = bytes.get(..SEGMENT_HEADER_BYTES).and_then(|all| all.split_at_checked(SIGNED_BYTES))
+        let Some((header, zeros)) =
+            bytes.get(..SEGMENT_HEADER_BYTES).and_then(|all| all.split_at_checked(SIGNED_BYTES))
         else {
             let expected = format!("a hybrid segment's header of {SEGMENT_HEADER_BYTES} bytes");
             return Err(Error::new(bytes.len(), expected, format!("{} bytes", bytes.len())));

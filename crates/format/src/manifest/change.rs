@@ -344,6 +344,9 @@ impl Change {
                 varint::encode(*run, out);
                 table.encode(out);
             }
+            Change::Hashed { .. } | Change::HybridCut { .. } | Change::HybridBegin { .. } => {
+                self.encode_hashed(out)
+            }
             Change::RemoveTable { file } => put_table(file, out),
             Change::MoveTable { file, level, run } => {
                 put_table(file, out);
@@ -356,13 +359,10 @@ impl Change {
                 varint::encode(position.0, out);
             }
             Change::LogObjects { generation, first, cut } => {
-                varint::encode(*generation, out);
-                varint::encode(*first, out);
-                varint::encode(cut.0, out);
+                [*generation, *first, cut.0].map(|number| varint::encode(number, out));
             }
             Change::LogCut { position, generation } => {
-                varint::encode(position.0, out);
-                varint::encode(*generation, out);
+                [position.0, *generation].map(|number| varint::encode(number, out));
             }
             Change::DurableThrough { position }
             | Change::CleanEnd { position }
@@ -371,14 +371,8 @@ impl Change {
             }
             Change::NextNumber(number) => varint::encode(*number, out),
             Change::Tick { ms } => varint::encode(*ms, out),
-            Change::Superseded { file, thousandths } => {
-                put_table(file, out);
-                varint::encode((*thousandths).into(), out);
-            }
-            Change::Hides { file, bytes } => {
-                put_table(file, out);
-                varint::encode(*bytes, out);
-            }
+            Change::Superseded { file, thousandths: number } => put_table_and(file, (*number).into(), out),
+            Change::Hides { file, bytes } => put_table_and(file, *bytes, out),
             Change::AddBlobSegment { segment } => segment.encode(out),
             Change::NextBlobSegment(number)
             | Change::RemoveBlobSegment { number }
@@ -396,6 +390,12 @@ impl Change {
                 varint::encode((*keyspace).into(), out);
                 references.encode(out);
             }
+        }
+    }
+
+    /// The body of a change of the hashed engine's own.
+    fn encode_hashed(&self, out: &mut Vec<u8>) {
+        match self {
             Change::Hashed { page_bits, segment_bits } => {
                 varint::encode((*page_bits).into(), out);
                 varint::encode((*segment_bits).into(), out);
@@ -405,6 +405,7 @@ impl Change {
                 varint::encode(*redo, out);
             }
             Change::HybridBegin { address } => varint::encode(*address, out),
+            _ => {}
         }
     }
 
@@ -552,6 +553,12 @@ pub(super) fn file(fields: &mut Reader<'_>) -> Result<String> {
 pub(super) fn put_table(name: &str, out: &mut Vec<u8>) {
     debug_assert!(file_name::is_table_name(name), "{name:?} is no table's name");
     put_bytes(name.as_bytes(), out);
+}
+
+/// A table's name, and a number about it.
+fn put_table_and(name: &str, number: u64, out: &mut Vec<u8>) {
+    put_table(name, out);
+    varint::encode(number, out);
 }
 
 /// The name of a table in the database's directory, a file's or a part's. A name that could lead

@@ -78,8 +78,9 @@ fn no_byte_of_a_golden_file_can_change_unseen() {
         for cut in 0..good.len() {
             // Cut between two frames a log is a shorter log, and a blob segment that is written to
             // is a shorter one; everything else knows its length.
-            let is_open = ["log-segment", "hybrid-segment", "redo"].iter().any(|log| sample.name.starts_with(log))
-                || sample.name.ends_with("-open");
+            let is_open =
+                ["log-segment", "hybrid-segment", "redo"].iter().any(|log| sample.name.starts_with(log))
+                    || sample.name.ends_with("-open");
             let cut_log = is_open && cut >= 64;
             let passed = (sample.decode)(&good[..cut]).is_ok_and(|value| !cut_log || value == sample.value);
             assert!(!passed, "{}: cut at {cut} passed", sample.name);

@@ -111,7 +111,8 @@ fn change<'a>((shape, key, value, expires_at_ms, keyspace): &'a Parts, index: u6
 
 /// An entry with one change, one with several, as of a batch.
 fn redo() -> Vec<u8> {
-    let mut bytes = RedoHeader { database: DATABASE, generation: GENERATION, index: 1, boot: 5 << 100 }.encode().to_vec();
+    let mut bytes =
+        RedoHeader { database: DATABASE, generation: GENERATION, index: 1, boot: 5 << 100 }.encode().to_vec();
     let parts = parts();
     let mut entry = RedoEntry::default();
     for range in [0..1, 1..parts.len()] {

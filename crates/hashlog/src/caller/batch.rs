@@ -27,9 +27,7 @@ impl Ready<'_> {
         match (self.op.kind, &self.reference) {
             (OpKind::Delete, _) => tombstone_of(self.key),
             (OpKind::Put, None) => parts_of(self.key, self.op.value, self.op.expires_at_ms),
-            (OpKind::Put, Some(reference)) => {
-                reference_of(self.key, reference, self.op.expires_at_ms, false)
-            }
+            (OpKind::Put, Some(reference)) => reference_of(self.key, reference, self.op.expires_at_ms, false),
             (OpKind::Merge, None) => operand_of(self.key, self.op.value),
             (OpKind::Merge, Some(reference)) => reference_of(self.key, reference, 0, true),
         }
@@ -50,8 +48,8 @@ impl Caller {
             return Ok(None);
         }
         let database = std::sync::Arc::clone(&self.database);
-        let _whole = database.batches.read().unwrap_or_else(PoisonError::into_inner);
-        let _held = database.stripes.hold(ready.iter().map(|ready| ready.key.hash));
+        let _whole = database.moments.batches.read().unwrap_or_else(PoisonError::into_inner);
+        let _held = database.moments.stripes.hold(ready.iter().map(|ready| ready.key.hash));
         let mut addresses = Vec::with_capacity(ready.len());
         for ready in &ready {
             let parts = ready.parts();
@@ -81,7 +79,7 @@ impl Caller {
             if !self.has_room(&ready)? {
                 return Ok(None);
             }
-            let _held = database.stripes.hold(ready.iter().map(|ready| ready.key.hash));
+            let _held = database.moments.stripes.hold(ready.iter().map(|ready| ready.key.hash));
             let stopped = database.store.epochs.stop();
             let (store, inside) = self.access.enter_stopped(&stopped);
             for (keyspace, key) in reads.keys() {
@@ -127,7 +125,7 @@ impl Caller {
         let words = words.min(log.tail.page_words());
         while !log.has_room(words) {
             if !self.may_wait {
-                self.database.schedule.wake();
+                self.database.maintenance.schedule.wake();
                 return Ok(false);
             }
             self.database.wait_for_room(log.tail.next() + words)?;

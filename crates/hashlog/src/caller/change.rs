@@ -45,7 +45,9 @@ impl Caller {
             };
             let reference;
             let parts = match &new {
-                None if matches!(looked, Looked::Nothing) => return Ok(Some(self.database.snapshots.given())),
+                None if matches!(looked, Looked::Nothing) => {
+                    return Ok(Some(self.database.snapshots.given()));
+                }
                 None => tombstone_of(key),
                 Some(new) => {
                     check_value_bytes(new.len() as u64, VALUE_BYTES_MAX)?;
@@ -59,14 +61,15 @@ impl Caller {
                 }
             };
             let mut is_other = false;
-            let tried = self.attempt_write(|store, inside| match store.change_if(inside, key, seen, &parts) {
-                // Outside the epoch it is read again.
-                Attempt::Again | Attempt::OnDevice => {
-                    is_other = true;
-                    Attempt::Done(())
-                }
-                other => other,
-            })?;
+            let tried =
+                self.attempt_write(|store, inside| match store.change_if(inside, key, seen, &parts) {
+                    // Outside the epoch it is read again.
+                    Attempt::Again | Attempt::OnDevice => {
+                        is_other = true;
+                        Attempt::Done(())
+                    }
+                    other => other,
+                })?;
             match tried {
                 Tried::Done(_) if is_other => patience.wait(),
                 Tried::Done((position, ())) => {

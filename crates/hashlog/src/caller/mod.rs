@@ -81,7 +81,7 @@ impl Caller {
                 Attempt::OnDevice => return Ok(Tried::OnDevice),
                 Attempt::NoRoom(beyond) => {
                     if !self.may_wait {
-                        self.database.schedule.wake();
+                        self.database.maintenance.schedule.wake();
                         return Ok(Tried::MustWait);
                     }
                     self.database.wait_for_room(beyond)?;
@@ -111,7 +111,7 @@ impl Caller {
                 Attempt::OnDevice => return Ok(Tried::OnDevice),
                 Attempt::NoRoom(beyond) => {
                     if !self.may_wait {
-                        self.database.schedule.wake();
+                        self.database.maintenance.schedule.wake();
                         return Ok(Tried::MustWait);
                     }
                     self.database.wait_for_room(beyond)?;
@@ -250,7 +250,9 @@ impl Drop for Caller {
 
 /// The promise that a database on one machine cannot make.
 pub(crate) fn not_shared() -> Error {
-    Error::invalid("durability `shared` needs a database on shared storage, which the hashed engine has not yet")
+    Error::invalid(
+        "durability `shared` needs a database on shared storage, which the hashed engine has not yet",
+    )
 }
 
 fn index_full() -> Error {

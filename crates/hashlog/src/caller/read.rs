@@ -121,7 +121,7 @@ impl Caller {
         let mut is_done = true;
         for key in keys {
             let key = Key::new(keyspace.0, key);
-            let stripe = self.database.stripes.seen(key.hash);
+            let stripe = self.database.moments.stripes.seen(key.hash);
             let (looked, found) = self.look_up(key, end, &mut value)?;
             match looked {
                 Looked::Value => out.push(Some(&value)),
@@ -149,7 +149,7 @@ impl Caller {
                 let (store, _inside) = self.access.enter();
                 store.is_as_seen(key, *seen)
             };
-            if !is_so || self.database.stripes.now(key.hash) != *stripe {
+            if !is_so || self.database.moments.stripes.now(key.hash) != *stripe {
                 return Ok(false);
             }
         }

@@ -54,7 +54,8 @@ impl Device {
         if read < length {
             file.read_at(offset + read as u64, &mut bytes[read..]).map_err(from_storage)?;
         }
-        open_record(address, &mut bytes).map_err(|error| corrupt(error.expected, error.found, error.offset))?;
+        open_record(address, &mut bytes)
+            .map_err(|error| corrupt(error.expected, error.found, error.offset))?;
         Ok(Some(DeviceRecord { bytes, link, shape }))
     }
 }

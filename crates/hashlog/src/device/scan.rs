@@ -38,7 +38,8 @@ impl Device {
         let base = self.base_of(address);
         let name = file_name::hybrid_segment(base);
         let Some(file) = self.segment(address) else {
-            let message = format!("expected a segment of the log with addresses from {base} on, found no file");
+            let message =
+                format!("expected a segment of the log with addresses from {base} on, found no file");
             return Err(Error::new(ErrorKind::Corrupt, message).at(Location { file: name, offset: None }));
         };
         let mut header = vec![0; firn_format::hybrid::SEGMENT_HEADER_BYTES];
@@ -46,7 +47,8 @@ impl Device {
         let header = SegmentHeader::decode(&header).map_err(|error| from_format(&name, error))?;
         let expected = (self.database, base, 1 << self.segment_bits);
         if (header.database, header.base, header.words) != expected {
-            let message = format!("expected a segment of database {:032x} at {base}, found {header:?}", self.database);
+            let message =
+                format!("expected a segment of database {:032x} at {base}, found {header:?}", self.database);
             return Err(Error::new(ErrorKind::Corrupt, message).at(Location { file: name, offset: Some(16) }));
         }
         Ok(())
@@ -85,7 +87,11 @@ impl Device {
                         if rest.len() < length {
                             if is_last {
                                 let found = format!("the end of the log after {} bytes", rest.len());
-                                return Err(corrupt(firn_format::Error::new(0, format!("a record of {length} bytes"), found)));
+                                return Err(corrupt(firn_format::Error::new(
+                                    0,
+                                    format!("a record of {length} bytes"),
+                                    found,
+                                )));
                             }
                             break;
                         }

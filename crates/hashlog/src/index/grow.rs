@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   begin: a new run of twice the size in the directory, marked as growing; its buckets are not ready
-//!   whoever comes to a bucket that is not ready splits the old one for it:
+//!   an operation that comes to a bucket that is not ready splits the old one for it:
 //!     freeze every word of the old bucket's chain ─► divide its entries by one bit of the tag
 //!     ─► store them in the two new buckets ─► both are ready
 //!   each insertion splits one more; the last one ends the growth, and the old run is freed
@@ -86,7 +86,7 @@ impl Index {
         self.directory.word(slot).store(grown, Ordering::Release);
     }
 
-    /// Splits one bucket that nobody has asked for yet.
+    /// Splits one bucket that no operation has come to yet.
     fn split_next(&self, slot: usize, run: Run) {
         let old_count = 1 << (run.size() - 1);
         let next = self.growth.next(slot);
@@ -107,7 +107,10 @@ impl Index {
         let claimed = first_link.compare_exchange(0, Link::CLAIMED, Ordering::AcqRel, Ordering::Acquire);
         if claimed.is_err() {
             let mut patience = Patience::default();
-            while halves.iter().any(|half| !Link(self.words(*half)[ENTRIES].load(Ordering::Acquire)).is_ready()) {
+            while halves
+                .iter()
+                .any(|half| !Link(self.words(*half)[ENTRIES].load(Ordering::Acquire)).is_ready())
+            {
                 patience.wait();
             }
             return;

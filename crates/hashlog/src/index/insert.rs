@@ -1,11 +1,11 @@
 //! A new entry: how of several threads that insert one tag only one succeeds.
 //!
 //! Two threads may find different free places for the same tag, after a third has freed one of
-//! them. So an entry is *tentative* first: it has its place, and lookups pass it by. Then its thread
-//! walks the chain again, and makes the entry visible if no other has the tag. Of two threads that
-//! do this at once at least one sees the other's entry: both store before they look, with a
-//! sequentially consistent fence between. Where both are tentative the one that comes later in the
-//! chain frees its place and begins anew, and the other waits for that.
+//! them. So an entry is *tentative* first: it has its place, and lookups pass it by. Then its
+//! thread walks the chain again, and makes the entry visible if no other has the tag. Of two
+//! threads that do this at once at least one sees the other's entry: both store before they look,
+//! with a sequentially consistent fence between. Where both are tentative the one that comes later
+//! in the chain frees its place and begins anew, and the other waits for that.
 
 use super::{ENTRIES, Entry, Index, KeyHash, Link, Place, Run, Walk};
 use crate::sync::{Ordering, Patience, fence, lock};

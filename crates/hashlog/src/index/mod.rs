@@ -11,7 +11,7 @@
 //! # Rules
 //! 1. Every change of a chain is one compare-and-swap of its entry, from what was read before.
 //! 2. Of two entries with one tag in one bucket, only one is ever seen by lookups ([`insert`]).
-//! 3. A frozen entry never changes again; who meets one begins anew at the directory.
+//! 3. A frozen entry never changes again; a lookup that meets one begins anew at the directory.
 //!
 //! All calls are for threads that are inside an epoch: runs are freed when no operation is left
 //! that may hold their places.
@@ -120,7 +120,11 @@ enum Walk {
     Found(Place, Entry),
     /// No entry with the tag, but for one that is perhaps being inserted; the first free place, and
     /// the last bucket of the chain.
-    Absent { free: Option<Place>, last: u64, is_being_inserted: bool },
+    Absent {
+        free: Option<Place>,
+        last: u64,
+        is_being_inserted: bool,
+    },
     /// The bucket is being split.
     Frozen,
 }

@@ -54,7 +54,7 @@ impl Markers {
             let markers = Arc::clone(self);
             epochs.bump(move || {
                 markers.safe_read_only.fetch_max(to, Ordering::AcqRel);
-                markers.tell();
+                markers.notify();
             });
         }
     }
@@ -88,7 +88,7 @@ impl Markers {
     }
 
     /// Wakes those that wait for a marker.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         drop(self.trouble.lock().unwrap_or_else(PoisonError::into_inner));
         self.moved.notify_all();
     }

@@ -163,7 +163,7 @@ impl Log {
         }
         self.tail.extend(self.tail.page_of(safe_head) + self.capacity);
         drop(freed);
-        self.markers.tell();
+        self.markers.notify();
         true
     }
 

@@ -86,7 +86,9 @@ impl<'l> Record<'l> {
         };
         words.iter().zip(whole).all(is_equal)
             && (rest.is_empty()
-                || words.get(whole.len()).is_some_and(|word| word.load(Ordering::Relaxed) == partial_word(rest)))
+                || words
+                    .get(whole.len())
+                    .is_some_and(|word| word.load(Ordering::Relaxed) == partial_word(rest)))
     }
 
     /// Reads the record as of one moment: `out`, which is cleared, gets the bytes of its value, and
@@ -306,8 +308,8 @@ impl<'l> NewRecord<'l> {
         Self { words }
     }
 
-    /// Fills the words. The lengths are stored first and the link last, so that whoever reads the
-    /// memory of a process that was killed finds zero, or a record that is whole.
+    /// Fills the words. The lengths are stored first and the link last, so that a scan
+    /// of memory finds zero, or a record that is whole.
     pub(crate) fn fill(&self, parts: &Parts<'_>, previous: u64) {
         let shape = parts.shape;
         let (state, lengths) = shape.encode(0);

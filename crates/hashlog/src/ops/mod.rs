@@ -32,7 +32,8 @@ pub(crate) struct Key<'k> {
 impl<'k> Key<'k> {
     #[inline]
     pub(crate) fn new(keyspace: u32, bytes: &'k [u8]) -> Self {
-        let hash = firn_format::key::key_hash(bytes) ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash =
+            firn_format::key::key_hash(bytes) ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self { keyspace, bytes, hash: KeyHash::new(hash) }
     }
 }
@@ -120,7 +121,13 @@ impl Store {
 
     /// Puts a record in front of the chain that was `found`, and has the redo log know it.
     #[inline]
-    pub(crate) fn publish(&self, inside: &Inside<'_>, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
+    pub(crate) fn publish(
+        &self,
+        inside: &Inside<'_>,
+        hash: KeyHash,
+        found: Found,
+        parts: &Parts<'_>,
+    ) -> Attempt<u64> {
         let published = self.publish_silently(hash, found, parts);
         if let (Attempt::Done(address), Some(redo)) = (&published, &self.redo)
             && let Err(error) = redo.append_change(inside.participant, &parts.change(*address, 0))

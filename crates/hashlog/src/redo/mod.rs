@@ -49,7 +49,7 @@ struct RedoFile {
     is_unsynced: bool,
 }
 
-/// The files of the next generation, made before anybody waits for them.
+/// The files of the next generation, made before an operation could wait for them.
 pub(crate) struct NextGeneration([RedoFile; FILES]);
 
 impl Redo {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use firn_engine::Result;
 use firn_format::file_name::{self, FileName};
 use firn_format::hybrid::Shape;
-use firn_format::hybrid::redo::{ENTRY_HEAD_BYTES, REDO_HEADER_BYTES, RedoChange, RedoFound, RedoHeader, entry_at, next_change};
+use firn_format::hybrid::redo::{
+    ENTRY_HEAD_BYTES, REDO_HEADER_BYTES, RedoChange, RedoFound, RedoHeader, entry_at, next_change,
+};
 use firn_storage::Storage;
 
 use crate::error::{from_format, from_storage};
@@ -24,8 +26,8 @@ pub(crate) struct Newest {
 /// memory for one part at a time.
 const PARTS: u64 = 8;
 
-/// Hands to `apply` the newest change of each key, and the operands that came after it, in the redo logs of `first` and later
-/// generations, and answers the latest generation there is.
+/// Hands to `apply` the newest change of each key, and the operands that came after it, in the redo
+/// logs of `first` and later generations. Answers the latest generation there is.
 ///
 /// # Errors
 /// `Corrupt` for a file that is no redo log of `database`, or an entry that is not whole with
@@ -76,7 +78,9 @@ fn replay_part(
     each_change(storage, database, logs, &mut |change, at| {
         let is_newest = !change.shape.is_operand
             && is_of_part(change)
-            && keys.get(&(change.keyspace, change.key.to_vec())).is_some_and(|found| found.newest == Some(at));
+            && keys
+                .get(&(change.keyspace, change.key.to_vec()))
+                .is_some_and(|found| found.newest == Some(at));
         if is_newest { apply(change) } else { Ok(()) }
     })?;
     for ((keyspace, key), mut found) in keys {
@@ -120,7 +124,9 @@ fn each_change(
         let entry_of = |at: usize| entry_at(bytes.get(at..).unwrap_or_default(), *generation, at as u64);
         while let RedoFound::Entry(body) = entry_of(at) {
             let mut rest = body;
-            while let Some(change) = next_change(&mut rest).map_err(|error| from_format(name, error.based(at)))? {
+            while let Some(change) =
+                next_change(&mut rest).map_err(|error| from_format(name, error.based(at)))?
+            {
                 let (address, sequence) = (change.address, change.sequence);
                 take(&change, Newest { generation: *generation, address, sequence })?;
             }

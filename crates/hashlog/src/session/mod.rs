@@ -53,7 +53,7 @@ impl HashSession {
 
     fn durability(&self, options: WriteOptions) -> Result<Durability> {
         self.database.check_writes()?;
-        match options.durability.unwrap_or(self.database.settings.durability) {
+        match options.durability.unwrap_or(self.database.env.settings.durability) {
             Durability::Shared => Err(not_shared()),
             durability => Ok(durability),
         }
@@ -134,9 +134,8 @@ impl HashSession {
             ReadAt::Latest => None,
             ReadAt::Snapshot(snapshot) => Some(snapshot.clone()),
         };
-        self.line.push_read(move |caller| {
-            read(caller, snapshot.as_ref().map_or(ReadAt::Latest, ReadAt::Snapshot))
-        })
+        self.line
+            .push_read(move |caller| read(caller, snapshot.as_ref().map_or(ReadAt::Latest, ReadAt::Snapshot)))
     }
 }
 
@@ -245,7 +244,12 @@ impl Session for HashSession {
         })))
     }
 
-    fn write_if(&mut self, batch: &Batch, reads: ReadSet, options: WriteOptions) -> Result<Outcome<Position>> {
+    fn write_if(
+        &mut self,
+        batch: &Batch,
+        reads: ReadSet,
+        options: WriteOptions,
+    ) -> Result<Outcome<Position>> {
         let durability = self.durability(options)?;
         if self.is_free()
             && let Some(position) = self.caller()?.write_batch_if(batch, &reads)?

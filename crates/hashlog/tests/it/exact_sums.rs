@@ -51,12 +51,13 @@ fn sums_are_exact(keys: u64, meanwhile: impl Fn(&dyn Engine) + Sync) {
         let mut session = database.session();
         session.set_inline(true);
         let mut value = Vec::new();
-        (0..keys).map(|key| {
-            let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &key.to_le_bytes(), &mut value);
-            assert_eq!(found.expect("get"), Outcome::Done(true), "key {key}");
-            u64::from_le_bytes(value.as_slice().try_into().expect("a number"))
-        })
-        .sum::<u64>()
+        (0..keys)
+            .map(|key| {
+                let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &key.to_le_bytes(), &mut value);
+                assert_eq!(found.expect("get"), Outcome::Done(true), "key {key}");
+                u64::from_le_bytes(value.as_slice().try_into().expect("a number"))
+            })
+            .sum::<u64>()
     };
     assert_eq!(sum(&*database), THREADS * ADDITIONS);
     drop(database);

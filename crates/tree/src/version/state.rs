@@ -73,6 +73,9 @@ pub(crate) struct TableState {
     pub(crate) hidden_bytes: Option<u64>,
 }
 
+/// What is said of a database that another engine has made.
+const OF_HASHED: &str = "this is a database of the hashed engine: open it with that engine";
+
 impl State {
     /// Adds one change.
     ///
@@ -120,10 +123,8 @@ impl State {
             }
             Change::LogHome { id } => {
                 // What another machine's device had is not to be looked for on this one's.
-                if self.log_home != *id {
-                    self.durable_through = Position::default();
-                }
-                self.log_home = *id;
+                let is_other = std::mem::replace(&mut self.log_home, *id) != *id;
+                self.durable_through = if is_other { Position::default() } else { self.durable_through };
             }
             Change::LogObjects { generation, first, cut } => {
                 let before = self.log_objects.filter(|named| named.generation == *generation);
@@ -134,10 +135,7 @@ impl State {
             Change::Hashed { .. }
             | Change::HybridCut { .. }
             | Change::HybridBegin { .. }
-            | Change::PositionsGiven { .. } => {
-                let remedy = "open it with that engine";
-                return Err(unfit(format!("this is a database of the hashed engine: {remedy}")));
-            }
+            | Change::PositionsGiven { .. } => return Err(unfit(OF_HASHED.to_owned())),
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),

@@ -1,0 +1,33 @@
+//! Units of background work, as data.
+
+/// One unit of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Write out what never changes any more, and take it out of memory where that is needed.
+    Flush,
+    Checkpoint,
+}
+
+/// What is in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    pub(crate) flush: bool,
+    pub(crate) checkpoint: bool,
+}
+
+/// Kinds of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Flush,
+    Checkpoint,
+}
+
+impl Claims {
+    /// Whether `task` is in progress.
+    pub(crate) fn of(&mut self, task: Task) -> &mut bool {
+        match task {
+            Task::Flush => &mut self.flush,
+            Task::Checkpoint => &mut self.checkpoint,
+        }
+    }
+}
