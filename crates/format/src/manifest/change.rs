@@ -359,10 +359,10 @@ impl Change {
                 varint::encode(position.0, out);
             }
             Change::LogObjects { generation, first, cut } => {
-                [*generation, *first, cut.0].map(|number| varint::encode(number, out));
+                [*generation, *first, cut.0].iter().for_each(|number| varint::encode(*number, out));
             }
             Change::LogCut { position, generation } => {
-                [position.0, *generation].map(|number| varint::encode(number, out));
+                [position.0, *generation].iter().for_each(|number| varint::encode(*number, out));
             }
             Change::DurableThrough { position }
             | Change::CleanEnd { position }
