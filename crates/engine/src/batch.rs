@@ -118,7 +118,8 @@ impl From<Batch> for OrderedBatch {
 }
 
 impl OrderedBatch {
-    /// Removes every key of `start..end`; nothing if `start >= end`.
+    /// Removes every key of `start..end`. Adds nothing if `start >= end`; a batch that stays empty
+    /// is refused.
     pub fn delete_range(&mut self, keyspace: KeyspaceId, start: &[u8], end: &[u8]) -> &mut Self {
         if start >= end {
             return self;

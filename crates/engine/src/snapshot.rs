@@ -10,7 +10,8 @@ pub trait SnapshotPin: Send + Sync + fmt::Debug {}
 
 /// A point in the order of writes whose data stays readable until the last clone is dropped.
 ///
-/// Holds no file open: it keeps merges and compactions from dropping what it sees.
+/// Holds no file open: it keeps merges and compactions from dropping what it sees. It does not keep
+/// the database open either.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     position: Position,

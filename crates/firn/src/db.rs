@@ -29,7 +29,7 @@ use crate::{Keyspace, PointDb, Record, Scan};
 /// let keys: Vec<_> = db.range("b"..)?.map(|record| Ok(record?.0)).collect::<firn::Result<_>>()?;
 /// assert_eq!(keys, [b"b", b"c"]);
 /// db.delete_range("a", "c")?;
-/// assert_eq!(db.range(..)?.count(), 1);
+/// assert_eq!(db.range(..)?.count_records()?, 1);
 /// # Ok(())
 /// # }
 /// ```
@@ -124,7 +124,7 @@ impl Db {
     /// let mut batch = OrderedBatch::default();
     /// batch.delete_range(KEYSPACE_DEFAULT, b"day/", b"day0").put(KEYSPACE_DEFAULT, b"day/2", b"new");
     /// db.write_ordered(&batch, WriteOptions::default())?;
-    /// assert_eq!(db.range(..)?.count(), 1);
+    /// assert_eq!(db.range(..)?.count_records()?, 1);
     /// # Ok(())
     /// # }
     /// ```

@@ -8,13 +8,16 @@ use crate::{Db, Keyspace};
 /// much.
 ///
 /// Records go straight to tables, and long values to blob segments, in the form that the keyspace
-/// asks for. Each byte is written once, and no compaction follows where the range was empty. Memory
-/// does not grow with what is ingested.
+/// asks for. That saves the log, the memtable and, where the range was empty, all compactions: each
+/// byte is written once. Memory does not grow with what is ingested.
 ///
 /// No reader sees a record before [`finish`](Self::finish), and all see all of them afterwards; a
 /// crash leaves all or none. They count as written at `finish`: newer than every write before,
 /// older than every later one, and in no snapshot that was taken before. Dropped without `finish`,
 /// an ingestion leaves nothing. Everything else goes on meanwhile, and the database stays open.
+///
+/// An ingestion is into one keyspace. Several cannot be ingested into at one moment: of two
+/// ingestions one is visible before the other, and after a crash perhaps alone.
 ///
 /// ```
 /// # fn main() -> firn::Result<()> {

@@ -26,7 +26,7 @@ use crate::{PointKeyspace, Record, Scan};
 /// let orders = Orders { open: keyspace("open")?, done: keyspace("done")? };
 /// orders.open.put("2026-11-30/1", "a lamp")?;
 /// orders.done.put("2026-11-29/7", "a table")?;
-/// assert_eq!(orders.open.range("2026-11"..)?.count(), 1);
+/// assert_eq!(orders.open.range("2026-11"..)?.count_records()?, 1);
 /// # Ok(())
 /// # }
 /// ```

@@ -18,7 +18,7 @@
 //!     println!("{} lies at {}", city.escape_ascii(), place.escape_ascii());
 //! }
 //! db.delete("se/uppsala")?;
-//! assert_eq!(db.range("s"..)?.count(), 1);
+//! assert_eq!(db.range("s"..)?.count_records()?, 1);
 //! # Ok(())
 //! # }
 //! ```
@@ -36,6 +36,7 @@
 //! | several reads and writes as one | [`Transaction`] | [`Db::transact`], [`Db::transaction`] |
 //! | read what was there at a moment | [`Snapshot`] | [`PointDb::snapshot`], [`Keyspace::at`] |
 //! | change a value where it is | [`Change`], [`MergeOperator`] | [`PointDb::update`], [`PointKeyspace::add`], [`PointKeyspace::merge`] |
+//! | load much that is sorted | [`Ingestion`] | [`Keyspace::ingest`], [`Keyspace::ingest_all`] |
 //! | values that expire | | [`PointDb::put_for`], [`Keyspace::with_ttl`] |
 //! | values larger than memory should hold | | [`PointKeyspace::put_from`], [`PointKeyspace::read_into`] |
 //! | tasks instead of threads | [`AsyncDb`] | [`Db::futures`] |

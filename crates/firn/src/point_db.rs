@@ -167,7 +167,7 @@ impl PointDb {
     /// [`WriteOptions::expires_at_ms`].
     ///
     /// Parts of a millisecond are rounded up. A time too far away for the clock is the latest that
-    /// there is; no `ttl` gives 0, which would be never.
+    /// there is. The answer is never 0, which would mean that the value does not expire.
     ///
     /// ```
     /// # fn main() -> firn::Result<()> {

@@ -158,7 +158,8 @@ impl PointKeyspace {
     /// given back. Whatever [`with_ttl`](Self::with_ttl) says.
     ///
     /// The database's clock decides. Parts of a millisecond are rounded up; what is too long to
-    /// count is the longest time there is. A later [`put`](Self::put) of the key does not expire.
+    /// count is the longest time there is. With a `ttl` of zero the value is gone at once. A later
+    /// [`put`](Self::put) of the key does not expire.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -215,7 +216,9 @@ impl PointKeyspace {
     }
 
     /// Adds `by` to the value of `key`, atomically, and answers the sum. The value is an `i64` in 8
-    /// bytes, the lowest first; a key without a value has 0.
+    /// bytes, the lowest first; a key without a value has 0. The new value does not expire, unless
+    /// [`with_ttl`](Self::with_ttl) says so; the same for [`append`](Self::append),
+    /// [`set_range`](Self::set_range) and [`compare_and_set`](Self::compare_and_set).
     ///
     /// # Errors
     /// `Invalid` if the value has not 8 bytes, or the sum is beyond 64 bits; nothing is written
@@ -284,6 +287,10 @@ impl PointKeyspace {
 
     /// Adds `operand` to `key` for the keyspace's merge operator, without reading it.
     ///
+    /// A read puts together all operands since the last compaction, so that merges and reads of one
+    /// key by turns cost the square of their number. For keys that are read often use
+    /// [`add`](Self::add) or [`update`](Self::update).
+    ///
     /// # Errors
     /// `Invalid` if the keyspace has no merge operator; else as [`put`](Self::put).
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<Position> {
@@ -294,9 +301,10 @@ impl PointKeyspace {
     /// of `f` answered.
     ///
     /// `f` may be called more than once, on this thread. It must not write to the database, nor
-    /// wait for another update of the key: such an update waits for this one. A panic of `f`, or of
-    /// a merge operator, passes through this call; nothing is written then, and the database goes
-    /// on.
+    /// wait for another update of the key: such an update waits for this one. The new value does
+    /// not expire, whenever the old one was to, unless [`with_ttl`](Self::with_ttl) says so. A
+    /// panic of `f`, or of a merge operator, passes through this call; nothing is written then, and
+    /// the database goes on.
     ///
     /// # Errors
     /// As [`put`](Self::put).

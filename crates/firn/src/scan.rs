@@ -11,9 +11,11 @@ use crate::Record;
 /// Records of a range, one after the other from either end: keys and values, copied.
 ///
 /// Owns what it reads, so it may be kept, sent to another thread, and outlive snapshots and
-/// transactions it was opened from. Shows the database as of its opening, however long it runs and
-/// from whichever end; only expiry follows the clock. Fetches a batch at a time and may block doing
-/// so. After an error it ends.
+/// transactions it was opened from. It does not keep the database open: once that is closed, or its
+/// last handle dropped, the scan ends with an error of kind `Closed`. Shows the database as of its
+/// opening, however long it runs and from whichever end; only expiry follows the clock. Fetches a
+/// batch at a time and may block doing so. After an error it ends. To count records call
+/// [`count_records`](Self::count_records): `count` counts an error as a record.
 ///
 /// `next_back`, and with it `rev` and `last`, takes from the other end; the two meet. It costs a
 /// second walk from its first call on. [`seek`](Self::seek) moves the front.
@@ -64,6 +66,14 @@ impl Scan {
     /// As opening a scan; nothing has moved then.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.ends.seek(key.as_ref())
+    }
+
+    /// How many records are left. Costs what walking over all of them does.
+    ///
+    /// # Errors
+    /// The first error that is met on the way, as [`next`](Iterator::next) gives it.
+    pub fn count_records(mut self) -> Result<u64> {
+        std::iter::from_fn(|| self.next()).try_fold(0, |count, record| record.map(|_| count + 1))
     }
 
     fn take(&mut self, side: Side) -> Option<Result<Record>> {

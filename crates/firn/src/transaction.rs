@@ -31,7 +31,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// [`commit`](Self::commit).
 ///
 /// Its calls read and write the default keyspace; [`in_keyspace`](Self::in_keyspace) leads to
-/// others. Dropping it does nothing of it. It reads at most [`ReadSet::KEYS_MAX`] keys.
+/// others. Dropping it does nothing of it. While it is held it keeps the database open. It reads at
+/// most [`ReadSet::KEYS_MAX`] keys.
 ///
 /// ```
 /// # fn main() -> firn::Result<()> {
@@ -72,6 +73,9 @@ impl PointDb {
 
     /// Does `f` in a transaction and commits it; again from the beginning as long as others write
     /// what it read. Answers what `f` answered last.
+    ///
+    /// `Err` of `f` undoes, `Ok` commits, whatever is in it: `Ok(Err(e))` commits too. `f` may be
+    /// called several times.
     ///
     /// After some attempts it waits before each, up to 10 ms. Of transactions that disturb each
     /// other one always succeeds.
@@ -254,7 +258,12 @@ impl PointTransactionKeyspace<'_> {
     }
 }
 
-/// A transaction over a [`Db`]: a [`PointTransaction`] that scans, too.
+/// A transaction over a [`Db`]: a [`PointTransaction`] that scans, too. While it is held it keeps
+/// the database open.
+///
+/// All of a range that was scanned counts as read, so a transaction that scans a queue conflicts
+/// with all that put something into it, at its far end too. Look for the key outside, and read it
+/// alone inside:
 ///
 /// ```
 /// # fn main() -> firn::Result<()> {
@@ -263,13 +272,18 @@ impl PointTransactionKeyspace<'_> {
 /// db.put("job/1", "paint the door")?;
 /// db.put("job/2", "mend the roof")?;
 /// // Takes the first job; of several that do so at once each takes another one.
-/// let taken = db.transact(|transaction| {
-///     let first = transaction.prefix("job/")?.next().transpose()?;
-///     let Some((key, value)) = first else { return Ok(None) };
-///     transaction.delete(&key);
-///     transaction.put([&b"taken/"[..], &key].concat(), &value);
-///     Ok(Some(value))
-/// })?;
+/// let taken = loop {
+///     let Some((key, _)) = db.prefix("job/")?.next().transpose()? else { break None };
+///     let taken = db.transact(|transaction| {
+///         let Some(value) = transaction.get(&key)? else { return Ok(None) }; // it was taken meanwhile
+///         transaction.delete(&key);
+///         transaction.put([&b"taken/"[..], &key].concat(), &value);
+///         Ok(Some(value))
+///     })?;
+///     if taken.is_some() {
+///         break taken;
+///     }
+/// };
 /// assert_eq!(taken.as_deref(), Some(&b"paint the door"[..]));
 /// # Ok(())
 /// # }
@@ -311,7 +325,8 @@ impl Db {
     }
 
     /// Does `f` in a transaction and commits it; again from the beginning as long as others write
-    /// what it read. See [`PointDb::transact`].
+    /// what it read. `Err` of `f` undoes, `Ok` commits, whatever is in it. See
+    /// [`PointDb::transact`].
     ///
     /// # Errors
     /// As there.
@@ -398,16 +413,19 @@ impl Transaction {
 /// # fn main() -> firn::Result<()> {
 /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
 /// # let db = firn::Db::builder("example").storage(storage).open()?;
-/// let (queue, done) = (db.keyspace("queue")?, db.keyspace("done")?);
-/// db.in_keyspace(queue).put("1", "paint the door")?;
-/// db.transact(|transaction| {
-///     let first = transaction.in_keyspace(queue).range(..)?.next().transpose()?;
-///     let Some((key, job)) = first else { return Ok(()) };
-///     transaction.in_keyspace(queue).delete(&key);
-///     transaction.in_keyspace(done).put(key, job);
-///     Ok(())
+/// let (rooms, bookings) = (db.keyspace("rooms")?, db.keyspace("bookings")?);
+/// db.in_keyspace(rooms).put("5", "by the sea")?;
+/// let is_booked = db.transact(|transaction| {
+///     // No other one books the room meanwhile: all of the range counts as read.
+///     let mut booked = transaction.in_keyspace(bookings).prefix("5/")?;
+///     if transaction.in_keyspace(rooms).get("5")?.is_none() || booked.next().transpose()?.is_some() {
+///         return Ok(false);
+///     }
+///     transaction.in_keyspace(bookings).put("5/anna", "");
+///     Ok(true)
 /// })?;
-/// assert_eq!(db.in_keyspace(done).range(..)?.count(), 1);
+/// assert!(is_booked);
+/// assert_eq!(db.in_keyspace(bookings).range(..)?.count_records()?, 1);
 /// # Ok(())
 /// # }
 /// ```

@@ -33,6 +33,24 @@ fn handles_outlive_one_another() {
     assert_eq!(orders.get("17").expect("get").as_deref(), Some(&b"open"[..]));
 }
 
+/// A transaction keeps its database open; scans and snapshots do not.
+#[test]
+fn scans_and_snapshots_leave_a_database_to_its_handles() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let db = Db::open(dir.path()).expect("opened");
+    for number in 0..5_000_u32 {
+        db.put(number.to_be_bytes(), "v").expect("put");
+    }
+    let (scan, snapshot) = (db.range(..).expect("scan"), db.snapshot().expect("snapshot"));
+    let transaction = db.transaction().expect("begun");
+    drop(db);
+    assert_eq!(Db::open(dir.path()).expect_err("a transaction is left").kind(), ErrorKind::Conflict);
+    drop(transaction);
+    assert_eq!(scan.count_records().expect_err("the database is closed").kind(), ErrorKind::Closed);
+    Db::open(dir.path()).expect("opened again");
+    drop(snapshot);
+}
+
 /// One handle closes the database for all.
 #[test]
 fn closing_is_for_all_handles() {

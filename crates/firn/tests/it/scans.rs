@@ -58,6 +58,7 @@ fn a_scan_shows_the_moment_it_was_opened() {
     assert!(rest.iter().all(|(_, value)| value == b"before"));
     assert!(scan.next().is_none(), "an ended scan stays ended");
     assert_eq!(keys(&db, ScanRange::all()).len(), 500);
+    assert_eq!(db.range(..).expect("scan").count_records().expect("counted"), 500);
 }
 
 #[test]
@@ -96,6 +97,8 @@ fn damage_comes_once_and_ends_the_scan() {
     let location = error.location().expect("it says where");
     assert!(table.ends_with(&location.file) && location.offset.is_some(), "{error}");
     assert!(scan.next().is_none(), "then the scan is over");
+    let counted = db.range(..).expect("scan").count_records();
+    assert_eq!(counted.expect_err("it meets the damage").kind(), ErrorKind::Corrupt);
     let sound = |record: firn::Result<(Vec<u8>, Vec<u8>)>| record.expect("before the damage").0;
     let first: Vec<_> = db.range(..).expect("scan").take(1000).map(sound).collect();
     assert_eq!(first, (0..1000).map(key).collect::<Vec<_>>(), "other blocks are read as before");

@@ -74,6 +74,31 @@ fn times_saturate_and_none_of_them_is_for_ever() {
     assert!(db.contains_key("long").expect("read"));
 }
 
+/// A change makes a new value, which does not expire when the old one was to.
+#[test]
+fn changed_values_do_not_expire_unless_that_is_said() {
+    let (db, clock) = open_at(BEGIN_MS);
+    let (all, short) = (db.in_default(), db.in_default().with_ttl(seconds(10)));
+    let names = ["update", "add", "append", "set_range", "compare_and_set", "left"];
+    for name in names {
+        all.put_for(name, 1_u64.to_le_bytes(), seconds(5)).expect("put");
+    }
+    all.put_for("short", 1_u64.to_le_bytes(), seconds(5)).expect("put");
+    all.update("update", |_| (Change::Put(b"v".to_vec()), ())).expect("updated");
+    all.add("add", 1).expect("added");
+    all.append("append", "v").expect("appended");
+    all.set_range("set_range", 1, "v").expect("set");
+    let old = 1_u64.to_le_bytes();
+    assert!(all.compare_and_set("compare_and_set", Some(&old), Some(b"v")).expect("swapped"));
+    short.add("short", 1).expect("added");
+    clock.advance(seconds(5));
+    let is_there = names.map(|name| db.contains_key(name).expect("read"));
+    assert_eq!(is_there, [true, true, true, true, true, false]);
+    assert!(db.contains_key("short").expect("read"));
+    clock.advance(seconds(5));
+    assert!(!db.contains_key("short").expect("read"));
+}
+
 #[test]
 fn what_was_said_last_of_writes_holds() {
     let (db, clock) = open_at(BEGIN_MS);
