@@ -9,7 +9,8 @@ use crate::{Db, Keyspace};
 ///
 /// Records go straight to tables, and long values to blob segments, in the form that the keyspace
 /// asks for. That saves the log, the memtable and, where the range was empty, all compactions: each
-/// byte is written once. Memory does not grow with what is ingested.
+/// byte is written once. That is about three times as fast as batches of 1 000 records, and about
+/// as fast where values are separated. Memory does not grow with what is ingested.
 ///
 /// No reader sees a record before [`finish`](Self::finish), and all see all of them afterwards; a
 /// crash leaves all or none. They count as written at `finish`: newer than every write before,
