@@ -106,7 +106,7 @@ impl Local {
         }
         if !options.create {
             return Err(local.refused(
-                "is not a database (it has no file LOCK); check the path, or allow the database to be created",
+                "is not a database (it has no file LOCK); check the path, or make the database by opening it for writing",
             ));
         }
         if directory::has_entries(&local.directory, path)? {

@@ -42,7 +42,7 @@ pub(super) fn sync_error(path: &Path, said: io::Error) -> Error {
 pub(super) fn error(path: &Path, action: &str, error: io::Error) -> Error {
     let advice = match error.kind() {
         io::ErrorKind::NotFound if action == "create" => "; name a directory that can be made",
-        io::ErrorKind::NotFound => "; check the path, or allow the database to be created",
+        io::ErrorKind::NotFound => "; check the path, or make the database by opening it for writing",
         io::ErrorKind::NotADirectory => "; a database is a directory, name one",
         io::ErrorKind::PermissionDenied => "; run as the directory's owner or change its mode",
         io::ErrorKind::ReadOnlyFilesystem => "; the file system is read-only, open the database for reading",

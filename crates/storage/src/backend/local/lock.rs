@@ -80,8 +80,12 @@ fn held(directory: &File, path: &Path, exclusive: bool) -> Error {
     let use_of = if exclusive { "" } else { " for writing" };
     let holder =
         holder::of(directory).unwrap_or_else(|| "another process (or another handle in this one)".to_owned());
+    let advice = match holder.as_str() {
+        holder::THIS_PROCESS => " (clones, keyspaces and transactions count; `close` closes all)",
+        _ => "",
+    };
     let message = format!(
-        "directory {} is locked: {holder} has the database open{use_of}; close it there first",
+        "directory {} is locked: {holder} has the database open{use_of}; close it there first{advice}",
         path.display()
     );
     Error::new(ErrorKind::Locked, "", message)
@@ -90,6 +94,16 @@ fn held(directory: &File, path: &Path, exclusive: bool) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_says_which_handles_count() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = directory::open(root.path()).unwrap();
+        make_lock_file(&directory, root.path()).unwrap();
+        let _lock = acquire(&directory, root.path(), true).unwrap();
+        let message = acquire(&directory, root.path(), true).unwrap_err().to_string();
+        assert!(message.contains("keyspaces and transactions count; `close` closes all"), "{message}");
+    }
 
     #[test]
     fn a_copy_of_the_descriptor_does_not_keep_the_lock() {

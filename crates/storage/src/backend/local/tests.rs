@@ -133,10 +133,10 @@ fn opening_for_reading_refuses_clearly_and_changes_nothing() {
     std::fs::create_dir(root.path().join("empty")).unwrap();
     let before = listing(root.path());
     let cases = [
-        ("missing/db", ErrorKind::NotFound, "check the path"),
+        ("missing/db", ErrorKind::NotFound, "make the database by opening it for writing"),
         ("a-file", ErrorKind::Invalid, "a database is a directory"),
         ("photos", ErrorKind::Invalid, "is not a database"),
-        ("empty", ErrorKind::Invalid, "allow the database to be created"),
+        ("empty", ErrorKind::Invalid, "make the database by opening it for writing"),
     ];
     for (path, kind, advice) in cases {
         let path = root.path().join(path);

@@ -6,6 +6,9 @@ use rustix::fs::{AtFlags, major, minor};
 
 use crate::backend::name::LOCK_FILE;
 
+/// This process, in words.
+pub(super) const THIS_PROCESS: &str = "another handle in this process";
+
 /// Characters of a command that are shown.
 const COMMAND_MAX: usize = 200;
 
@@ -16,7 +19,7 @@ pub(super) fn of(directory: &File) -> Option<String> {
     let file = format!("{:02x}:{:02x}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino);
     let process = first_in(&fs::read_to_string("/proc/locks").ok()?, &file)?;
     if process == std::process::id() {
-        return Some("another handle in this process".to_owned());
+        return Some(THIS_PROCESS.to_owned());
     }
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     Some(match shown(&command) {
