@@ -115,7 +115,7 @@ fn whatever_test_of_the_server_is_ignored_is_asked_for() {
 fn models_are_found_by_who_checks_them() {
     let root = crate::repository::root();
     let names: Vec<String> = loom(&root, false).into_iter().map(|step| step.name).collect();
-    assert_eq!(names, ["loom firn-arena", "loom firn-engine", "loom firn-tree"]);
+    assert_eq!(names, ["loom firn-arena", "loom firn-engine", "loom firn-hashlog", "loom firn-tree"]);
 }
 
 #[test]
