@@ -41,8 +41,8 @@ impl Database {
             self.flush_to(cut)?;
             self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().cut
         };
-        self.values.sync()?;
-        self.device.sync(first, cut)?;
+        let synced = self.values.sync().and_then(|()| self.device.sync(first, cut));
+        synced.inspect_err(|error| self.note_final(error))?;
         let changes = [
             Change::HybridCut { address: cut, redo: generation },
             Change::PositionsGiven { position: self.snapshots.given_ahead() },

@@ -158,13 +158,15 @@ impl Database {
 
     /// Makes everything that was written survive loss of power.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.values.sync()?;
-        let synced = self.store.redo.as_ref().map_or(Ok(()), crate::redo::Redo::sync);
-        synced.inspect_err(|error| {
-            if error.kind() == ErrorKind::Closed {
-                self.poison(error);
-            }
-        })
+        let redo = || self.store.redo.as_ref().map_or(Ok(()), crate::redo::Redo::sync);
+        self.values.sync().and_then(|()| redo()).inspect_err(|error| self.note_final(error))
+    }
+
+    /// Ends writing where `error` is one after which a device cannot be believed.
+    pub(crate) fn note_final(&self, error: &Error) {
+        if error.kind() == ErrorKind::Closed {
+            self.poison(error);
+        }
     }
 
     /// Runs `body` on a thread of the pool, or on this one where the owner does all work.

@@ -30,6 +30,9 @@ pub(crate) struct Redo {
     storage: Arc<dyn Storage>,
     database: u128,
     files: [Apart<Mutex<RedoFile>>; FILES],
+    /// Files that the last turns replaced and that are not synced: no checkpoint has made them
+    /// needless yet.
+    replaced: Mutex<Vec<Arc<dyn WriteFile>>>,
     /// Held by the caller that syncs; others that wait for it find their own entries synced.
     syncing: Mutex<()>,
     /// Why nothing is appended any more: a sync has failed.
@@ -61,6 +64,7 @@ impl Redo {
             storage: Arc::clone(storage),
             database,
             files,
+            replaced: Mutex::new(Vec::new()),
             syncing: Mutex::new(()),
             failure: OnceLock::new(),
             bytes: AtomicU64::new(0),
@@ -105,6 +109,12 @@ impl Redo {
     /// `Closed` after a sync that failed, with its cause, for good.
     pub(crate) fn sync(&self) -> Result<()> {
         let _turn = lock(&self.syncing);
+        let replaced = std::mem::take(&mut *lock(&self.replaced));
+        for file in replaced {
+            if let Err(error) = file.sync().map_err(from_storage) {
+                return Err(self.failure.get_or_init(|| error).clone());
+            }
+        }
         for file in &self.files {
             let unsynced = {
                 let mut file = lock(&file.0);
@@ -132,7 +142,10 @@ impl Redo {
         let mut generation = 0;
         for (file, next) in self.files.iter().zip(next.0) {
             generation = next.generation;
-            *lock(&file.0) = next;
+            let replaced = std::mem::replace(&mut *lock(&file.0), next);
+            if replaced.is_unsynced {
+                lock(&self.replaced).push(replaced.file);
+            }
         }
         self.bytes.store(0, Ordering::Relaxed);
         generation
@@ -140,6 +153,8 @@ impl Redo {
 
     /// Removes the files of generations before `generation`.
     pub(crate) fn remove_before(&self, generation: u64) -> Result<()> {
+        // The checkpoint has what they hold.
+        lock(&self.replaced).clear();
         for (name, _) in self.storage.list().map_err(from_storage)? {
             if let Some(file_name::FileName::Redo { generation: found, .. }) = file_name::parse(&name)
                 && found < generation
