@@ -273,13 +273,14 @@ fn a_server_that_was_taken_over_says_where_to_go() {
     let mut command = shared.scene.command();
     command.args(["serve", "--shared", &shared.location, "--take-over"]);
     let new = Serving::start_as(&mut command, &shared.scene.path("new")).expect("it serves");
-    // Whichever comes first: a write that is refused, or a connection that is cut off.
+    // Connections are cut off as it finds out, with a message where one waits for a reply.
     let refused = || {
-        let mut client = rounds::connect(&old.address);
         (0..1000).find_map(|round| {
+            let client = redis::Client::open(format!("redis://{}", old.address)).expect("an address");
+            let mut client = client.get_connection().ok()?;
             let saved: redis::RedisResult<()> = redis::cmd("SAVE").query(&mut client);
             let set: redis::RedisResult<()> = redis::cmd("SET").arg("k").arg(round).query(&mut client);
-            saved.and(set).err()
+            saved.and(set).err().filter(|error| !error.is_io_error())
         })
     };
     for what in ["as it finds out", "from then on"] {
