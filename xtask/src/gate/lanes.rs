@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::step::{Output, Step};
+use super::step::{Outcome, Output, Step};
 use super::tally::Tally;
 
 /// The steps of one run of the gate.
@@ -31,6 +31,8 @@ struct Ended {
     tally: Tally,
     /// Why it was left out, if it was.
     left_out: Option<String>,
+    /// What tests of it that failed said.
+    failures: String,
 }
 
 impl Lanes {
@@ -66,7 +68,8 @@ impl Lanes {
         for step in &ended {
             total += step.tally;
         }
-        println!("\n{}{total}", table(ended, start.elapsed()));
+        let failures: String = ended.iter().map(|step| step.failures.as_str()).collect();
+        println!("\n{}{total}\n{failures}", table(ended, start.elapsed()));
         total.failed == 0
     }
 }
@@ -75,16 +78,22 @@ fn run_step(step: &Step, number: &str, root: &Path, lacking: &[&str], output: Ou
     let name = step.name.clone();
     if let Some(reason) = step.left_out(lacking) {
         println!("\n== {number}, {name}: left out, {reason}");
-        return Ended { name, time: Duration::ZERO, tally: Tally::default(), left_out: Some(reason) };
+        return Ended {
+            name,
+            time: Duration::ZERO,
+            tally: Tally::default(),
+            left_out: Some(reason),
+            failures: String::new(),
+        };
     }
     let beside = if output == Output::Kept { " (beside others; its output follows)" } else { "" };
     println!("\n== {number}, {name}: {}{beside}", step.shown());
     let start = now();
-    let (tally, kept) = step.run(root, output);
+    let Outcome { tally, kept, failures } = step.run(root, output);
     let time = start.elapsed();
     // In one piece: other steps print meanwhile.
     println!("{kept}-- {name}: {:.1} s, {tally}", time.as_secs_f64());
-    Ended { name, time, tally, left_out: None }
+    Ended { name, time, tally, left_out: None, failures: failures.into_text() }
 }
 
 /// One line for each step, the longest first, and their sum beside what passed on the clock.
@@ -123,6 +132,7 @@ mod tests {
             time: Duration::from_secs(seconds),
             tally: Tally::one(true),
             left_out: left_out.map(str::to_owned),
+            failures: String::new(),
         };
         let steps = vec![ended("tidy", 1, None), ended("fuzz", 0, Some("why")), ended("tests", 60, None)];
         let table = table(steps, Duration::from_secs(50));

@@ -1,6 +1,7 @@
 //! `cargo x test`: everything a change must pass, in steps, with times and a sum.
 
 mod setup;
+mod failures;
 mod step;
 mod lanes;
 mod tally;

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use crate::{book, cargo};
 use anyhow::{Context, Result};
 
+use super::failures::Failures;
 use super::tally::Tally;
 
 /// Flags that setting RUSTFLAGS would otherwise take away (they stand in .cargo/config.toml).
@@ -115,11 +116,12 @@ impl Step {
         }
     }
 
-    /// Runs it and counts: the tests its output reports, or itself as one. With the output that was
-    /// kept, which ends in a newline or is empty.
-    pub(super) fn run(&self, root: &Path, output: Output) -> (Tally, String) {
+    /// Runs it and counts: the tests its output reports, or itself as one.
+    pub(super) fn run(&self, root: &Path, output: Output) -> Outcome {
         let outcome = match &self.action {
-            Action::Inside(function) => function().map(|is_good| (Tally::one(is_good), String::new())),
+            Action::Inside(function) => {
+                function().map(|is_good| Outcome { tally: Tally::one(is_good), ..Outcome::default() })
+            }
             Action::Call { program, arguments, environment } => {
                 let is_path = program.contains('/');
                 let mut command = cargo::call(if is_path { root.join(program) } else { program.into() });
@@ -130,14 +132,27 @@ impl Step {
                 call(command, output)
             }
         };
-        outcome.unwrap_or_else(|error| (Tally::one(false), format!("{error:#}\n")))
+        outcome.unwrap_or_else(|error| Outcome {
+            tally: Tally::one(false),
+            kept: format!("{error:#}\n"),
+            ..Outcome::default()
+        })
     }
+}
+
+/// What came of a step that ran.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    /// The output that was not shown: ends in a newline, or is empty.
+    pub(super) kept: String,
+    pub(super) failures: Failures,
 }
 
 /// Runs a command, shows or keeps its output, and sums the test results in it.
 ///
 /// A command that fails without a failed test (it did not compile) counts as one failure.
-fn call(mut command: Command, output: Output) -> Result<(Tally, String)> {
+fn call(mut command: Command, output: Output) -> Result<Outcome> {
     let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
     if output == Output::Kept {
         command.stderr(writer.try_clone().context("cannot hand a pipe on")?);
@@ -145,31 +160,32 @@ fn call(mut command: Command, output: Output) -> Result<(Tally, String)> {
     let mut child = command.stdout(writer).spawn().context("cannot start it")?;
     // Its ends of the pipe: the output ends when the child's are closed.
     drop(command);
-    let (tests, kept) = read(reader, output)?;
+    let (tests, outcome) = read(reader, output)?;
     let is_good = child.wait().context("cannot wait for it")?.success();
     let tally = match tests {
         None => Tally::one(is_good),
         Some(tally) if !is_good && tally.failed == 0 => Tally { failed: 1, ..tally },
         Some(tally) => tally,
     };
-    Ok((tally, kept))
+    Ok(Outcome { tally, ..outcome })
 }
 
-/// Reads to the end: the results of tests, if there are any, and what is kept.
-fn read(reader: impl Read, output: Output) -> Result<(Option<Tally>, String)> {
-    let (mut tests, mut kept) = (None::<Tally>, String::new());
+/// Reads to the end: the results of tests, if there are any, and what came of it but for those.
+fn read(reader: impl Read, output: Output) -> Result<(Option<Tally>, Outcome)> {
+    let (mut tests, mut outcome) = (None::<Tally>, Outcome::default());
     for line in BufReader::new(reader).split(b'\n') {
         let line = line.context("cannot read its output")?;
         let line = String::from_utf8_lossy(&line);
         match output {
             Output::Shown => println!("{line}"),
-            Output::Kept => kept.extend([&*line, "\n"]),
+            Output::Kept => outcome.kept.extend([&*line, "\n"]),
         }
+        outcome.failures.take(&line);
         if let Some(tally) = Tally::from_line(&line) {
             *tests.get_or_insert_default() += tally;
         }
     }
-    Ok((tests, kept))
+    Ok((tests, outcome))
 }
 
 /// Model checks of every crate that has `tests/loom_*.rs`: every schedule with few preemptions.

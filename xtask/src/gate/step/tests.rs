@@ -6,7 +6,8 @@ use crate::{skew, soak};
 fn shell(script: &str, output: Output) -> (Tally, String) {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    call(command, output).expect("sh runs")
+    let Outcome { tally, kept, .. } = call(command, output).expect("sh runs");
+    (tally, kept)
 }
 
 #[test]
@@ -14,7 +15,7 @@ fn output_that_is_kept_has_complaints_in_their_place() {
     let script = "echo one; echo two >&2; echo three";
     assert_eq!(shell(script, Output::Kept).1, "one\ntwo\nthree\n");
     let missing = Step::call("x", "firn-no-such-program", &[]).run(Path::new("."), Output::Kept);
-    assert!(missing.0.failed == 1 && missing.1.starts_with("cannot start it: "), "{missing:?}");
+    assert!(missing.tally.failed == 1 && missing.kept.starts_with("cannot start it: "), "{missing:?}");
 }
 
 #[test]
