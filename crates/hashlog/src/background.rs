@@ -1,4 +1,4 @@
-//! Background work: writing pages out, and checkpoints.
+//! Background work: writing pages out, checkpoints and compaction.
 
 use std::time::Duration;
 
@@ -36,7 +36,11 @@ impl Work for Database {
         }
         let may_checkpoint =
             !state.claims.checkpoint && may(Kind::Checkpoint) && state.backoff.may_write(now);
-        (may_checkpoint && self.wants_checkpoint()).then_some(Task::Checkpoint)
+        if may_checkpoint && (self.wants_checkpoint() || self.wants_truncation()) {
+            return Some(Task::Checkpoint);
+        }
+        let may_compact = !state.claims.compact && may(Kind::Compact) && state.backoff.may_write(now);
+        (may_compact && self.wants_compaction()).then_some(Task::Compact)
     }
 
     fn claim(&self, claims: &mut Claims, task: &Task) {
@@ -51,6 +55,7 @@ impl Work for Database {
         match task {
             Task::Flush => self.flush_and_evict().map(|_| ()),
             Task::Checkpoint => self.checkpoint(),
+            Task::Compact => self.compact(),
         }
     }
 
@@ -58,13 +63,14 @@ impl Work for Database {
         match task {
             Task::Flush => Kind::Flush,
             Task::Checkpoint => Kind::Checkpoint,
+            Task::Compact => Kind::Compact,
         }
     }
 
     fn room(&self, task: &Task) -> Room {
         match task {
             Task::Flush => Room::Kept,
-            Task::Checkpoint => Room::Left,
+            Task::Checkpoint | Task::Compact => Room::Left,
         }
     }
 

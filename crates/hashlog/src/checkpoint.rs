@@ -4,6 +4,7 @@
 //!   the next generation of redo logs is made
 //!   stop: no operation is under way ─► cut = tail, read-only; redo turns ─► operations go on
 //!   pages before the cut are written out and synced ─► edit: cut, generation ─► older redo logs go
+//!                                                      and what compaction has left behind
 //! ```
 //! A crash before the edit finds both generations of redo logs, after it the later one alone.
 
@@ -43,17 +44,22 @@ impl Database {
         };
         let synced = self.values.sync().and_then(|()| self.device.sync(first, cut));
         synced.inspect_err(|error| self.note_final(error))?;
-        let changes = [
+        let mut changes = vec![
             Change::HybridCut { address: cut, redo: generation },
             Change::PositionsGiven { position: self.snapshots.given_ahead() },
             Change::Tick { ms: self.now_ms() },
         ];
-        self.manifest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .commit(&changes)
-            .map_err(from_storage)?;
-        redo.remove_before(generation)?;
+        let removable = self.reclaim.progress().take_removable(cut, self.snapshots.oldest_end());
+        changes.extend(removable.last().map(|left| Change::HybridBegin { address: left.end }));
+        let committed = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).commit(&changes);
+        if let Err(error) = committed {
+            self.reclaim.progress().put_back(removable);
+            return Err(from_storage(error));
+        }
+        let cut_off = redo.remove_before(generation);
+        self.truncate(removable)?;
+        self.remove_replaced_values(cut)?;
+        cut_off?;
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(position)
     }

@@ -11,6 +11,7 @@ use firn_storage::{Clock, Storage};
 use crate::device::Device;
 use crate::keyspaces::Keyspaces;
 use crate::ops::Store;
+use crate::reclaim::Reclaim;
 use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::state::Manifest;
@@ -20,7 +21,8 @@ use crate::values::Values;
 
 /// What sessions and background work share. Composes owners and owns nothing else.
 ///
-/// Lock order: `checkpointing`, then `flushing`, then `manifest`; `batches`, then `stripes`.
+/// Lock order: `checkpointing`, then `flushing`, then `manifest`; none is taken beside
+/// `reclaim.access` but for `flushing`; `batches`, then `stripes`.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) env: Environment,
@@ -30,6 +32,7 @@ pub(crate) struct Database {
     pub(crate) keyspaces: Keyspaces,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) reclaim: Reclaim,
     pub(crate) moments: Moments,
     pub(crate) locks: Arc<LockTable>,
     pub(crate) maintenance: Maintenance,
@@ -79,6 +82,8 @@ pub(crate) struct Counters {
     pub(crate) flush_bytes: AtomicU64,
     pub(crate) device_reads: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
+    pub(crate) compacted_bytes: AtomicU64,
+    pub(crate) copied_bytes: AtomicU64,
 }
 
 impl Database {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use firn_engine::{Error, KeyspaceId, KeyspaceSettings, MergeOperator, Result, Semantics};
+use firn_engine::{CompactionFilter, Error, KeyspaceId, KeyspaceSettings, MergeOperator, Result, Semantics};
 
 /// One keyspace.
 #[derive(Debug)]
@@ -11,6 +11,7 @@ pub(crate) struct Keyspace {
     pub(crate) name: String,
     pub(crate) settings: KeyspaceSettings,
     pub(crate) operator: Option<Arc<dyn MergeOperator>>,
+    pub(crate) filter: Option<Arc<dyn CompactionFilter>>,
 }
 
 /// All that are there, in the order of their ids.
@@ -44,6 +45,11 @@ impl Keyspaces {
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<Keyspace>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Adds one, or replaces the one with its id.
@@ -94,7 +100,8 @@ impl Keyspace {
             }
         }
         let operator = operator.and_then(|code| semantics.merge_operator(code));
-        Ok(Self { id, name: name.to_owned(), settings, operator })
+        let filter = filter.and_then(|code| semantics.compaction_filter(code));
+        Ok(Self { id, name: name.to_owned(), settings, operator, filter })
     }
 }
 

@@ -36,7 +36,11 @@ mod ops; // one operation, one file
 mod device; // what is not
 mod values; // that are too long for a page
 mod redo; // what survives the process
+mod space; // an estimate of what lives
+mod reclaim; // what compaction has left behind
 mod checkpoint;
+mod chain; // of records, followed to the device
+mod compact;
 mod recovery;
 mod snapshots;
 mod stripes; // of batches

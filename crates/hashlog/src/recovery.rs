@@ -24,13 +24,14 @@ use firn_storage::backend::ReadPool;
 use firn_storage::file::manifest::load;
 
 use crate::database::{Counters, Database, Environment, Maintenance, Moments};
-use crate::device::Device;
+use crate::device::{Contents, Device};
 use crate::epoch::Epochs;
 use crate::error::from_storage;
 use crate::index::{Index, Inserted};
 use crate::keyspaces::{Keyspace, Keyspaces};
 use crate::log::{Log, Parts};
 use crate::ops::{Access, Attempt, Key, Store};
+use crate::reclaim::Reclaim;
 use crate::redo::{Redo, replay};
 use crate::settings::{Background, HashOptions};
 use crate::snapshots::Snapshots;
@@ -59,53 +60,39 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let index = Index::new(buckets, Arc::clone(&epochs)).map_err(no_memory)?;
     let log = Log::new((state.begin, state.cut), capacity, page_bits).map_err(no_memory)?;
     let device = open_device(options, &state, segment_bits)?;
-    let mut live = BTreeSet::new();
+    let mut values_live = BTreeSet::new();
     device.scan(state.begin, state.cut, &mut |address, record| {
-        note_reference(record.content().is_reference, record.value(), &mut live);
+        note_reference(record.content().is_reference, record.value(), &mut values_live);
+        let mut contents = Contents::default();
+        contents.add_record(record.keyspace(), record.content(), record.words());
+        device.count(address, &contents);
         put(&index, Key::new(record.keyspace(), record.key()), address)
     })?;
     let values = Values::new(&options.storage)?;
-    let mut store = Store { index, log, redo: None, epochs };
-    let (store_replayed, latest) = replay_into(options, &state, store, &device, &mut live)?;
+    let replaced_values = crate::sync::Mutex::default();
+    let mut store = Store { index, log, redo: None, epochs, replaced_values };
+    let (store_replayed, latest) = replay_into(options, &state, store, &device, &mut values_live)?;
     store = store_replayed;
-    values.remove_others(&live)?;
+    values.remove_others(&values_live)?;
     store.redo = Some(Redo::new(&options.storage, state.database, latest + 1)?);
     let keyspaces = open_keyspaces(options, &state)?;
     let snapshots = Snapshots::new(state.given);
     let given = Change::PositionsGiven { position: snapshots.given_ahead() };
     manifest.commit(&[given]).map_err(from_storage)?;
-    let pool = match &options.background {
-        Background::Threads(spawn) => {
-            let threads = options.settings.read_threads;
-            Some(ReadPool::new(threads, QUEUED_READS_MAX, &**spawn).map_err(from_storage)?)
-        }
-        Background::Manual => None,
-    };
-    let env = Environment {
-        storage: Arc::clone(&options.storage),
-        settings: options.settings.clone(),
-        semantics: options.semantics.clone(),
-        clock: Arc::clone(&options.clock),
-    };
-    let moments =
-        Moments { stripes: Stripes::new(), batches: RwLock::new(()), checkpointing: Mutex::new(()) };
-    let maintenance = Maintenance {
-        schedule: Schedule::new(matches!(options.background, Background::Manual)),
-        pool,
-        flushing: Mutex::new(()),
-        failure: OnceLock::new(),
-    };
+    let store = Arc::new(store);
+    let access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
     let database = Arc::new(Database {
-        env,
-        store: Arc::new(store),
+        env: environment(options),
+        store,
+        reclaim: Reclaim::new(state.begin, access),
         device,
         values,
         keyspaces,
         manifest: Mutex::new(manifest),
         snapshots,
-        moments,
+        moments: Moments { stripes: Stripes::new(), batches: RwLock::new(()), checkpointing: Mutex::new(()) },
         locks: LockTable::new(),
-        maintenance,
+        maintenance: maintenance(options)?,
         is_closed: AtomicBool::new(false),
         tick_ms: state.tick_ms,
         counters: Counters::default(),
@@ -114,6 +101,31 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         start_threads(&database, options.settings.background_threads.max(2), &**spawn)?;
     }
     Ok((database, lock))
+}
+
+fn environment(options: &HashOptions) -> Environment {
+    Environment {
+        storage: Arc::clone(&options.storage),
+        settings: options.settings.clone(),
+        semantics: options.semantics.clone(),
+        clock: Arc::clone(&options.clock),
+    }
+}
+
+fn maintenance(options: &HashOptions) -> Result<Maintenance> {
+    let pool = match &options.background {
+        Background::Threads(spawn) => {
+            let threads = options.settings.read_threads;
+            Some(ReadPool::new(threads, QUEUED_READS_MAX, &**spawn).map_err(from_storage)?)
+        }
+        Background::Manual => None,
+    };
+    Ok(Maintenance {
+        schedule: Schedule::new(matches!(options.background, Background::Manual)),
+        pool,
+        flushing: Mutex::new(()),
+        failure: OnceLock::new(),
+    })
 }
 
 fn load_manifest(options: &HashOptions) -> Result<Manifest> {

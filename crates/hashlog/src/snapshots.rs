@@ -76,6 +76,18 @@ impl Snapshots {
         found.ok_or_else(|| Error::invalid("the snapshot is another database's"))
     }
 
+    /// The end of the oldest snapshot that is alive; the greatest number if there is none.
+    pub(crate) fn oldest_end(&self) -> u64 {
+        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.first_key_value().map_or(u64::MAX, |(_, alive)| alive.end)
+    }
+
+    /// Whether a snapshot that is alive sees the record at `at`, which the one at `by` replaced.
+    pub(crate) fn any_sees(&self, at: u64, by: u64) -> bool {
+        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.values().any(|alive| alive.end > at && alive.end <= by)
+    }
+
     /// Snapshots that are alive.
     pub(crate) fn count(&self) -> u64 {
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);

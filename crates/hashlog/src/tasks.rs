@@ -6,6 +6,8 @@ pub(crate) enum Task {
     /// Write out what never changes any more, and take it out of memory where that is needed.
     Flush,
     Checkpoint,
+    /// Copy what lives of the log's oldest segment.
+    Compact,
 }
 
 /// What is in progress.
@@ -13,6 +15,7 @@ pub(crate) enum Task {
 pub(crate) struct Claims {
     pub(crate) flush: bool,
     pub(crate) checkpoint: bool,
+    pub(crate) compact: bool,
 }
 
 /// Kinds of units.
@@ -20,6 +23,7 @@ pub(crate) struct Claims {
 pub(crate) enum Kind {
     Flush,
     Checkpoint,
+    Compact,
 }
 
 impl Claims {
@@ -28,6 +32,7 @@ impl Claims {
         match task {
             Task::Flush => &mut self.flush,
             Task::Checkpoint => &mut self.checkpoint,
+            Task::Compact => &mut self.compact,
         }
     }
 }

@@ -76,11 +76,11 @@ impl Values {
         Ok(hasher.finish())
     }
 
-    /// The value that `reference` leads to.
+    /// The value that `reference` leads to; `None` if there is no file.
     ///
     /// # Errors
     /// `Corrupt`, with the file, if it is not what was written.
-    pub(crate) fn read(&self, reference: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, reference: &[u8]) -> Result<Option<Vec<u8>>> {
         let number = |index: usize| {
             let bytes = reference.get(8 * index..)?.first_chunk()?;
             Some(u64::from_le_bytes(*bytes))
@@ -92,14 +92,15 @@ impl Values {
         let corrupt = |message: String| {
             Error::new(ErrorKind::Corrupt, message).at(Location { file: name.clone(), offset: None })
         };
-        let file = self.storage.open_read_known(&name, bytes).map_err(|error| match error.kind {
-            firn_storage::ErrorKind::NotFound => corrupt("expected a value, found no file".to_owned()),
-            _ => from_storage(error),
-        })?;
+        let file = match self.storage.open_read_known(&name, bytes) {
+            Ok(file) => file,
+            Err(error) if error.kind == firn_storage::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(from_storage(error)),
+        };
         let mut value = vec![0; bytes as usize];
         file.read_at(0, &mut value).map_err(from_storage)?;
         match xxh3(&value) {
-            found if found == checksum => Ok(value),
+            found if found == checksum => Ok(Some(value)),
             found => {
                 Err(corrupt(format!("expected a value with checksum {checksum:016x}, found {found:016x}")))
             }
@@ -116,6 +117,19 @@ impl Values {
         self.storage.sync_dir().map_err(from_storage)
     }
 
+    /// Removes values that no record leads to any more, and no reader will ask for.
+    pub(crate) fn remove(&self, numbers: impl Iterator<Item = u64>) -> Result<()> {
+        for number in numbers {
+            match self.storage.remove(&file_name::value(number)) {
+                Ok(()) => {}
+                // Compaction meets the records of values that were removed when they were replaced.
+                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
+                Err(error) => return Err(from_storage(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the values that no reference in `live` leads to.
     pub(crate) fn remove_others(&self, live: &std::collections::BTreeSet<u64>) -> Result<()> {
         for number in numbers(&self.storage)? {
@@ -124,6 +138,17 @@ impl Values {
             }
         }
         Ok(())
+    }
+}
+
+/// What a record leads to that is not there.
+pub(crate) fn missing(reference: &[u8]) -> Error {
+    let location =
+        number_of(reference).map(|number| Location { file: file_name::value(number), offset: None });
+    let error = Error::new(ErrorKind::Corrupt, "expected a value, found no file");
+    match location {
+        Some(location) => error.at(location),
+        None => error,
     }
 }
 

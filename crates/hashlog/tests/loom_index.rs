@@ -97,3 +97,41 @@ fn a_slot_that_grows_keeps_its_entries() {
         }
     });
 }
+
+/// An entry goes, and its place is taken, while two threads insert one tag: they make one entry, as
+/// they would anywhere.
+#[test]
+fn a_place_that_becomes_free_amid_two_insertions_makes_no_second_entry() {
+    model(|| {
+        let epochs = Epochs::new();
+        let index = Arc::new(Index::new(16, Arc::clone(&epochs)).unwrap());
+        put(&index, 1, 8);
+        let threads: Vec<_> = [Some(16), None]
+            .into_iter()
+            .map(|address| {
+                let (index, mut participant) = (Arc::clone(&index), epochs.join().unwrap());
+                thread::spawn(move || {
+                    let _inside = participant.enter();
+                    match address {
+                        Some(address) => put(&index, 5, address),
+                        None => {
+                            let (place, entry) = index.find(hash(1)).expect("no other thread removes it");
+                            assert!(index.remove(hash(1), place, entry));
+                            0
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut replaced = vec![{
+            let mut participant = epochs.join().unwrap();
+            let _inside = participant.enter();
+            put(&index, 5, 24)
+        }];
+        replaced.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
+        assert!(index.find(hash(1)).is_none());
+        replaced.push(index.find(hash(5)).expect("two threads have put it").1.address());
+        replaced.sort_unstable();
+        assert_eq!(replaced, [0, 0, 16, 24], "one was first, the other came in front of it");
+    });
+}

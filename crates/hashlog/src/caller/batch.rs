@@ -109,7 +109,7 @@ impl Caller {
         let mut all = Vec::with_capacity(batch.len());
         for op in batch.ops() {
             let mut ready = Ready { key: Key::new(op.keyspace.0, op.key), op, reference: None };
-            if !self.is_inline(&ready.parts()) {
+            if !self.database.store.log.holds(&ready.parts()) {
                 ready.reference = Some(self.database.values.write(op.value)?);
             }
             all.push(ready);
@@ -139,8 +139,7 @@ impl Caller {
         loop {
             let outcome = {
                 let (store, _inside) = self.access.enter();
-                let found = store.index.find(key.hash);
-                store.publish_silently(key.hash, found, parts)
+                store.publish_silently(key, store.find(key), parts)
             };
             match outcome {
                 Attempt::Done(address) => return Ok(address),
@@ -166,8 +165,7 @@ fn log_batch(store: &Store, inside: &Inside<'_>, ready: &[Ready<'_>], addresses:
 
 /// Makes a record visible while no other operation is under way.
 fn publish_alone(store: &Store, ready: &Ready<'_>) -> Result<u64> {
-    let found = store.index.find(ready.key.hash);
-    match store.publish_silently(ready.key.hash, found, &ready.parts()) {
+    match store.publish_silently(ready.key, store.find(ready.key), &ready.parts()) {
         Attempt::Done(address) => Ok(address),
         Attempt::IndexFull => Err(index_full()),
         Attempt::Failed(error) => Err(error),

@@ -52,7 +52,7 @@ impl Caller {
                 Some(new) => {
                     check_value_bytes(new.len() as u64, VALUE_BYTES_MAX)?;
                     let parts = parts_of(key, new, expires_at_ms);
-                    if self.is_inline(&parts) {
+                    if self.database.store.log.holds(&parts) {
                         parts
                     } else {
                         reference = self.database.values.write(new)?;

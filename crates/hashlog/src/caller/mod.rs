@@ -6,7 +6,6 @@
 
 mod batch;
 mod change;
-mod follow;
 mod read;
 
 pub(crate) use read::Looked;
@@ -20,7 +19,6 @@ use firn_engine::{
 
 use crate::database::Database;
 use crate::epoch::Inside;
-use crate::log::Parts;
 use crate::ops::{Access, Attempt, Key, Store, operand_of, parts_of, reference_of};
 use crate::sync::Patience;
 
@@ -160,7 +158,7 @@ impl Caller {
             OpKind::Merge => {
                 let operand = operand_of(key, op.value);
                 let reference;
-                let parts = if self.is_inline(&operand) {
+                let parts = if self.database.store.log.holds(&operand) {
                     operand
                 } else {
                     reference = self.database.values.write(op.value)?;
@@ -170,12 +168,12 @@ impl Caller {
             }
             OpKind::Put => {
                 let parts = parts_of(key, op.value, op.expires_at_ms);
-                if self.is_inline(&parts) {
+                if self.database.store.log.holds(&parts) {
                     self.attempt_write(|store, inside| store.upsert(inside, key, &parts).map(|_| ()))?
                 } else {
                     let reference = self.database.values.write(op.value)?;
                     let parts = reference_of(key, &reference, op.expires_at_ms, false);
-                    self.attempt_write(|store, inside| store.append(inside, key, &parts).map(|_| ()))?
+                    self.attempt_write(|store, inside| store.upsert(inside, key, &parts).map(|_| ()))?
                 }
             }
         };
@@ -187,12 +185,6 @@ impl Caller {
             Tried::OnDevice => Err(Error::bug("a blind write does not read")),
             Tried::MustWait => Ok(None),
         }
-    }
-
-    /// Whether a record with these parts lies in the log, or its value in a file of its own.
-    #[inline]
-    pub(crate) fn is_inline(&self, parts: &Parts<'_>) -> bool {
-        parts.shape.words() as u64 <= self.database.store.log.tail.page_words() / 4
     }
 
     /// Whether a value of so many bytes lies in the log.
@@ -211,7 +203,7 @@ impl Caller {
     ) -> Result<Position> {
         let key = Key::new(keyspace.0, key);
         let parts = reference_of(key, reference, expires_at_ms, false);
-        match self.attempt_write(|store, inside| store.append(inside, key, &parts).map(|_| ()))? {
+        match self.attempt_write(|store, inside| store.upsert(inside, key, &parts).map(|_| ()))? {
             Tried::Done((position, ())) => Ok(position),
             Tried::OnDevice | Tried::MustWait => Err(Error::bug("a blind write of a caller that may wait")),
         }

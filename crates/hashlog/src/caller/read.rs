@@ -3,6 +3,7 @@
 use firn_engine::{KeyspaceId, ReadAt, Result, Values};
 
 use super::{Caller, Tried};
+use crate::chain::{Chain, Resolved};
 use crate::ops::{Key, Seen};
 
 /// What a lookup found.
@@ -32,7 +33,7 @@ impl Caller {
                     return Ok((Looked::Nothing, seen));
                 }
                 if !content.is_operand && !content.is_reference {
-                    if content.expires_at_ms != 0 && content.expires_at_ms <= self.database.now_ms() {
+                    if self.database.has_expired(content) {
                         out.clear();
                         return Ok((Looked::Expired, seen));
                     }
@@ -46,7 +47,18 @@ impl Caller {
             out.clear();
             return Ok((Looked::MustWait, Seen::Nothing));
         }
-        self.follow(key, end, out)
+        let mut chain = Chain { database: &self.database, access: &mut self.access };
+        let (resolved, seen) = chain.resolve(key, end)?;
+        out.clear();
+        let looked = match resolved {
+            Resolved::Value(value) => {
+                *out = value;
+                Looked::Value
+            }
+            Resolved::Expired => Looked::Expired,
+            Resolved::Nothing => Looked::Nothing,
+        };
+        Ok((looked, seen))
     }
 
     /// Loads what lookups of `keys` touch first: the bucket of each, then the record that it leads

@@ -7,14 +7,16 @@
 //! A segment holds the words whose addresses have the same upper bits; its file is named by the
 //! first of them.
 
+mod contents;
 mod flush;
 mod read;
 mod scan;
 
+pub(crate) use contents::Contents;
 pub(crate) use read::DeviceRecord;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use firn_engine::Result;
 use firn_format::file_name;
@@ -32,6 +34,16 @@ pub(crate) struct Device {
     /// Words of a segment, as a power of two.
     segment_bits: u32,
     segments: RwLock<BTreeMap<u64, Arc<dyn WriteFile>>>,
+    counted: Mutex<Counted>,
+}
+
+/// What the segments have.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Each, by its first address.
+    segments: BTreeMap<u64, Contents>,
+    /// All together.
+    sum: Contents,
 }
 
 impl Device {
@@ -48,7 +60,8 @@ impl Device {
             segments.insert(base, file);
         }
         let segments = RwLock::new(segments);
-        Ok(Self { storage: Arc::clone(storage), database, generation, segment_bits, segments })
+        let counted = Mutex::default();
+        Ok(Self { storage: Arc::clone(storage), database, generation, segment_bits, segments, counted })
     }
 
     /// The first address of the segment with `address`.
@@ -57,7 +70,7 @@ impl Device {
     }
 
     /// The first address behind the segment with `address`.
-    fn end_of(&self, address: u64) -> u64 {
+    pub(crate) fn end_of(&self, address: u64) -> u64 {
         self.base_of(address) + (1 << self.segment_bits)
     }
 
@@ -90,6 +103,59 @@ impl Device {
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         segments.insert(base, Arc::clone(&file));
         Ok(file)
+    }
+
+    /// Counts records of the segment with `address`.
+    pub(crate) fn count(&self, address: u64, contents: &Contents) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.segments.entry(self.base_of(address)).or_default().add(contents);
+        counted.sum.add(contents);
+    }
+
+    /// How many segments after the one with `from` that with `address` is.
+    #[inline]
+    pub(crate) fn segments_between(&self, from: u64, address: u64) -> usize {
+        ((address >> self.segment_bits) - (from >> self.segment_bits)) as usize
+    }
+
+    /// Words that live, where so many records of each segment from `begin` on are the newest of
+    /// their chains. What is not on the device yet is taken to be like what is.
+    pub(crate) fn live_words(
+        &self,
+        begin: u64,
+        tops: &[u64],
+        now_ms: u64,
+        is_there: impl Fn(u32) -> bool,
+    ) -> f64 {
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let bases = (self.base_of(begin)..).step_by(1 << self.segment_bits);
+        let live = |(base, tops): (u64, &u64)| {
+            let contents = counted.segments.get(&base).unwrap_or(&counted.sum);
+            contents.live_words(*tops, now_ms, &is_there)
+        };
+        bases.zip(tops).map(live).sum()
+    }
+
+    /// Removes the segments that end at `address` or before. Reads under way go on.
+    ///
+    /// # Errors
+    /// Those of the storage; an opening removes what is left.
+    pub(crate) fn remove_before(&self, address: u64) -> Result<()> {
+        let removed = {
+            let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+            let kept = segments.split_off(&self.base_of(address));
+            std::mem::replace(&mut *segments, kept)
+        };
+        {
+            let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = counted.segments.split_off(&self.base_of(address));
+            let gone = std::mem::replace(&mut counted.segments, kept);
+            gone.values().for_each(|contents| counted.sum.subtract(contents));
+        }
+        for base in removed.into_keys() {
+            self.storage.remove(&file_name::hybrid_segment(base)).map_err(from_storage)?;
+        }
+        Ok(())
     }
 
     /// Makes everything that was flushed of `from..to` survive loss of power.

@@ -5,6 +5,7 @@ use firn_format::hybrid::image::{RECORD_BYTES_MIN, open_record, shape_at};
 use firn_format::hybrid::{Link, Shape};
 
 use super::Device;
+use super::flush::word_at;
 use crate::error::from_storage;
 use crate::log::Content;
 
@@ -96,9 +97,12 @@ impl DeviceRecord {
         Content { is_tombstone, is_operand, is_reference, expires_at_ms, sequence: 0 }
     }
 
+    /// Words that the record takes in the log.
+    pub(crate) fn words(&self) -> u64 {
+        self.shape.words() as u64
+    }
+
     fn word(&self, index: usize) -> u64 {
-        let mut word = [0; 8];
-        word.copy_from_slice(&self.bytes[index * 8..index * 8 + 8]);
-        u64::from_le_bytes(word)
+        word_at(&self.bytes, index)
     }
 }

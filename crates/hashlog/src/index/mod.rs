@@ -21,6 +21,7 @@ mod hash;
 mod slab;
 mod insert;
 mod grow;
+mod tops; // of chains, counted
 
 pub(crate) use entry::Entry;
 pub(crate) use hash::{KeyHash, SLOTS};
@@ -164,6 +165,16 @@ impl Index {
     #[inline]
     pub(crate) fn lead_to(&self, place: Place, old: Entry, address: u64) -> bool {
         self.change(place, old, old.leading_to(address))
+    }
+
+    /// Frees the entry of a key, which is `old`: no record of its chain counts any more. `false` if
+    /// it is not `old` any more.
+    pub(crate) fn remove(&self, hash: KeyHash, place: Place, old: Entry) -> bool {
+        let is_removed = self.change(place, old, Entry::FREE);
+        if is_removed {
+            self.counts.word(hash.slot()).fetch_sub(1, Ordering::Relaxed);
+        }
+        is_removed
     }
 
     /// Loads the bucket of a key into the processor's cache, for a lookup that follows.

@@ -113,6 +113,17 @@ impl Log {
         self.markers.read_only.load(Ordering::Acquire)
     }
 
+    /// Whether a record with these parts lies in the log, or its value in a file of its own.
+    #[inline]
+    pub(crate) fn holds(&self, parts: &Parts<'_>) -> bool {
+        parts.shape.words() as u64 <= self.tail.page_words() / 4
+    }
+
+    /// Has the log begin at `address`. No operation is under way.
+    pub(crate) fn begin_at(&self, address: u64) {
+        self.markers.begin.fetch_max(address, Ordering::SeqCst);
+    }
+
     /// Whether there is memory for `words` in records of any length.
     pub(crate) fn has_room(&self, words: u64) -> bool {
         // The rest of each page may be too short for the next record, which takes a quarter of one

@@ -136,6 +136,19 @@ impl<'l> Record<'l> {
         out.truncate(shape.value_bytes);
     }
 
+    /// Whether the record has an operand. That never changes.
+    pub(crate) fn is_operand(self) -> bool {
+        self.shape(State(self.word(1).load(Ordering::Acquire))).is_operand
+    }
+
+    /// The number of the value that lies alone, if it does.
+    #[inline]
+    pub(crate) fn value_alone(self) -> Option<u64> {
+        let shape = self.shape(self.state());
+        let is_alone = shape.is_reference && !shape.is_operand;
+        is_alone.then(|| self.word(shape.value_at()).load(Ordering::Relaxed))
+    }
+
     /// Tells the content that the record has now from others.
     pub(crate) fn sequence(self) -> u32 {
         self.state().sequence()
@@ -222,9 +235,14 @@ impl Latched<'_> {
                 && self.shape.holds(parts.value.len())
     }
 
-    /// Puts the value of `parts`, which [`fits`](Self::fits), in the place of what is there.
+    /// Puts what `parts` say, which [`fits`](Self::fits), in the place of what is there.
     #[inline]
     pub(crate) fn put(self, parts: &Parts<'_>) {
+        if parts.shape.is_tombstone {
+            let shape = Shape { is_tombstone: true, ..self.shape };
+            self.release(shape);
+            return;
+        }
         let shape = self.shape.with_value(parts.value.len());
         let first = self.record.first + shape.value_at();
         store_bytes(self.record.memory.words(first..first + shape.value_words()), parts.value);
@@ -239,12 +257,6 @@ impl Latched<'_> {
     pub(crate) fn put_number(self, number: u64) {
         self.record.word(self.shape.value_at()).store(number, Ordering::Relaxed);
         let shape = self.shape;
-        self.release(shape);
-    }
-
-    /// Makes the record, which [can](Self::can_end), say that its key has no value.
-    pub(crate) fn put_tombstone(self) {
-        let shape = Shape { is_tombstone: true, ..self.shape };
         self.release(shape);
     }
 

@@ -28,13 +28,13 @@ impl Store {
                         if let Err(error) = self.log_change(inside, &tombstone, at) {
                             return Attempt::Failed(error);
                         }
-                        latched.put_tombstone();
+                        latched.put(&tombstone);
                         return Attempt::Done(());
                     }
                 }
             }
             Newest::OnDevice(_) => {}
         }
-        self.publish(inside, key.hash, found, &tombstone).map(|_| ())
+        self.publish(inside, key, (found, newest), &tombstone).map(|_| ())
     }
 }

@@ -20,6 +20,7 @@ use crate::epoch::{Epochs, Inside, Participant, Stopped};
 use crate::index::{Entry, Index, Inserted, KeyHash, Place};
 use crate::log::{Log, Parts, Record, Room};
 use crate::redo::Redo;
+use crate::sync::{Mutex, lock};
 
 /// A key as the engine looks for it.
 #[derive(Clone, Copy, Debug)]
@@ -71,12 +72,23 @@ impl<T> Attempt<T> {
 }
 
 /// Where the newest record of a key is.
+#[derive(Clone, Copy)]
 pub(crate) enum Newest<'l> {
     /// In memory, at this address.
     At(u64, Record<'l>),
     /// On the device, if anywhere: the chain goes on there.
     OnDevice(u64),
     Nowhere,
+}
+
+/// A value that lies alone, whose record another one took the place of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplacedValue {
+    pub(crate) number: u64,
+    /// The address of its record.
+    pub(crate) at: u64,
+    /// The address of the other one.
+    pub(crate) by: u64,
 }
 
 /// The entry of a key's chain, as an operation found it.
@@ -90,6 +102,8 @@ pub(crate) struct Store {
     /// What makes a change survive the process; `None` where only checkpoints do.
     pub(crate) redo: Option<Redo>,
     pub(crate) epochs: Arc<Epochs>,
+    /// Values that lie alone, and that no reader of the latest finds any more.
+    pub(crate) replaced_values: Mutex<Vec<ReplacedValue>>,
 }
 
 impl Store {
@@ -124,11 +138,11 @@ impl Store {
     pub(crate) fn publish(
         &self,
         inside: &Inside<'_>,
-        hash: KeyHash,
-        found: Found,
+        key: Key<'_>,
+        found: (Found, Newest<'_>),
         parts: &Parts<'_>,
     ) -> Attempt<u64> {
-        let published = self.publish_silently(hash, found, parts);
+        let published = self.publish_silently(key, found, parts);
         if let (Attempt::Done(address), Some(redo)) = (&published, &self.redo)
             && let Err(error) = redo.append_change(inside.participant, &parts.change(*address, 0))
         {
@@ -139,7 +153,7 @@ impl Store {
 
     /// Puts a record in front of the chain of `key`, whatever that has.
     pub(crate) fn append(&self, inside: &Inside<'_>, key: Key<'_>, parts: &Parts<'_>) -> Attempt<u64> {
-        self.publish(inside, key.hash, self.index.find(key.hash), parts)
+        self.publish(inside, key, self.find(key), parts)
     }
 
     /// Whether the newest record of `key` that is in memory lies at `end` or above. What is on the
@@ -161,8 +175,26 @@ impl Store {
         }
     }
 
+    /// Puts a record in front of the chain that was `found`, where the key's newest record was too.
+    /// The redo log does not know it.
+    pub(crate) fn publish_silently(
+        &self,
+        key: Key<'_>,
+        (found, newest): (Found, Newest<'_>),
+        parts: &Parts<'_>,
+    ) -> Attempt<u64> {
+        let published = self.put_in_front(key.hash, found, parts);
+        if let (Attempt::Done(by), Newest::At(at, record)) = (&published, newest)
+            && !parts.shape.is_operand
+            && let Some(number) = record.value_alone()
+        {
+            lock(&self.replaced_values).push(ReplacedValue { number, at, by: *by });
+        }
+        published
+    }
+
     /// Puts a record in front of the chain that was `found`.
-    pub(crate) fn publish_silently(&self, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
+    pub(crate) fn put_in_front(&self, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
         let words = parts.shape.words();
         let address = match self.log.tail.reserve(words as u64) {
             Room::At(address) => address,

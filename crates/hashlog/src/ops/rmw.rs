@@ -64,10 +64,7 @@ impl Store {
                         if let Err(error) = self.log_change(inside, parts, at) {
                             return Attempt::Failed(error);
                         }
-                        match parts.shape.is_tombstone {
-                            true => latched.put_tombstone(),
-                            false => latched.put(parts),
-                        }
+                        latched.put(parts);
                         return Attempt::Done(());
                     }
                     Some(latched) => latched.seal(),
@@ -83,7 +80,7 @@ impl Store {
             }
             _ => return Attempt::Again,
         }
-        self.publish(inside, key.hash, found, parts).map(|_| ())
+        self.publish(inside, key, (found, newest), parts).map(|_| ())
     }
 
     /// Whether `key` has what was `seen`.

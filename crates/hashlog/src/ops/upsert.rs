@@ -28,6 +28,6 @@ impl Store {
             latched.put(parts);
             return Attempt::Done(address);
         }
-        self.publish(inside, key.hash, found, parts)
+        self.publish(inside, key, (found, newest), parts)
     }
 }

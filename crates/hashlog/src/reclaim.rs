@@ -1,0 +1,104 @@
+//! What compaction has left behind, until it may go.
+//!
+//! ```text
+//!   begin ──── left behind ──── compacted ──── … tail
+//!              │ each part waits for a checkpoint that has its copies, and for the snapshots
+//!              │ that were there before them
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::index::KeyHash;
+use crate::ops::Access;
+
+/// The progress of compaction through one log.
+#[derive(Debug)]
+pub(crate) struct Reclaim {
+    /// Held by the thread that compacts.
+    pub(crate) access: Mutex<Access>,
+    state: Mutex<Progress>,
+    estimate: Mutex<Option<Estimate>>,
+}
+
+/// How much of the log lived at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    /// Words that lived.
+    pub(crate) live: u64,
+    /// Where the log ended.
+    pub(crate) tail: u64,
+    /// How many keyspaces there were, and what time it was, in steps in which much may expire.
+    pub(crate) made_at: (usize, u64),
+}
+
+/// How far compaction is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// Of what lies before, all that lives was copied.
+    pub(crate) compacted: u64,
+    /// Parts of the log that were left behind, oldest first.
+    left: VecDeque<Left>,
+}
+
+/// A part of the log whose living records were copied.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Where it ends.
+    pub(crate) end: u64,
+    /// The copies lie below this address.
+    pub(crate) copies_end: u64,
+    /// Values that lie alone, and only dead records lead to.
+    pub(crate) values: Vec<u64>,
+    /// Chains of records that a filter dropped. No snapshot may see them go.
+    pub(crate) dropped: Vec<KeyHash>,
+}
+
+impl Reclaim {
+    /// Of a log that begins at `begin`.
+    pub(crate) fn new(begin: u64, access: Access) -> Self {
+        let state = Progress { compacted: begin, left: VecDeque::new() };
+        Self { access: Mutex::new(access), state: Mutex::new(state), estimate: Mutex::new(None) }
+    }
+
+    /// What was estimated last.
+    pub(crate) fn estimate(&self) -> MutexGuard<'_, Option<Estimate>> {
+        self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    /// Notes that a part was left behind.
+    pub(crate) fn leave(&mut self, left: Left) {
+        self.compacted = left.end;
+        self.left.push_back(left);
+    }
+
+    /// What may go now that a checkpoint has all below `cut`, and no snapshot ends before
+    /// `oldest_end`.
+    pub(crate) fn take_removable(&mut self, cut: u64, oldest_end: u64) -> Vec<Left> {
+        let may_go = |left: &Left| {
+            left.copies_end <= cut
+                && left.copies_end <= oldest_end
+                && (left.dropped.is_empty() || oldest_end == u64::MAX)
+        };
+        let count = self.left.iter().take_while(|left| may_go(left)).count();
+        self.left.drain(..count).collect()
+    }
+
+    /// Takes back what [`take_removable`](Self::take_removable) has answered.
+    pub(crate) fn put_back(&mut self, removable: Vec<Left>) {
+        removable.into_iter().rev().for_each(|left| self.left.push_front(left));
+    }
+
+    /// Whether a checkpoint would let go of something.
+    pub(crate) fn waits_for_checkpoint(&self, oldest_end: u64) -> bool {
+        self.left.front().is_some_and(|left| {
+            left.copies_end <= oldest_end && (left.dropped.is_empty() || oldest_end == u64::MAX)
+        })
+    }
+}

@@ -1,0 +1,59 @@
+//! How much of the log lives: an estimate.
+//!
+//! ```text
+//!   index ─► where the newest record of each chain lies, counted by segment
+//!   segments ─► how long their records are, how many of their words are tombstones, have expired or
+//!               are a dropped keyspace's
+//!   words that live of a segment: its newest records × the length of one, less what is dead anyway
+//! ```
+//! Chains of several keys have more than one record that lives; the number of entries says how many
+//! there should be. The estimate is made again when the log has grown by a part: it reads all of
+//! the index.
+
+use firn_engine::KeyspaceId;
+
+use crate::database::Database;
+use crate::index::{Index, SLOTS};
+use crate::ops::Access;
+use crate::reclaim::Estimate;
+
+/// The estimate is made again when the log has grown by this part of it.
+const PART: u64 = 16;
+
+impl Database {
+    /// Words of the log that live: an estimate. May read all of the index.
+    pub(crate) fn live_words(&self) -> u64 {
+        let (tail, begin) = (self.store.log.tail.next(), self.store.log.begin());
+        let made_at = (self.keyspaces.count(), self.now_ms() >> 20);
+        let mut estimate = self.reclaim.estimate();
+        if let Some(estimate) = *estimate
+            && estimate.made_at == made_at
+            && tail - estimate.tail <= (tail - begin) / PART
+        {
+            return estimate.live;
+        }
+        let live = self.estimate_live_words();
+        *estimate = Some(Estimate { live, tail, made_at });
+        live
+    }
+
+    fn estimate_live_words(&self) -> u64 {
+        let Some(mut access) = Access::new(&self.store) else { return u64::MAX };
+        let begin = self.store.log.begin();
+        let (mut tops, mut entries) = (Vec::<u64>::new(), 0);
+        for slot in 0..SLOTS {
+            let (store, inside) = access.enter();
+            store.index.tops(&inside, slot, |address| {
+                entries += 1;
+                if address >= begin {
+                    let segment = self.device.segments_between(begin, address);
+                    tops.resize(tops.len().max(segment + 1), 0);
+                    tops[segment] += 1;
+                }
+            });
+        }
+        let is_there = |id| self.keyspaces.check(KeyspaceId(id)).is_ok();
+        let live = self.device.live_words(begin, &tops, self.now_ms(), is_there);
+        (live * Index::keys_of(entries) / (entries.max(1)) as f64) as u64
+    }
+}
