@@ -305,7 +305,7 @@ pub fn parse_compression(text: &str) -> Result<Compression> {
 /// `Invalid` if it is none.
 pub fn parse_durability(text: &str) -> Result<Durability> {
     Durability::from_name(text)
-        .ok_or_else(|| Error::invalid(format!("`{text}` is not process, disk or shared")))
+        .ok_or_else(|| Error::invalid(format!("`{text}` is not checkpoint, process, disk or shared")))
 }
 
 #[cfg(test)]

@@ -6,6 +6,10 @@
 /// storage. What it showed may be lost then, as the write may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
+    /// Nothing until the next checkpoint: of each session what it wrote up to a moment survives,
+    /// and nothing later ([`crate::Engine::checkpointed`] says up to where). An engine that has no
+    /// checkpoints takes it for `Process`, which promises more.
+    Checkpoint,
     /// The death of the process, `kill -9` included: the bytes are the kernel's.
     #[default]
     Process,
@@ -20,6 +24,7 @@ impl Durability {
     /// The word used in settings files and on command lines.
     pub fn name(self) -> &'static str {
         match self {
+            Durability::Checkpoint => "checkpoint",
             Durability::Process => "process",
             Durability::Disk => "disk",
             Durability::Shared => "shared",
@@ -28,6 +33,7 @@ impl Durability {
 
     /// Inverse of [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
-        [Durability::Process, Durability::Disk, Durability::Shared].into_iter().find(|d| d.name() == name)
+        let all = [Durability::Checkpoint, Durability::Process, Durability::Disk, Durability::Shared];
+        all.into_iter().find(|durability| durability.name() == name)
     }
 }

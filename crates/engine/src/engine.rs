@@ -81,6 +81,13 @@ pub trait Engine: Send + Sync {
     /// is.
     fn sync(&self) -> Result<Position>;
 
+    /// Every write before this position survives loss of power, whatever was asked of it, since a
+    /// checkpoint has it: of the writes of each session those are the first ones. `None` where the
+    /// engine takes no checkpoints. Does not block.
+    fn checkpointed(&self) -> Option<Position> {
+        None
+    }
+
     /// Waits until no background work is left; with `flush` before it, until the database is
     /// flushed.
     ///

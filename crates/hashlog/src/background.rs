@@ -40,7 +40,7 @@ impl Work for Database {
             return Some(Task::Checkpoint);
         }
         let may_compact = !state.claims.compact && may(Kind::Compact) && state.backoff.may_write(now);
-        (may_compact && self.wants_compaction()).then_some(Task::Compact)
+        (may_compact && self.may_want_compaction()).then_some(Task::Compact)
     }
 
     fn claim(&self, claims: &mut Claims, task: &Task) {
@@ -55,7 +55,7 @@ impl Work for Database {
         match task {
             Task::Flush => self.flush_and_evict().map(|_| ()),
             Task::Checkpoint => self.checkpoint(),
-            Task::Compact => self.compact(),
+            Task::Compact => self.compact_if_due(),
         }
     }
 

@@ -37,6 +37,7 @@ impl Database {
             self.store.log.markers.cut(cut);
             (cut, redo.turn(next), Position(self.snapshots.next().0 + 1))
         };
+        self.counters.checkpointed_at_ms.store(self.clock_ms(), Ordering::Relaxed);
         let first = {
             let _turn = self.maintenance.flushing.lock().unwrap_or_else(PoisonError::into_inner);
             self.flush_to(cut)?;
@@ -56,6 +57,7 @@ impl Database {
             self.reclaim.progress().put_back(removable);
             return Err(from_storage(error));
         }
+        self.counters.checkpointed.store(position.0, Ordering::Release);
         let cut_off = redo.remove_before(generation);
         self.truncate(removable)?;
         self.remove_replaced_values(cut)?;

@@ -81,32 +81,37 @@ enum Next {
 }
 
 impl Database {
-    /// Whether the log's oldest segment is to be compacted.
-    pub(crate) fn wants_compaction(&self) -> bool {
+    /// Whether the log's oldest segment is to be compacted, or how much lives is to be estimated to
+    /// know that.
+    pub(crate) fn may_want_compaction(&self) -> bool {
         let compacted = self.reclaim.progress().compacted;
         let end = self.device.end_of(compacted);
         let flushed = self.store.log.markers.flushed.load(Ordering::Acquire);
         if end > flushed || end > self.snapshots.oldest_end() {
             return false;
         }
-        let segment = end - compacted;
         let used = self.store.log.tail.next() - compacted;
-        used > SEGMENTS_MIN * segment && used as f64 > self.live_words() as f64 * self.space_max()
+        let max = |live: u64| (live as f64 * self.env.settings.space_amplification_max) as u64;
+        used > SEGMENTS_MIN * (end - compacted)
+            && self.estimated_live_words().is_none_or(|live| used > max(live))
     }
 
     /// Whether a checkpoint is due for what compaction has left behind.
     pub(crate) fn wants_truncation(&self) -> bool {
         let progress = self.reclaim.progress();
         let left = progress.compacted - self.store.log.begin();
-        left > self.live_words() / LEFT_PART && progress.waits_for_checkpoint(self.snapshots.oldest_end())
+        left > self.estimated_live_words().unwrap_or(0) / LEFT_PART
+            && progress.waits_for_checkpoint(self.snapshots.oldest_end())
     }
 
-    fn space_max(&self) -> f64 {
-        self.env.settings.space_amplification_max
+    /// Compacts the log's oldest segment, if much is dead. Blocks for reading it, and for room in
+    /// memory.
+    pub(crate) fn compact_if_due(&self) -> Result<()> {
+        self.estimate_live_words();
+        if self.may_want_compaction() { self.compact() } else { Ok(()) }
     }
 
-    /// Compacts the log's oldest segment. Blocks for reading it, and for room in memory.
-    pub(crate) fn compact(&self) -> Result<()> {
+    fn compact(&self) -> Result<()> {
         let mut access = self.reclaim.access.lock().unwrap_or_else(PoisonError::into_inner);
         let from = self.reclaim.progress().compacted;
         let end = self.device.end_of(from);

@@ -75,13 +75,19 @@ pub(crate) struct Maintenance {
     pub(crate) failure: OnceLock<Error>,
 }
 
-/// What is counted; each only grows.
+/// What is counted, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) user_write_bytes: AtomicU64,
     pub(crate) flush_bytes: AtomicU64,
     pub(crate) device_reads: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
+    /// All writes before this position are in a checkpoint.
+    pub(crate) checkpointed: AtomicU64,
+    /// When the last checkpoint was taken, in milliseconds of the clock.
+    pub(crate) checkpointed_at_ms: AtomicU64,
+    /// Something was written that the redo log does not know.
+    pub(crate) has_unlogged: AtomicBool,
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) copied_bytes: AtomicU64,
 }
@@ -167,6 +173,14 @@ impl Database {
         self.values.sync().and_then(|()| redo()).inspect_err(|error| self.note_final(error))
     }
 
+    /// There are writes that the redo log does not know: from now on checkpoints are due in time.
+    #[inline]
+    pub(crate) fn note_unlogged(&self) {
+        if !self.counters.has_unlogged.load(Ordering::Relaxed) {
+            self.counters.has_unlogged.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Ends writing where `error` is one after which a device cannot be believed.
     pub(crate) fn note_final(&self, error: &Error) {
         if error.kind() == ErrorKind::Closed {
@@ -196,8 +210,22 @@ impl Database {
             || self.store.log.wants_evict()
     }
 
-    /// Whether the redo log is so long that a checkpoint is due.
+    /// Whether a checkpoint is due: the redo log is long, or what it does not know has waited.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        self.store.redo.as_ref().is_some_and(|redo| redo.bytes() >= self.env.settings.engine.redo_bytes_max)
+        let settings = &self.env.settings.engine;
+        let is_long = |redo: &crate::redo::Redo| redo.bytes() >= settings.redo_bytes_max;
+        if self.store.redo.as_ref().is_some_and(is_long) {
+            return true;
+        }
+        let Counters { has_unlogged, checkpointed, checkpointed_at_ms, .. } = &self.counters;
+        let since = || self.clock_ms().saturating_sub(checkpointed_at_ms.load(Ordering::Relaxed));
+        has_unlogged.load(Ordering::Relaxed)
+            && self.snapshots.given().0 >= checkpointed.load(Ordering::Acquire)
+            && since() >= settings.checkpoint_interval_ms
+    }
+
+    /// Milliseconds of the clock that is not set.
+    pub(crate) fn clock_ms(&self) -> u64 {
+        u64::try_from(self.env.clock.now().as_millis()).unwrap_or(u64::MAX)
     }
 }

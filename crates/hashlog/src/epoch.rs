@@ -79,7 +79,7 @@ impl Epochs {
         })?;
         // Before the first epoch is stored there, which a fence follows.
         self.used.fetch_max(index + 1, Ordering::SeqCst);
-        Some(Participant { epochs: Arc::clone(self), index })
+        Some(Participant { epochs: Arc::clone(self), index, is_logged: true })
     }
 
     /// Begins an epoch. `action` runs once, on some thread, when every operation that had begun
@@ -164,6 +164,8 @@ impl Drop for Stopped<'_> {
 pub(crate) struct Participant {
     epochs: Arc<Epochs>,
     index: usize,
+    /// Whether the redo log is to know what its operations change.
+    pub(crate) is_logged: bool,
 }
 
 impl Participant {
@@ -178,7 +180,7 @@ impl Participant {
         if epochs.is_stopped.load(Ordering::Relaxed) {
             wait_for_start(epochs, cell);
         }
-        Inside { cell, participant: self.index }
+        Inside { cell, writer: self.is_logged.then_some(self.index) }
     }
 }
 
@@ -188,7 +190,7 @@ impl Participant {
         let cell = &self.epochs.cells[self.index].0.epoch;
         cell.store(stopped.epochs.current.load(Ordering::Relaxed), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        Inside { cell, participant: self.index }
+        Inside { cell, writer: self.is_logged.then_some(self.index) }
     }
 }
 
@@ -221,8 +223,8 @@ impl Drop for Participant {
 #[must_use]
 pub(crate) struct Inside<'p> {
     cell: &'p AtomicU64,
-    /// Which participant it is.
-    pub(crate) participant: usize,
+    /// Which participant it is, if the redo log is to know what the operation changes.
+    pub(crate) writer: Option<usize>,
 }
 
 impl Drop for Inside<'_> {

@@ -182,6 +182,10 @@ impl Engine for HashLog {
         Ok(position)
     }
 
+    fn checkpointed(&self) -> Option<Position> {
+        Some(Position(self.database.counters.checkpointed.load(Ordering::Acquire)))
+    }
+
     fn wait_idle(&self) -> Result<()> {
         wait_until(&*self.database, || false)
     }

@@ -19,6 +19,14 @@ firn_engine::engine_settings! {
         "choose a size in that range",
         tests "at least 4 KiB", |s| s.engine.redo_bytes_max >= 4096;
 
+    /// Milliseconds after which a checkpoint is taken of what was written at "checkpoint". More
+    /// means fewer copies of what is changed in place, and more that a crash may take.
+    checkpoint_interval_ms: u64, Everyone,
+        "10000", |_| 10_000,
+        "100 to 86400000",
+        |s| (100..=86_400_000).contains(&s.engine.checkpoint_interval_ms),
+        "choose a time in that range";
+
     /// Bytes of memory_bytes that the index may take: 9 to 18 for each key.
     index_bytes_max: u64, Expert,
         "three eighths of memory_bytes", |memory_bytes| memory_bytes / 8 * 3,

@@ -21,23 +21,30 @@ use crate::reclaim::Estimate;
 const PART: u64 = 16;
 
 impl Database {
-    /// Words of the log that live: an estimate. May read all of the index.
-    pub(crate) fn live_words(&self) -> u64 {
+    /// Words of the log that live, by an estimate that holds; `None` if it is to be made again.
+    pub(crate) fn estimated_live_words(&self) -> Option<u64> {
         let (tail, begin) = (self.store.log.tail.next(), self.store.log.begin());
-        let made_at = (self.keyspaces.count(), self.now_ms() >> 20);
-        let mut estimate = self.reclaim.estimate();
-        if let Some(estimate) = *estimate
-            && estimate.made_at == made_at
-            && tail - estimate.tail <= (tail - begin) / PART
-        {
-            return estimate.live;
-        }
-        let live = self.estimate_live_words();
-        *estimate = Some(Estimate { live, tail, made_at });
-        live
+        let estimate = (*self.reclaim.estimate())?;
+        let holds = estimate.made_at == self.now_of_estimates()
+            && tail.saturating_sub(estimate.tail) <= (tail - begin) / PART;
+        holds.then_some(estimate.live)
     }
 
-    fn estimate_live_words(&self) -> u64 {
+    /// Estimates how many words of the log live, unless an estimate holds. Blocks for reading all
+    /// of the index.
+    pub(crate) fn estimate_live_words(&self) {
+        if self.estimated_live_words().is_none() {
+            let (tail, made_at) = (self.store.log.tail.next(), self.now_of_estimates());
+            let live = self.count_live_words();
+            *self.reclaim.estimate() = Some(Estimate { live, tail, made_at });
+        }
+    }
+
+    fn now_of_estimates(&self) -> (usize, u64) {
+        (self.keyspaces.count(), self.now_ms() >> 20)
+    }
+
+    fn count_live_words(&self) -> u64 {
         let Some(mut access) = Access::new(&self.store) else { return u64::MAX };
         let begin = self.store.log.begin();
         let (mut tops, mut entries) = (Vec::<u64>::new(), 0);

@@ -146,12 +146,13 @@ impl TreeSession {
         self.shared.check_open()?;
         match self.durability(options) {
             Durability::Shared => self.shared.check_shared(),
-            Durability::Process | Durability::Disk => Ok(()),
+            Durability::Checkpoint | Durability::Process | Durability::Disk => Ok(()),
         }
     }
 
     fn durability(&self, options: WriteOptions) -> Durability {
-        options.durability.unwrap_or(self.shared.settings.durability)
+        // There are no checkpoints that could lose anything.
+        options.durability.unwrap_or(self.shared.settings.durability).max(Durability::Process)
     }
 
     fn mode(&self) -> ReadMode {

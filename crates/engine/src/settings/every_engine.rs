@@ -62,10 +62,11 @@ settings_of_every_engine! {
 
     /// What an acknowledged write survives where the write does not say. "process": the death of
     /// the process. "disk": loss of power; concurrent writers share a sync. "shared", for databases
-    /// on shared storage: loss of the machine; concurrent writers share an object.
+    /// on shared storage: loss of the machine; concurrent writers share an object. "checkpoint", of
+    /// the hashed engine: nothing until the next checkpoint; elsewhere it is "process".
     durability: Durability, Everyone,
         "process", |_| Durability::Process,
-        "process, disk or shared",
+        "checkpoint, process, disk or shared",
         |_| true,
         "choose one of the words";
 

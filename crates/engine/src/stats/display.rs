@@ -28,6 +28,7 @@ impl fmt::Display for Stats {
             self.by_keyspace(),
         ];
         let survived = match self.durability {
+            Durability::Checkpoint => "nothing before the next checkpoint",
             Durability::Process => "the end of the process",
             Durability::Disk => "loss of power",
             Durability::Shared => "loss of the machine",

@@ -154,8 +154,8 @@ impl Caller {
 
 /// Has the redo log know of a whole batch.
 fn log_batch(store: &Store, inside: &Inside<'_>, ready: &[Ready<'_>], addresses: &[u64]) -> Result<()> {
-    let Some(redo) = &store.redo else { return Ok(()) };
-    let logged = redo.append(inside.participant, |entry| {
+    let Some((redo, writer)) = store.redo_of(inside) else { return Ok(()) };
+    let logged = redo.append(writer, |entry| {
         for (ready, address) in ready.iter().zip(addresses) {
             entry.push(&ready.parts().change(*address, 0));
         }

@@ -209,10 +209,21 @@ impl Caller {
         }
     }
 
+    /// Has the next writes survive what `durability` says once they are done and, above `Process`,
+    /// [made durable](Self::make_durable).
+    #[inline]
+    pub(crate) fn promise(&mut self, durability: Durability) {
+        let is_logged = durability > Durability::Checkpoint;
+        self.access.set_logged(is_logged);
+        if !is_logged {
+            self.database.note_unlogged();
+        }
+    }
+
     /// Makes everything that was written survive what `durability` says. May wait for the device.
     pub(crate) fn make_durable(&self, durability: Durability) -> Result<()> {
         match durability {
-            Durability::Process => Ok(()),
+            Durability::Checkpoint | Durability::Process => Ok(()),
             Durability::Disk => self.database.sync(),
             Durability::Shared => Err(not_shared()),
         }

@@ -143,8 +143,8 @@ impl Store {
         parts: &Parts<'_>,
     ) -> Attempt<u64> {
         let published = self.publish_silently(key, found, parts);
-        if let (Attempt::Done(address), Some(redo)) = (&published, &self.redo)
-            && let Err(error) = redo.append_change(inside.participant, &parts.change(*address, 0))
+        if let (Attempt::Done(address), Some((redo, writer))) = (&published, self.redo_of(inside))
+            && let Err(error) = redo.append_change(writer, &parts.change(*address, 0))
         {
             return Attempt::Failed(not_durable(error));
         }
@@ -166,11 +166,18 @@ impl Store {
         }
     }
 
+    /// The redo log, and which writer the operation is there; `None` where only a checkpoint is to
+    /// have what it changes.
+    #[inline]
+    pub(crate) fn redo_of(&self, inside: &Inside<'_>) -> Option<(&Redo, usize)> {
+        self.redo.as_ref().zip(inside.writer)
+    }
+
     /// Has the redo log know of a change in place that is about to be made.
     #[inline]
     pub(crate) fn log_change(&self, inside: &Inside<'_>, parts: &Parts<'_>, at: (u64, u32)) -> Result<()> {
-        match &self.redo {
-            Some(redo) => redo.append_change(inside.participant, &parts.change(at.0, at.1)),
+        match self.redo_of(inside) {
+            Some((redo, writer)) => redo.append_change(writer, &parts.change(at.0, at.1)),
             None => Ok(()),
         }
     }
@@ -283,6 +290,12 @@ impl Access {
     /// `None` if there are too many.
     pub(crate) fn new(store: &Arc<Store>) -> Option<Self> {
         Some(Self { store: Arc::clone(store), participant: store.epochs.join()? })
+    }
+
+    /// Has the redo log know, or not, what operations from now on change.
+    #[inline]
+    pub(crate) fn set_logged(&mut self, is_logged: bool) {
+        self.participant.is_logged = is_logged;
     }
 
     /// The store, within an epoch.

@@ -32,7 +32,7 @@ impl Store {
         let Some(sum) = number.cast_signed().checked_add(by) else {
             return Some(Err(Error::invalid("the sum is beyond 64 bits: nothing was added")));
         };
-        if self.redo.is_some() {
+        if self.redo_of(inside).is_some() {
             let value = sum.to_le_bytes();
             let at = (address, latched.next_sequence());
             if let Err(error) = self.log_change(inside, &parts_of(key, &value, 0), at) {

@@ -51,17 +51,20 @@ impl HashSession {
         self.inline || self.line.is_free()
     }
 
-    fn durability(&self, options: WriteOptions) -> Result<Durability> {
+    fn durability(&mut self, options: WriteOptions) -> Result<Durability> {
         self.database.check_writes()?;
         match options.durability.unwrap_or(self.database.env.settings.durability) {
             Durability::Shared => Err(not_shared()),
-            durability => Ok(durability),
+            durability => {
+                self.caller()?.promise(durability);
+                Ok(durability)
+            }
         }
     }
 
     /// Answers a write that is done, once it is as durable as it should be.
     fn acknowledge(&mut self, position: Position, durability: Durability) -> Result<Outcome<Position>> {
-        if durability == Durability::Process {
+        if durability <= Durability::Process {
             return Ok(Outcome::Done(position));
         }
         if self.inline {
@@ -86,6 +89,7 @@ impl HashSession {
         let (keyspace, kind, expires_at_ms) = (op.keyspace, op.kind, op.expires_at_ms);
         let (key, value) = (op.key.to_vec(), op.value.to_vec());
         Ok(Outcome::Pending(self.line.push(move |caller| {
+            caller.promise(durability);
             let op = Op { keyspace, kind, key: &key, value: &value, expires_at_ms };
             let position = done(caller.write(&op)?)?;
             caller.make_durable(durability)?;
@@ -238,6 +242,7 @@ impl Session for HashSession {
         }
         let batch = batch.clone();
         Ok(Outcome::Pending(self.line.push(move |caller| {
+            caller.promise(durability);
             let position = done(caller.write_batch(&batch)?)?;
             caller.make_durable(durability)?;
             Ok(Completion::Written(position))
@@ -258,6 +263,7 @@ impl Session for HashSession {
         }
         let batch = batch.clone();
         Ok(Outcome::Pending(self.line.push(move |caller| {
+            caller.promise(durability);
             let position = done(caller.write_batch_if(&batch, &reads)?)?;
             caller.make_durable(durability)?;
             Ok(Completion::Written(position))
@@ -310,6 +316,7 @@ impl Session for HashSession {
         }
         let key = key.to_vec();
         Ok(Outcome::Pending(self.line.push(move |caller| {
+            caller.promise(durability);
             let position = done(caller.update_fn(keyspace, &key, &mut f, expires_at_ms)?)?;
             caller.make_durable(durability)?;
             Ok(Completion::Written(position))
@@ -328,7 +335,7 @@ impl Session for HashSession {
         if self.is_free()
             && let Some((position, answer)) = self.caller()?.rmw(keyspace, key, rmw, expires_at_ms)?
         {
-            if durability == Durability::Process {
+            if durability <= Durability::Process {
                 return Ok(Outcome::Done((position, answer)));
             }
             if self.inline {
@@ -343,6 +350,7 @@ impl Session for HashSession {
         let (mut f, answer) = rmw.as_update(VALUE_BYTES_MAX);
         let key = key.to_vec();
         Ok(Outcome::Pending(self.line.push(move |caller| {
+            caller.promise(durability);
             let position = done(caller.update_fn(keyspace, &key, &mut f, expires_at_ms)?)?;
             let answer = answer.take()?;
             caller.make_durable(durability)?;

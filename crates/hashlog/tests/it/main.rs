@@ -4,3 +4,4 @@ mod support;
 mod conformance;
 mod exact_sums;
 mod compaction;
+mod checkpoints;

@@ -107,7 +107,7 @@ impl Parameters {
             ("proto-max-bulk-len", limit(settings.argument_bytes_max)),
             ("timeout", settings.idle_s_max.min(i64::MAX as u64).to_string()),
             ("tcp-keepalive", settings.keepalive_s.to_string()),
-            ("appendfsync", if durability == Durability::Process { "no" } else { "always" }.to_owned()),
+            ("appendfsync", if durability <= Durability::Process { "no" } else { "always" }.to_owned()),
             ("protected-mode", if settings.is_protected { "yes" } else { "no" }.to_owned()),
         ];
         values.extend(started_with.map(|(name, value)| (name, value.into_bytes())));

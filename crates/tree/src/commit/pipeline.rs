@@ -488,7 +488,7 @@ impl CommitPipeline {
         durability: Durability,
     ) -> Result<()> {
         let made = match durability {
-            Durability::Process => self.log.write_through(end).map_err(from_storage),
+            Durability::Checkpoint | Durability::Process => self.log.write_through(end).map_err(from_storage),
             Durability::Disk => self.log.sync_through(end).map_err(from_storage),
             Durability::Shared => env.put_on_shared_storage(end),
         };

@@ -69,7 +69,7 @@ fn complete_written(
 ) {
     match (written, durability) {
         (Err(error), _) => session.send(ticket, Completion::Failed(error)),
-        (Ok(end), Durability::Process | Durability::Disk) => {
+        (Ok(end), Durability::Checkpoint | Durability::Process | Durability::Disk) => {
             complete_when_durable(database, &session, ticket, end, durability);
         }
         (Ok(end), Durability::Shared) => {

@@ -82,7 +82,7 @@ fn bad_settings_name_field_value_range_and_remedy() {
     );
     assert_eq!(
         message("durability = \"maybe\""),
-        "setting `durability = \"maybe\"` must be process, disk or shared: write \"process\", \"disk\" or \"shared\""
+        "setting `durability = \"maybe\"` must be checkpoint, process, disk or shared: write \"checkpoint\", \"process\", \"disk\" or \"shared\""
     );
     for (name, range) in [("background_nice", "0 to 19"), ("idle_threads", "0 to 256")] {
         let expected = format!("setting `{name} = -20` must be {range}: write a whole number");
