@@ -54,8 +54,8 @@ impl Reads {
     /// waiting.
     pub(crate) fn on_pool_for(&self, durability: Durability, work: impl FnOnce() + Send + 'static) {
         match durability {
-            Durability::Checkpoint | Durability::Process | Durability::Disk => on(self.pool.as_ref(), work),
             Durability::Shared => on(self.share_pool.as_ref().or(self.pool.as_ref()), work),
+            _ => on(self.pool.as_ref(), work),
         }
     }
 }

@@ -146,12 +146,12 @@ impl TreeSession {
         self.shared.check_open()?;
         match self.durability(options) {
             Durability::Shared => self.shared.check_shared(),
-            Durability::Checkpoint | Durability::Process | Durability::Disk => Ok(()),
+            _ => Ok(()),
         }
     }
 
     fn durability(&self, options: WriteOptions) -> Durability {
-        // There are no checkpoints that could lose anything.
+        // The engine has no lesser promise.
         options.durability.unwrap_or(self.shared.settings.durability).max(Durability::Process)
     }
 

@@ -111,7 +111,7 @@ impl Value for Durability {
     }
 
     fn expected(_name: &str) -> String {
-        "\"process\", \"disk\" or \"shared\"".to_owned()
+        "\"checkpoint\", \"process\", \"disk\" or \"shared\"".to_owned()
     }
 }
 

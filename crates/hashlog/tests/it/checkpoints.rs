@@ -59,10 +59,10 @@ fn each_session_recovers_its_first_writes() {
                 }
                 database.flush().expect("a checkpoint");
             }
-            let told = || database.checkpointed().expect("it takes checkpoints").0;
-            let least = told();
+            let reported = || database.checkpointed().expect("it takes checkpoints").0;
+            let least = reported();
             let crashed = memory.crash(Crash::Kill);
-            let most = told();
+            let most = reported();
             is_over.store(true, Ordering::Relaxed);
             let positions: Vec<Vec<u64>> =
                 writers.into_iter().map(|writer| writer.join().expect("a writer")).collect();

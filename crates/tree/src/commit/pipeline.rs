@@ -488,9 +488,9 @@ impl CommitPipeline {
         durability: Durability,
     ) -> Result<()> {
         let made = match durability {
-            Durability::Checkpoint | Durability::Process => self.log.write_through(end).map_err(from_storage),
             Durability::Disk => self.log.sync_through(end).map_err(from_storage),
             Durability::Shared => env.put_on_shared_storage(end),
+            _ => self.log.write_through(end).map_err(from_storage),
         };
         made.map_err(|error| match error.kind() {
             ErrorKind::Retry => {

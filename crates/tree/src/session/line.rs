@@ -69,14 +69,14 @@ fn complete_written(
 ) {
     match (written, durability) {
         (Err(error), _) => session.send(ticket, Completion::Failed(error)),
-        (Ok(end), Durability::Checkpoint | Durability::Process | Durability::Disk) => {
-            complete_when_durable(database, &session, ticket, end, durability);
-        }
         (Ok(end), Durability::Shared) => {
             let owned = Arc::clone(database);
             database.reads.on_pool_for(durability, move || {
                 complete_when_durable(&owned, &session, ticket, end, durability);
             });
+        }
+        (Ok(end), _) => {
+            complete_when_durable(database, &session, ticket, end, durability);
         }
     }
 }
