@@ -1,7 +1,7 @@
 //! A checkpoint: all that was written before one moment lies on the device.
 //!
 //! ```text
-//!   the next generation of redo logs is made
+//!   the next generation of redo logs is made ─► edit: it is there
 //!   stop: no operation is under way ─► cut = tail, read-only; redo turns ─► operations go on
 //!   pages before the cut are written out and synced ─► edit: cut, generation ─► older redo logs go
 //!                                                      and what compaction has left behind
@@ -22,20 +22,22 @@ impl Database {
     /// moment of the cut.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let _turn = self.moments.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.take_checkpoint().map(|_| ())
+        self.take_checkpoint().inspect_err(|error| self.note_final(error)).map(|_| ())
     }
 
     /// As [`checkpoint`](Self::checkpoint), for a caller that holds `checkpointing`; answers the
     /// position that all writes in it lie before, and no others do.
     pub(crate) fn take_checkpoint(&self) -> Result<Position> {
         let redo = self.store.redo.as_ref().ok_or_else(|| Error::bug("a database without a redo log"))?;
-        let next = redo.prepare()?;
-        let (cut, generation, position) = {
+        let generation = redo.prepare()?;
+        self.begin_redo(generation)?;
+        let (cut, position) = {
             let _whole = self.moments.batches.write().unwrap_or_else(PoisonError::into_inner);
             let _stopped = self.store.epochs.stop();
             let cut = self.store.log.tail.next();
+            redo.turn()?;
             self.store.log.markers.cut(cut);
-            (cut, redo.turn(next), Position(self.snapshots.next().0 + 1))
+            (cut, Position(self.snapshots.next().0 + 1))
         };
         self.counters.checkpointed_at_ms.store(self.clock_ms(), Ordering::Relaxed);
         let first = {
@@ -43,8 +45,8 @@ impl Database {
             self.flush_to(cut)?;
             self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().cut
         };
-        let synced = self.values.sync().and_then(|()| self.device.sync(first, cut));
-        synced.inspect_err(|error| self.note_final(error))?;
+        self.values.sync()?;
+        self.device.sync(first, cut)?;
         let mut changes = vec![
             Change::HybridCut { address: cut, redo: generation },
             Change::PositionsGiven { position: self.snapshots.given_ahead() },
@@ -64,5 +66,14 @@ impl Database {
         cut_off?;
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(position)
+    }
+
+    /// Has the manifest say that the redo logs of `generation` are there.
+    fn begin_redo(&self, generation: u64) -> Result<()> {
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        if manifest.state().redo_through < generation {
+            manifest.commit(&[Change::RedoBegun { redo: generation }]).map_err(from_storage)?;
+        }
+        Ok(())
     }
 }

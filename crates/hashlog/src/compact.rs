@@ -118,7 +118,8 @@ impl Database {
         let mut left = Left { end, ..Left::default() };
         let mut copied = 0;
         let mut mover = Mover { database: self, access: &mut access };
-        self.device.scan(from, end, &mut |address, record| {
+        let page_bits = self.store.log.tail.page_words().ilog2();
+        self.device.scan((from, end), page_bits, &mut |address, record| {
             // A close does not wait for a whole segment.
             if self.is_closed.load(Ordering::Acquire) {
                 return Err(Error::new(ErrorKind::Retry, "the database is being closed"));

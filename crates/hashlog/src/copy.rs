@@ -18,8 +18,10 @@ impl Database {
     pub(crate) fn copy_to(&self, path: &Path) -> Result<DatabaseCopy> {
         // No other checkpoint is taken meanwhile.
         let _turn = self.moments.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = self.take_checkpoint()?;
-        let state = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().clone();
+        let position = self.take_checkpoint().inspect_err(|error| self.note_final(error))?;
+        let mut state = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().clone();
+        // All is in the log.
+        state.redo = state.redo_through + 1;
         let (bases, words) = self.device.bases();
         let mut linked = Vec::new();
         let mut last = None;

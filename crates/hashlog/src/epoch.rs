@@ -79,7 +79,7 @@ impl Epochs {
         })?;
         // Before the first epoch is stored there, which a fence follows.
         self.used.fetch_max(index + 1, Ordering::SeqCst);
-        Some(Participant { epochs: Arc::clone(self), index, is_logged: true })
+        Some(Participant { epochs: Arc::clone(self), index, writer: index, is_logged: true })
     }
 
     /// Begins an epoch. `action` runs once, on some thread, when every operation that had begun
@@ -164,6 +164,8 @@ impl Drop for Stopped<'_> {
 pub(crate) struct Participant {
     epochs: Arc<Epochs>,
     index: usize,
+    /// As which it writes to the redo log: its number, unless told otherwise.
+    pub(crate) writer: usize,
     /// Whether the redo log is to know what its operations change.
     pub(crate) is_logged: bool,
 }
@@ -180,7 +182,7 @@ impl Participant {
         if epochs.is_stopped.load(Ordering::Relaxed) {
             wait_for_start(epochs, cell);
         }
-        Inside { cell, writer: self.is_logged.then_some(self.index) }
+        Inside { cell, writer: self.is_logged.then_some(self.writer) }
     }
 }
 
@@ -190,7 +192,7 @@ impl Participant {
         let cell = &self.epochs.cells[self.index].0.epoch;
         cell.store(stopped.epochs.current.load(Ordering::Relaxed), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        Inside { cell, writer: self.is_logged.then_some(self.index) }
+        Inside { cell, writer: self.is_logged.then_some(self.writer) }
     }
 }
 
@@ -223,7 +225,7 @@ impl Drop for Participant {
 #[must_use]
 pub(crate) struct Inside<'p> {
     cell: &'p AtomicU64,
-    /// Which participant it is, if the redo log is to know what the operation changes.
+    /// As which it writes to the redo log, if that is to know what the operation changes.
     pub(crate) writer: Option<usize>,
 }
 

@@ -10,3 +10,12 @@ pub(crate) fn from_format(file: &str, error: firn_format::Error) -> Error {
     let location = firn_engine::Location { file: file.to_owned(), offset: Some(error.offset as u64) };
     Error::new(kind, error.to_string()).at(location)
 }
+
+/// What a failed sync says: what the device has is not known from then on.
+pub(crate) fn unsynced(error: firn_storage::Error) -> Error {
+    let error = from_storage(error);
+    match error.kind() {
+        ErrorKind::Closed => error,
+        _ => Error::new(ErrorKind::Closed, "a sync failed: what the device has is not known").because(error),
+    }
+}

@@ -28,6 +28,7 @@
 
 mod sync;
 mod error;
+mod anew; // files whose making is tried again
 mod settings;
 mod epoch; // which threads are amid an operation
 mod index; // from hashes to addresses

@@ -4,8 +4,9 @@
 //!   manifest ─► begin, cut, first redo generation
 //!   segments, begin to cut ─► index: the newest record of each chain
 //!   redo logs ─► newest change of each key ─► records behind the cut
-//!   the next generation of redo logs ─► edit ─► open
+//!   needless files go ─► older redo logs are ended ─► the next generation of them ─► edit ─► open
 //! ```
+//! Until all was read nothing is changed, so an opening that fails for damage leaves what it found.
 //! What lies behind the cut in a segment is of a process that died, and is written over. A crash
 //! amid a recovery leaves what was there: the redo logs stay until the next checkpoint.
 
@@ -13,7 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, LockTable, Result};
+use firn_engine::{
+    Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Location, LockTable, Result,
+};
 use firn_format::file_name::{self, FileName};
 use firn_format::hybrid::ADDRESS_MIN;
 use firn_format::hybrid::redo::RedoChange;
@@ -32,7 +35,7 @@ use crate::keyspaces::{Keyspace, Keyspaces};
 use crate::log::{Log, Parts};
 use crate::ops::{Access, Attempt, Key, Store};
 use crate::reclaim::Reclaim;
-use crate::redo::{Redo, replay};
+use crate::redo::{Begun, Look, NextGeneration, Recovered, Redo, find, replay};
 use crate::settings::{Background, HashOptions};
 use crate::snapshots::Snapshots;
 use crate::state::{Manifest, State};
@@ -59,26 +62,38 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let buckets = usize::try_from(options.settings.engine.index_bytes_max / 64).unwrap_or(usize::MAX >> 8);
     let index = Index::new(buckets, Arc::clone(&epochs)).map_err(no_memory)?;
     let log = Log::new((state.begin, state.cut), capacity, page_bits).map_err(no_memory)?;
-    let device = open_device(options, &state, segment_bits)?;
-    let mut values_live = BTreeSet::new();
-    device.scan(state.begin, state.cut, &mut |address, record| {
-        note_reference(record.content().is_reference, record.value(), &mut values_live);
+    let keyspaces = open_keyspaces(options, &state)?;
+    let (bases, needless) = segments(options, &state, segment_bits)?;
+    let device = Device::open(&options.storage, (state.database, state.redo), segment_bits, bases)?;
+    let values = Values::new(&options.storage)?;
+    let mut needed = Needed { values: &values, next_keyspace: state.next_number, live: BTreeSet::new() };
+    let zeros = device.scan((state.begin, state.cut), page_bits, &mut |address, record| {
+        needed.check_keyspace(record.keyspace(), || device.location(address))?;
+        needed.note(record.content().is_reference, record.value());
         let mut contents = Contents::default();
         contents.add_record(record.keyspace(), record.content(), record.words());
         device.count(address, &contents);
         put(&index, Key::new(record.keyspace(), record.key()), address)
     })?;
-    let values = Values::new(&options.storage)?;
+    // A checkpoint is cut where a record ends.
+    zeros.map_or(Ok(()), |zeros| Err(device.zeros_at(zeros)))?;
+    let begun = Begun { database: state.database, first: state.redo, through: state.redo_through };
+    let of_log = std::mem::take(&mut needed.live);
+    let logs = find(&*options.storage, begun, &mut needed)?;
+    // All is there and as it should be: only now anything is changed.
+    needless.iter().try_for_each(|name| options.storage.remove(name)).map_err(from_storage)?;
     let replaced_values = crate::sync::Mutex::default();
-    let mut store = Store { index, log, redo: None, epochs, replaced_values };
-    let (store_replayed, latest) = replay_into(options, &state, store, &device, &mut values_live)?;
-    store = store_replayed;
-    values.remove_others(&values_live)?;
-    store.redo = Some(Redo::new(&options.storage, state.database, latest + 1)?);
-    let keyspaces = open_keyspaces(options, &state)?;
+    let store = Store { index, log, redo: None, epochs, replaced_values };
+    let mut store = replay_into(options, &logs, store, &device)?;
+    values.recover(&needed.live, &of_log)?;
+    let next = NextGeneration::make(&options.storage, state.database, begun.next())?;
     let snapshots = Snapshots::new(state.given);
-    let given = Change::PositionsGiven { position: snapshots.given_ahead() };
-    manifest.commit(&[given]).map_err(from_storage)?;
+    let changes = [
+        Change::PositionsGiven { position: snapshots.given_ahead() },
+        Change::RedoBegun { redo: begun.next() },
+    ];
+    store.redo = Some(Redo::new(&options.storage, state.database, next, &logs)?);
+    manifest.commit(&changes).map_err(from_storage)?;
     let store = Arc::new(store);
     let access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
     let database = Arc::new(Database {
@@ -153,19 +168,62 @@ fn load_manifest(options: &HashOptions) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// The segments that count; removes those that a process has begun behind the cut.
-fn open_device(options: &HashOptions, state: &State, segment_bits: u32) -> Result<Device> {
-    let mut bases = Vec::new();
+/// What recovery finds in records and changes besides keys and values.
+struct Needed<'v> {
+    values: &'v Values,
+    /// Keyspaces from this number on were never made.
+    next_keyspace: u64,
+    /// Values that lie alone and are referred to.
+    live: BTreeSet<u64>,
+}
+
+impl Needed<'_> {
+    fn note(&mut self, is_reference: bool, value: &[u8]) {
+        if is_reference && let Some(number) = number_of(value) {
+            self.live.insert(number);
+        }
+    }
+
+    fn check_keyspace(&self, id: u32, location: impl FnOnce() -> Location) -> Result<()> {
+        if u64::from(id) < self.next_keyspace {
+            return Ok(());
+        }
+        let message = format!(
+            "a record of keyspace {id}, which the manifest does not know: is its newest edit missing?"
+        );
+        Err(Error::new(ErrorKind::Corrupt, message).at(location()))
+    }
+}
+
+impl Look for Needed<'_> {
+    fn look(&mut self, change: &RedoChange<'_>, name: &str, is_same_run: bool) -> Result<bool> {
+        self.check_keyspace(change.keyspace, || Location { file: name.to_owned(), offset: None })?;
+        self.note(change.shape.is_reference, change.value);
+        if is_same_run || !change.shape.is_reference {
+            return Ok(true);
+        }
+        // It was written before the change, and may not have been synced.
+        match self.values.read(change.value) {
+            Ok(value) => Ok(value.is_some()),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The first addresses of the segments that count, and the files of those that a process has begun
+/// behind the cut.
+fn segments(options: &HashOptions, state: &State, segment_bits: u32) -> Result<(Vec<u64>, Vec<String>)> {
+    let (mut bases, mut needless) = (Vec::new(), Vec::new());
     for (name, _) in options.storage.list().map_err(from_storage)? {
         if let Some(FileName::HybridSegment(base)) = file_name::parse(&name) {
-            let is_needed = base < state.cut && base + (1 << segment_bits) > state.begin;
-            match is_needed {
+            match base.max(state.begin) < state.cut.min(base + (1 << segment_bits)) {
                 true => bases.push(base),
-                false => options.storage.remove(&name).map_err(from_storage)?,
+                false => needless.push(name),
             }
         }
     }
-    Device::open(&options.storage, (state.database, state.redo), segment_bits, bases.into_iter())
+    Ok((bases, needless))
 }
 
 fn open_keyspaces(options: &HashOptions, state: &State) -> Result<Keyspaces> {
@@ -189,23 +247,13 @@ fn put(index: &Index, key: Key<'_>, address: u64) -> Result<()> {
     }
 }
 
-/// Puts what redo logs have behind the cut; answers the latest generation there is.
-fn replay_into(
-    options: &HashOptions,
-    state: &State,
-    store: Store,
-    device: &Device,
-    live: &mut BTreeSet<u64>,
-) -> Result<(Store, u64)> {
+/// Puts what redo logs have behind the cut.
+fn replay_into(options: &HashOptions, logs: &[Recovered], store: Store, device: &Device) -> Result<Store> {
     let store = Arc::new(store);
     let mut access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
-    let latest = replay(&options.storage, state.database, state.redo, &mut |change| {
-        note_reference(change.shape.is_reference, change.value, live);
-        apply(&mut access, device, change)
-    })?;
+    replay(&*options.storage, logs, &mut |change| apply(&mut access, device, change))?;
     drop(access);
-    let store = Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))?;
-    Ok((store, latest))
+    Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))
 }
 
 /// Makes `change` the newest record of its key.
@@ -237,12 +285,6 @@ fn apply(access: &mut Access, device: &Device, change: &RedoChange<'_>) -> Resul
             }
             Attempt::Failed(error) => return Err(error),
         }
-    }
-}
-
-fn note_reference(is_reference: bool, value: &[u8], live: &mut BTreeSet<u64>) {
-    if is_reference && let Some(number) = number_of(value) {
-        live.insert(number);
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(crate) cut: u64,
     /// What came later is in redo logs of this generation and those after it.
     pub(crate) redo: u64,
+    /// Generations of redo logs up to this one are there.
+    pub(crate) redo_through: u64,
     /// Numbers below were given to keyspaces.
     pub(crate) next_number: u64,
     /// Positions below may have been given to writes.
@@ -41,6 +43,7 @@ impl Default for State {
             begin: ADDRESS_MIN,
             cut: ADDRESS_MIN,
             redo: 0,
+            redo_through: 0,
             next_number: 1,
             given: Position(0),
             tick_ms: 0,
@@ -60,6 +63,7 @@ impl State {
         }
         push(Change::HybridBegin { address: self.begin });
         push(Change::HybridCut { address: self.cut, redo: self.redo });
+        push(Change::RedoBegun { redo: self.redo_through });
         push(Change::NextNumber(self.next_number));
         push(Change::PositionsGiven { position: self.given });
         push(Change::Tick { ms: self.tick_ms });
@@ -93,6 +97,7 @@ impl Content for State {
                 }
                 (self.cut, self.redo) = (*address, *redo);
             }
+            Change::RedoBegun { redo } => self.redo_through = self.redo_through.max(*redo),
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::PositionsGiven { position } => self.given = *position,
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),

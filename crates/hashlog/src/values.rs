@@ -6,6 +6,7 @@
 //! ```
 //! The file is there before the record that refers to it, and never changes.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use firn_format::checksum::xxh3;
 use firn_format::file_name::{self, FileName};
 use firn_storage::{Storage, WriteFile};
 
-use crate::error::from_storage;
+use crate::error::{from_storage, unsynced};
 
 /// Bytes of a reference.
 pub(crate) const REFERENCE_BYTES: usize = 24;
@@ -29,6 +30,9 @@ pub(crate) struct Values {
     next: AtomicU64,
     /// Written, and not synced yet.
     unsynced: Mutex<Vec<Arc<dyn WriteFile>>>,
+    /// Held by the caller that syncs, until all that was written before is: others wait for it.
+    /// Holds why nothing is synced any more.
+    syncing: Mutex<Option<Error>>,
 }
 
 impl Values {
@@ -36,7 +40,7 @@ impl Values {
     pub(crate) fn new(storage: &Arc<dyn Storage>) -> Result<Self> {
         let numbers = numbers(storage)?;
         let next = AtomicU64::new(numbers.last().map_or(0, |last| last + 1));
-        Ok(Self { storage: Arc::clone(storage), next, unsynced: Mutex::default() })
+        Ok(Self { storage: Arc::clone(storage), next, unsynced: Mutex::default(), syncing: Mutex::default() })
     }
 
     /// Writes a value; answers its reference.
@@ -108,13 +112,20 @@ impl Values {
     }
 
     /// Makes every value that was written survive loss of power.
+    ///
+    /// # Errors
+    /// `Closed` after a sync that failed, with its cause, for good.
     pub(crate) fn sync(&self) -> Result<()> {
+        let mut failure = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failure) = &*failure {
+            return Err(failure.clone());
+        }
         let files = std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner));
         if files.is_empty() {
             return Ok(());
         }
-        files.iter().try_for_each(|file| file.sync()).map_err(from_storage)?;
-        self.storage.sync_dir().map_err(from_storage)
+        let synced = files.iter().try_for_each(|file| file.sync()).and_then(|()| self.storage.sync_dir());
+        synced.map_err(|error| failure.insert(unsynced(error)).clone())
     }
 
     /// Removes values that no record leads to any more, and no reader will ask for.
@@ -130,10 +141,14 @@ impl Values {
         Ok(())
     }
 
-    /// Removes the values that no reference in `live` leads to.
-    pub(crate) fn remove_others(&self, live: &std::collections::BTreeSet<u64>) -> Result<()> {
+    /// Takes over the values that redo logs and the log on the device refer to, and removes all
+    /// others. Those of redo logs may not be synced.
+    pub(crate) fn recover(&self, of_redo: &BTreeSet<u64>, of_log: &BTreeSet<u64>) -> Result<()> {
         for number in numbers(&self.storage)? {
-            if !live.contains(&number) {
+            if of_redo.contains(&number) {
+                let file = self.storage.open_write(&file_name::value(number)).map_err(from_storage)?;
+                self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+            } else if !of_log.contains(&number) {
                 self.storage.remove(&file_name::value(number)).map_err(from_storage)?;
             }
         }

@@ -68,6 +68,7 @@ fn dump_hashed(
         }
         Change::HybridBegin { address } => line("HybridBegin", format_args!("at address {address}")),
         Change::PositionsGiven { position } => line("PositionsGiven", format_args!("below {position}")),
+        Change::RedoBegun { redo } => line("RedoBegun", format_args!("redo logs up to generation {redo}")),
         _ => Ok(()),
     }
 }
@@ -139,7 +140,8 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         Change::Hashed { .. }
         | Change::HybridCut { .. }
         | Change::HybridBegin { .. }
-        | Change::PositionsGiven { .. } => dump_hashed(change, &mut line),
+        | Change::PositionsGiven { .. }
+        | Change::RedoBegun { .. } => dump_hashed(change, &mut line),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
         Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),
         Change::Superseded { file, thousandths } => {

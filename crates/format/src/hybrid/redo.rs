@@ -8,7 +8,8 @@
 //! An entry is a write: one change, or all of a batch. It counts as a whole or not at all. A change
 //! has the whole value, after it, and of several changes of a key that with the greatest (address,
 //! sequence) is the newest. The checksum is crc32c of all changes, exclusive-or a mix of the
-//! generation, the entry's place and its length. A word of zero ends the entries.
+//! generation, the entry's place and its length. A word of zero ends the entries. So does an entry
+//! without changes: the log was ended there, and the next generation goes on.
 //!
 //! ```text
 //! offset size  field       meaning

@@ -42,6 +42,7 @@
 //!  97  HybridCut        address number, redo number
 //!  98  HybridBegin      address number
 //!  99  PositionsGiven   position number
+//! 100  RedoBegun        redo number
 //! ```
 //! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for blob
 //! segments in `blobs`.
@@ -278,6 +279,11 @@ pub enum Change {
         /// The oldest word.
         address: u64,
     },
+    /// Redo logs up to a generation are there, each of them: one that is missing is damage.
+    RedoBegun {
+        /// The last generation of redo logs that may hold entries.
+        redo: u64,
+    },
 }
 
 impl Change {
@@ -315,6 +321,7 @@ impl Change {
             Change::HybridCut { .. } => 97,
             Change::HybridBegin { .. } => 98,
             Change::PositionsGiven { .. } => 99,
+            Change::RedoBegun { .. } => 100,
         }
     }
 
@@ -344,9 +351,10 @@ impl Change {
                 varint::encode(*run, out);
                 table.encode(out);
             }
-            Change::Hashed { .. } | Change::HybridCut { .. } | Change::HybridBegin { .. } => {
-                self.encode_hashed(out)
-            }
+            Change::Hashed { .. }
+            | Change::HybridCut { .. }
+            | Change::HybridBegin { .. }
+            | Change::RedoBegun { .. } => self.encode_hashed(out),
             Change::RemoveTable { file } => put_table(file, out),
             Change::MoveTable { file, level, run } => {
                 put_table(file, out);
@@ -405,6 +413,7 @@ impl Change {
                 varint::encode(*redo, out);
             }
             Change::HybridBegin { address } => varint::encode(*address, out),
+            Change::RedoBegun { redo } => varint::encode(*redo, out),
             _ => {}
         }
     }
@@ -478,10 +487,11 @@ impl Change {
             97 => Change::HybridCut { address: address(fields)?, redo: fields.number()? },
             98 => Change::HybridBegin { address: address(fields)? },
             99 => Change::PositionsGiven { position: position(fields)? },
+            100 => Change::RedoBegun { redo: fields.number()? },
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 19, 64 to 71 or 96 to 99", found));
+                return Err(Error::new(offset, "a change of tag 1 to 19, 64 to 71 or 96 to 100", found));
             }
         })
     }

@@ -107,6 +107,7 @@ fn changes() -> Vec<Change> {
         Change::HybridCut { address: 0, redo: 0 },
         Change::HybridBegin { address: 0 },
         Change::PositionsGiven { position },
+        Change::RedoBegun { redo: 0 },
     ]
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn samples() -> Vec<Sample> {
             Change::PositionsGiven { position: Position(1 << 40) },
         ],
     ));
+    samples.push(edit("manifest-edit-v1-redo", false, vec![Change::RedoBegun { redo: 43 }]));
     samples.push(home());
     samples
         .push(log_object("log-object-v1-pieces", &log_object_id().encode(LogObjectKind::Whole, &pieces())));

@@ -57,7 +57,8 @@ impl Caller {
         }
         let position = {
             let (store, inside) = self.access.enter();
-            log_batch(store, &inside, &ready, &addresses)?;
+            let logged = log_batch(store, &inside, &ready, &addresses);
+            logged.inspect_err(|error| self.database.note_final(error))?;
             self.database.snapshots.next()
         };
         self.count_written(batch.data_bytes());
@@ -96,7 +97,8 @@ impl Caller {
                 addresses.push(publish_alone(store, ready)?);
             }
             let position = self.database.snapshots.next();
-            log_batch(store, &inside, &ready, &addresses)?;
+            let logged = log_batch(store, &inside, &ready, &addresses);
+            logged.inspect_err(|error| self.database.note_final(error))?;
             drop(inside);
             self.count_written(batch.data_bytes());
             return Ok(Some(position));
@@ -119,6 +121,7 @@ impl Caller {
 
     /// Waits until there seems to be memory for all records; `false` if that may not be waited for.
     fn has_room(&self, ready: &[Ready<'_>]) -> Result<bool> {
+        self.database.store.catch_up().inspect_err(|error| self.database.note_final(error))?;
         let log = &self.database.store.log;
         let words: u64 = ready.iter().map(|ready| ready.parts().shape.words() as u64).sum();
         // A batch that memory could never hold at once goes through it page by page.
@@ -155,7 +158,7 @@ impl Caller {
 /// Has the redo log know of a whole batch.
 fn log_batch(store: &Store, inside: &Inside<'_>, ready: &[Ready<'_>], addresses: &[u64]) -> Result<()> {
     let Some((redo, writer)) = store.redo_of(inside) else { return Ok(()) };
-    let logged = redo.append(writer, |entry| {
+    let logged = redo.append_made(writer, |entry| {
         for (ready, address) in ready.iter().zip(addresses) {
             entry.push(&ready.parts().change(*address, 0));
         }

@@ -46,6 +46,7 @@ impl Caller {
             let reference;
             let parts = match &new {
                 None if matches!(looked, Looked::Nothing) => {
+                    self.database.store.catch_up()?;
                     return Ok(Some(self.database.snapshots.given()));
                 }
                 None => tombstone_of(key),
@@ -110,7 +111,7 @@ impl Caller {
                 store.add_in_place(&inside, found, by).map(|sum| sum.map(|sum| (sum, snapshots.next())))
             };
             if let Some(added) = added {
-                let (sum, position) = added?;
+                let (sum, position) = added.inspect_err(|error| self.database.note_final(error))?;
                 self.count_written(key.len() + 8);
                 return Ok(Some((position, RmwAnswer::Sum(sum))));
             }

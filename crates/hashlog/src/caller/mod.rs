@@ -64,30 +64,10 @@ impl Caller {
         })
     }
 
-    /// Tries until it is done, outside the epoch between two tries.
+    /// Tries until it is done.
     #[inline]
-    fn attempt<T>(&mut self, mut attempt: impl FnMut(&Store, &Inside<'_>) -> Attempt<T>) -> Result<Tried<T>> {
-        let mut patience = Patience::default();
-        loop {
-            let outcome = {
-                let (store, inside) = self.access.enter();
-                attempt(store, &inside)
-            };
-            match outcome {
-                Attempt::Done(result) => return Ok(Tried::Done(result)),
-                Attempt::Again => patience.wait(),
-                Attempt::OnDevice => return Ok(Tried::OnDevice),
-                Attempt::NoRoom(beyond) => {
-                    if !self.may_wait {
-                        self.database.maintenance.schedule.wake();
-                        return Ok(Tried::MustWait);
-                    }
-                    self.database.wait_for_room(beyond)?;
-                }
-                Attempt::IndexFull => return Err(index_full()),
-                Attempt::Failed(error) => return Err(error),
-            }
-        }
+    fn attempt<T>(&mut self, attempt: impl FnMut(&Store, &Inside<'_>) -> Attempt<T>) -> Result<Tried<T>> {
+        try_until_done(&self.database, &mut self.access, self.may_wait, attempt)
     }
 
     /// As [`attempt`](Self::attempt) for a write, with the position after it.
@@ -96,28 +76,20 @@ impl Caller {
         &mut self,
         mut attempt: impl FnMut(&Store, &Inside<'_>) -> Attempt<T>,
     ) -> Result<Tried<(Position, T)>> {
-        let mut patience = Patience::default();
-        loop {
-            let outcome = {
-                let (store, inside) = self.access.enter();
-                let snapshots = &self.database.snapshots;
-                attempt(store, &inside).map(|result| (snapshots.next(), result))
-            };
-            match outcome {
-                Attempt::Done(result) => return Ok(Tried::Done(result)),
-                Attempt::Again => patience.wait(),
-                Attempt::OnDevice => return Ok(Tried::OnDevice),
-                Attempt::NoRoom(beyond) => {
-                    if !self.may_wait {
-                        self.database.maintenance.schedule.wake();
-                        return Ok(Tried::MustWait);
-                    }
-                    self.database.wait_for_room(beyond)?;
-                }
-                Attempt::IndexFull => return Err(index_full()),
-                Attempt::Failed(error) => return Err(error),
-            }
-        }
+        let snapshots = &self.database.snapshots;
+        try_until_done(&self.database, &mut self.access, self.may_wait, |store, inside| {
+            attempt(store, inside).map(|result| (snapshots.next(), result))
+        })
+    }
+
+    /// As which this writes to the redo log.
+    pub(crate) fn writer(&self) -> usize {
+        self.access.writer()
+    }
+
+    /// Has the redo log take this one's changes for those of another `writer`.
+    pub(crate) fn write_as(&mut self, writer: usize) {
+        self.access.write_as(writer);
     }
 
     /// The address that records are below which a reader at `at` sees.
@@ -248,6 +220,40 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         self.flush_count();
+    }
+}
+
+/// Tries until it is done, outside the epoch between two tries.
+#[inline]
+fn try_until_done<T>(
+    database: &Database,
+    access: &mut Access,
+    may_wait: bool,
+    mut attempt: impl FnMut(&Store, &Inside<'_>) -> Attempt<T>,
+) -> Result<Tried<T>> {
+    let mut patience = Patience::default();
+    loop {
+        let outcome = {
+            let (store, inside) = access.enter();
+            attempt(store, &inside)
+        };
+        match outcome {
+            Attempt::Done(result) => return Ok(Tried::Done(result)),
+            Attempt::Again => patience.wait(),
+            Attempt::OnDevice => return Ok(Tried::OnDevice),
+            Attempt::NoRoom(beyond) => {
+                if !may_wait {
+                    database.maintenance.schedule.wake();
+                    return Ok(Tried::MustWait);
+                }
+                database.wait_for_room(beyond)?;
+            }
+            Attempt::IndexFull => return Err(index_full()),
+            Attempt::Failed(error) => {
+                database.note_final(&error);
+                return Err(error);
+            }
+        }
     }
 }
 

@@ -18,12 +18,13 @@ pub(crate) use read::DeviceRecord;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use firn_engine::Result;
+use firn_engine::{Location, Result};
 use firn_format::file_name;
 use firn_format::hybrid::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_storage::{Storage, WriteFile};
 
-use crate::error::from_storage;
+use crate::anew::create_anew;
+use crate::error::{from_storage, unsynced};
 
 /// Segments of one log, by the address of their first word.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Device {
         storage: &Arc<dyn Storage>,
         (database, generation): (u128, u64),
         segment_bits: u32,
-        bases: impl Iterator<Item = u64>,
+        bases: Vec<u64>,
     ) -> Result<Self> {
         let mut segments = BTreeMap::new();
         for base in bases {
@@ -62,6 +63,12 @@ impl Device {
         let segments = RwLock::new(segments);
         let counted = Mutex::default();
         Ok(Self { storage: Arc::clone(storage), database, generation, segment_bits, segments, counted })
+    }
+
+    /// Where the word of `address` lies, for people.
+    pub(crate) fn location(&self, address: u64) -> Location {
+        let file = file_name::hybrid_segment(self.base_of(address));
+        Location { file, offset: Some(self.offset_of(address)) }
     }
 
     /// The first address of the segment with `address`.
@@ -98,7 +105,7 @@ impl Device {
             generation: self.generation,
         };
         let name = file_name::hybrid_segment(base);
-        let file = self.storage.create(&name).map_err(from_storage)?;
+        let file = create_anew(&*self.storage, &name)?;
         file.write_at(0, &header.encode()).map_err(from_storage)?;
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         segments.insert(base, Arc::clone(&file));
@@ -164,8 +171,8 @@ impl Device {
             let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
             segments.range(self.base_of(from)..to).map(|(_, file)| Arc::clone(file)).collect()
         };
-        files.iter().try_for_each(|file| file.sync()).map_err(from_storage)?;
-        self.storage.sync_dir().map_err(from_storage)
+        files.iter().try_for_each(|file| file.sync()).map_err(unsynced)?;
+        self.storage.sync_dir().map_err(unsynced)
     }
 
     /// The first addresses of all segments, and how many words each holds.

@@ -11,27 +11,51 @@ use crate::error::{from_format, from_storage};
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 4 << 20;
 
+/// Words of zero before the record that comes next.
+struct Zeros {
+    page_bits: u32,
+    /// The first of them.
+    from: Option<u64>,
+}
+
+impl Zeros {
+    /// The first of the zeros before a record at `address`, if they are not what a page ends with
+    /// whose rest is too short for that record.
+    fn amiss_before(&mut self, address: u64, words: u64) -> Option<u64> {
+        let from = self.from.take()?;
+        let page_words = 1 << self.page_bits;
+        let is_rest = address & (page_words - 1) == 0 && address - from < words.min(page_words);
+        (!is_rest).then_some(from)
+    }
+}
+
 impl Device {
-    /// Hands each record of `from..to` that came into a chain to `take`, with its address. Waits
-    /// for the device.
+    /// Hands each record of `from..to` that came into a chain to `take`, with its address. Answers
+    /// the first of the zeros before `to`, if there are any. Waits for the device.
     ///
     /// # Errors
     /// `Corrupt`, with file and offset, for a segment that is missing or another database's, and
-    /// for a record that is not what was written.
+    /// for a record that is not what was written, or zeros in its place.
     pub(crate) fn scan(
         &self,
-        from: u64,
-        to: u64,
+        (from, to): (u64, u64),
+        page_bits: u32,
         take: &mut dyn FnMut(u64, &DeviceRecord) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let mut at = from;
+        let mut zeros = Zeros { page_bits, from: None };
         while at < to {
             let end = self.end_of(at).min(to);
             self.check_header(at)?;
-            self.scan_segment(at, end, take)?;
+            self.scan_segment((at, end), &mut zeros, take)?;
             at = end;
         }
-        Ok(())
+        Ok(zeros.from)
+    }
+
+    /// The error for zeros where a record should be.
+    pub(crate) fn zeros_at(&self, address: u64) -> Error {
+        Error::new(ErrorKind::Corrupt, "expected a record, found zeros").at(self.location(address))
     }
 
     fn check_header(&self, address: u64) -> Result<()> {
@@ -56,8 +80,8 @@ impl Device {
 
     fn scan_segment(
         &self,
-        from: u64,
-        end: u64,
+        (from, end): (u64, u64),
+        zeros: &mut Zeros,
         take: &mut dyn FnMut(u64, &DeviceRecord) -> Result<()>,
     ) -> Result<()> {
         let name = file_name::hybrid_segment(self.base_of(from));
@@ -81,7 +105,10 @@ impl Device {
                 let offset = self.offset_of(at) as usize;
                 let corrupt = |error: firn_format::Error| from_format(&name, error.based(offset));
                 let words = match shape_at(rest).map_err(corrupt)? {
-                    None => 1,
+                    None => {
+                        zeros.from.get_or_insert(at);
+                        1
+                    }
                     Some((link, shape)) => {
                         let length = shape.words() * 8;
                         if rest.len() < length {
@@ -97,6 +124,9 @@ impl Device {
                         }
                         let mut own = rest[..length].to_vec();
                         open_record(at, &mut own).map_err(corrupt)?;
+                        if let Some(zeros) = zeros.amiss_before(at, shape.words() as u64) {
+                            return Err(self.zeros_at(zeros));
+                        }
                         if !link.is_invalid() {
                             take(at, &DeviceRecord::new(own, link, shape))?;
                         }

@@ -14,6 +14,10 @@ use crate::epoch::Inside;
 impl Store {
     /// Removes `key`.
     pub(crate) fn delete(&self, inside: &Inside<'_>, key: Key<'_>) -> Attempt<()> {
+        // Also where there is nothing to do: what removed the key may not survive yet.
+        if let Err(error) = self.catch_up() {
+            return Attempt::Failed(error);
+        }
         let (found, newest) = self.find(key);
         let tombstone = tombstone_of(key);
         match newest {

@@ -142,13 +142,26 @@ impl Store {
         found: (Found, Newest<'_>),
         parts: &Parts<'_>,
     ) -> Attempt<u64> {
+        let Some((redo, writer)) = self.redo_of(inside) else {
+            return self.publish_silently(key, found, parts);
+        };
+        if let Err(error) = redo.catch_up() {
+            return Attempt::Failed(error);
+        }
         let published = self.publish_silently(key, found, parts);
-        if let (Attempt::Done(address), Some((redo, writer))) = (&published, self.redo_of(inside))
-            && let Err(error) = redo.append_change(writer, &parts.change(*address, 0))
-        {
-            return Attempt::Failed(not_durable(error));
+        if let Attempt::Done(address) = &published {
+            let change = parts.change(*address, 0);
+            if let Err(error) = redo.append_made(writer, |entry| entry.push(&change)) {
+                return Attempt::Failed(not_durable(error));
+            }
         }
         published
+    }
+
+    /// Refuses a write while one before it, which reads find, does not survive what it should.
+    #[inline]
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        self.redo.as_ref().map_or(Ok(()), Redo::catch_up)
     }
 
     /// Puts a record in front of the chain of `key`, whatever that has.
@@ -296,6 +309,17 @@ impl Access {
     #[inline]
     pub(crate) fn set_logged(&mut self, is_logged: bool) {
         self.participant.is_logged = is_logged;
+    }
+
+    /// Which writer of the redo log this is.
+    pub(crate) fn writer(&self) -> usize {
+        self.participant.writer
+    }
+
+    /// Has the redo log take this one's changes for those of another `writer`: both are one
+    /// session's, one after another.
+    pub(crate) fn write_as(&mut self, writer: usize) {
+        self.participant.writer = writer;
     }
 
     /// The store, within an epoch.

@@ -1,9 +1,16 @@
 //! From the redo logs of a process that died to the newest change of each key.
+//!
+//! | a file's entries stop | within the run of the machine | after another one |
+//! |---|---|---|
+//! | at its end, or at an entry without changes | all that was written is there | the same |
+//! | at one that is not whole, none behind | it was being written | it and what followed are lost |
+//! | at one that is not whole, others behind | damage | the others are not believed |
+//! | not ended, though a later file has entries | damage | the later ones are not believed |
+//! | at a reference to a value that is not whole | (not looked at) | it and what followed are lost |
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use firn_engine::Result;
+use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::hybrid::Shape;
 use firn_format::hybrid::redo::{
@@ -11,6 +18,7 @@ use firn_format::hybrid::redo::{
 };
 use firn_storage::Storage;
 
+use super::FILES;
 use crate::error::{from_format, from_storage};
 
 /// Which of several changes of a key is the newest: that of the latest generation; there the record
@@ -26,38 +34,196 @@ pub(crate) struct Newest {
 /// memory for one part at a time.
 const PARTS: u64 = 8;
 
-/// Hands to `apply` the newest change of each key, and the operands that came after it, in the redo
-/// logs of `first` and later generations. Answers the latest generation there is.
+/// A file of the redo log, of which is known how far its entries count.
+#[derive(Clone, Debug)]
+pub(crate) struct Recovered {
+    pub(crate) name: String,
+    pub(crate) generation: u64,
+    /// One past the last entry that counts.
+    pub(crate) end: u64,
+    /// An entry without changes lies there.
+    pub(crate) is_ended: bool,
+}
+
+/// Which generations of redo logs there should be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) database: u128,
+    pub(crate) first: u64,
+    pub(crate) through: u64,
+}
+
+impl Begun {
+    /// The generation after all that are there.
+    pub(crate) fn next(self) -> u64 {
+        self.through.max(self.first.saturating_sub(1)) + 1
+    }
+}
+
+/// What recovery looks at in each change of the redo logs.
+pub(crate) trait Look {
+    /// Looks at a change in the file `name`. Within the run of the machine that wrote it all that
+    /// it needs is there; otherwise answers whether it is.
+    ///
+    /// # Errors
+    /// The change is none that could have been written; those of the storage.
+    fn look(&mut self, change: &RedoChange<'_>, name: &str, is_same_run: bool) -> Result<bool>;
+}
+
+/// Finds the entries that count in the redo logs that are `begun`.
 ///
 /// # Errors
-/// `Corrupt` for a file that is no redo log of `database`, or an entry that is not whole with
-/// another one behind it; those of the storage and of `apply`.
-pub(crate) fn replay(
-    storage: &Arc<dyn Storage>,
-    database: u128,
-    first: u64,
-    apply: &mut dyn FnMut(&RedoChange<'_>) -> Result<()>,
-) -> Result<u64> {
+/// `Corrupt`, with the file, for one that is missing or not the one that it should be, and for
+/// damage amid the entries of a process that was killed; those of the storage and of `look`.
+pub(crate) fn find(storage: &dyn Storage, begun: Begun, look: &mut dyn Look) -> Result<Vec<Recovered>> {
+    refuse_unknown(storage, begun)?;
     let mut logs = Vec::new();
-    for (name, _) in storage.list().map_err(from_storage)? {
-        if let Some(FileName::Redo { generation, .. }) = file_name::parse(&name)
-            && generation >= first
-        {
-            logs.push((generation, name));
+    // Of each index the first file that was not ended: a later one goes on if it was.
+    let mut open: [Option<String>; FILES] = Default::default();
+    for generation in begun.first..=begun.through {
+        for (index, open) in (0..).zip(&mut open) {
+            let name = file_name::redo(generation, index);
+            let bytes = read_log(storage, &name, begun.database, (generation, index))?;
+            let is_same_run = bytes.is_of_run(storage.boot_id());
+            let mut log = bytes.find_end(generation, name, is_same_run, look)?;
+            match open {
+                None if !log.is_ended => *open = Some(log.name.clone()),
+                None => {}
+                Some(earlier) if is_same_run && log.has_entries() => {
+                    let message = format!("expected an entry that ends it, since {} goes on", log.name);
+                    return Err(corrupt(earlier, None, message));
+                }
+                Some(_) => log.forget_entries(),
+            }
+            logs.push(log);
         }
     }
-    logs.sort();
-    let latest = logs.last().map_or(first, |(generation, _)| *generation);
-    for part in 0..PARTS {
-        replay_part(storage, database, &logs, part, apply)?;
+    Ok(logs)
+}
+
+/// Refuses entries of generations that the manifest does not know. Files without entries are of a
+/// process that died while it made them.
+fn refuse_unknown(storage: &dyn Storage, begun: Begun) -> Result<()> {
+    for (name, _) in storage.list().map_err(from_storage)? {
+        if let Some(FileName::Redo { generation, .. }) = file_name::parse(&name)
+            && generation > begun.through
+            && read(storage, &name)?.iter().skip(REDO_HEADER_BYTES).any(|byte| *byte != 0)
+        {
+            let message =
+                "entries of a generation that the manifest does not know: is its newest edit missing?";
+            return Err(corrupt(&name, Some(REDO_HEADER_BYTES as u64), message.to_owned()));
+        }
     }
-    Ok(latest)
+    Ok(())
+}
+
+fn corrupt(name: &str, offset: Option<u64>, message: String) -> Error {
+    Error::new(ErrorKind::Corrupt, message).at(Location { file: name.to_owned(), offset })
+}
+
+fn read(storage: &dyn Storage, name: &str) -> Result<Vec<u8>> {
+    let file = storage.open_read(name).map_err(|error| match error.kind {
+        firn_storage::ErrorKind::NotFound => {
+            corrupt(name, None, "expected a redo log, found no file".to_owned())
+        }
+        _ => from_storage(error),
+    })?;
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_at(0, &mut bytes).map_err(from_storage)?;
+    Ok(bytes)
+}
+
+/// The bytes of the file `name`, which should be of this generation and index.
+fn read_log(storage: &dyn Storage, name: &str, database: u128, which: (u64, u64)) -> Result<LogBytes> {
+    let bytes = read(storage, name)?;
+    let header = RedoHeader::decode(&bytes).map_err(|error| from_format(name, error))?;
+    if (header.database, header.generation, header.index) != (database, which.0, which.1) {
+        let expected = format!("a redo log of database {database:032x}, {which:?}");
+        return Err(from_format(name, firn_format::Error::new(16, expected, format!("{header:?}"))));
+    }
+    Ok(LogBytes { bytes, header })
+}
+
+/// A file of the redo log in memory.
+struct LogBytes {
+    bytes: Vec<u8>,
+    header: RedoHeader,
+}
+
+impl LogBytes {
+    /// Whether the machine has not started again since: what was written is there.
+    fn is_of_run(&self, boot: Option<u128>) -> bool {
+        self.header.boot != 0 && boot == Some(self.header.boot)
+    }
+
+    fn entry_at(&self, at: usize) -> RedoFound<'_> {
+        entry_at(self.bytes.get(at..).unwrap_or_default(), self.header.generation, at as u64)
+    }
+
+    /// How far the entries count.
+    fn find_end(
+        &self,
+        generation: u64,
+        name: String,
+        is_same_run: bool,
+        look: &mut dyn Look,
+    ) -> Result<Recovered> {
+        let mut at = REDO_HEADER_BYTES;
+        while let RedoFound::Entry(body) = self.entry_at(at) {
+            if body.is_empty() {
+                return Ok(Recovered { name, generation, end: at as u64, is_ended: true });
+            }
+            let (mut rest, mut is_whole) = (body, true);
+            while let Some(change) = next_change_of(&name, at, &mut rest)? {
+                is_whole &= look.look(&change, &name, is_same_run)?;
+            }
+            if !is_whole {
+                return Ok(Recovered { name, generation, end: at as u64, is_ended: false });
+            }
+            at += ENTRY_HEAD_BYTES + body.len();
+        }
+        // Within one run of the machine what was written is there: a gap was made later. Loss of
+        // power may leave one, before which everything that was synced lies.
+        let is_entry = |at: &usize| matches!(self.entry_at(*at), RedoFound::Entry(_));
+        if is_same_run && let Some(next) = (at + 8..self.bytes.len()).step_by(8).find(is_entry) {
+            let found = format!("one that is not whole, and another one at {next}");
+            return Err(from_format(&name, firn_format::Error::new(at, "an entry of a redo log", found)));
+        }
+        Ok(Recovered { name, generation, end: at as u64, is_ended: false })
+    }
+}
+
+fn next_change_of<'b>(name: &str, at: usize, rest: &mut &'b [u8]) -> Result<Option<RedoChange<'b>>> {
+    next_change(rest).map_err(|error| from_format(name, error.based(at)))
+}
+
+impl Recovered {
+    fn has_entries(&self) -> bool {
+        self.end > REDO_HEADER_BYTES as u64
+    }
+
+    /// What lies there came after something that is lost.
+    fn forget_entries(&mut self) {
+        (self.end, self.is_ended) = (REDO_HEADER_BYTES as u64, false);
+    }
+}
+
+/// Hands to `apply` the newest change of each key in `logs`, and the operands that came after it.
+///
+/// # Errors
+/// Those of the storage and of `apply`.
+pub(crate) fn replay(
+    storage: &dyn Storage,
+    logs: &[Recovered],
+    apply: &mut dyn FnMut(&RedoChange<'_>) -> Result<()>,
+) -> Result<()> {
+    let has_entries = logs.iter().any(Recovered::has_entries);
+    (0..if has_entries { PARTS } else { 0 }).try_for_each(|part| replay_part(storage, logs, part, apply))
 }
 
 fn replay_part(
-    storage: &Arc<dyn Storage>,
-    database: u128,
-    logs: &[(u64, String)],
+    storage: &dyn Storage,
+    logs: &[Recovered],
     part: u64,
     apply: &mut dyn FnMut(&RedoChange<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -65,7 +231,7 @@ fn replay_part(
         firn_format::key::key_hash(change.key).wrapping_add(u64::from(change.keyspace)) % PARTS == part
     };
     let mut keys: HashMap<(u32, Vec<u8>), Found> = HashMap::new();
-    each_change(storage, database, logs, &mut |change, at| {
+    each_change(storage, logs, &mut |change, at| {
         if is_of_part(change) {
             let found = keys.entry((change.keyspace, change.key.to_vec())).or_default();
             match change.shape.is_operand {
@@ -75,7 +241,7 @@ fn replay_part(
         }
         Ok(())
     })?;
-    each_change(storage, database, logs, &mut |change, at| {
+    each_change(storage, logs, &mut |change, at| {
         let is_newest = !change.shape.is_operand
             && is_of_part(change)
             && keys
@@ -105,40 +271,23 @@ struct Found {
 
 /// Hands every change of the `logs` to `take`.
 fn each_change(
-    storage: &Arc<dyn Storage>,
-    database: u128,
-    logs: &[(u64, String)],
+    storage: &dyn Storage,
+    logs: &[Recovered],
     take: &mut dyn FnMut(&RedoChange<'_>, Newest) -> Result<()>,
 ) -> Result<()> {
-    for (generation, name) in logs {
-        let file = storage.open_read(name).map_err(from_storage)?;
-        let mut bytes = vec![0; file.len() as usize];
-        file.read_at(0, &mut bytes).map_err(from_storage)?;
-        let header = RedoHeader::decode(&bytes).map_err(|error| from_format(name, error))?;
-        if (header.database, header.generation) != (database, *generation) {
-            let expected = format!("a redo log of this database and of generation {generation}");
-            let found = format!("one of {:032x} and {}", header.database, header.generation);
-            return Err(from_format(name, firn_format::Error::new(16, expected, found)));
-        }
+    for log in logs.iter().filter(|log| log.has_entries()) {
+        let bytes = read(storage, &log.name)?;
         let mut at = REDO_HEADER_BYTES;
-        let entry_of = |at: usize| entry_at(bytes.get(at..).unwrap_or_default(), *generation, at as u64);
-        while let RedoFound::Entry(body) = entry_of(at) {
+        while (at as u64) < log.end
+            && let RedoFound::Entry(body) =
+                entry_at(bytes.get(at..).unwrap_or_default(), log.generation, at as u64)
+        {
             let mut rest = body;
-            while let Some(change) =
-                next_change(&mut rest).map_err(|error| from_format(name, error.based(at)))?
-            {
+            while let Some(change) = next_change_of(&log.name, at, &mut rest)? {
                 let (address, sequence) = (change.address, change.sequence);
-                take(&change, Newest { generation: *generation, address, sequence })?;
+                take(&change, Newest { generation: log.generation, address, sequence })?;
             }
             at += ENTRY_HEAD_BYTES + body.len();
-        }
-        // Within one run of the machine what was written is there: a gap was made later. Loss of
-        // power may leave one, before which everything that was synced lies.
-        let is_same_run = header.boot != 0 && storage.boot_id() == Some(header.boot);
-        let is_entry = |at: &usize| matches!(entry_of(*at), RedoFound::Entry(_));
-        if is_same_run && let Some(next) = (at + 8..bytes.len()).step_by(8).find(is_entry) {
-            let found = format!("one that is not whole, and another one at {next}");
-            return Err(from_format(name, firn_format::Error::new(at, "an entry of a redo log", found)));
         }
     }
     Ok(())

@@ -17,6 +17,8 @@ type Call = Box<dyn FnOnce(&mut Caller) -> Result<Completion> + Send>;
 pub(super) struct Line {
     database: Arc<Database>,
     sender: CompletionSender,
+    /// As which the session writes to the redo log.
+    writer: usize,
     given: AtomicU64,
     /// Given and not delivered yet.
     outstanding: AtomicU64,
@@ -31,10 +33,11 @@ struct Writes {
 }
 
 impl Line {
-    pub(super) fn new(database: &Arc<Database>, sender: CompletionSender) -> Self {
+    pub(super) fn new(database: &Arc<Database>, sender: CompletionSender, writer: usize) -> Self {
         Self {
             database: Arc::clone(database),
             sender,
+            writer,
             given: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
             writes: Arc::default(),
@@ -72,8 +75,8 @@ impl Line {
         drop(writes);
         if is_first {
             let (database, sender) = (Arc::clone(&self.database), self.sender.clone());
-            let writes = Arc::clone(&self.writes);
-            self.database.on_pool(move || do_all(&database, &sender, &writes));
+            let (writes, writer) = (Arc::clone(&self.writes), self.writer);
+            self.database.on_pool(move || do_all(&database, &sender, &writes, writer));
         }
         ticket
     }
@@ -85,13 +88,14 @@ impl Line {
     ) -> Ticket {
         let ticket = self.ticket();
         let (database, sender) = (Arc::clone(&self.database), self.sender.clone());
-        self.database.on_pool(move || do_one(&database, &sender, ticket, Box::new(call)));
+        let writer = self.writer;
+        self.database.on_pool(move || do_one(&database, &sender, writer, (ticket, Box::new(call))));
         ticket
     }
 }
 
 /// Does the writes of one session until none waits.
-fn do_all(database: &Arc<Database>, sender: &CompletionSender, writes: &Mutex<Writes>) {
+fn do_all(database: &Arc<Database>, sender: &CompletionSender, writes: &Mutex<Writes>, writer: usize) {
     loop {
         let next = {
             let mut writes = lock(writes);
@@ -99,13 +103,19 @@ fn do_all(database: &Arc<Database>, sender: &CompletionSender, writes: &Mutex<Wr
             writes.is_running = next.is_some();
             next
         };
-        let Some((ticket, call)) = next else { return };
-        do_one(database, sender, ticket, call);
+        let Some(next) = next else { return };
+        do_one(database, sender, writer, next);
     }
 }
 
-fn do_one(database: &Arc<Database>, sender: &CompletionSender, ticket: Ticket, call: Call) {
+fn do_one(
+    database: &Arc<Database>,
+    sender: &CompletionSender,
+    writer: usize,
+    (ticket, call): (Ticket, Call),
+) {
     let completion = Caller::new(database).and_then(|mut caller| {
+        caller.write_as(writer);
         let done = catch_unwind(AssertUnwindSafe(|| call(&mut caller)));
         done.unwrap_or_else(|_| {
             let message = "a function or an operator panicked: nothing was written";

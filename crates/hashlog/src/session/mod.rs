@@ -33,8 +33,11 @@ pub(crate) struct HashSession {
 impl HashSession {
     pub(crate) fn new(database: &Arc<Database>) -> Self {
         let queue = CompletionQueue::new();
-        let line = Line::new(database, queue.sender());
-        Self { caller: Caller::new(database), database: Arc::clone(database), queue, line, inline: false }
+        let caller = Caller::new(database);
+        // Whatever does them, its writes are in one file of the redo log, in their order.
+        let writer = caller.as_ref().map_or(0, Caller::writer);
+        let line = Line::new(database, queue.sender(), writer);
+        Self { caller, database: Arc::clone(database), queue, line, inline: false }
     }
 
     /// The caller, which waits where this session does. A session for which there was no place

@@ -1,7 +1,9 @@
 //! Tests of the hashed engine from outside.
 
 mod support;
+mod script;
 mod conformance;
 mod exact_sums;
 mod compaction;
 mod checkpoints;
+mod storage;

@@ -76,6 +76,7 @@ impl Before {
             | Change::HybridCut { .. }
             | Change::HybridBegin { .. }
             | Change::PositionsGiven { .. }
+            | Change::RedoBegun { .. }
             | Change::Tick { .. } => {} // the rest has it
         }
     }

@@ -135,7 +135,8 @@ impl State {
             Change::Hashed { .. }
             | Change::HybridCut { .. }
             | Change::HybridBegin { .. }
-            | Change::PositionsGiven { .. } => return Err(unfit(OF_HASHED.to_owned())),
+            | Change::PositionsGiven { .. }
+            | Change::RedoBegun { .. } => return Err(unfit(OF_HASHED.to_owned())),
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),

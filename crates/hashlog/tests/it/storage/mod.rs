@@ -1,0 +1,5 @@
+//! What storage does that it should not, and what is left then.
+
+mod power;
+mod damage;
+mod full_disk;

@@ -1,0 +1,191 @@
+//! Power is lost, or the process killed, at every operation of the storage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_engine::blocking::Blocking;
+use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, ReadAt, WriteOptions};
+use firn_storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
+use firn_storage::{ManualClock, SystemClock};
+
+use crate::script::{Run, steps};
+use crate::support::{open, tiny};
+
+const STEPS: usize = 36;
+
+/// What each cut leaves: by a kill, by losses of power on file systems that keep the order of names
+/// and on those that do not.
+fn leavings(memory: &Memory, seed: u64) -> Vec<(Crash, Memory)> {
+    let power = |seed| Crash::PowerLoss { seed };
+    vec![
+        (Crash::Kill, memory.crash(Crash::Kill)),
+        (power(seed), memory.crash(power(seed))),
+        (power(seed + 1), memory.crash(power(seed + 1))),
+        (power(seed + 2), memory.crash_without_order(seed + 2)),
+    ]
+}
+
+/// Cuts the steps of `seed` before `operation`, and looks at all that may be left; the number of
+/// operations that there are if none was cut.
+fn cut(seed: u64, operation: u64) -> Option<u64> {
+    let memory = Memory::new();
+    memory.cut_write_at(operation, [0, 7, 500, 5000][(operation % 4) as usize]);
+    let mut run = Run::new(memory.clone());
+    let played = run.open().and_then(|()| run.play(&steps(seed, STEPS)));
+    if let (Err(error), None) = (&played, memory.cut_operation()) {
+        panic!("seed {seed}: {error:?}");
+    }
+    let at = memory.cut_operation().unwrap_or_default();
+    for (crash, left) in leavings(&memory, seed << 20 | operation << 4) {
+        let what = |error| panic!("seed {seed}, cut before {operation} `{at}`, {crash:?}: {error}");
+        let mut after = run.after(crash, left);
+        if operation.is_multiple_of(3) {
+            // The machine stops again while it recovers.
+            after.memory.cut_at(operation % 37);
+            let _gone = after.open();
+            let left = after.memory.crash(crash);
+            after = run.after(crash, left);
+        }
+        after.recover(crash).unwrap_or_else(what);
+        after.play(&steps(operation, 6)).unwrap_or_else(|error| what(format!("{error:?}")));
+        let again = Crash::PowerLoss { seed: operation };
+        let left = after.memory.crash(again);
+        after.after(again, left).recover(again).unwrap_or_else(what);
+    }
+    played.is_ok().then(|| memory.operations())
+}
+
+/// Cuts the steps of some seeds at every so many operations; how many cuts that were.
+fn cuts(seeds: std::ops::RangeInclusive<u64>, stride: usize) -> u64 {
+    let mut cuts = 0;
+    for seed in seeds {
+        let operations = cut(seed, u64::MAX).expect("nothing is cut");
+        for operation in (seed % stride as u64..operations).step_by(stride) {
+            assert_eq!(cut(seed, operation), None, "seed {seed}, cut before {operation}");
+            cuts += 1;
+        }
+    }
+    println!("{cuts} cuts, each left in four ways");
+    cuts
+}
+
+#[test]
+fn what_was_promised_survives_cuts() {
+    assert!(cuts(1..=12, 24) > 120);
+}
+
+#[test]
+#[ignore = "minutes: every operation"]
+fn what_was_promised_survives_a_cut_at_each_operation() {
+    assert!(cuts(1..=10, 1) > 3000);
+}
+
+/// Writes values and lets power go at every moment of a checkpoint: what was acknowledged at `disk`
+/// while it was under way survives, whichever generation of the redo log has it.
+#[test]
+fn a_write_at_disk_amid_a_checkpoint_survives() {
+    let disk = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
+    let process = WriteOptions { durability: Some(Durability::Process), expires_at_ms: 0 };
+    for seed in 0..8 {
+        let memory = Memory::new();
+        let faulty = Faulty::new(Arc::new(memory.clone()));
+        let clock = || Arc::new(ManualClock::new(1));
+        let hash = open(Arc::new(faulty.clone()), clock(), false, tiny()).expect("open");
+        let mut session = Blocking::new(hash.session());
+        session.put(KEYSPACE_DEFAULT, b"before", b"1", process).expect("put");
+        // The checkpoint ends where its pages should be written, so that the redo logs have turned.
+        let full = Effect::Fail(firn_storage::ErrorKind::Full);
+        let file = "*.hybrid".to_owned();
+        faulty.inject(Fault { on: Operation::Create, file, when: When::Always { after: 0 }, effect: full });
+        let error = hash.flush().expect_err("no room");
+        assert_eq!(error.kind(), ErrorKind::Retry, "{error:?}");
+        session.put(KEYSPACE_DEFAULT, b"amid", b"2", disk).expect("put");
+        let left = memory.crash(Crash::PowerLoss { seed });
+        let hash = open(Arc::new(left), clock(), false, tiny()).expect("open again");
+        let mut session = Blocking::new(hash.session());
+        for key in [&b"before"[..], b"amid"] {
+            let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key).expect("get");
+            assert!(found.is_some(), "seed {seed}: {:?}", key.escape_ascii().to_string());
+        }
+    }
+}
+
+/// A caller that finds its value being synced by another one waits for that.
+#[test]
+fn a_sync_waits_for_the_values_that_another_one_syncs() {
+    let memory = Memory::new();
+    let faulty = Faulty::with_clock(Arc::new(memory.clone()), Arc::new(SystemClock::new()));
+    let hash = open(Arc::new(faulty.clone()), Arc::new(ManualClock::new(1)), true, tiny()).expect("open");
+    let mut session = Blocking::new(hash.session());
+    let value = vec![7; 200_000];
+    let process = WriteOptions { durability: Some(Durability::Process), expires_at_ms: 0 };
+    session.put(KEYSPACE_DEFAULT, b"k", &value, process).expect("put");
+    let (file, effect) = ("*.value".to_owned(), Effect::Delay(Duration::from_millis(500)));
+    faulty.inject(Fault { on: Operation::Sync, file, when: When::Always { after: 0 }, effect });
+    std::thread::scope(|scope| {
+        scope.spawn(|| hash.sync().expect("the first"));
+        while faulty.struck_count() == 0 {
+            std::thread::yield_now();
+        }
+        hash.sync().expect("the second");
+        for seed in 0..8 {
+            let left = memory.crash(Crash::PowerLoss { seed });
+            let hash = open(Arc::new(left), Arc::new(ManualClock::new(1)), false, tiny()).expect("open");
+            let mut session = Blocking::new(hash.session());
+            let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, b"k").expect("get");
+            assert!(found.is_some_and(|found| found == value), "seed {seed}");
+        }
+    });
+}
+
+/// Each file whose sync fails ends writing: what was acknowledged before survives, nothing is
+/// acknowledged after, and reads go on.
+#[test]
+fn a_failed_sync_ends_writing() {
+    let disk = WriteOptions { durability: Some(Durability::Disk), expires_at_ms: 0 };
+    let cases: [(&str, Operation, &str); 5] = [
+        ("a redo log", Operation::Sync, "*.redo"),
+        ("a value", Operation::Sync, "*.value"),
+        ("a segment", Operation::Sync, "*.hybrid"),
+        ("the directory", Operation::SyncDir, "*"),
+        ("an edit", Operation::Publish, "*"),
+    ];
+    for (what, on, file) in cases {
+        for kind in [firn_storage::ErrorKind::Io, firn_storage::ErrorKind::Unsynced] {
+            let memory = Memory::new();
+            let faulty = Faulty::new(Arc::new(memory.clone()));
+            let clock = || Arc::new(ManualClock::new(1));
+            let hash = open(Arc::new(faulty.clone()), clock(), false, tiny()).expect("open");
+            let mut session = Blocking::new(hash.session());
+            session.put(KEYSPACE_DEFAULT, b"acknowledged", b"1", disk).expect("put");
+            let effect = Effect::Fail(kind);
+            let file = file.to_owned();
+            faulty.inject(Fault { on, file, when: When::Once { after: 0 }, effect });
+            let put = session.put(KEYSPACE_DEFAULT, b"large", &vec![3; 200_000], disk).map(|_| ());
+            let flushed = put.and_then(|()| hash.flush());
+            let error = flushed.expect_err("a sync fails");
+            assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {error:?}");
+            assert_eq!(faulty.struck_count(), 1, "{what}");
+            for _ in 0..2 {
+                let error = session.put(KEYSPACE_DEFAULT, b"later", b"2", disk).expect_err("refused");
+                assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {error:?}");
+                let error = hash.sync().expect_err("refused");
+                assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {error:?}");
+            }
+            let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, b"acknowledged").expect("get");
+            assert_eq!(found.as_deref(), Some(&b"1"[..]), "{what}");
+            let stats = hash.stats();
+            assert!(stats.write_failure.is_some(), "{what}: {stats:?}");
+            hash.close().expect_err("what could not be written is told");
+            for seed in 0..4 {
+                let left = memory.crash(Crash::PowerLoss { seed });
+                let hash = open(Arc::new(left), clock(), false, tiny()).expect("open again");
+                let mut session = Blocking::new(hash.session());
+                let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, b"acknowledged").expect("get");
+                assert_eq!(found.as_deref(), Some(&b"1"[..]), "{what}, seed {seed}");
+                let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, b"later").expect("get");
+                assert_eq!(found, None, "{what}, seed {seed}: it was refused");
+            }
+        }
+    }
+}
