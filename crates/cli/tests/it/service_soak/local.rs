@@ -22,7 +22,8 @@ pub(super) struct Local {
     _directory: TempDir,
 }
 
-/// How long no job ends for that to mean that there is nothing more to compact or collect.
+/// How long no job ends, after the first one, for that to mean that there is nothing more to
+/// compact or collect. On a busy machine the first one takes long.
 const QUIET: Duration = Duration::from_secs(2);
 /// How long all jobs may take.
 const JOBS_MAX: Duration = Duration::from_secs(300);
@@ -31,7 +32,7 @@ const JOBS_MAX: Duration = Duration::from_secs(300);
 fn wait_until_quiet(address: &str) -> u64 {
     let mut connection = Reader::reach(address);
     let (began, mut last, mut since) = (Instant::now(), 0, Instant::now());
-    while since.elapsed() < QUIET {
+    while last == 0 || since.elapsed() < QUIET {
         assert!(began.elapsed() < JOBS_MAX, "{last} jobs, and more");
         let info: String = redis::cmd("INFO").arg("firn").query(&mut connection).expect("it tells");
         let (elsewhere, here) = jobs_done(&info);
@@ -62,7 +63,6 @@ impl Local {
         let first = serve();
         clients.replay(&first.address);
         let jobs = wait_until_quiet(&first.address);
-        assert!(jobs > 0, "what is compared is to have been compacted");
         first.end();
         let serving = serve();
         Self { serving, jobs, _directory: directory }
